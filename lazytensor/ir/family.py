@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from lazytensor.errors import CompileError, LazyError
-from lazytensor.ir.growth import grown
+from lazytensor.ir.growth import grown_like
 from lazytensor.ir.nest import Nest, Scalar, Store
 from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import Type, Where
@@ -96,14 +96,16 @@ class Line:
     def _mapping(self, a: Mapping[Any, Any], b: Mapping[Any, Any]) -> Mapping[Any, Any]:
         if a.keys() != b.keys():
             raise NotAffine(f"{', '.join(map(str, a))} and {', '.join(map(str, b))}")
-        return {key: self.through(value, b[key]) for key, value in a.items()}
+        entries = {key: self.through(value, b[key]) for key, value in a.items()}
+        return a if all(entries[key] is value for key, value in a.items()) else entries
 
     def _type(self, a: Type, b: Type) -> Type:
+        if a == b:
+            return a
         if (a, b) not in self._types:
             if a.dtype is not b.dtype:
                 raise NotAffine(f"{a} and {b}")
-            shape = self._sequence(a.shape, b.shape)
-            self._types[a, b] = a if shape is a.shape else Type(shape, a.dtype)
+            self._types[a, b] = Type(self._sequence(a.shape, b.shape), a.dtype)
         return self._types[a, b]
 
     def _instr(self, a: Instr, b: Instr) -> Instr:
@@ -112,7 +114,7 @@ class Line:
             return cast(Instr, self._record(a, b))
         attrs, nest = self.through(a.attrs, b.attrs), self.through(a.nest, b.nest)
         work = a.work if a.work == b.work else self.through(a.work, b.work)
-        if work is a.work and nest is a.nest and all(attrs[name] is value for name, value in a.attrs.items()):
+        if work is a.work and nest is a.nest and attrs is a.attrs:
             return a
         return replace(a, attrs=attrs, nest=nest, work=work)
 
@@ -258,7 +260,7 @@ def _between(line: Line, a: Program, b: Program) -> Program:
         # Of a deep net the few layers that the others are equal to.
         short = line.through(a.grown.short, b.grown.short)
         noted = {name: line.through(getattr(a, name), getattr(b, name)) for name in ("density", "precision_level")}
-        return replace(grown(short, a.grown.skeleton), **noted)
+        return replace(grown_like(a, a.grown, short), **noted)
     except NotAffine as e:
         raise _refused(str(e), None, line.first, line.second) from None
 

@@ -64,6 +64,6 @@ def test_gradient_is_sparse_unless_weights_grow_by_it(algorithm, is_sparse, tmp_
 
 def test_masks_that_change_are_found_on_the_weight_host(tmp_path):
     wiring = wire(recorded(RIGL, tmp_path))
-    places = {wiring.is_on_host(i) for i in wiring.kernels if wiring.program.instrs[i].kernel == "call"}
+    places = {i in wiring.on_host for i in wiring.kernels if wiring.program.instrs[i].kernel == "call"}
     assert places == {True}  # elements are ordered, and put into masks
     assert sparsity_of(wiring).weights[wiring.program.state["model.weight"][0]].out_groups == 4

@@ -54,6 +54,7 @@ def test_deep_nets_are_wired_and_folded_alike_at_every_batch(name, depth):
     reading = readings.of(steps.program(20), 1)
     whole = wire(in_blocks(reading.program))
     assert is_alike(reading.wiring, whole)
+    assert reading.wiring.program == whole.program
     assert reading.layers == fold(whole)
     assert reading.other is not None
 

@@ -4,13 +4,13 @@ The output of an activation function is such a result, as its gradient keeps the
 operations where keeping it would cost memory for as long as a sample is on its way.
 """
 
-from wse_sim.plan.layers import Layer, sweeps_of
+from wse_sim.plan.layers import Layer
 from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring, is_elementwise
 
 
 def computed_again(wiring: Wiring, layers: tuple[Layer, ...]) -> frozenset[BufferVersion]:
     """What the forward kernels that are its sources make once more for the backward sweep."""
-    sweeps = sweeps_of(wiring)
+    sweeps = wiring.sweeps
     inner = {b for layer in layers for b in layer.inner}
     # A kernel may write over what it reads: that the backward sweep reads a buffer says nothing of what was there
     # before.

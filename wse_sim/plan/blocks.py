@@ -7,7 +7,7 @@ scores themselves, where a mask has other numbers for each head and pair, or whe
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,6 +32,34 @@ def in_blocks(program: Program, accepts: Callable[[Instr], bool] = lambda instr:
     if not any(instr.kernel == "softmax" for instr in program.instrs):
         return program
     return _Search(program, accepts).rewritten()
+
+
+def in_blocks_like(program: Program, other: Program, whole: Program, pairs: Iterable[tuple[Instr, Instr]]) -> Program:
+    """`in_blocks(program)`, told from `whole`, which is `in_blocks(other)` of the same net with another batch.
+
+    Each block of `whole` is equal to one in `pairs`, of theirs and ours; where they do not tell, blocks are looked for.
+    """
+    blocks: dict[object, Instr] = {}
+    for theirs, ours in pairs:
+        # Some may be equal with the other batch alone.
+        if theirs.kernel in KERNELS and _extents(blocks.setdefault(_extents(theirs), ours)) != _extents(ours):
+            return in_blocks(program)
+    single = {id(theirs): ours for theirs, ours in zip(other.instrs, program.instrs, strict=True)}
+    instrs: list[Instr] = []
+    for theirs in whole.instrs:
+        if id(theirs) in single:
+            instrs.append(single[id(theirs)])
+        elif block := blocks.get(_extents(theirs)):
+            attrs = {**theirs.attrs, "block": block.attrs["block"]}
+            instrs.append(replace(theirs, attrs=attrs, work=block.work))
+        else:
+            return in_blocks(program)
+    return replace(program, instrs=tuple(instrs))
+
+
+def _extents(block: Instr) -> tuple[str, ScoreBlock, Work]:
+    """What the batch may change of a block."""
+    return block.kernel, block.attrs["block"], block.work
 
 
 @dataclass

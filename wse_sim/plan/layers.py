@@ -11,14 +11,13 @@ that stays as it is, "attention in parts", forward kernels run again in the back
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Where
 from wse_sim.plan.blocks import KERNELS as BLOCKS
-from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
+from wse_sim.plan.wiring import BufferVersion, Sweep, Wiring
 
-Sweep = Literal["forward", "backward", "update"]
 SWEEPS: tuple[Sweep, ...] = ("forward", "backward", "update")
 STEP = "whole step"
 """The layer of what belongs to no weight."""
@@ -42,7 +41,7 @@ class Layer:
     has_product: bool = True
     is_attention: bool = False
 
-    @property
+    @cached_property
     def every_kernel(self) -> tuple[int, ...]:
         """Its instructions, sweep after sweep."""
         return tuple(i for sweep in SWEEPS for i in self.kernels[sweep])
@@ -51,20 +50,6 @@ class Layer:
 def fold(wiring: Wiring) -> tuple[Layer, ...]:
     """The layers of a program in the order of their first kernels. Every kernel is in exactly one."""
     return _Folding(wiring).layers()
-
-
-def sweeps_of(wiring: Wiring) -> dict[int, Sweep]:
-    """The sweep of each kernel: what depends on a gradient belongs to the backward sweep, whoever recorded it."""
-    sweeps: dict[int, Sweep] = {}
-    for i in wiring.kernels:
-        sources = (o.source for o in wiring.operands[i] if o.source != OUTSIDE)
-        if i in wiring.settling and (i in wiring.preparing or wiring.program.instrs[i].direction != "forward"):
-            sweeps[i] = "update"
-        elif wiring.program.instrs[i].direction == "backward" or any(sweeps[s] != "forward" for s in sources):
-            sweeps[i] = "update" if i in wiring.settling else "backward"
-        else:
-            sweeps[i] = "forward"
-    return sweeps
 
 
 def operation_of(instr: Instr) -> str:
@@ -86,7 +71,7 @@ class _Folding:
     """Gives each kernel a key, in the order of the program; keys that share a kernel become one."""
 
     def __init__(self, wiring: Wiring):
-        self.wiring, self.sweeps = wiring, sweeps_of(wiring)
+        self.wiring, self.sweeps = wiring, wiring.sweeps
         self.keys: dict[int, _Key] = {}
         self._same: dict[_Key, _Key] = {}
         self._products: set[_Key] = set()
@@ -125,10 +110,8 @@ class _Folding:
 
     def _key(self, i: int) -> _Key | None:
         wiring, instr, roots = self.wiring, self.wiring.program.instrs[i], self._roots[i]
-        gradients = {
-            wiring.gradients[v] for v in (BufferVersion(b, i) for b in wiring.results[i]) if v in wiring.gradients
-        }
-        if gradients:
+        versions = [BufferVersion(b, i) for b in wiring.results[i]]
+        if gradients := {wiring.gradients[v] for v in versions if v in wiring.gradients}:
             return self._weight_key(gradients)
         if self.sweeps[i] == "update":
             return self._settling_key(i)
@@ -154,11 +137,11 @@ class _Folding:
 
     def _settling_key(self, i: int) -> _Key | None:
         wiring = self.wiring
-        touched = [self._starts.get(b, b) for b in (*wiring.results[i], *(o.buffer for o in wiring.operands[i]))]
-        sizes = {b: wiring.type(b).size for b in touched}
-        groups = {wiring.groups[b] for b in touched if b in wiring.groups and sizes[b] > 1}
-        groups |= {wiring.gradients[o] for o in wiring.operands[i] if o in wiring.gradients}
-        groups |= {p for o in wiring.operands[i] if o.source in self._roots for p in self._roots[o.source]}
+        operands = wiring.operands[i]
+        touched = [self._starts.get(b, b) for b in (*wiring.results[i], *[o.buffer for o in operands])]
+        groups = {wiring.groups[b] for b in touched if b in wiring.groups and wiring.type(b).size > 1}
+        groups |= {wiring.gradients[o] for o in operands if o in wiring.gradients}
+        groups |= {p for o in operands if o.source in self._roots for p in self._roots[o.source]}
         # One parameter: its layer's own. Several, or none: the step's.
         return ("weight", next(iter(groups))) if len(groups) == 1 else (STEP, 0)
 

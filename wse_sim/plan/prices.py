@@ -4,7 +4,7 @@ Two kernels are equal if they have the same name, attributes, operand types and 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -92,15 +92,21 @@ class Prices:
 
     def kind(self, wiring: Wiring, i: int) -> int:
         """The number of the kind of kernel `i`."""
+        return self.kinds(wiring, (i,))[0]
+
+    def kinds(self, wiring: Wiring, kernels: Collection[int]) -> list[int]:
+        """The numbers of the kinds of kernels."""
         known = self._known.get(wiring)
         if known is None:
             known = self._known[wiring] = _Kinds()
-        if i not in known.by_number:
-            looks = known.looks(wiring, i)
-            if looks not in known.by_looks:
-                known.by_looks[looks] = self._kind(wiring, i)
-            known.by_number[i] = known.by_looks[looks]
-        return known.by_number[i]
+        by_number = known.by_number
+        for i in kernels:
+            if i not in by_number:
+                looks = known.looks(wiring, i)
+                if looks not in known.by_looks:
+                    known.by_looks[looks] = self._kind(wiring, i)
+                by_number[i] = known.by_looks[looks]
+        return [by_number[i] for i in kernels]
 
     def _kind(self, wiring: Wiring, i: int) -> int:
         key = self._key(wiring, i)
@@ -211,8 +217,9 @@ class Prices:
         """Costs of `kernels`, one after the other."""
         total = FREE
         # Thousands of tiny parameters are a few kinds.
-        samples = {self.kind(wiring, i): i for i in kernels}
-        for kind, times in Counter(self.kind(wiring, i) for i in kernels).items():
+        kinds = self.kinds(wiring, kernels)
+        samples = dict(zip(kinds, kernels, strict=True))
+        for kind, times in Counter(kinds).items():
             total = total.then(self.kernel(wiring, samples[kind], width, height).times(times))
         return total
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lazytensor.ir.types import Where
-from wse_sim.plan.layers import Layer, Sweep, sweeps_of
-from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
+from wse_sim.plan.layers import Layer
+from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Sweep, Wiring
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ def stage_depths(wiring: Wiring, number: dict[int, int]) -> dict[int, int]:
     depths: dict[int, int] = {}
     for i in wiring.kernels:
         # Longest path, not shortest: a sample leaves when the slowest of its operands has come.
-        steps = [depths[o.source] + (number[o.source] != number[i]) for o in wiring.operands[i] if o.source != OUTSIDE]
+        own = number[i]
+        steps = [depths[s] + (number[s] != own) for _, s in wiring.operands[i] if s != OUTSIDE]
         depths[i] = max(steps, default=1)
     return depths
 
@@ -95,11 +96,13 @@ class _Census:
 
     def __init__(self, wiring: Wiring, groups: tuple[tuple[Layer, ...], ...], again: frozenset[BufferVersion]):
         self.wiring, self.groups, self.again = wiring, groups, again
+        # Of what flows through the stages, for each sample.
+        self.bytes = {b: sample_bytes(wiring, b) for b in wiring.per_sample}
         self.made_again = {version.source for version in again}
         self.number = {i: n for n, group in enumerate(groups) for layer in group for i in layer.every_kernel}
         self.depths = stage_depths(wiring, self.number)
         # Where the way back begins: the depth of the last kernel that only knows what is before it.
-        sweeps = sweeps_of(wiring)
+        sweeps = wiring.sweeps
         self.middle = max((d for i, d in self.depths.items() if sweeps[i] == "forward"), default=0)
         # The largest of a parameter's gradients: a cast of it takes the place of what it was made from.
         self.gradient_bytes: dict[int, int] = {}
@@ -113,15 +116,17 @@ class _Census:
         inner = frozenset(b for layer in group for b in layer.inner)
         kernels = [i for layer in group for i in layer.every_kernel]
         waiting, bytes_out = self._waiting(n, kernels, inner)
-        entering = {o.buffer for i in kernels for o in wiring.operands[i] if self._enters(o.buffer, o.source, n)}
-        bytes_in = sum(sample_bytes(wiring, b) for b in entering)
+        entering: set[int] = set()
         # Kernels of a stage follow one another on a sample, so that the largest alone counts.
         working = 0
         for i in kernels:
-            touched = {o.buffer for o in wiring.operands[i]}.union(wiring.results[i])
-            # In this order: of the whole step far more tensors are per sample than one kernel touches.
-            touched = (touched & wiring.per_sample) - inner
-            working = max(working, sum(sample_bytes(wiring, b) for b in touched))
+            touched = set(wiring.results[i])
+            for buffer, source in wiring.operands[i]:
+                touched.add(buffer)
+                if source == OUTSIDE or self.number[source] != n:
+                    entering.add(buffer)
+            working = max(working, sum([self.bytes[b] for b in touched if b in self.bytes and b not in inner]))
+        bytes_in = sum([self.bytes[b] for b in entering if b in self.bytes])
         # What comes in is received while the sample before is worked on.
         return Stage(
             layers=group,
@@ -142,22 +147,18 @@ class _Census:
         waiting = bytes_out = 0
         for i in kernels:
             for b in self.wiring.results[i]:
-                if b not in self.wiring.per_sample or b in inner:
+                if b not in self.bytes or b in inner:
                     continue
                 # What only this stage reads, before the next sample comes, waits for nothing.
                 # Readers of this version: another kernel may write over the buffer when they are done.
-                users = readers = self.wiring.users.get((b, i), ())
-                if BufferVersion(b, i) in self.again:
+                users = self.wiring.users.get((b, i), ())
+                read_at = [self.depths[r] for r in users]
+                if (b, i) in self.again:
                     # Kept for those that come before the way back, and computed again for the others.
-                    readers = tuple(r for r in users if self.depths[r] <= self.middle)
-                waits = max((self.depths[r] - self.depths[i] for r in readers), default=0)
-                size = sample_bytes(self.wiring, b)
-                waiting += max(0, waits) * size
-                bytes_out += size if any(self.number[r] != n for r in users) else 0
+                    read_at = [depth for depth in read_at if depth <= self.middle]
+                waiting += max([0, *[depth - self.depths[i] for depth in read_at]]) * self.bytes[b]
+                bytes_out += self.bytes[b] if any(self.number[r] != n for r in users) else 0
         return waiting, bytes_out
-
-    def _enters(self, buffer: int, source: int, n: int) -> bool:
-        return buffer in self.wiring.per_sample and (source == OUTSIDE or self.number[source] != n)
 
     def _state_bytes(self, group: Sequence[Layer]) -> int:
         """Bytes of states, of the copies prepared of them, and of one gradient for each parameter."""

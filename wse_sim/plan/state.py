@@ -11,8 +11,7 @@ def state_groups(program: Program) -> dict[int, int]:
     """
     leader = {start: start for start, _ in program.state.values()}
     starts = {**{end: start for start, end in program.state.values()}, **{start: start for start in leader}}
-    types = {b.index: b.type for b in program.buffers}
-    sizes = {b: type.size for b, type in types.items()}
+    types = [b.type for b in program.buffers]
 
     def find(b: int) -> int:
         while leader[b] != b:
@@ -24,13 +23,13 @@ def state_groups(program: Program) -> dict[int, int]:
     in_sweeps: set[int] = set()
     for instr in program.instrs:
         if instr.direction != "update":
-            in_sweeps.update(r for r in instr.reads if r in leader)
+            in_sweeps.update(instr.reads)
             continue
         # Scalars, such as a count of steps, are read by the updates of all parameters and would tie them together.
-        touched = dict.fromkeys(starts[b] for b in (*instr.reads, *instr.writes) if b in starts and sizes[b] > 1)
+        touched = dict.fromkeys(starts[b] for b in (*instr.reads, *instr.writes) if b in starts and types[b].size > 1)
         by_size: dict[int, int] = {}
         for b in touched:
-            first = by_size.setdefault(sizes[b], b)
+            first = by_size.setdefault(types[b].size, b)
             leader[find(b)] = find(first)
     members: dict[int, list[int]] = {}
     for b in leader:

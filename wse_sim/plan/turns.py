@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
 
-from wse_sim.plan.layers import Layer, Sweep, is_product_of_tensors
+from wse_sim.plan.layers import Layer, is_product_of_tensors
 from wse_sim.plan.sparsity import streamed_bytes
-from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
+from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Sweep, Wiring
 
 NARROW = 1.1
 """Segments end where at most so many times the least that crosses anywhere inside the step does."""
@@ -71,7 +71,7 @@ class Turns:
         self.wiring, self._again = wiring, again
         self._inner = frozenset(b for layer in layers for b in layer.inner)
         self._arrived: set[int] = set()
-        self._held: dict[int, tuple[tuple[int, int, bool, int, int], ...]] = {}
+        self._held: dict[int, list[tuple[tuple[int, int], bool, int, int]]] = {}
         self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
         self.forward = tuple(self._forward(layers))
         # The last use of a weight comes first on the way back.
@@ -88,7 +88,7 @@ class Turns:
 
     def _on_wafer(self, layer: Layer, sweep: Sweep) -> tuple[int, ...]:
         again = layer.recomputed if sweep == "backward" else ()
-        return (*again, *(i for i in layer.kernels[sweep] if not self.wiring.is_on_host(i)))
+        return (*again, *(i for i in layer.kernels[sweep] if i not in self.wiring.on_host))
 
     def _way_back(self, layer: Layer) -> tuple[int, ...]:
         """Its backward kernels; before them, those that make again what they are the first to read on the way back."""
@@ -111,56 +111,45 @@ class Turns:
             yield self._turn(number, layers[number], "forward", tuple(kernels))
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> Turn:
+        wiring, nbytes = self.wiring, self.wiring.nbytes
         weights: dict[int, int] = {}
-        dense: dict[int, int] = {}
-        batch = 0
+        moved: set[BufferVersion] = set()
+        batch = bytes_out = 0
         for i in kernels:
-            for o in self.wiring.operands[i]:
-                size = self.wiring.nbytes[o.buffer]
-                if o.buffer in self.wiring.resident:
+            for o in wiring.operands[i]:
+                buffer, source = o
+                if buffer in wiring.resident:
                     # A weight comes again in each turn that needs it: the wafer keeps none, which is the point of this
                     # mode.
-                    weights[o.buffer] = streamed_bytes(
-                        self.wiring.type(o.buffer), self.wiring.sparsity.weights.get(o.buffer)
-                    )
-                    dense[o.buffer] = size
-                elif not self._is_made_on_wafer(o) and o.buffer not in self._arrived:
-                    self._arrived.add(o.buffer)
-                    batch += size
+                    density = wiring.sparsity.weights.get(buffer)
+                    weights[buffer] = streamed_bytes(wiring.type(buffer), density) if density else nbytes[buffer]
+                elif source == OUTSIDE or source in wiring.on_host:
+                    if buffer not in self._arrived:
+                        self._arrived.add(buffer)
+                        batch += nbytes[buffer]
+                elif self._maker[source] != number and buffer in wiring.per_sample and buffer not in self._inner:
+                    # Once for each tensor: kernels of one layer have their operands in the same place.
+                    moved.add(o)
+            for buffer in wiring.results[i]:
+                if (buffer, i) in self._leaving:
+                    bytes_out += streamed_bytes(wiring.type(buffer), wiring.sparsity.gradients.get(i))
         return Turn(
             number=number,
             layer=layer,
             sweep=sweep,
             kernels=kernels,
             weight_bytes=sum(weights.values()),
-            dense_bytes=sum(dense.values()),
+            dense_bytes=sum(nbytes[buffer] for buffer in weights),
             batch_bytes=batch,
-            bytes_out=sum(map(self._leaving_bytes, kernels)),
-            moved_bytes=self._moved_bytes(number, kernels),
+            bytes_out=bytes_out,
+            moved_bytes=sum(nbytes[o.buffer] for o in moved),
         )
 
-    def _moved_bytes(self, number: int, kernels: tuple[int, ...]) -> int:
-        """Once for each tensor: kernels of one layer have their operands in the same place."""
-        read = {o for i in kernels for o in self.wiring.operands[i] if o.buffer in self.wiring.per_sample}
-        moved = {o for o in read if self._is_made_on_wafer(o) and self._maker[o.source] != number}
-        return sum(self.wiring.nbytes[o.buffer] for o in moved if o.buffer not in self._inner)
-
-    def _is_made_on_wafer(self, operand: BufferVersion) -> bool:
-        return operand.source != OUTSIDE and not self.wiring.is_on_host(operand.source)
-
-    def _leaving_bytes(self, i: int) -> int:
-        """Bytes of the results that the weight host or the user needs: gradients, statistics, fetches."""
-        asked_for, total = self._asked_for, 0
-        for buffer in self.wiring.results[i]:
-            users = self.wiring.users.get((buffer, i), ())
-            # Everything else is read by later kernels on the wafer and stays there.
-            if BufferVersion(buffer, i) in asked_for or any(self.wiring.is_on_host(u) for u in users):
-                total += streamed_bytes(self.wiring.type(buffer), self.wiring.sparsity.gradients.get(i))
-        return total
-
     @cached_property
-    def _asked_for(self) -> frozenset[BufferVersion]:
-        return frozenset(self.wiring.final.values())
+    def _leaving(self) -> frozenset[BufferVersion]:
+        """Results that the weight host or the user needs: gradients, statistics, fetches. All others stay."""
+        for_host = (o for i in self.wiring.on_host for o in self.wiring.operands[i])
+        return frozenset((*self.wiring.final.values(), *for_host))
 
     def memory(self) -> Memory:
         """What the whole step holds without recompute."""
@@ -173,7 +162,7 @@ class Turns:
     def memory_with_recompute(self) -> Memory:
         """What crosses between segments, and the fullest segment while it runs forward and back."""
         # What crosses the last segment's end is of no use: the way back begins there.
-        crossing = self._crossing()
+        crossing = self._crossing
         kept = sum(crossing[end] for end in self.segment_ends[:-1])
         peaks = []
         start = 0
@@ -186,7 +175,7 @@ class Turns:
     @cached_property
     def segment_ends(self) -> tuple[int, ...]:
         """Numbers of the forward turns that end a segment; the last turn ends the last one."""
-        crossing = self._crossing()
+        crossing = self._crossing
         last = len(self.forward) - 1
         inside = [n for n in range(last) if crossing[n]]
         # The ends of a step are narrow in any net: what comes before the first product and after the last.
@@ -206,6 +195,7 @@ class Turns:
             turns[self._ends.get(turn.number, OUTSIDE)].append(turn)
         return turns
 
+    @cached_property
     def _crossing(self) -> list[int]:
         """After each forward turn, bytes that were made and that later forward turns read."""
         # A tensor crosses all boundaries between its maker's turn and that of its last reader.
@@ -242,7 +232,7 @@ class Turns:
         begun, stopped, freed = (([0] * len(order), [0] * len(order)) for _ in range(3))
         last: dict[_Stay, tuple[int, int, int]] = {}
         for n, (i, sweep) in enumerate(order):
-            for buffer, source, is_again, size, kind in self._held_by(i):
+            for (buffer, source), is_again, size, kind in self._held_by(i):
                 if makers is None or source in makers:
                     # What is computed again is there twice, and not between.
                     stay = buffer, source, sweep if is_again else ""
@@ -253,39 +243,28 @@ class Turns:
             stopped[kind][n] += size
             if source != order[n][0]:
                 freed[kind][n] += size
+        instrs = self.wiring.program.instrs
         present: list[list[int]] = []
         for begins, stops, frees in zip(begun, stopped, freed, strict=True):
             live, bytes_held = 0, []
-            for n, (i, _) in enumerate(order):
-                live += begins[n]
-                bytes_held.append(live - (0 if i in self._products else min(begins[n], frees[n])))
-                live -= stops[n]
+            for (i, _), begin, stop, free in zip(order, begins, stops, frees, strict=True):
+                live += begin
+                is_over = begin and free and not is_product_of_tensors(instrs[i])
+                bytes_held.append(live - min(begin, free) if is_over else live)
+                live -= stop
             present.append(bytes_held)
         return _Course(*present)
 
-    @cached_property
-    def _products(self) -> frozenset[int]:
-        """Kernels that write over nothing that they read."""
-        instrs = self.wiring.program.instrs
-        return frozenset(i for i in self.wiring.kernels if is_product_of_tensors(instrs[i]))
-
-    def _held_by(self, i: int) -> tuple[tuple[int, int, bool, int, int], ...]:
-        """What a kernel has on the wafer: buffer, source, whether it is made again, bytes, and 0 if it is per sample.
+    def _held_by(self, i: int) -> list[tuple[tuple[int, int], bool, int, int]]:
+        """What a kernel has on the wafer: a tensor, whether it is made again, bytes, and 0 if it is per sample.
 
         Weights and their gradients pass in pieces, and inner tensors exist in tiles.
         """
         if i not in self._held:
-            wiring = self.wiring
-            versions = (*wiring.operands[i], *(BufferVersion(b, i) for b in wiring.results[i]))
-            self._held[i] = tuple(
-                (
-                    v.buffer,
-                    v.source,
-                    v in self._again,
-                    wiring.nbytes[v.buffer],
-                    int(v.buffer not in wiring.per_sample),
-                )
-                for v in versions
-                if not (v.buffer in wiring.resident or v.buffer in self._inner or v in wiring.gradients)
-            )
+            wiring, again, inner = self.wiring, self._again, self._inner
+            self._held[i] = [
+                (v, v in again, wiring.nbytes[v[0]], int(v[0] not in wiring.per_sample))
+                for v in (*wiring.operands[i], *[(b, i) for b in wiring.results[i]])
+                if not (v[0] in wiring.resident or v[0] in inner or v in wiring.gradients)
+            ]
         return self._held[i]

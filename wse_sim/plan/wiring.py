@@ -20,6 +20,7 @@ all gradients, a mean that is only reported. It runs once for a batch, after the
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 from lazytensor.ir.program import Density, Instr, Program
 from lazytensor.ir.types import Type, Work
@@ -30,6 +31,7 @@ OUTSIDE = -1
 """The source of a tensor that no kernel of the program made."""
 
 
+Sweep = Literal["forward", "backward", "update"]
 PRECISION_LEVELS: Mapping[int, str] = {
     0: "sums of 16-bit products in float32",
     1: "mixed, the default: no document says which sums stay wide, so that nothing tells its price from level 2's",
@@ -44,8 +46,7 @@ less than what is printed for it and no more than that of level 0: the equality 
 """
 
 
-@dataclass(frozen=True)
-class BufferVersion:
+class BufferVersion(NamedTuple):
     """A read: the buffer that really holds the data, and the instruction that wrote it last (or OUTSIDE)."""
 
     buffer: int
@@ -76,6 +77,7 @@ class Wiring:
     """A program, looked up. All tuples have one entry for each instruction."""
 
     program: Program
+    kernels: tuple[int, ...]  # the instructions that do something
     operands: tuple[tuple[BufferVersion, ...], ...]
     results: tuple[tuple[int, ...], ...]
     users: Mapping[tuple[int, int], tuple[int, ...]]  # (buffer, writer or OUTSIDE) -> instructions that read it
@@ -91,9 +93,18 @@ class Wiring:
     sparsity: Sparsity = Sparsity()  # of weights that stream in; nothing is spared where they lie still
 
     @cached_property
-    def kernels(self) -> tuple[int, ...]:
-        """The instructions that do something."""
-        return tuple(i for i, instr in enumerate(self.program.instrs) if not is_free(instr))
+    def sweeps(self) -> dict[int, Sweep]:
+        """The sweep of each kernel: what depends on a gradient belongs to the backward sweep, whoever recorded it."""
+        sweeps: dict[int, Sweep] = {}
+        for i in self.kernels:
+            direction = self.program.instrs[i].direction
+            if i in self.settling and (i in self.preparing or direction != "forward"):
+                sweeps[i] = "update"
+            elif direction == "backward" or any(sweeps.get(o.source, "forward") != "forward" for o in self.operands[i]):
+                sweeps[i] = "update" if i in self.settling else "backward"
+            else:
+                sweeps[i] = "forward"
+        return sweeps
 
     @cached_property
     def nbytes(self) -> list[int]:
@@ -108,9 +119,10 @@ class Wiring:
         """Kind of a buffer: "batch", "state", "const" or what a kernel makes."""
         return self.program.buffers[buffer].kind
 
-    def is_on_host(self, i: int) -> bool:
-        """True for what the weight host does in streaming mode: updates and what settles, and preparing weights."""
-        return i in self.settling or i in self.preparing
+    @cached_property
+    def on_host(self) -> frozenset[int]:
+        """What the weight host does in streaming mode: updates and what settles, and preparing weights."""
+        return self.settling | self.preparing
 
 
 def is_alike(a: Wiring, b: Wiring) -> bool:
@@ -147,37 +159,42 @@ def wire(program: Program) -> Wiring:
     operands: list[tuple[BufferVersion, ...]] = []
     results: list[tuple[int, ...]] = []
     preparing: set[int] = set()
+    kernels: list[int] = []
     for i, instr in enumerate(program.instrs):
         # A buffer may be written several times: who wrote it last before this instruction is what its reader waits for.
-        read = _unique(holder.get(r, BufferVersion(r, OUTSIDE)) for r in instr.reads)
+        read = tuple(dict.fromkeys([holder.get(r) or BufferVersion(r, OUTSIDE) for r in instr.reads]))
         if is_free(instr):
             _look_through(instr, read, holder, resident)
             operands.append(())
             results.append(())
             continue
+        kernels.append(i)
         # Casts and transposes of weights depend on no sample: done once for a batch, they are weights like those that
         # they read.
         if _prepares(program, instr, read, resident):
             preparing.add(i)
             resident.update(instr.writes)
         # After the reads: an instruction may write the buffer that it reads.
-        holder.update({w: BufferVersion(w, i) for w in instr.writes})
+        for w in instr.writes:
+            holder[w] = BufferVersion(w, i)
         operands.append(read)
         results.append(tuple(dict.fromkeys(instr.writes)))
     final = {b: holder.get(b, BufferVersion(b, OUTSIDE)) for b in _asked_for(program)}
     groups = state_groups(program)
     gradients = find_gradients(program, operands, groups)
-    per_sample = _per_sample(program, operands, results, resident, gradients)
+    touched = [({o.buffer for o in operands[i]}, set(results[i])) for i in kernels]
+    per_sample = _per_sample(program, touched, resident, gradients)
     users = _users(operands)
     return Wiring(
         program=program,
+        kernels=tuple(kernels),
         operands=tuple(operands),
         results=tuple(results),
         users=users,
         resident=frozenset(resident),
         per_sample=per_sample,
         preparing=frozenset(preparing),
-        settling=_settling(program, operands, results, users, per_sample, preparing),
+        settling=_settling(program, kernels, touched, users, per_sample, preparing),
         groups=groups,
         gradients=gradients,
         final=final,
@@ -189,7 +206,7 @@ def find_gradients(
     program: Program, operands: Sequence[tuple[BufferVersion, ...]], groups: Mapping[int, int]
 ) -> dict[BufferVersion, int]:
     """Every tensor that is a gradient -> the parameter it is the gradient of."""
-    sizes = {b.index: b.type.size for b in program.buffers}
+    sizes = [b.type.size for b in program.buffers]
     ends = {end: start for start, end in program.state.values()}
     gradients: dict[BufferVersion, int] = {}
     for i, instr in enumerate(program.instrs):
@@ -218,10 +235,6 @@ def is_elementwise(instr: Instr) -> bool:
     return instr.nest is not None and not any(loop.is_reduction for loop in instr.nest.loops)
 
 
-def _unique(operands: Iterable[BufferVersion]) -> tuple[BufferVersion, ...]:
-    return tuple(dict.fromkeys(operands))
-
-
 def _look_through(
     instr: Instr, read: Sequence[BufferVersion], holder: dict[int, BufferVersion], resident: set[int]
 ) -> None:
@@ -233,7 +246,7 @@ def _look_through(
 
 def _prepares(program: Program, instr: Instr, read: Sequence[BufferVersion], resident: set[int]) -> bool:
     """From resident tensors alone and no larger than they are; a random mask made of a counter is not that."""
-    if instr.direction == "update" or not read or any(o.buffer not in resident for o in read):
+    if instr.direction == "update" or not read or not resident.issuperset([o.buffer for o in read]):
         return False
     size_in = sum(program.buffers[o.buffer].type.size for o in read)
     # What is larger than all that it reads was not prepared from it: a mask of random numbers made of a counter, for
@@ -243,54 +256,52 @@ def _prepares(program: Program, instr: Instr, read: Sequence[BufferVersion], res
 
 def _per_sample(
     program: Program,
-    operands: Sequence[tuple[BufferVersion, ...]],
-    results: Sequence[tuple[int, ...]],
+    kernels: Sequence[tuple[set[int], set[int]]],
     resident: set[int],
     gradients: Mapping[BufferVersion, int],
 ) -> frozenset[int]:
-    sizes = {b.index: b.type.size for b in program.buffers}
+    """Of kernels by the buffers that each reads and writes."""
+    types = [b.type for b in program.buffers]
     # A gradient may have as many rows as the batch by chance; what an update makes of it tells them apart.
     of_weights = {version.buffer for version in gradients} | resident
-    kernels = [({o.buffer for o in read}, set(written)) for read, written in zip(operands, results, strict=True)]
     # What orders weights, as a mask that changes is found, has their rows too. What is larger than all that it is made
     # of, such as random bits of a counter, may be of samples or not.
     blank: set[int] = set()
     for sources, written in kernels:
         known = sources - blank
         if known <= of_weights:
-            of_weights |= {w for w in written if known and sizes[w] <= sum(sizes[b] for b in known)}
+            size_in = sum([types[b].size for b in known])
+            of_weights |= {w for w in written if known and types[w].size <= size_in}
             blank |= written - of_weights
     batch = batch_size(program)
-    rows = {b.index: b.type.shape[0] if b.type.shape else 0 for b in program.buffers}
-    shaped = {b for b, n in rows.items() if n and n % batch == 0 and b not in of_weights}
+    rows = [type.shape[0] if type.shape else 0 for type in types]
+    shaped = {b for b, n in enumerate(rows) if n and n % batch == 0 and b not in of_weights}
     samples = shaped - blank
     # It is where it meets some.
     for sources, written in reversed(kernels):
-        if (sources | written) & samples:
+        if not (samples.isdisjoint(sources) and samples.isdisjoint(written)):
             samples |= sources & blank & shaped
     return frozenset(samples)
 
 
 def _settling(
     program: Program,
-    operands: Sequence[tuple[BufferVersion, ...]],
-    results: Sequence[tuple[int, ...]],
+    kernels: Sequence[int],
+    touched: Sequence[tuple[set[int], set[int]]],
     users: Mapping[tuple[int, int], tuple[int, ...]],
     per_sample: frozenset[int],
     preparing: set[int],
 ) -> frozenset[int]:
     """From the last instruction back: it settles if it touches no sample and all that read it settle."""
     settling: set[int] = set()
-    for i in reversed(range(len(program.instrs))):
-        if is_free(program.instrs[i]):
-            continue
-        touched = {o.buffer for o in operands[i]} | set(results[i])
-        readers = [u for w in results[i] for u in users.get((w, i), ())]
-        is_update = program.instrs[i].direction == "update"
-        # What prepares a tensor that nothing reads in this program prepares it for the next step.
-        settles = all(u in settling for u in readers) and not (i in preparing and not readers)
-        if is_update or (not touched & per_sample and settles):
+    for i, (read, written) in zip(reversed(kernels), reversed(touched), strict=True):
+        if program.instrs[i].direction == "update":
             settling.add(i)
+        elif per_sample.isdisjoint(read) and per_sample.isdisjoint(written):
+            readers = [u for w in written for u in users.get((w, i), ())]
+            # What prepares a tensor that nothing reads in this program prepares it for the next step.
+            if settling.issuperset(readers) and not (i in preparing and not readers):
+                settling.add(i)
     return frozenset(settling)
 
 
@@ -302,7 +313,7 @@ def _users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int, int
     users: dict[tuple[int, int], list[int]] = {}
     for i, read in enumerate(operands):
         for o in read:
-            users.setdefault((o.buffer, o.source), []).append(i)
+            users.setdefault(o, []).append(i)
     return {key: tuple(readers) for key, readers in users.items()}
 
 

@@ -82,8 +82,8 @@ def plan(
     require_mode(mode)
     machine = Machine.by_name(machine) if isinstance(machine, str) else machine
     with no_search():
-        case = _case(step, machine, batch_size, systems, host, prices)
-        return _planned(case, mode, other, precision_level)
+        # What was looked up goes with the case before the search: it would look through all of that once more.
+        return _planned(_case(step, machine, batch_size, systems, host, prices), mode, other, precision_level)
 
 
 def _planned(case: Case, mode: str, other: bool, precision_level: int | None) -> Plan:

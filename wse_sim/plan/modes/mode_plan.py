@@ -7,12 +7,11 @@ from typing import Protocol
 
 from lazytensor.errors import PlacementError
 from lazytensor.ir.program import Program
-from lazytensor.ir.types import Work
 from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.plan.again import computed_again
-from wse_sim.plan.blocks import in_blocks
+from wse_sim.plan.blocks import in_blocks, in_blocks_like
 from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
@@ -67,10 +66,13 @@ class Reading:
     @cached_property
     def wiring(self) -> Wiring:
         """The program, looked up."""
-        program = in_blocks(self.program)
-        if self._like is not None:
-            return replace(self._like.wiring, program=program, batch_size=batch_size(program))
-        return replace(wire(program), precision_level=self.precision_level)
+        if self._like is None:
+            return replace(wire(in_blocks(self.program)), precision_level=self.precision_level)
+        like = self._like
+        assert self._shallow is not None and like._shallow is not None
+        pairs = zip(like._shallow.wiring.program.instrs, self._shallow.wiring.program.instrs, strict=True)
+        program = in_blocks_like(self.program, like.program, like.wiring.program, pairs)
+        return replace(like.wiring, program=program, batch_size=batch_size(program))
 
     @cached_property
     def _like(self) -> "Reading | None":
@@ -92,7 +94,14 @@ class Reading:
     @cached_property
     def streamed(self) -> Wiring:
         """The same with what is sparse, for weights that stream in."""
-        return replace(self.wiring, sparsity=sparsity_of(self.wiring))
+        sparsity = sparsity_of(self.wiring)
+        # Most programs have no sparse weight, and what is looked up of them is there already.
+        return replace(self.wiring, sparsity=sparsity) if sparsity != self.wiring.sparsity else self.wiring
+
+    @cached_property
+    def passing(self) -> Wiring:
+        """The same with nothing that stays where another mode would keep it: the cheapest arrangement decides."""
+        return replace(self.streamed, resident=frozenset())
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
@@ -173,6 +182,11 @@ class Case:
         return self._reading.streamed
 
     @property
+    def passing(self) -> Wiring:
+        """The same with nothing that stays where another mode would keep it."""
+        return self._reading.passing
+
+    @property
     def layers(self) -> tuple[Layer, ...]:
         """The program, folded."""
         return self._reading.layers
@@ -250,7 +264,7 @@ class SweepCycles:
 def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles) -> LayerRow:
     """The row of a layer; without a place the weight host has it."""
     instrs = case.wiring.program.instrs
-    work = sum((work_of(instrs[i]) for i in layer.every_kernel), start=Work())
+    works = [work_of(instrs[i]) for i in layer.every_kernel]
     return LayerRow(
         label=layer.name,
         where=str(layer.where) if layer.where else "",
@@ -260,8 +274,8 @@ def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles)
         forward_cycles=taken.forward,
         backward_cycles=taken.backward,
         update_cycles=taken.update,
-        flops=work.flops,
-        bytes=work.bytes_read + work.bytes_written,
+        flops=sum([work.flops for work in works]),
+        bytes=sum([work.bytes_read + work.bytes_written for work in works]),
         bytes_per_pe=place.bytes_per_pe if place else 0,
         utilisation=_utilisation(case, layer, place, taken.forward + taken.backward) if place else 0.0,
     )
@@ -274,11 +288,12 @@ def _utilisation(case: Case, layer: Layer, place: Place, cycles: int) -> float:
         return 0.0
     instrs = case.wiring.program.instrs
     # Attention computes scores twice and counts them once: utilisation is of the work that the user asked for.
+    flops = [work_of(instrs[i]).flops for i in kernels]
     # At the rate of the type of the layer's largest kernels: that of its products.
-    largest = max(kernels, key=lambda i: work_of(instrs[i]).flops)
+    largest = kernels[flops.index(max(flops))]
     width, height = place.part
     peak = 2 * case.machine.per_cycle("fma", element_bytes(instrs[largest], case.wiring)) * width * height * cycles
-    return sum(work_of(instrs[i]).flops for i in kernels) / peak
+    return sum(flops) / peak
 
 
 def route_rows(routes: Routes, stages: Sequence[Stage], machine: Machine) -> tuple[RouteRow, ...]:

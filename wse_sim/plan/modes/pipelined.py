@@ -141,7 +141,7 @@ class _Line:
     def _kind(self, stage: Stage) -> object:
         prices = self.case.prices
         runs = (*(stage.kernels(sweep) for sweep in SWEEPS), stage.recomputed)
-        return tuple(tuple(prices.kind(self.wiring, i) for i in kernels) for kernels in runs), stage.bytes_in
+        return tuple(tuple(prices.kinds(self.wiring, kernels)) for kernels in runs), stage.bytes_in
 
     def costs_of(self, n: int, width: int, height: int) -> _StageCosts:
         """What stage `n` takes on a part of that size; a block computes its inner tensors again on the way back."""

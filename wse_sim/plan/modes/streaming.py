@@ -22,7 +22,6 @@ from functools import cached_property
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.plan.best_part import Size, best_part
-from wse_sim.plan.layers import Sweep
 from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
@@ -37,7 +36,7 @@ from wse_sim.plan.modes.replicas import best_of, system_counts
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.timeline import Timeline, TimeSpan
 from wse_sim.plan.turns import Memory, Turn, Turns
-from wse_sim.plan.wiring import work_of
+from wse_sim.plan.wiring import Sweep, work_of
 from wse_sim.price.relayout import relayout_cycles
 
 MODE = "streaming"
@@ -169,11 +168,11 @@ class _Run:
         # Without the step at that size its kernels are priced by their share of this one's.
         self.part = other or case
         self.share = 1.0 if other else size / case.batch_size
-        # Nothing stays on the wafer that another mode would keep there: the cheapest arrangement decides.
-        self.wiring = replace(self.part.streamed, resident=frozenset())
+        self.wiring = self.part.passing
         self.mesh = case.machine.usable_width, case.machine.usable_height
         self._times: dict[object, tuple[tuple[int, int, int], float, int, int]] = {}
         self._parts_of: dict[tuple[int, Size], tuple[int, Size]] = {}
+        self._shares: dict[int, float] = {}
         self.turns = self.part.turns
 
     def plan(self) -> ModePlan:
@@ -250,7 +249,7 @@ class _Run:
     def _time(self, turn: Turn) -> _Timed:
         # Equal layers take equally long: they are timed once.
         looks = (
-            tuple([self.case.prices.kind(self.wiring, i) for i in turn.kernels]),
+            tuple(self.case.prices.kinds(self.wiring, turn.kernels)),
             turn.weight_bytes,
             turn.batch_bytes,
             turn.bytes_out,
@@ -313,10 +312,12 @@ class _Run:
     def _work_share(self, timed: Sequence[_Timed]) -> float:
         """The share of all operations that are done, where zeros of sparse weights are left out."""
         kernels = [i for one in timed for i in one.turn.kernels]
-        flops = [work_of(self.wiring.program.instrs[i]).flops for i in kernels]
-        prices, wiring = self.case.prices, self.wiring
-        shares = (prices.work_share(wiring, i, *self._part(i, self.mesh)[1]) for i in kernels)
-        done = sum(n * share for n, share in zip(flops, shares, strict=True))
+        kinds, instrs = self.case.prices.kinds(self.wiring, kernels), self.wiring.program.instrs
+        flops = [work_of(instrs[i]).flops for i in kernels]
+        for kind, i in zip(kinds, kernels, strict=True):
+            if kind not in self._shares:
+                self._shares[kind] = self.case.prices.work_share(self.wiring, i, *self._part(i, self.mesh)[1])
+        done = sum([n * self._shares[kind] for n, kind in zip(flops, kinds, strict=True)])
         return done / sum(flops) if any(flops) else 1.0
 
     @cached_property
