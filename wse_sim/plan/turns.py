@@ -23,6 +23,10 @@ NARROW = 1.1
 
 _Stay = tuple[int, int, str]
 """A tensor by its buffer and its source and, if it is computed again, the sweep that it is there in."""
+_Held = tuple[tuple[int, int], bool, int]
+"""A tensor by its buffer and its source, whether it is computed again, and 0 if it is per sample."""
+_Run = tuple[int, tuple[int, ...]]
+"""The number of a layer, and kernels of it in a row."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +69,25 @@ class _Course:
 
 
 class Turns:
-    """The turns of a step."""
+    """The turns of a step. Those of the same step with another batch are `like` them, in all but bytes."""
 
-    def __init__(self, wiring: Wiring, layers: Sequence[Layer], again: frozenset[BufferVersion]):
+    def __init__(
+        self, wiring: Wiring, layers: Sequence[Layer], again: frozenset[BufferVersion], like: "Turns | None" = None
+    ):
         self.wiring, self._again = wiring, again
-        self._inner = frozenset(b for layer in layers for b in layer.inner)
         self._arrived: set[int] = set()
-        self._held: dict[int, list[tuple[tuple[int, int], bool, int, int]]] = {}
-        self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
-        self.forward = tuple(self._forward(layers))
-        # The last use of a weight comes first on the way back.
-        self._ends = ends = {turn.number: n for n, turn in enumerate(self.forward)}
-        behind = [n for n, layer in enumerate(layers) if self._on_wafer(layer, "backward")]
-        behind.sort(key=lambda n: ends.get(n, len(ends)), reverse=True)
         self._repeated: set[int] = set()
-        self.backward = tuple(self._turn(n, layers[n], "backward", self._way_back(layers[n])) for n in behind)
+        self._inner = frozenset(b for layer in layers for b in layer.inner)
+        self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
+        self._leaving: frozenset[BufferVersion] = like._leaving if like else _leaving(wiring)
+        self._held: dict[int, list[_Held]] = like._held if like else {}
+        forward = [(t.number, t.kernels) for t in like.forward] if like else self._forward(layers)
+        self.forward: tuple[Turn, ...] = tuple(self._turn(n, layers[n], "forward", kernels) for n, kernels in forward)
+        self._ends = {turn.number: n for n, turn in enumerate(self.forward)}
+        backward = [(t.number, t.kernels) for t in like.backward] if like else self._backward(layers)
+        self.backward: tuple[Turn, ...] = tuple(
+            self._turn(n, layers[n], "backward", kernels) for n, kernels in backward
+        )
 
     @property
     def every(self) -> tuple[Turn, ...]:
@@ -89,6 +97,12 @@ class Turns:
     def _on_wafer(self, layer: Layer, sweep: Sweep) -> tuple[int, ...]:
         again = layer.recomputed if sweep == "backward" else ()
         return (*again, *(i for i in layer.kernels[sweep] if i not in self.wiring.on_host))
+
+    def _backward(self, layers: Sequence[Layer]) -> Iterable[_Run]:
+        """The last use of a weight comes first on the way back."""
+        behind = [n for n, layer in enumerate(layers) if self._on_wafer(layer, "backward")]
+        behind.sort(key=lambda n: self._ends.get(n, len(self._ends)), reverse=True)
+        return ((n, self._way_back(layers[n])) for n in behind)
 
     def _way_back(self, layer: Layer) -> tuple[int, ...]:
         """Its backward kernels; before them, those that make again what they are the first to read on the way back."""
@@ -104,11 +118,11 @@ class Turns:
         self._repeated |= repeated
         return (*sorted(repeated), *own)
 
-    def _forward(self, layers: Sequence[Layer]) -> Iterable[Turn]:
+    def _forward(self, layers: Sequence[Layer]) -> Iterable[_Run]:
         """A weight that is used twice has a turn for each use: its layer's kernels lie apart in the program."""
         owner = {i: n for n, layer in enumerate(layers) for i in self._on_wafer(layer, "forward")}
         for number, kernels in groupby(sorted(owner), key=lambda i: owner[i]):
-            yield self._turn(number, layers[number], "forward", tuple(kernels))
+            yield number, tuple(kernels)
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> Turn:
         wiring, nbytes = self.wiring, self.wiring.nbytes
@@ -144,12 +158,6 @@ class Turns:
             bytes_out=bytes_out,
             moved_bytes=sum(nbytes[o.buffer] for o in moved),
         )
-
-    @cached_property
-    def _leaving(self) -> frozenset[BufferVersion]:
-        """Results that the weight host or the user needs: gradients, statistics, fetches. All others stay."""
-        for_host = (o for i in self.wiring.on_host for o in self.wiring.operands[i])
-        return frozenset((*self.wiring.final.values(), *for_host))
 
     def memory(self) -> Memory:
         """What the whole step holds without recompute."""
@@ -230,19 +238,20 @@ class Turns:
         order = [(i, turn.sweep) for turn in turns for i in turn.kernels]
         # Apart from each other, since a smaller batch shrinks the one and not the other.
         begun, stopped, freed = (([0] * len(order), [0] * len(order)) for _ in range(3))
-        last: dict[_Stay, tuple[int, int, int]] = {}
+        last: dict[_Stay, tuple[int, int]] = {}
+        nbytes = self.wiring.nbytes
         for n, (i, sweep) in enumerate(order):
-            for (buffer, source), is_again, size, kind in self._held_by(i):
+            for (buffer, source), is_again, kind in self._held_by(i):
                 if makers is None or source in makers:
                     # What is computed again is there twice, and not between.
                     stay = buffer, source, sweep if is_again else ""
                     if stay not in last:
-                        begun[kind][n] += size
-                    last[stay] = n, size, kind
-        for (_, source, _), (n, size, kind) in last.items():
-            stopped[kind][n] += size
+                        begun[kind][n] += nbytes[buffer]
+                    last[stay] = n, kind
+        for (buffer, source, _), (n, kind) in last.items():
+            stopped[kind][n] += nbytes[buffer]
             if source != order[n][0]:
-                freed[kind][n] += size
+                freed[kind][n] += nbytes[buffer]
         instrs = self.wiring.program.instrs
         present: list[list[int]] = []
         for begins, stops, frees in zip(begun, stopped, freed, strict=True):
@@ -255,16 +264,22 @@ class Turns:
             present.append(bytes_held)
         return _Course(*present)
 
-    def _held_by(self, i: int) -> list[tuple[tuple[int, int], bool, int, int]]:
-        """What a kernel has on the wafer: a tensor, whether it is made again, bytes, and 0 if it is per sample.
+    def _held_by(self, i: int) -> list[_Held]:
+        """What a kernel has on the wafer.
 
         Weights and their gradients pass in pieces, and inner tensors exist in tiles.
         """
         if i not in self._held:
             wiring, again, inner = self.wiring, self._again, self._inner
             self._held[i] = [
-                (v, v in again, wiring.nbytes[v[0]], int(v[0] not in wiring.per_sample))
+                (v, v in again, int(v[0] not in wiring.per_sample))
                 for v in (*wiring.operands[i], *[(b, i) for b in wiring.results[i]])
                 if not (v[0] in wiring.resident or v[0] in inner or v in wiring.gradients)
             ]
         return self._held[i]
+
+
+def _leaving(wiring: Wiring) -> frozenset[BufferVersion]:
+    """Results that the weight host or the user needs: gradients, statistics, fetches. All others stay."""
+    for_host = (o for i in wiring.on_host for o in wiring.operands[i])
+    return frozenset((*wiring.final.values(), *for_host))

@@ -116,7 +116,7 @@ class Reading:
     @cached_property
     def turns(self) -> Turns:
         """The program as layers take the wafer in turn."""
-        return Turns(self.streamed, self.layers, self.again)
+        return Turns(self.streamed, self.layers, self.again, self._like.turns if self._like else None)
 
 
 @dataclass(eq=False)
