@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from lazytensor.errors import CompileError, LazyError
-from lazytensor.ir.growth import grown_like
+from lazytensor.ir.growth import grown
 from lazytensor.ir.nest import Nest, Scalar, Store
 from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import Type, Where
@@ -260,7 +260,7 @@ def _between(line: Line, a: Program, b: Program) -> Program:
         # Of a deep net the few layers that the others are equal to.
         short = line.through(a.grown.short, b.grown.short)
         noted = {name: line.through(getattr(a, name), getattr(b, name)) for name in ("density", "precision_level")}
-        return replace(grown_like(a, a.grown, short), **noted)
+        return replace(grown(short, a.grown.skeleton, a), **noted)
     except NotAffine as e:
         raise _refused(str(e), None, line.first, line.second) from None
 

@@ -273,55 +273,52 @@ def _buffers(rows: _Rows, places: Numbers, references: Numbers) -> tuple[int, ..
     return tuple(likes.tolist())
 
 
-def grown(short: Program, skeleton: Skeleton) -> Program:
-    """The deep program of a skeleton. Raises CompileError if it reads what nothing writes."""
-    return Program(
-        buffers=tuple(_buffer(short, skeleton, n) for n in range(len(skeleton.buffers))),
-        instrs=tuple(_instr(short, skeleton, n) for n in range(len(skeleton.instrs))),
-        state={name: (n, end) for n, (name, end) in enumerate(zip(skeleton.names, skeleton.ends, strict=True))},
+def grown(short: Program, skeleton: Skeleton, other: Program | None = None) -> Program:
+    """The deep program of a skeleton. Raises CompileError if it reads what nothing writes.
+
+    With `other`, that of another batch, records that both shallow programs have are the same in both deep ones.
+    """
+    names, known, same = skeleton.names, other or short, set[int]()
+    if other is not None and other.grown is not None:
+        same = {id(record) for record in (*other.grown.short.buffers, *other.grown.short.instrs)}
+    buffers = [short.buffers[b] for b in skeleton.buffers]
+    likes = [short.instrs[k] for k in skeleton.instrs]
+    instrs = [
+        known.instrs[n]
+        if id(i) in same
+        else Instr(
+            kernel=i.kernel,
+            reads=reads,
+            writes=writes,
+            attrs=i.attrs,
+            nest=i.nest,
+            work=i.work,
+            where=where,
+            direction=i.direction,
+        )
+        for n, (i, reads, writes, where) in enumerate(
+            zip(likes, skeleton.reads, skeleton.writes, skeleton.wheres, strict=True)
+        )
+    ]
+    for k, number in skeleton.draws.items():
+        instrs[k] = replace(instrs[k], attrs=_drawn(instrs[k].attrs, number))
+    deep = Program(
+        buffers=tuple(
+            known.buffers[n]
+            if id(b) in same
+            else Buffer(n, b.type, b.kind, names[n] if n < len(names) else b.name, b.value)
+            for n, b in enumerate(buffers)
+        ),
+        instrs=tuple(instrs),
+        state={name: (n, end) for n, (name, end) in enumerate(zip(names, skeleton.ends, strict=True))},
         batch=skeleton.batch,
         fetches=skeleton.fetches,
         fetch_names=short.fetch_names,
         density=short.density,
         precision_level=short.precision_level,
         grown=Grown(short, skeleton),
-    ).check()
-
-
-def grown_like(other: Program, origin: Grown, short: Program) -> Program:
-    """The program `other`, which has this `origin`, for another batch, for which `short` is the shallow program.
-
-    Records that the shallow programs have in common are those of both deep ones: of weights, say, and their updates.
-    """
-    skeleton, before = origin.skeleton, origin.short
-    buffers = (
-        b if short.buffers[k] is before.buffers[k] else _buffer(short, skeleton, n)
-        for n, (b, k) in enumerate(zip(other.buffers, skeleton.buffers, strict=True))
     )
-    instrs = (
-        i if short.instrs[k] is before.instrs[k] else _instr(short, skeleton, n)
-        for n, (i, k) in enumerate(zip(other.instrs, skeleton.instrs, strict=True))
-    )
-    return replace(other, buffers=tuple(buffers), instrs=tuple(instrs), grown=Grown(short, skeleton))
-
-
-def _buffer(short: Program, skeleton: Skeleton, n: int) -> Buffer:
-    like, names = short.buffers[skeleton.buffers[n]], skeleton.names
-    return Buffer(n, like.type, like.kind, names[n] if n < len(names) else like.name, like.value)
-
-
-def _instr(short: Program, skeleton: Skeleton, n: int) -> Instr:
-    like = short.instrs[skeleton.instrs[n]]
-    return Instr(
-        kernel=like.kernel,
-        reads=skeleton.reads[n],
-        writes=skeleton.writes[n],
-        attrs=_drawn(like.attrs, skeleton.draws[n]) if n in skeleton.draws else like.attrs,
-        nest=like.nest,
-        work=like.work,
-        where=skeleton.wheres[n],
-        direction=like.direction,
-    )
+    return deep.check() if other is None else deep
 
 
 def _drawn(attrs: Mapping[str, Any], number: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ An instruction *settles* a step when it works on no sample, and nothing that doe
 all gradients, a mean that is only reported. It runs once for a batch, after the samples.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -55,13 +55,11 @@ class BufferVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class Flow:
-    """A tensor that travels between two kernels in a step; `is_refresh`: a new weight sent to a copy of it."""
+    """A tensor that travels between two kernels in a step."""
 
-    buffer: int
     source: int
     target: int
     bytes: int
-    is_refresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -317,33 +315,23 @@ def _users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int, int
     return {key: tuple(readers) for key, readers in users.items()}
 
 
-def flows(wiring: Wiring) -> tuple[Flow, ...]:
+def flows(wiring: Wiring) -> Iterator[Flow]:
     """Every tensor that leaves the kernel that made it, in a step of pipelined mode; OUTSIDE is the wafer's edge.
 
-    A kernel keeps its copy of a state tensor, so state flows only as a refresh, from the kernel that updates it.
+    A kernel keeps its copy of a state tensor, so a state flows only when it is new, from the kernel that updates it.
     """
-    traffic = []
+    nbytes = wiring.nbytes
     for (buffer, source), users in wiring.users.items():
         # State and constants lie with each of their readers and need not travel.
-        if source == OUTSIDE and wiring.kind(buffer) != "batch":
-            continue
-        size = wiring.type(buffer).nbytes
-        traffic += [Flow(buffer, source, i, size) for i in users]
+        if source != OUTSIDE or wiring.kind(buffer) == "batch":
+            yield from (Flow(source, i, nbytes[buffer]) for i in users)
     # A result that is fetched twice leaves the wafer once.
     for fetch in dict.fromkeys(wiring.program.fetches):
-        version = wiring.final[fetch]
-        if version.source != OUTSIDE:
-            traffic.append(Flow(version.buffer, version.source, OUTSIDE, wiring.type(version.buffer).nbytes))
-    return (*traffic, *_refreshes(wiring))
-
-
-def _refreshes(wiring: Wiring) -> Iterable[Flow]:
+        buffer, source = wiring.final[fetch]
+        if source != OUTSIDE:
+            yield Flow(source, OUTSIDE, nbytes[buffer])
     for start, end in dict.fromkeys(wiring.program.state.values()):
-        version = wiring.final[end]
-        if version.source == OUTSIDE:
-            continue
-        size = wiring.type(version.buffer).nbytes
-        for i in wiring.users.get((start, OUTSIDE), ()):
+        buffer, source = wiring.final[end]
+        if source != OUTSIDE:
             # The kernel that updates a weight has the new one already.
-            if i != version.source:
-                yield Flow(version.buffer, version.source, i, size, is_refresh=True)
+            yield from (Flow(source, i, nbytes[buffer]) for i in wiring.users.get((start, OUTSIDE), ()) if i != source)

@@ -177,13 +177,8 @@ class Case:
         return self._reading.wiring
 
     @property
-    def streamed(self) -> Wiring:
-        """The same with what is sparse, for weights that stream in."""
-        return self._reading.streamed
-
-    @property
     def passing(self) -> Wiring:
-        """The same with nothing that stays where another mode would keep it."""
+        """The same with what is sparse, for weights that stream in, and nothing that stays."""
         return self._reading.passing
 
     @property

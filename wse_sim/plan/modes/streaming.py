@@ -172,7 +172,6 @@ class _Run:
         self.mesh = case.machine.usable_width, case.machine.usable_height
         self._times: dict[object, tuple[tuple[int, int, int], float, int, int]] = {}
         self._parts_of: dict[tuple[int, Size], tuple[int, Size]] = {}
-        self._shares: dict[int, float] = {}
         self.turns = self.part.turns
 
     def plan(self) -> ModePlan:
@@ -314,10 +313,11 @@ class _Run:
         kernels = [i for one in timed for i in one.turn.kernels]
         kinds, instrs = self.case.prices.kinds(self.wiring, kernels), self.wiring.program.instrs
         flops = [work_of(instrs[i]).flops for i in kernels]
-        for kind, i in zip(kinds, kernels, strict=True):
-            if kind not in self._shares:
-                self._shares[kind] = self.case.prices.work_share(self.wiring, i, *self._part(i, self.mesh)[1])
-        done = sum([n * self._shares[kind] for n, kind in zip(flops, kinds, strict=True)])
+        shares = {
+            kind: self.case.prices.work_share(self.wiring, i, *self._part(i, self.mesh)[1])
+            for kind, i in dict(zip(kinds, kernels, strict=True)).items()
+        }
+        done = sum([n * shares[kind] for n, kind in zip(flops, kinds, strict=True)])
         return done / sum(flops) if any(flops) else 1.0
 
     @cached_property
