@@ -39,27 +39,27 @@ def in_blocks_like(program: Program, other: Program, whole: Program, pairs: Iter
 
     Each block of `whole` is equal to one in `pairs`, of theirs and ours; where they do not tell, blocks are looked for.
     """
-    blocks: dict[object, Instr] = {}
+    blocks: dict[object, tuple[ScoreBlock, Work]] = {}
     for theirs, ours in pairs:
         # Some may be equal with the other batch alone.
-        if theirs.kernel in KERNELS and _extents(blocks.setdefault(_extents(theirs), ours)) != _extents(ours):
+        if theirs.kernel in KERNELS and blocks.setdefault(_extents(theirs), _extents(ours)) != _extents(ours):
             return in_blocks(program)
     single = {id(theirs): ours for theirs, ours in zip(other.instrs, program.instrs, strict=True)}
     instrs: list[Instr] = []
     for theirs in whole.instrs:
         if id(theirs) in single:
             instrs.append(single[id(theirs)])
-        elif block := blocks.get(_extents(theirs)):
-            attrs = {**theirs.attrs, "block": block.attrs["block"]}
-            instrs.append(replace(theirs, attrs=attrs, work=block.work))
-        else:
+        elif _extents(theirs) not in blocks:
             return in_blocks(program)
+        else:
+            block, work = blocks[_extents(theirs)]
+            instrs.append(replace(theirs, attrs={**theirs.attrs, "block": block}, work=work))
     return replace(program, instrs=tuple(instrs))
 
 
-def _extents(block: Instr) -> tuple[str, ScoreBlock, Work]:
+def _extents(block: Instr) -> tuple[ScoreBlock, Work]:
     """What the batch may change of a block."""
-    return block.kernel, block.attrs["block"], block.work
+    return block.attrs["block"], block.work
 
 
 @dataclass

@@ -42,30 +42,22 @@ def _selves(attrs: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple([_selves(v) if isinstance(v, Mapping) else id(v) for name, v in attrs.items() if name != DRAW])
 
 
-class _Kinds:
-    """The kinds of a program's kernels: by number, and by what tells most equal ones without a comparison of records.
+def _looks(wiring: Wiring, i: int) -> object:
+    """What kernels of equal layers have in common: the objects that they consist of.
 
     A program keeps its records, so that no other one comes by the number of an object.
     """
-
-    def __init__(self) -> None:
-        self.by_number: dict[int, int] = {}
-        self.by_looks: dict[object, int] = {}
-
-    @staticmethod
-    def looks(wiring: Wiring, i: int) -> object:
-        """What kernels of equal layers have in common: the objects that they consist of."""
-        instr, buffers = wiring.program.instrs[i], wiring.program.buffers
-        resident, sparse = wiring.resident, wiring.sparsity
-        return (
-            instr.kernel,
-            instr.direction == "update",
-            tuple([(id(buffers[b].type), b in resident, sparse.weights.get(b)) for b in instr.reads]),
-            tuple([id(buffers[b].type) for b in instr.writes]),
-            _selves(instr.attrs) if instr.attrs else (),
-            sparse.gradients.get(i),
-            id(instr.nest),
-        )
+    instr, buffers = wiring.program.instrs[i], wiring.program.buffers
+    resident, sparse = wiring.resident, wiring.sparsity
+    return (
+        instr.kernel,
+        instr.direction == "update",
+        tuple([(id(buffers[b].type), b in resident, sparse.weights.get(b)) for b in instr.reads]),
+        tuple([id(buffers[b].type) for b in instr.writes]),
+        _selves(instr.attrs) if instr.attrs else (),
+        sparse.gradients.get(i),
+        id(instr.nest),
+    )
 
 
 class Prices:
@@ -83,7 +75,7 @@ class Prices:
         self._kinds: dict[object, int] = {}
         self._keys: list[object] = []
         # Prices outlive the programs that they are asked for.
-        self._known: WeakKeyDictionary[Wiring, _Kinds] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Wiring, dict[object, int]] = WeakKeyDictionary()
         self._longest: dict[int, int] = {}
         self._costs: dict[tuple[int, int, int], Cost] = {}
         self._phases: dict[int, tuple[Phase, Cost]] = {}
@@ -96,17 +88,15 @@ class Prices:
 
     def kinds(self, wiring: Wiring, kernels: Collection[int]) -> list[int]:
         """The numbers of the kinds of kernels."""
-        known = self._known.get(wiring)
-        if known is None:
-            known = self._known[wiring] = _Kinds()
-        by_number = known.by_number
+        known = self._known.setdefault(wiring, {})
         for i in kernels:
-            if i not in by_number:
-                looks = known.looks(wiring, i)
-                if looks not in known.by_looks:
-                    known.by_looks[looks] = self._kind(wiring, i)
-                by_number[i] = known.by_looks[looks]
-        return [by_number[i] for i in kernels]
+            if i not in known:
+                # Most equal ones are told without a comparison of records.
+                looks = _looks(wiring, i)
+                if looks not in known:
+                    known[looks] = self._kind(wiring, i)
+                known[i] = known[looks]
+        return [known[i] for i in kernels]
 
     def _kind(self, wiring: Wiring, i: int) -> int:
         key = self._key(wiring, i)

@@ -25,8 +25,6 @@ _Stay = tuple[int, int, str]
 """A tensor by its buffer and its source and, if it is computed again, the sweep that it is there in."""
 _Held = tuple[tuple[int, int], bool, int]
 """A tensor by its buffer and its source, whether it is computed again, and 0 if it is per sample."""
-_Run = tuple[int, tuple[int, ...]]
-"""The number of a layer, and kernels of it in a row."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +79,9 @@ class Turns:
         self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
         self._leaving: frozenset[BufferVersion] = like._leaving if like else _leaving(wiring)
         self._held: dict[int, list[_Held]] = like._held if like else {}
-        forward = [(t.number, t.kernels) for t in like.forward] if like else self._forward(layers)
-        self.forward: tuple[Turn, ...] = tuple(self._turn(n, layers[n], "forward", kernels) for n, kernels in forward)
+        self.forward: tuple[Turn, ...] = tuple(self._resized(like.forward) if like else self._forward(layers))
         self._ends = {turn.number: n for n, turn in enumerate(self.forward)}
-        backward = [(t.number, t.kernels) for t in like.backward] if like else self._backward(layers)
-        self.backward: tuple[Turn, ...] = tuple(
-            self._turn(n, layers[n], "backward", kernels) for n, kernels in backward
-        )
+        self.backward: tuple[Turn, ...] = tuple(self._resized(like.backward) if like else self._backward(layers))
 
     @property
     def every(self) -> tuple[Turn, ...]:
@@ -98,11 +92,14 @@ class Turns:
         again = layer.recomputed if sweep == "backward" else ()
         return (*again, *(i for i in layer.kernels[sweep] if i not in self.wiring.on_host))
 
-    def _backward(self, layers: Sequence[Layer]) -> Iterable[_Run]:
+    def _resized(self, turns: Sequence[Turn]) -> Iterable[Turn]:
+        return (self._turn(t.number, t.layer, t.sweep, t.kernels) for t in turns)
+
+    def _backward(self, layers: Sequence[Layer]) -> Iterable[Turn]:
         """The last use of a weight comes first on the way back."""
         behind = [n for n, layer in enumerate(layers) if self._on_wafer(layer, "backward")]
         behind.sort(key=lambda n: self._ends.get(n, len(self._ends)), reverse=True)
-        return ((n, self._way_back(layers[n])) for n in behind)
+        return (self._turn(n, layers[n], "backward", self._way_back(layers[n])) for n in behind)
 
     def _way_back(self, layer: Layer) -> tuple[int, ...]:
         """Its backward kernels; before them, those that make again what they are the first to read on the way back."""
@@ -118,16 +115,15 @@ class Turns:
         self._repeated |= repeated
         return (*sorted(repeated), *own)
 
-    def _forward(self, layers: Sequence[Layer]) -> Iterable[_Run]:
+    def _forward(self, layers: Sequence[Layer]) -> Iterable[Turn]:
         """A weight that is used twice has a turn for each use: its layer's kernels lie apart in the program."""
         owner = {i: n for n, layer in enumerate(layers) for i in self._on_wafer(layer, "forward")}
         for number, kernels in groupby(sorted(owner), key=lambda i: owner[i]):
-            yield number, tuple(kernels)
+            yield self._turn(number, layers[number], "forward", tuple(kernels))
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> Turn:
-        wiring, nbytes = self.wiring, self.wiring.nbytes
-        weights: dict[int, int] = {}
-        moved: set[BufferVersion] = set()
+        wiring, nbytes, sparsity = self.wiring, self.wiring.nbytes, self.wiring.sparsity
+        weights, moved = set[int](), set[BufferVersion]()
         batch = bytes_out = 0
         for i in kernels:
             for o in wiring.operands[i]:
@@ -135,8 +131,7 @@ class Turns:
                 if buffer in wiring.resident:
                     # A weight comes again in each turn that needs it: the wafer keeps none, which is the point of this
                     # mode.
-                    density = wiring.sparsity.weights.get(buffer)
-                    weights[buffer] = streamed_bytes(wiring.type(buffer), density) if density else nbytes[buffer]
+                    weights.add(buffer)
                 elif source == OUTSIDE or source in wiring.on_host:
                     if buffer not in self._arrived:
                         self._arrived.add(buffer)
@@ -146,17 +141,17 @@ class Turns:
                     moved.add(o)
             for buffer in wiring.results[i]:
                 if (buffer, i) in self._leaving:
-                    bytes_out += streamed_bytes(wiring.type(buffer), wiring.sparsity.gradients.get(i))
+                    bytes_out += streamed_bytes(wiring.type(buffer), sparsity.gradients.get(i))
         return Turn(
             number=number,
             layer=layer,
             sweep=sweep,
             kernels=kernels,
-            weight_bytes=sum(weights.values()),
-            dense_bytes=sum(nbytes[buffer] for buffer in weights),
+            weight_bytes=sum([streamed_bytes(wiring.type(b), sparsity.weights.get(b)) for b in weights]),
+            dense_bytes=sum([nbytes[b] for b in weights]),
             batch_bytes=batch,
             bytes_out=bytes_out,
-            moved_bytes=sum(nbytes[o.buffer] for o in moved),
+            moved_bytes=sum([nbytes[o.buffer] for o in moved]),
         )
 
     def memory(self) -> Memory:

@@ -66,10 +66,9 @@ class Reading:
     @cached_property
     def wiring(self) -> Wiring:
         """The program, looked up."""
-        if self._like is None:
-            return replace(wire(in_blocks(self.program)), precision_level=self.precision_level)
         like = self._like
-        assert self._shallow is not None and like._shallow is not None
+        if like is None or like._shallow is None or self._shallow is None:
+            return replace(wire(in_blocks(self.program)), precision_level=self.precision_level)
         pairs = zip(like._shallow.wiring.program.instrs, self._shallow.wiring.program.instrs, strict=True)
         program = in_blocks_like(self.program, like.program, like.wiring.program, pairs)
         return replace(like.wiring, program=program, batch_size=batch_size(program))
