@@ -149,14 +149,15 @@ class Layers:
     def _in_order(self, names: list[str], gap: "_Gap") -> list[str]:
         """States as a net of fewer layers has them, also where a gap goes through the states of a layer."""
         numbers = {name: k for k, name in enumerate(names)}
+        layer, step = self.layer.tolist(), self.step.tolist()
         keys: dict[str, int] = {}
         shift = 0
         for name, k in numbers.items():
             i = self.place.get(self.graph.state[name], -1)
             # As far ahead as if the layers of the gap had not been counted; what stands beside layers goes along.
-            if i >= 0 and self.layer[i] >= gap.start:
-                shift = gap.count * (k - numbers.get(self.nodes[i - self.step[i]].attrs.get("id", ""), k))
-            elif i >= 0 and self.layer[i] >= 0:
+            if i >= 0 and layer[i] >= gap.start:
+                shift = gap.count * (k - numbers.get(self.nodes[i - step[i]].attrs.get("id", ""), k))
+            elif i >= 0 and layer[i] >= 0:
                 shift = 0
             keys[name] = k - shift
         return sorted(names, key=keys.__getitem__)
@@ -248,12 +249,11 @@ def _moved(n: Node, inputs: tuple[Node, ...]) -> Node:
 
 def _references(nodes: list[Node], place: dict[Node, int]) -> Numbers:
     """The places of each node's inputs, and last the number of its draw."""
-    widest = max(len(n.inputs) for n in nodes)
-    rows = [
-        [*(place[i] for i in n.inputs), *[-1] * (widest - len(n.inputs)), n.attrs.get(DRAW, -1) if n.attrs else -1]
-        for n in nodes
-    ]
-    return np.array(rows, np.int64)
+    counts = np.array([len(n.inputs) for n in nodes])
+    table = np.full((len(nodes), counts.max() + 1), -1)
+    table[:, :-1][np.arange(counts.max()) < counts[:, None]] = [place[i] for n in nodes for i in n.inputs]
+    table[:, -1] = [n.attrs.get(DRAW, -1) for n in nodes]
+    return table
 
 
 def _kinds(nodes: list[Node]) -> Numbers:

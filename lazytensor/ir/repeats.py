@@ -92,9 +92,11 @@ def _longest_of(kinds: Numbers, references: Numbers, period: int, least: int) ->
     # Most periods are none, as kinds alone tell.
     if int(alike.sum()) <= least:
         return None
-    steps = references[period:] - references[:-period]
-    # From each record to its like in the next copy, and in the one behind that.
-    on_line = alike[:-period] & alike[period:] & (steps[:-period] == steps[period:]).all(axis=1)
+    on_line = alike[:-period] & alike[period:]
+    for column in references.T:
+        # From each record to its like in the next copy, and in the one behind that.
+        steps = column[period:] - column[:-period]
+        on_line &= steps[:-period] == steps[period:]
     edges = np.flatnonzero(np.diff(np.concatenate(([0], on_line.view(np.int8), [0]))))
     if not len(edges):
         return None
