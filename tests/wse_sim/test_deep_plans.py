@@ -12,6 +12,7 @@ from wse_sim import plan
 from wse_sim.plan.blocks import in_blocks
 from wse_sim.plan.layers import fold
 from wse_sim.plan.modes.mode_plan import Readings
+from wse_sim.plan.turns import Turns
 from wse_sim.plan.wiring import is_alike, wire
 
 SAMPLES = 4
@@ -57,6 +58,19 @@ def test_deep_nets_are_wired_and_folded_alike_at_every_batch(name, depth):
     assert reading.wiring.program == whole.program
     assert reading.layers == fold(whole)
     assert reading.other is not None
+    # Nor does it show which batch was looked up first.
+    turns, alone = reading.turns, Turns(reading.streamed, reading.layers, reading.again)
+    assert turns.every == alone.every
+    assert turns.memory() == alone.memory() and turns.memory_with_recompute() == alone.memory_with_recompute()
+
+
+def test_records_that_no_batch_changes_are_the_same_in_the_programs_of_all():
+    steps = family("gpt", 16, abstract.program_of)
+    first, other = steps.first, steps.program(20)
+    pairs = list(zip(first.instrs, other.instrs, strict=True))
+    assert all(a is b for a, b in pairs if a.direction == "update")
+    assert all((a is b) == (a == b) for a, b in zip(first.buffers, other.buffers, strict=True) if a.kind != "const")
+    assert any(a != b for a, b in pairs)
 
 
 def test_segment_goes_back_through_its_own_layers_alone():
