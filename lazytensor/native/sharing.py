@@ -17,11 +17,8 @@ from lazytensor.native import machine
 
 SPINS = 4000
 """How often a thread looks for work before it sleeps: waking it costs more than a short wait."""
-CROWD = 32
-"""How many steps are shared without waking others after one of them was on the core of the thread that runs them."""
 TICKET, FINISHED, ENTRIES, BELL, SLEEPERS, WAITS, STOP, CORE = range(0, 64, 8)
-CROWDED = CORE + 1
-"""Where in the block, in words of 8 bytes, each shared word stands: but the last on lines of the cache of their own.
+"""Where in the block, in words of 8 bytes, each shared word stands: on lines of the cache of their own.
 
 The ticket is the number of the step times 65,536, plus how many of its parts nobody has taken. It changes as a whole,
 so that who takes a part of a step cannot be reading the entries of another.
@@ -109,7 +106,6 @@ entry:
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %waits = getelementptr i64, ptr %block, i64 {WAITS}
   %at_core = getelementptr i64, ptr %block, i64 {CORE}
-  %at_crowded = getelementptr i64, ptr %block, i64 {CROWDED}
   br label %head
 head:
   %k = phi i64 [ 0, %entry ], [ %next, %tail ]
@@ -126,6 +122,8 @@ single:
   call void @one(ptr %entries, i64 0, ptr %memory)
   br label %tail
 publish:
+  %core = call i32 @sched_getcpu()
+  store atomic i32 %core, ptr %at_core monotonic, align 4
   ; The ticket is last: who takes a part from it finds the entries of this step, and counts from 0.
   store atomic i64 0, ptr %finished seq_cst, align 8
   store atomic ptr %entries, ptr %place seq_cst, align 8
@@ -137,25 +135,11 @@ publish:
   ; Behind the ticket: a thread that counts itself asleep after this load looks at the ticket once more.
   %beds = load atomic i64, ptr %sleepers seq_cst, align 8
   %anybody = icmp ne i64 %beds, 0
-  br i1 %anybody, label %asleep, label %work_here
-asleep:
-  ; Who woke on this core of late would only take it from this thread again.
-  %crowded = load atomic i64, ptr %at_crowded monotonic, align 8
-  %is_free = icmp eq i64 %crowded, 0
-  br i1 %is_free, label %ring, label %unaided
-unaided:
-  %fewer = sub i64 %crowded, 1
-  store atomic i64 %fewer, ptr %at_crowded monotonic, align 8
-  br label %work_here
+  br i1 %anybody, label %ring, label %work
 ring:
   %rings = atomicrmw add ptr %bell, i64 1 seq_cst
   %most = sub i64 %parts, 1
   call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAKE}, i64 %most)
-  br label %work_here
-work_here:
-  %core = call i32 @sched_getcpu()
-  %number = zext i32 %core to i64
-  store atomic i64 %number, ptr %at_core monotonic, align 8
   br label %work
 work:
   %ran = call i1 @take(ptr %block, ptr %memory)
@@ -199,7 +183,6 @@ entry:
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %stop = getelementptr i64, ptr %block, i64 {STOP}
   %at_core = getelementptr i64, ptr %block, i64 {CORE}
-  %at_crowded = getelementptr i64, ptr %block, i64 {CROWDED}
   br label %look
 look:
   %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ]
@@ -212,13 +195,9 @@ idle:
 where:
   ; On the core of the thread that runs the steps every look would be one that it waits for.
   %core = call i32 @sched_getcpu()
-  %number = zext i32 %core to i64
-  %runs_at = load atomic i64, ptr %at_core monotonic, align 8
-  %is_same = icmp eq i64 %number, %runs_at
-  br i1 %is_same, label %crowd, label %patience
-crowd:
-  store atomic i64 {CROWD}, ptr %at_crowded monotonic, align 8
-  br label %tired
+  %runs_at = load atomic i32, ptr %at_core monotonic, align 4
+  %is_same = icmp eq i32 %core, %runs_at
+  br i1 %is_same, label %tired, label %patience
 patience:
   %more = add i64 %looks, 1
   %long = icmp ugt i64 %more, {SPINS}
@@ -392,8 +371,7 @@ def functions() -> Mapping[str, int] | None:
         return None
     pause, parameter, argument = _PAUSE[kind]
     words: dict[str, int | str] = {"FUTEX": _FUTEX[kind], "PAUSE": f"{pause}({argument})"}
-    words |= {"WAIT": _WAIT, "WAKE": _WAKE, "SPINS": SPINS}
-    words |= {"CROWD": CROWD, "CORE": CORE, "CROWDED": CROWDED}
+    words |= {"WAIT": _WAIT, "WAKE": _WAKE, "SPINS": SPINS, "CORE": CORE}
     words |= {"TICKET": TICKET, "FINISHED": FINISHED, "ENTRIES": ENTRIES, "BELL": BELL, "SLEEPERS": SLEEPERS}
     words |= {"OWN": OWN, "WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": MOST_PARTS + 1}
     words["STEP_MASK"] = -(MOST_PARTS + 1)
