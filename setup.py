@@ -7,7 +7,6 @@ were.
 """
 
 import ast
-import contextlib
 import io
 import json
 import lzma
@@ -21,9 +20,11 @@ from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
-# Who builds without what pyproject.toml asks for has a wheel that is 2 % larger.
-with contextlib.suppress(ImportError):
+try:
     import deflate
+except ImportError:
+    # Who builds without what pyproject.toml asks for has a wheel that is 2 % larger.
+    deflate = None
 
 SCRIPTS = pathlib.Path("notebooks", "scripts")
 OFFERS = ("__init__.py", "mirrors.txt", "methods.pyi")
@@ -170,7 +171,7 @@ class Packed(bdist_wheel):
         with zipfile.ZipFile(path) as archive:
             files = [(info, archive.read(info)) for info in archive.infolist()]
         # A name of its own, for zipfile offers no other compressor; where it is gone, zlib packs.
-        if "deflate" in globals():
+        if deflate:
             zipfile._get_compressor = Deflated  # type: ignore[attr-defined]
         with zipfile.ZipFile(path, "w") as archive:
             for info, content in files:

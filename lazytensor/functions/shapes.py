@@ -62,7 +62,7 @@ def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
         raise ShapeError("only one dimension can be inferred", where=source.where())
     elements = x.spec.size
     if -1 in shape:
-        known = -math.prod(shape)
+        known = -math.prod(shape)  # the -1 is a factor too
         # Beside an extent of 0, -1 could stand for anything.
         if known == 0 or elements % known:
             raise ShapeError(f"shape '{shape}' is invalid for input of size {elements}", where=source.where())

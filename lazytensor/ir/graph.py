@@ -100,7 +100,7 @@ def structure(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
 
 def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, Node | None]:
     """The intern key of an operation and the node that has it, if one lives."""
-    key = structure(op, inputs, attrs) if attrs else (op, inputs)
+    key = structure(op, inputs, attrs)
     entry = _table.get(key)
     return key, None if entry is None else entry()
 

@@ -146,6 +146,7 @@ def _require_line(short: _Rows, long: _Rows, at: int, repeat: Repeat, rate: int)
     period, copies = repeat.period, repeat.copies - rate
     own = short.kinds[at : at + copies * period]
     like = long.kinds[repeat.start : repeat.start + copies * period]
+    # A single copy has no step to the next: nothing tells where further ones lie.
     if copies < 2 or not np.array_equal(own, like):
         raise Uneven("copies differ with the number of layers")
     steps = np.diff(short.references[at : at + copies * period].reshape(copies, period, -1), axis=0)
@@ -172,6 +173,7 @@ def skeleton_of(short: Program, long: Program, count: int, states: Mapping[str, 
         # With one layer more a number is so much larger, wherever it stands.
         base = base + count * (longer.references[part.long : part.long + len(own)] - base)
         copies = part.count + count * part.rate if part.period else 1
+        # And from copy to copy of one program by a step that no number of layers changes (`_require_line`).
         steps = rows.references[own + part.period] - rows.references[own] if part.period else 0 * base
         block = base + np.arange(copies)[:, None, None] * steps
         start = sum(map(len, places))
@@ -226,11 +228,13 @@ def _skeleton(
     draws: dict[int, int],
 ) -> Skeleton:
     short = rows.program
+    # Instructions come first, as `_rows` has them: a repeat that runs on into the states would mix both.
     is_instr = places < len(short.instrs)
     counts = [int(n) for n in (is_instr.sum(), len(states), len(short.batch), len(short.fetches))]
     if sum(counts) != len(places) or not is_instr[: counts[0]].all():
         raise Uneven("the states are not those of equal layers")
     ends = np.cumsum(counts)
+    # A row of the table is filled up with -1; how many operands it has its instruction says.
     wide, instrs = rows.widths[0], short.instrs
     operands = [references[: counts[0], :wide].tolist(), references[: counts[0], wide:].tolist()]
     reads, writes = (
@@ -266,6 +270,7 @@ def _buffers(rows: _Rows, places: Numbers, references: Numbers) -> tuple[int, ..
     named = own >= 0
     if (references[named] < 0).any():
         raise Uneven("buffers are counted below 0")
+    # A number that no row names keeps -1: every buffer is read or written by something.
     likes = np.full(int(references.max()) + 1, -1)
     likes[references[named]] = own[named]
     if (likes < 0).any() or (kinds[likes[references[named]]] != kinds[own[named]]).any():
@@ -276,10 +281,12 @@ def _buffers(rows: _Rows, places: Numbers, references: Numbers) -> tuple[int, ..
 def grown(short: Program, skeleton: Skeleton, other: Program | None = None) -> Program:
     """The deep program of a skeleton. Raises CompileError if it reads what nothing writes.
 
-    With `other`, that of another batch, records that both shallow programs have are the same in both deep ones.
+    With `other`, that of another batch and the same skeleton, records that both shallow programs have are the same in
+    both deep ones, and it was checked for both.
     """
     names, known, same = skeleton.names, other or short, set[int]()
     if other is not None and other.grown is not None:
+        # By identity: a record that the batch does not change is handed on from program to program as it is.
         same = {id(record) for record in (*other.grown.short.buffers, *other.grown.short.instrs)}
     buffers = [short.buffers[b] for b in skeleton.buffers]
     likes = [short.instrs[k] for k in skeleton.instrs]
@@ -318,6 +325,7 @@ def grown(short: Program, skeleton: Skeleton, other: Program | None = None) -> P
         precision_level=short.precision_level,
         grown=Grown(short, skeleton),
     )
+    # What is read and written is the skeleton's: it is in order for all batches or for none.
     return deep.check() if other is None else deep
 
 

@@ -234,68 +234,70 @@ define void @share_ring(ptr %block) {{
 """
 
 
+_STACK = """
+declare i64 @llvm.smin.i64(i64, i64)
+define void @share_product(ptr %words) {{
+entry:
+{loads}
+  br label %head
+head:
+  %s = phi i64 [ 0, %entry ], [ %next, %done ]
+  %over = icmp eq i64 %s, %count
+  br i1 %over, label %out, label %stack
+stack:
+  ; From product to product of the stack each operand goes on by its own stride, in bytes.
+{places}
+  br label %rows
+rows:
+  %i = phi i64 [ 0, %stack ], [ %below, %row ]
+  %is_row = icmp slt i64 %i, %m
+  br i1 %is_row, label %columns, label %done
+columns:
+  %j = phi i64 [ 0, %rows ], [ %beside, %tile ]
+  %is_tile = icmp slt i64 %j, %n
+  br i1 %is_tile, label %tile, label %row
+tile:
+  ; Rows of a and columns of b are as many bytes apart as their steps say, transposed or not.
+  %far_a = mul i64 %i, %step_a
+  %p_a = getelementptr i8, ptr %q_a, i64 %far_a
+  %far_b = mul i64 %j, %step_b
+  %p_b = getelementptr i8, ptr %q_b, i64 %far_b
+  %line = mul i64 %i, %pitch_c
+  %place = add i64 %line, %j
+  %p_c = getelementptr float, ptr %q_c, i64 %place
+  ; The last tiles of a row and of a column are what is left.
+  %left = sub i64 %m, %i
+  %height = call i64 @llvm.smin.i64(i64 %left, i64 %tile_m)
+  %rest = sub i64 %n, %j
+  %width = call i64 @llvm.smin.i64(i64 %rest, i64 %tile_n)
+  ; 101 is row-major order, as cblas.h has it.
+  call void %cblas(i32 101, i32 %flip_a, i32 %flip_b, i64 %height, i64 %width, i64 %k,
+    float 1.0, ptr %p_a, i64 %pitch_a, ptr %p_b, i64 %pitch_b, float 0.0, ptr %p_c, i64 %pitch_c)
+  %beside = add i64 %j, %tile_n
+  br label %columns
+row:
+  %below = add i64 %i, %tile_m
+  br label %rows
+done:
+  %next = add i64 %s, 1
+  br label %head
+out:
+  ret void
+}}
+"""
+
+
 def _product() -> str:
     """The function that runs a stack of products by BLAS, each tile by tile, from the words of its argument."""
     words = (*PRODUCT, *STACK)
-    lines = [f"  %at_{w} = getelementptr i64, ptr %words, i64 {k}" for k, w in enumerate(words)]
+    loads = [f"  %at_{w} = getelementptr i64, ptr %words, i64 {k}" for k, w in enumerate(words)]
     pointers = ("cblas", "a", "b", "c")
-    lines += [f"  %{w} = load {'ptr' if w in pointers else 'i64'}, ptr %at_{w}" for w in words]
-    lines += [f"  %flip_{x} = trunc i64 %transpose_{x} to i32" for x in "ab"]
+    loads += [f"  %{w} = load {'ptr' if w in pointers else 'i64'}, ptr %at_{w}" for w in words]
+    loads += [f"  %flip_{x} = trunc i64 %transpose_{x} to i32" for x in "ab"]
     places = [
         f"  %skip_{x} = mul i64 %s, %stride_{x}\n  %q_{x} = getelementptr i8, ptr %{x}, i64 %skip_{x}" for x in "abc"
     ]
-    arguments = (
-        "i32 101, i32 %flip_a, i32 %flip_b, i64 %height, i64 %width, i64 %k, float 1.0, ptr %p_a, i64 %pitch_a, "
-        "ptr %p_b, i64 %pitch_b, float 0.0, ptr %p_c, i64 %pitch_c"
-    )
-    return "\n".join(
-        [
-            "declare i64 @llvm.smin.i64(i64, i64)",
-            "define void @share_product(ptr %words) {",
-            "entry:",
-            *lines,
-            "  br label %head",
-            "head:",
-            "  %s = phi i64 [ 0, %entry ], [ %next, %done ]",
-            "  %over = icmp eq i64 %s, %count",
-            "  br i1 %over, label %out, label %stack",
-            "stack:",
-            *places,
-            "  br label %rows",
-            "rows:",
-            "  %i = phi i64 [ 0, %stack ], [ %below, %row ]",
-            "  %is_row = icmp slt i64 %i, %m",
-            "  br i1 %is_row, label %columns, label %done",
-            "columns:",
-            "  %j = phi i64 [ 0, %rows ], [ %beside, %tile ]",
-            "  %is_tile = icmp slt i64 %j, %n",
-            "  br i1 %is_tile, label %tile, label %row",
-            "tile:",
-            "  %far_a = mul i64 %i, %step_a",
-            "  %p_a = getelementptr i8, ptr %q_a, i64 %far_a",
-            "  %far_b = mul i64 %j, %step_b",
-            "  %p_b = getelementptr i8, ptr %q_b, i64 %far_b",
-            "  %line = mul i64 %i, %pitch_c",
-            "  %place = add i64 %line, %j",
-            "  %p_c = getelementptr float, ptr %q_c, i64 %place",
-            "  %left = sub i64 %m, %i",
-            "  %height = call i64 @llvm.smin.i64(i64 %left, i64 %tile_m)",
-            "  %rest = sub i64 %n, %j",
-            "  %width = call i64 @llvm.smin.i64(i64 %rest, i64 %tile_n)",
-            f"  call void %cblas({arguments})",
-            "  %beside = add i64 %j, %tile_n",
-            "  br label %columns",
-            "row:",
-            "  %below = add i64 %i, %tile_m",
-            "  br label %rows",
-            "done:",
-            "  %next = add i64 %s, 1",
-            "  br label %head",
-            "out:",
-            "  ret void",
-            "}",
-        ]
-    )
+    return _STACK.format(loads="\n".join(loads), places="\n".join(places))
 
 
 _ROWS = """
