@@ -74,7 +74,8 @@ class Prices:
         self.machine = machine
         self._kinds: dict[object, int] = {}
         self._keys: list[object] = []
-        # Prices outlive the programs that they are asked for.
+        # Kinds by the number of a kernel, and by what equal ones have in common. Prices outlive the programs that they
+        # are asked for.
         self._known: WeakKeyDictionary[Wiring, dict[object, int]] = WeakKeyDictionary()
         self._longest: dict[int, int] = {}
         self._costs: dict[tuple[int, int, int], Cost] = {}
