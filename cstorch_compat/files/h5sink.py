@@ -3,11 +3,10 @@
 When closing a file fails, HDF5 keeps it and tries again when the process ends, which then crashes.
 """
 
-import collections
 import contextlib
+import ctypes
 import io
 import os
-import zlib
 from collections.abc import Iterator
 from concurrent import futures
 from typing import Any, Self
@@ -19,8 +18,18 @@ from cstorch_compat.files.newfile import NO_ROOM
 from cstorch_compat.files.trailer import Trailer, rest_of, text_of
 from lazytensor.interrupts import postponed
 from lazytensor.lazyarray import reported
+from lazytensor.native.checksum import crc32
+from lazytensor.native.scattered import write_pieces
 
-_PIECE_BYTES, _MOST_WAITING_BYTES = 1 << 19, 1 << 20
+Piece = tuple[str, np.ndarray, int]
+"""The key of an array, its bytes, and their place in the file."""
+Checksums = dict[tuple[int, int], int]
+"""Those of arrays by place and size."""
+
+_low: Any = h5py  # its stubs do not know the lower interface in full
+_SMALL_BYTES = 1 << 16  # what HDF5 collects of a dataset before it writes
+_TOGETHER_BYTES = 1 << 25
+_WRITE = 2  # SYNC_FILE_RANGE_WRITE
 
 
 class Sink(io.RawIOBase):
@@ -32,7 +41,8 @@ class Sink(io.RawIOBase):
     def __init__(self, path: str):
         # Exclusive: the temporary name is random, and whatever bears it already is not ours to overwrite.
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        self._at = 0
+        self._path, self._at = path, 0
+        self._left_out: int | None = None
         self._error: OSError | None = None
 
     def check(self) -> None:
@@ -44,7 +54,7 @@ class Sink(io.RawIOBase):
         """Accept and forget whatever comes: nobody wants the file any more."""
         self._error = self._error or OSError("nobody wants the file any more")
 
-    def seal(self, arrays: dict[tuple[int, int], int]) -> None:
+    def seal(self, arrays: Checksums) -> None:
         """Put the checksums behind the file: those of arrays by place and size, and that of all other bytes."""
         if self._error is None:
             size = self.seek(0, os.SEEK_END)
@@ -59,7 +69,8 @@ class Sink(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Put all bytes where the position is."""
         view = memoryview(data).cast("B")
-        self.put(view, self._at)
+        if self._left_out is None or np.frombuffer(view, np.uint8).ctypes.data != self._left_out:
+            self.put(view, self._at)
         self._at += len(view)
         return len(view)
 
@@ -76,10 +87,32 @@ class Sink(io.RawIOBase):
             except OSError as e:
                 self._error = e
 
-    def hurry(self, place: int, size: int) -> None:
+    def put_together(self, pieces: list[Piece]) -> None:
+        """Put pieces at their places by one call. Raises CheckpointError with the key of one that could not be."""
+        rows = [(raw.ctypes.data, raw.nbytes, place) for _, raw, place in pieces]
+        count = write_pieces(self._descriptor, rows) if self._error is None else 0
+        for key, raw, place in pieces[count:]:
+            with reported(f"{key!r} cannot be written", self._path, hint=NO_ROOM):
+                self.put(raw.data, place)
+                self.check()
+        self._begin(min(place for *_, place in pieces), max(place + raw.nbytes for _, raw, place in pieces))
+
+    def _begin(self, place: int, end: int) -> None:
         """Have the disk begin with some bytes, on which the file waits in the end."""
-        with contextlib.suppress(OSError, AttributeError):  # not every system can be asked
-            os.posix_fadvise(self._descriptor, place, size, os.POSIX_FADV_DONTNEED)
+        # Not as advice that nobody will read them: the system would forget tables beside them that are read once more.
+        begin = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux alone has it
+        if begin is not None:
+            begin(self._descriptor, ctypes.c_int64(place), ctypes.c_int64(end - place), _WRITE)
+
+    @contextlib.contextmanager
+    def leaving_out(self, array: np.ndarray) -> Iterator[None]:
+        """A block in which the bytes of an array are not written: HDF5 gives them a place, others write them there."""
+        # It hands on what it is given, if that is in its file's type and larger than what it collects.
+        self._left_out = array.ctypes.data
+        try:
+            yield
+        finally:
+            self._left_out = None
 
     def readinto(self, target: Any) -> int:
         """Fill `target` with the bytes at the position; what was never written is zero."""
@@ -115,14 +148,14 @@ class Sink(io.RawIOBase):
 
 
 class Beside:
-    """Writes arrays to their places in a thread while the caller makes the tables, and notes their checksums.
+    """Writes arrays to their places in a thread while the caller makes the tables, and notes their checksums."""
 
-    `arrays` takes the checksum of each by its place and size. A few wait at most; one that is large is waited for.
-    """
-
-    def __init__(self, sink: Sink, arrays: dict[tuple[int, int], int], path: str):
-        self._sink, self._arrays, self._path = sink, arrays, path
-        self._waiting = collections.deque[tuple[str, int, futures.Future[None]]]()
+    def __init__(self, sink: Sink):
+        self.checksums: Checksums = {}
+        self._sink = sink
+        self._pieces: list[Piece] = []
+        self._bytes = 0
+        self._written: futures.Future[None] | None = None
 
     def __enter__(self) -> Self:
         self._writer = futures.ThreadPoolExecutor(1)
@@ -131,34 +164,49 @@ class Beside:
     def __exit__(self, kind: object, *error: object) -> None:
         # Once the descriptor is closed another file may get it: nobody may write any more, whatever interrupts.
         with postponed():
-            if kind is not None:
-                self._sink.abandon()
-            self._writer.shutdown()
-        if kind is None:
-            self._wait(0)
+            try:
+                if kind is None:
+                    self.wait()
+                else:
+                    self._sink.abandon()
+            finally:
+                self._writer.shutdown()
 
-    def put(self, key: str, raw: np.ndarray, place: int) -> None:
-        """Have bytes (a vector of uint8) written. Raises CheckpointError for an array that could not be."""
-        self._waiting.append((key, raw.nbytes, self._writer.submit(self._put, raw.data, place)))
-        self._wait(_MOST_WAITING_BYTES)
+    def put(self, key: str, array: np.ndarray, dataset: Any) -> None:
+        """Write an array to a dataset of h5py's lower interface that has no place in the file yet.
 
-    def _wait(self, most: int) -> None:
-        while sum(size for _, size, _ in self._waiting) > most:
-            key, _, written = self._waiting.popleft()
-            with reported(f"{key!r} cannot be written", self._path, hint=NO_ROOM):
-                written.result()
+        Raises CheckpointError for an earlier array that could not be written.
+        """
+        if not array.size:
+            return
+        ordered = np.asarray(array, order="C")
+        raw = ordered.reshape(-1).view(np.uint8)
+        # HDF5 keeps what is small and writes it with its tables, in less time than handing it over takes.
+        is_small = raw.nbytes <= _SMALL_BYTES
+        with contextlib.nullcontext() if is_small else self._sink.leaving_out(raw):
+            dataset.write(_low.h5s.ALL, _low.h5s.ALL, ordered)
+        place = dataset.get_offset()
+        # Of the bytes in memory: what the disk makes of them is what is to be found out.
+        self.checksums[place, raw.nbytes] = crc32(raw.data)
+        if not is_small:
+            self._pieces.append((key, raw, place))
+            self._bytes += raw.nbytes
+            if self._bytes >= _TOGETHER_BYTES:
+                self._hand_over()
 
-    def _put(self, view: memoryview, place: int) -> None:
-        crc = 0
-        # Piece by piece, so that the second look at the bytes is one into a cache.
-        for at in range(0, len(view), _PIECE_BYTES):
-            piece = view[at : at + _PIECE_BYTES]
-            # Of the bytes in memory: what the disk makes of them is what is to be found out.
-            crc = zlib.crc32(piece, crc)
-            self._sink.put(piece, place + at)
-            self._sink.hurry(place + at, len(piece))
-        self._sink.check()
-        self._arrays[place, len(view)] = crc
+    def wait(self) -> None:
+        """Go on when all is written. Raises CheckpointError for an array that could not be."""
+        self._hand_over()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._written is not None:
+            self._written.result()
+            self._written = None
+        if self._pieces:
+            # Many at a time: for each call the thread would wait until the caller lets go of the interpreter's lock.
+            self._written = self._writer.submit(self._sink.put_together, self._pieces)
+            self._pieces, self._bytes = [], 0
 
 
 @contextlib.contextmanager

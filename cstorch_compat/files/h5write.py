@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 
 from cstorch_compat.files import treespec
-from cstorch_compat.files.h5attributes import put_attribute, put_text
+from cstorch_compat.files.h5attributes import put_text
 from cstorch_compat.files.h5layout import (
     CODES,
     CSTORCH_VERSION,
@@ -31,6 +31,7 @@ from cstorch_compat.files.h5layout import (
     is_storable,
 )
 from cstorch_compat.files.h5sink import Beside, Sink, let_go
+from cstorch_compat.files.h5templates import Templates, templates
 from cstorch_compat.files.newfile import NO_ROOM, new_file
 from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
@@ -39,7 +40,6 @@ from lazytensor.errors import CheckpointError
 from lazytensor.interrupts import postponed
 from lazytensor.lazyarray import LazyArray, reported
 
-_low: Any = h5py  # its stubs do not know the lower interface in full
 _ANY_KEY = "@key@"
 _NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})
 
@@ -152,13 +152,12 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
             file.attrs["__version__"] = LAYOUT_VERSION
             file.attrs[VERSION_KEY] = CSTORCH_VERSION
             file.attrs["__spec__"] = spec
-        arrays: dict[tuple[int, int], int] = {}
-        with Beside(sink, arrays, path) as beside:
+        with templates(path) as kinds, Beside(sink) as beside:
             for key, leaf in leaves:
                 # One leaf after another, and a look at the disk after each: a checkpoint may be larger than the memory,
                 # and a full disk is to be told of the first leaf that did not fit rather than after minutes of writing
                 # into nothing.
-                _write_leaf(file, key, leaf, path, beside)
+                _write_leaf(file, key, leaf, path, kinds, beside)
                 with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
                     sink.check()
         # Closing is when HDF5 writes most of its tables, so only the check behind it says that the file is whole.
@@ -166,7 +165,7 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
             file.attrs["__SUCCESS__"] = True
             file.close()
         sink.check()
-        sink.seal(arrays)
+        sink.seal(beside.checksums)
         sink.check()
 
 
@@ -176,8 +175,8 @@ def _opened(sink: Sink) -> h5py.File:
         return h5py.File(sink, "w", libver=("v108", "latest"))
 
 
-def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, beside: Beside) -> None:
-    """Write a leaf, the bytes of its array beside."""
+def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, kinds: Templates, beside: Beside) -> None:
+    """Write a leaf, the bytes of a large array beside."""
     # A tensor of one value has no dataset at all: its attribute says everything, as the original does for what a
     # CSX run initializes lazily. Optimizer state that is still zero costs a few hundred bytes.
     if isinstance(leaf, FullLeaf):
@@ -189,9 +188,17 @@ def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, beside: Besi
     descriptor = leaf if isinstance(leaf, dict) else {}
     with reported(f"{key!r} cannot be written", path, hint=NO_ROOM), postponed():
         if array is not None:
-            descriptor, offset = _place_array(file, key, leaf, array)
-            if offset is not None:
-                beside.put(key, np.ascontiguousarray(array).reshape(-1).view(np.uint8), offset)
+            # Contiguous and not compressed, which the original loads as well: weights hardly shrink under LZ4, and
+            # stock HDF5 readers can open the file. HDF5's own refusal names neither the tensor nor the bound.
+            if array.ndim > MOST_AXES:
+                raise CheckpointError(
+                    f"it has {array.ndim} axes", hint=f"A file holds at most {MOST_AXES}: reshape it."
+                )
+            descriptor = _array_descriptor(leaf, array)
+            beside.put(key, array, kinds.copy(file, key, array, descriptor))
+            # What comes from another file is in memory for this alone.
+            if isinstance(leaf, LazyArray):
+                beside.wait()
         put_text(file, key + METADATA, _metadata(key, descriptor))
 
 
@@ -238,33 +245,6 @@ def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
         "dtypes": [f"torch.{dtype.name}"],
         "rtfx_dtypes": [CODES[dtype][0]],
     }
-
-
-def _place_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> tuple[dict[str, Any], int | None]:
-    """Make the dataset of an array, and return what describes it and where in the file its bytes are to be."""
-    # HDF5's own refusal names neither the tensor nor the bound.
-    if array.ndim > MOST_AXES:
-        raise CheckpointError(f"it has {array.ndim} axes", hint=f"A file holds at most {MOST_AXES}: reshape it.")
-    descriptor = _array_descriptor(leaf, array)
-    # Contiguous and not compressed, which the original loads as well: weights hardly shrink under LZ4, and stock
-    # HDF5 readers can open the file.
-    # A single number has a place only when it is written.
-    number = None if array.ndim else array
-    dataset = file.create_dataset(key, array.shape, array.dtype, number, dcpl=_placed_at_once())
-    # The original keeps the descriptor twice, in the JSON and on the dataset, and reads `__NUMPY__` from the
-    # dataset alone.
-    for name, value in descriptor.items():
-        put_attribute(dataset, name, value)
-    return descriptor, dataset.id.get_offset()
-
-
-@functools.cache
-def _placed_at_once() -> Any:
-    """How HDF5 makes a dataset whose bytes it does not write: it has a place at once."""
-    properties = _low.h5p.create(_low.h5p.DATASET_CREATE)
-    properties.set_alloc_time(_low.h5d.ALLOC_TIME_EARLY)
-    properties.set_fill_time(_low.h5d.FILL_TIME_NEVER)
-    return properties
 
 
 def _array_descriptor(leaf: Any, array: np.ndarray) -> dict[str, Any]:

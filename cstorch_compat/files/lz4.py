@@ -8,6 +8,7 @@ framing: total size, block size, then each block behind its stored size, all big
 weights hardly compress, so a block is mostly one long run of literals and costs a few slices.
 """
 
+import functools
 import math
 import struct
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ MOST_PER_BYTE = 255  # a length byte stands for at most 255 bytes of output, so 
 _MINIMUM_MATCH = 4
 _SMALLEST_BLOCK, _MOST_SMALL_BLOCKS = 512, 4096
 # ENUM is how h5py writes bool.
+_low: Any = h5py  # its stubs do not know the lower interface in full
 _PLAIN_CLASSES = (h5py.h5t.STRING, h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.ENUM)
 _FRAME_HEADER = struct.Struct(">QI")
 _BLOCK_HEADER = struct.Struct(">I")
@@ -38,7 +40,26 @@ def attributes(item: h5py.HLObject) -> dict[str, Any]:
     Others stay unread: the format needs none, and HDF5 crashes on some damaged ones (nested variable lengths).
     """
     values = item.attrs
-    return {name: values[name] for name in values if values.get_id(name).get_type().get_class() in _PLAIN_CLASSES}
+    plain = {}
+    for name in values:
+        attribute = values.get_id(name)
+        kind = attribute.get_type()
+        if kind.get_class() in _PLAIN_CLASSES:
+            # The root has a text for each tensor, for which h5py would open it again and work out what it is.
+            is_text = isinstance(kind, _low.h5t.TypeStringID) and kind.is_variable_str() and attribute.shape == ()
+            plain[name] = _text(attribute, kind.get_cset()) if is_text else values[name]
+    return plain
+
+
+def _text(attribute: Any, encoding: int) -> str:
+    text: Any = np.empty((), object)
+    attribute.read(text, mtype=_text_type(encoding))
+    return str(text[()].decode("utf-8", "surrogateescape"))
+
+
+@functools.cache
+def _text_type(encoding: int) -> Any:
+    return _low.h5t.py_create(_low.string_dtype("ascii" if encoding == _low.h5t.CSET_ASCII else "utf-8"))
 
 
 @dataclass(frozen=True)
@@ -54,20 +75,22 @@ class _Extent:
 class StoredArray:
     """Where the bytes of a dataset are. Raises CheckpointError unless the file holds enough of them for its shape."""
 
-    def __init__(self, file: RawFile, dataset: h5py.Dataset, checks: Trailer | None = None):
+    def __init__(self, file: RawFile, number: int, dataset: Any, checks: Trailer | None = None):
+        """`number` is that by which HDF5 tells the open file from others; the dataset is of h5py's lower interface."""
         self.checks = checks
         self.file, self.shape, self.stored = file, dataset.shape, dataset.dtype
+        properties = dataset.get_create_plist()
+        is_chunked = properties.get_layout() == h5py.h5d.CHUNKED
         # One rule for both layouts: a contiguous dataset is one chunk of the whole shape.
-        self.block = dataset.chunks or dataset.shape  # the shape of each extent
+        self.block = properties.get_chunk() if is_chunked else self.shape  # the shape of each extent
         # A link in a file may lead to a dataset of another file, whose offsets mean nothing in ours.
-        if h5py.h5o.get_info(dataset.id).fileno != h5py.h5o.get_info(dataset.file.id).fileno:
+        if _low.h5o.get_info(dataset).fileno != number:
             raise _damaged("its data is in another file")
-        self.extents = self._extents(dataset)
+        self.extents = self._extents(dataset, properties)
         for extent in self.extents:
             self._check(extent)
 
-    def _extents(self, dataset: h5py.Dataset) -> list[_Extent]:
-        properties = dataset.id.get_create_plist()
+    def _extents(self, dataset: Any, properties: Any) -> list[_Extent]:
         filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
         # Shuffle, deflate and the like are other programs' work; the original writes LZ4 alone.
         if filters not in ([], [FILTER_ID]):
@@ -79,15 +102,15 @@ class StoredArray:
             return self._chunks(dataset, bool(filters))
         # None where HDF5 has not reserved the bytes: nothing was ever written there, which the writer never leaves.
         # Compact datasets have theirs in a header, and external ones in another file.
-        offset = dataset.id.get_offset()
+        offset = dataset.get_offset()
         if properties.get_layout() != h5py.h5d.CONTIGUOUS or properties.get_external_count() or offset is None:
             raise _damaged("its bytes are not in the file in one piece or in chunks")
-        return [_Extent((0,) * len(self.shape), offset, dataset.id.get_storage_size(), False)]
+        return [_Extent((0,) * len(self.shape), offset, dataset.get_storage_size(), False)]
 
-    def _chunks(self, dataset: h5py.Dataset, is_filtered: bool) -> list[_Extent]:
+    def _chunks(self, dataset: Any, is_filtered: bool) -> list[_Extent]:
         chunks: list[Any] = []
         # One walk over the index of chunks; asking for them one by one searches it anew each time.
-        dataset.id.chunk_iter(chunks.append)
+        dataset.chunk_iter(chunks.append)
         # A set bit of the mask says that this chunk skipped the filter.
         extents = [
             _Extent(c.chunk_offset, c.byte_offset, c.size, is_filtered and not c.filter_mask & 1) for c in chunks

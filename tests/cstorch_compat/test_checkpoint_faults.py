@@ -17,7 +17,7 @@ import pytest
 import lazytensor as lt
 from cstorch_compat.__main__ import main
 from cstorch_compat.ckpt.convert import convert
-from cstorch_compat.files import h5write
+from cstorch_compat.files import h5sink, h5write
 from cstorch_compat.files.h5sink import Beside, Sink
 from cstorch_compat.files.safetensors import read as read_safetensors
 from cstorch_compat.names.mirror import mirror
@@ -130,6 +130,20 @@ for name, save in SAVES.items():
     before = files()
 loaded = cstorch.load("before.mdl")
 assert loaded["model"]["second"].sum().item() == 5000 and loaded["step"] == 1
+
+# Arrays that are large enough to be written many at a time: the first that does not fit is named.
+large = {f"k{i}": torch.full((1 << 16,), float(i)) for i in range(4)}
+for first in range(4):
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((1 << 18) * first + (1 << 17), resource.RLIM_INFINITY))
+    try:
+        cstorch.save(large, "large.mdl")
+    except RuntimeError as e:
+        assert f"'k{first}' cannot be written" in str(e) and "File too large" in str(e), str(e)
+    else:
+        raise AssertionError("it fits")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert files() == before
 """
 
 
@@ -331,28 +345,41 @@ def test_an_interrupt_while_a_file_is_opened_leaves_nothing_to_hdf5(tmp_path, mo
     assert not opened[0].valid and not list(tmp_path.iterdir())
 
 
+class Placed:
+    """A dataset whose place is the begin of the file."""
+
+    def write(self, memory, file, array):
+        pass
+
+    def get_offset(self):
+        return 0
+
+
 def test_an_interrupt_of_an_error_leaves_nobody_who_writes(tmp_path, monkeypatch):
     """Who went on would write into whatever file is given the descriptor next."""
-    begun, over, put = threading.Event(), [], Sink.put
+    begun, over, put = threading.Event(), [], Sink.put_together
 
-    def slow(sink, view, place):
+    def slow(sink, pieces):
         begun.set()
         time.sleep(0.2)
-        put(sink, view, place)
-        over.append(place)
+        try:
+            put(sink, pieces)
+        finally:
+            over.append(pieces)
 
     def interrupt():
         time.sleep(0.05)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
-    monkeypatch.setattr(Sink, "put", slow)
+    monkeypatch.setattr(Sink, "put_together", slow)
+    monkeypatch.setattr(h5sink, "_TOGETHER_BYTES", 1)
     with Sink(str(tmp_path / "a")) as sink:
-        with pytest.raises(KeyboardInterrupt), Beside(sink, {}, "a") as beside:
-            beside.put("x", np.zeros(1, np.uint8), 0)
+        with pytest.raises(KeyboardInterrupt), Beside(sink) as beside:
+            beside.put("x", np.zeros(1 << 17, np.uint8), Placed())
             begun.wait()
             threading.Thread(target=interrupt).start()
             raise ValueError("an error of the caller")
-        assert over == [0]
+        assert len(over) == 1
 
 
 def test_verify_says_what_an_idx_file_lets_one_know(tmp_path, capsys):
