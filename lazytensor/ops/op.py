@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -49,14 +50,11 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     if existing is not None:
         return existing
     record = OPS[name]
-    if record.elements and inputs[0].type.dtype.kind not in record.elements:
-        refuse_elements(name, inputs[0].type)
-    try:
-        type = record.infer(*[i.type for i in inputs], **attrs)
-    # The rule knows the types and not who called it: the name and the user's line are put to it here, once for all
-    # rules.
-    except ShapeError as e:
-        raise ShapeError(f"{name}: {e.what}", where=source.where(), hint=e.hint) from None
+    types = [i.type for i in inputs]
+    question = (name, *types, key[2]) if attrs else (name, *types)
+    type = _types.get(question)
+    if type is None:
+        type = _inferred(record, question, types, attrs)
     new = intern(key, name, inputs, attrs, type)
     new.where = source.where()
     # Without a rule for the gradient none flows, whatever the inputs track.
@@ -66,6 +64,29 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
                 new.tracks = True
                 break
     return new
+
+
+_types: dict[tuple[Any, ...], Any] = {}
+_PLAIN = (int, float, bool, str, tuple, NoneType, DType, Type)
+TYPES_KEPT = 4096
+"""Answers of type rules remembered: a loop asks the same ones again and again."""
+
+
+def _inferred(record: Op, question: tuple[Any, ...], types: list[Any], attrs: dict[str, Any]) -> Any:
+    if record.elements and types[0].dtype.kind not in record.elements:
+        refuse_elements(record.name, types[0])
+    try:
+        answer = record.infer(*types, **attrs)
+    # The rule knows the types and not who called it: the name and the user's line are put to it here, once for all
+    # rules.
+    except ShapeError as e:
+        raise ShapeError(f"{record.name}: {e.what}", where=source.where(), hint=e.hint) from None
+    # Arrays and functions among attributes are not to live longer for this.
+    if types and all(isinstance(value, _PLAIN) for value in attrs.values()):
+        if len(_types) >= TYPES_KEPT:
+            _types.clear()
+        _types[question] = answer
+    return answer
 
 
 def refuse_elements(what: str, type: Type) -> None:
