@@ -4,8 +4,9 @@ One thread runs a table of steps; the others serve a block of shared words, and 
 number of parts and the address of its entries, an entry the address of a function and that of its argument; the thread
 says besides where its own working memory is. Whoever finds nothing to do looks again for a short while and then sleeps
 in the kernel's futex, so that it costs a busy machine nothing; at once on the core of the thread that runs the table,
-which it would only keep from running. Source: own; the bell that is read before the last look is the eventcount of
-Vyukov (2008).
+which it would only keep from running. Beside another busy process the kernel puts a thread aside in the middle of a
+part, for some milliseconds: who runs the table then has it moved to the own core, which is free while it waits; see
+`cores`. Source: own; the bell that is read before the last look is the eventcount of Vyukov (2008).
 """
 
 import functools
@@ -14,15 +15,22 @@ import sys
 from collections.abc import Mapping
 
 from lazytensor.native import machine
+from lazytensor.native.cores import CALLS, CORES, GLANCES
 
 SPINS = 4000
 """How often a thread looks for work before it sleeps: waking it costs more than a short wait."""
 TICKET, FINISHED, ENTRIES, BELL, SLEEPERS, WAITS, STOP, CORE = range(0, 64, 8)
+AWAY, CREW = CORE + 1, CORE + 2
 """Where in the block, in words of 8 bytes, each shared word stands: on lines of the cache of their own.
 
 The ticket is the number of the step times 65,536, plus how many of its parts nobody has taken. It changes as a whole,
 so that who takes a part of a step cannot be reading the entries of another.
+
+Behind the core of the thread that runs the table are the one from which the others are kept, plus 1, and how many
+others there are.
 """
+PLACE = 8
+"""Words of the place of a thread: its working memory, its number for the kernel, and whether it has a part in hand."""
 MOST_PARTS = (1 << 16) - 1
 PRODUCT = ("cblas", "transpose_a", "transpose_b", "m", "n", "k", "a", "pitch_a", "b", "pitch_b", "c", "pitch_c")
 OWN = 4
@@ -31,8 +39,8 @@ STACK = ("count", "stride_a", "stride_b", "stride_c", "tile_m", "tile_n", "step_
 """The argument of a product: its words in this order; in bytes are the strides between the matrices of a stack, and the
 steps from one row of a, and from one column of b, to the next."""
 
-# The numbers of the system call futex, and how a processor is told that a loop only waits.
-_FUTEX = {"x86_64": 202, "aarch64": 98}
+_MOMENT_NS = 300_000
+# How a processor is told that a loop only waits.
 _PAUSE = {"x86_64": ("llvm.x86.sse2.pause", "", ""), "aarch64": ("llvm.aarch64.hint", "i32", "i32 1")}
 _WAIT, _WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, of this process alone
 
@@ -57,7 +65,10 @@ try:
   br i1 %mine, label %run, label %look
 run:
   %number = sub i64 %left, 1
+  %in_hand = getelementptr i64, ptr %memory, i64 2
+  store atomic i64 1, ptr %in_hand monotonic, align 8
   call void @one(ptr %entries, i64 %number, ptr %memory)
+  store atomic i64 0, ptr %in_hand monotonic, align 8
   %before = atomicrmw add ptr %finished, i64 1 seq_cst
   %asleep = load atomic i64, ptr %waits seq_cst, align 8
   %is_asleep = icmp ne i64 %asleep, 0
@@ -106,6 +117,9 @@ entry:
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %waits = getelementptr i64, ptr %block, i64 {WAITS}
   %at_core = getelementptr i64, ptr %block, i64 {CORE}
+  ; Seconds and nanoseconds, after which it is looked once more whether another one was put aside.
+  %moment = alloca [2 x i64]
+  store [2 x i64] [i64 0, i64 {MOMENT_NS}], ptr %moment
   br label %head
 head:
   %k = phi i64 [ 0, %entry ], [ %next, %tail ]
@@ -137,6 +151,16 @@ publish:
   %anybody = icmp ne i64 %beds, 0
   br i1 %anybody, label %ring, label %work
 ring:
+  %at_away = getelementptr i64, ptr %block, i64 {AWAY}
+  %away = load i64, ptr %at_away
+  %number = zext i32 %core to i64
+  %mark = add i64 %number, 1
+  %is_away = icmp eq i64 %away, %mark
+  br i1 %is_away, label %strike, label %send
+send:
+  call void @keep_away(ptr %block, ptr %memory, i64 %number)
+  br label %strike
+strike:
   %rings = atomicrmw add ptr %bell, i64 1 seq_cst
   %most = sub i64 %parts, 1
   call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAKE}, i64 %most)
@@ -152,10 +176,13 @@ wait:
 patience:
   %more = add i64 %looks, 1
   %long = icmp ugt i64 %more, {SPINS}
-  br i1 %long, label %sleep, label %pause
+  br i1 %long, label %late, label %pause
 pause:
   call void @{PAUSE}
   br label %wait
+late:
+  call void @pull(ptr %block, ptr %memory)
+  br label %sleep
 sleep:
   ; Told before the last look: a part that ends after this look wakes, one that ended before it is counted.
   store atomic i64 1, ptr %waits seq_cst, align 8
@@ -163,8 +190,10 @@ sleep:
   %complete = icmp eq i64 %now, %parts
   br i1 %complete, label %awake, label %bed
 bed:
-  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %finished, i64 {WAIT}, i64 %now, ptr null)
-  br label %sleep
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %finished, i64 {WAIT}, i64 %now, ptr %moment)
+  %seen = load atomic i64, ptr %finished seq_cst, align 8
+  %is_whole = icmp eq i64 %seen, %parts
+  br i1 %is_whole, label %awake, label %late
 awake:
   store atomic i64 0, ptr %waits seq_cst, align 8
   br label %tail
@@ -183,6 +212,9 @@ entry:
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %stop = getelementptr i64, ptr %block, i64 {STOP}
   %at_core = getelementptr i64, ptr %block, i64 {CORE}
+  %at_number = getelementptr i64, ptr %memory, i64 1
+  %own_number = call i64 (i64, ...) @syscall(i64 {GETTID})
+  store atomic i64 %own_number, ptr %at_number monotonic, align 8
   br label %look
 look:
   %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ]
@@ -369,15 +401,17 @@ out:
 def functions() -> Mapping[str, int] | None:
     """The addresses of the functions by name; None on a system whose threads wait in another way."""
     kind = platform.machine()
-    if sys.platform != "linux" or kind not in _FUTEX or sys.maxsize < 1 << 32:
+    if sys.platform != "linux" or kind not in CALLS or sys.maxsize < 1 << 32:
         return None
     pause, parameter, argument = _PAUSE[kind]
-    words: dict[str, int | str] = {"FUTEX": _FUTEX[kind], "PAUSE": f"{pause}({argument})"}
+    words: dict[str, int | str] = {**CALLS[kind], "PAUSE": f"{pause}({argument})"}
+    words |= {"AWAY": AWAY, "CREW": CREW, "PLACE": PLACE, "GLANCES": GLANCES, "MOMENT_NS": _MOMENT_NS}
     words |= {"WAIT": _WAIT, "WAKE": _WAKE, "SPINS": SPINS, "CORE": CORE}
     words |= {"TICKET": TICKET, "FINISHED": FINISHED, "ENTRIES": ENTRIES, "BELL": BELL, "SLEEPERS": SLEEPERS}
     words |= {"OWN": OWN, "WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": MOST_PARTS + 1}
     words["STEP_MASK"] = -(MOST_PARTS + 1)
     declared = f"declare i64 @syscall(i64, ...)\ndeclare i32 @sched_getcpu()\ndeclare void @{pause}({parameter})"
-    texts = [declared, *(text.format(**words) for text in (_TAKE, _RUN, _SERVE)), _product(), _ROWS]
+    declared += "\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+    texts = [declared, *(text.format(**words) for text in (_TAKE, CORES, _RUN, _SERVE)), _product(), _ROWS]
     names = ("share_run", "share_serve", "share_ring", "share_product", "share_routine", "share_rows")
     return machine.addresses("\n".join(texts), names)

@@ -28,8 +28,9 @@ Word = tuple[Any, int]
 """A table of arguments, and a place in it."""
 _WORD = ctypes.c_int64
 BLOCK_WORDS = 64
-STOP = 48
-"""The word of the block that tells those who serve it to end; see `lazytensor.native.sharing`."""
+STOP, CREW, PLACE = 48, 58, 8
+"""The words of the block that tell those who serve it to end, and how many they are, and the words of the place of a
+thread; see `lazytensor.native.sharing`."""
 
 
 def functions() -> Mapping[str, int] | None:
@@ -202,14 +203,14 @@ class _Crew:
         # what it is too small for now has grown out of it, but may still run in it.
         self._memory = [np.zeros(0, np.float32)] * (threads + 1)
         self._outgrown: list[np.ndarray] = []
-        self.places = np.zeros(threads, np.int64)
+        self.places = np.zeros((threads, PLACE), np.int64)
         self.first_place = self.places.ctypes.data
 
     def own(self, elements: int) -> None:
         """Have each thread own so much memory."""
         if self._memory[0].size < elements:
             for thread in range(len(self.places)):
-                self.places[thread] = self._grown(thread, elements).ctypes.data
+                self.places[thread, 0] = self._grown(thread, elements).ctypes.data
 
     def shared(self, elements: int) -> np.ndarray:
         """Memory for a routine as a whole, whose content is of none for long."""
@@ -224,8 +225,9 @@ class _Crew:
 
     def start(self) -> None:
         """Start the threads that have not started; called with the lock."""
+        self._words[CREW] = self._waiting
         for k in range(self._waiting):
-            arguments = (self.block, self.places[k + 1 :].ctypes.data)
+            arguments = (self.block, self.places[k + 1].ctypes.data)
             self._threads.append(threading.Thread(target=self._serve, args=arguments, name="lazywafer", daemon=True))
             self._threads[-1].start()
         self._waiting = 0
