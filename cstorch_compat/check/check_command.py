@@ -67,16 +67,17 @@ def check(path: str, args: list[str], shows_output: bool = False, api: str | Non
     # After the step nothing was trained, so the script must not save what it believes to be a model.
     guard = Guard(lambda: recorder.is_after_step or outcome.summary.is_closed)
     # What the script prints must not stand in the middle of the report, which may be JSON.
-    shown = sys.stderr if shows_output else io.StringIO()
+    shown = io.StringIO()
+    stream = sys.stderr if shows_output else shown
     with contextlib.ExitStack() as watched:
         # The recorder first: the stand-ins of missing names are told to it.
         for one in (recorder, loaders, plain, MissingModules(findings), guard, warnings.catch_warnings()):
             watched.enter_context(one)
         for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
-            watched.enter_context(redirect(shown))
+            watched.enter_context(redirect(stream))
         # A check has its own report; what the run would warn of stands there with its line.
         warnings.simplefilter("ignore")
-        _follow(path, args, findings, outcome)
+        _follow(path, args, findings, outcome, shown)
         try:
             plain.finish()
         except LazyError as e:
@@ -86,7 +87,7 @@ def check(path: str, args: list[str], shows_output: bool = False, api: str | Non
     return findings, outcome
 
 
-def _follow(path: str, args: list[str], findings: Findings, outcome: Outcome) -> None:
+def _follow(path: str, args: list[str], findings: Findings, outcome: Outcome, shown: io.StringIO) -> None:
     try:
         script.run_as_main(path, args)
     except FollowedEnough as e:
@@ -94,7 +95,7 @@ def _follow(path: str, args: list[str], findings: Findings, outcome: Outcome) ->
     # Scripts end by sys.exit(main()); without a loop before it, a status is how they say that they failed.
     except SystemExit as e:
         if e.code not in (None, 0) and not outcome.summary.loops:
-            outcome.crash = f"the script exits with {e.code!r}"
+            outcome.crash = script.exit_text(e, shown.getvalue())
     except BaseException as e:
         _stopped(e, path, findings, outcome)
 

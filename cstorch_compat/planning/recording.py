@@ -45,9 +45,15 @@ def record_script(
     def record(batch: StepBatch) -> tuple[int, Program]:
         # Each recording is a run of its own, since a second step of the same run may differ from the first.
         with _run_of_its_own(path, half, batch, api):
-            shown = sys.stderr if shows_output else io.StringIO()
-            with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
-                graph = _followed(path, args or [], batch)
+            shown = io.StringIO()
+            stream = sys.stderr if shows_output else shown
+            with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+                try:
+                    graph = _followed(path, args or [], batch)
+                except SystemExit as e:
+                    text = script.exit_text(e, shown.getvalue())
+                    hint = "Options of lazywafer stand before the script, and its own behind it."
+                    raise TraceError(text, where=path, hint=hint if args else "Make it run first.") from None
             if on_graph is not None and not batch.wanted:
                 on_graph(graph)
             return leading(n.type for n in graph.inputs), _noted(abstract.program_of(graph))

@@ -17,6 +17,8 @@ from cstorch_compat.names import releases
 
 STDIN, MODULE = "-", "-m "
 """How standard input is named, and what stands before the name of a module."""
+LAST_LINES = 3
+"""Of what a script printed before it ended by itself: a parser's complaint is its last one."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,3 +148,9 @@ def _run_text(text: str) -> None:
         exec(compile(text, "<stdin>", "exec"), vars(module))
     finally:
         sys.modules["__main__"] = before
+
+
+def exit_text(e: SystemExit, printed: str) -> str:
+    """What to say of a script that ends by itself, with the last lines of what it printed."""
+    lines = [f"the script exits with {e.code!r}", *printed.rstrip().splitlines()[-LAST_LINES:]]
+    return "\n    ".join(lines)

@@ -242,3 +242,15 @@ def test_script_of_an_older_release_is_planned_for_any_batch(api, tmp_path):
     done = lazywafer("plan", "--api", api, "--batch", "8,25", "--json", GENERATIONS[api], "train", "8", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [row["batch_size"] for row in json.loads(done.stdout)["rows"]] == [8, 25]
+
+
+@pytest.mark.parametrize("command", ["plan", "check"])
+def test_what_a_script_says_of_its_arguments_is_told(tmp_path, command):
+    (tmp_path / "train.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()\n" + PLAIN)
+    done = lazywafer(command, "train.py", "--mode", "pipelined", cwd=tmp_path)
+    assert done.returncode
+    said = done.stdout + done.stderr
+    assert "the script exits with 2" in said
+    assert "unrecognized arguments: --mode pipelined" in said
+    if command == "plan":
+        assert "Options of lazywafer stand before the script" in said
