@@ -6,11 +6,12 @@ exact in float32. Nothing is sent: each element is hashed where it is wanted.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from wse_sim.isa.builder import Builder
-from wse_sim.isa.core_program import Memory
+from wse_sim.isa.core_program import Instruction, Memory
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Seq
@@ -32,21 +33,38 @@ def random_uniform(rect: Rect, rows: int, columns: int, call: int, dtype: str = 
 
     `state` is [4, 2]: the limbs of both, as `state_limbs` gives them, on every PE.
     """
-    room = Room()
-    y = room.place("y", rect, rows, columns, dtype)
-    low, high = (room.place(name, rect, rows, columns, INDEX, counts=n) for name, n in (("low", 1), ("high", 1 << 16)))
-    state = room.place("state", rect, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
-    base = Numbers(room, 1)
-    key = draw_key(rect, room, state, call, base)
-    chunk = min(LONGEST, y.elements)
-    numbers, build = Numbers(room, chunk), room.builder()
-    full, rest = divmod(y.elements, chunk)
+    drawing = _Drawing(rect, rows, columns, dtype)
+    # What a PE runs hangs on how many elements it has alone, and is long: once for all rectangles with such tiles.
+    key, body, words = _bodies(drawing.y.elements, call, dtype)
+    phase = Seq((Local(rect, key), Local(rect, body)))
+    return MeshKernel(phase, (drawing.low, drawing.high, drawing.state), (drawing.y,), words)
+
+
+class _Drawing:
+    """What is drawn, and what that takes: the numbers of its elements, in two limbs, and the state."""
+
+    def __init__(self, rect: Rect, rows: int, columns: int, dtype: str):
+        self.room = room = Room()
+        self.y = room.place("y", rect, rows, columns, dtype)
+        self.low = room.place("low", rect, rows, columns, INDEX, counts=1)
+        self.high = room.place("high", rect, rows, columns, INDEX, counts=1 << LIMB_BITS)
+        self.state = room.place("state", rect, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
+
+
+@lru_cache(64)
+def _bodies(elements: int, call: int, dtype: str) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], int]:
+    """What a PE runs to draw so many elements: for the key of the call, then for them; and the words of its memory."""
+    on = _Drawing(Rect(0, 0, 1, 1), 1, elements, dtype)
+    base = Numbers(on.room, 1)
+    key = draw_key(on.y.rect, on.room, on.state, call, base)
+    chunk = min(LONGEST, elements)
+    numbers, build = Numbers(on.room, chunk), on.room.builder()
+    full, rest = divmod(elements, chunk)
     with build.loop(full):
-        draw_numbers(build, numbers, base, (y, low, high), chunk, steps=(chunk,))
+        draw_numbers(build, numbers, base, (on.y, on.low, on.high), chunk, steps=(chunk,))
     if rest:
-        draw_numbers(build, numbers, base, (y, low, high), rest, start=full * chunk)
-    parts = key, Local(rect, body_of(build))
-    return MeshKernel(Seq(parts), (low, high, state), (y,), room.words)
+        draw_numbers(build, numbers, base, (on.y, on.low, on.high), rest, start=full * chunk)
+    return key.body, body_of(build), on.room.words
 
 
 def state_limbs(state: np.ndarray) -> np.ndarray:

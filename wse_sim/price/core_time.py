@@ -10,6 +10,10 @@ from wse_sim.isa.record import FULL_RATE
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
 
+LONG, KEPT = 200, 64
+"""Instructions of a body from which on its times are kept, as many rectangles may run the same one; and of how many."""
+_timed: dict[tuple[int, int], tuple[tuple[int, int], tuple[Instruction, ...], Machine]] = {}
+
 
 def vector_cycles(vector: Vector, machine: Machine) -> int:
     """Setup and elements of one vector operation whose wavelets never wait."""
@@ -37,6 +41,18 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
 
 def body_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, int]:
     """`body_cycles`, and those of them in which the core issues something: of each setup and jump only the first."""
+    if len(body) < LONG:
+        return _times(body, machine)
+    # With both themselves, so that no other ones come by their numbers; another thread may empty the table.
+    known = _timed.get((id(body), id(machine)))
+    if known is None:
+        if len(_timed) >= KEPT:
+            _timed.clear()
+        known = _timed[id(body), id(machine)] = _times(body, machine), body, machine
+    return known[0]
+
+
+def _times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, int]:
     setup, jump = whole_cycles(machine.dsd_setup_cycles), loop_back_cycles(machine)
     total = issuing = 0
     # Of one body alone: a table by machine would hash all of its figures for each operation.
