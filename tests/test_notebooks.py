@@ -39,7 +39,7 @@ SOLUTIONS = {
         "return centred.square().mean(-1)": "return x.square().mean(-1) - x.mean(-1).square()",
         "return 0, 0": "return 2 * 4 * n * k, 2 * 4 * n",
     },
-    "05_placement_and_routes": {"answer_1 = None": "answer_1 = 8", "answer_2 = None": "answer_2 = 0"},
+    "05_placement_and_routes": {"answer_1 = None": "answer_1 = 2", "answer_2 = None": "answer_2 = 0"},
     "06_mesh_and_recipes": {
         "rounds_1 = in_a_chain": "rounds_1 = [[(4 * g + k, 4 * g) for g in range(4)] for k in (1, 2, 3)]\n"
         "rounds_1 += [[(4 * g, 0)] for g in (1, 2, 3)]",
@@ -48,7 +48,7 @@ SOLUTIONS = {
         "ways_3 += [(1, [(2, 1), (2, 0), (3, 0)])]",
     },
     "07_pipelined": {
-        "answer_1 = None": "answer_1 = 4096",
+        "answer_1 = None": "answer_1 = 2048",
         "return 0.0": "return (samples - 1) * rhythm + way",
         "answer_3 = None": "answer_3 = 0",
     },
@@ -61,7 +61,7 @@ SOLUTIONS = {
     "09_copies_and_systems": {
         "answer_1 = None": "answer_1 = 512",
         "return 0.0": "return workers * systems * bytes_per_s / sample_bytes",
-        "answer_3 = None": "answer_3 = 16384",
+        "answer_3 = None": "answer_3 = 2048",
     },
     "10_cstorch_script": {
         "answer_1 = set()": "answer_1 = {20, 40, 50}",

@@ -152,11 +152,10 @@ def test_no_larger_mesh_is_slower_when_streaming(program, machine, columns, rows
     assert after.step_cycles <= before.step_cycles
 
 
-# No law: of 198 random pairs with layers of 1 to 512 thirteen were slower, by up to 5.0 %, and of 52 pairs of other
-# nets (`python -m tests.campaign meshes 65 11`) twelve, by up to 3.7 %. Larger parts fill longer than they save time;
-# shapes are looked for at other sides; the last stage lies in the middle of what is left of the mesh, hops away. A law
-# by boxes that no mesh changes was tried: plans took ten times as long, and steps of odd meshes up to 12 % longer.
-SLOWER = 1.06
+# No law: chains that simulated cores run, and more than 24 stages, are cut from the mesh itself, and estimates say
+# which designs are placed. Of random pairs (`python -m tests.campaign meshes 65 SEED`) none of 52 was slower with seed
+# 11, and one of 53 with 61, a chain, by 0.04 %; with 31 one of 60, which only the larger mesh has the memory to run.
+SLOWER = 1.02
 
 
 @pytest.mark.slow
@@ -343,7 +342,8 @@ def test_slow_input_workers_are_named_as_the_limit():
 
 
 def test_a_newer_wafer_has_other_figures():
-    one, two = (wafer(mlp((256, 512), batch=8192), m) for m in (WSE1, WSE2))
+    # Large enough to have a use for all of the newer one.
+    one, two = (wafer(mlp((2048, 2048), batch=8192), m) for m in (WSE1, WSE2))
     for mode in EXECUTION:
         assert getattr(one, mode).step_cycles != getattr(two, mode).step_cycles
 

@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lazytensor.errors import PlacementError
+from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.isa.issue_rates import whole_cycles
 from wse_sim.kernels.kernel import BANK_PAIRS
 from wse_sim.layout import Rect
@@ -61,13 +63,24 @@ def _shortened(sites: Sites, count: int) -> Sites:
 
 
 def layer_cycles(chain: Chain, layer: int, rect: Rect, micro: int, machine: Machine) -> int:
-    """Cycles of one layer for a step on a rectangle, if it waited for nobody. Raises PlacementError if it is too small.
+    """Cycles of one layer for a step on a rectangle, if it waited for no other one. Raises PlacementError if too small.
 
-    A placer asks this of many rectangles, so that nothing of the other layers is priced.
+    The last one waits for the loss of each micro-batch. A placer asks this of many rectangles, so that nothing of the
+    other layers is priced.
     """
     rects = [rect if n == layer else Rect(0, 0, 3, 3) for n in range(len(chain.layers))]
     pricing = _Pricing(sites_of(chain, rects, micro), machine)
-    return pricing.layer_cycles(layer)
+    cycles = pricing.layer_cycles(layer)
+    require_memory(max(pricing.bodies.words, pricing.sites.maps[layer].room.words), machine)
+    return cycles
+
+
+def require_memory(words: int, machine: Machine) -> None:
+    """Raises PlacementError if a core has fewer words."""
+    size, usable = words * WORD_BYTES, machine.usable_bytes_per_pe
+    if size > usable:
+        text = f"{size:,} bytes on a core of {usable:,} usable"
+        raise PlacementError(text, hint="Use a smaller batch, or a larger machine.")
 
 
 class _Pricing:
@@ -114,10 +127,12 @@ class _Pricing:
         return max(end, ports, self.bodies.words, *(memory.room.words for memory in self.sites.maps))
 
     def layer_cycles(self, n: int) -> int:
-        """Cycles of a layer, if it waited for nobody."""
+        """Cycles of a layer, if it waited for no other one."""
         # One micro-batch is as good as any other, and a batch may have thousands.
-        each = self._work([*self._forward(n, 0), *self._backward(n, 0)])
-        return self._once(n, "before") + self.sites.count * sum(each.values()) + self._once(n, "after")
+        each = sum(self._work([*self._forward(n, 0), *self._backward(n, 0)]).values())
+        if self.chain.is_training and n == len(self.chain.layers) - 1:
+            each += self._time(self.bodies.end("sample", 0))
+        return self._once(n, "before") + self.sites.count * each + self._once(n, "after")
 
     def _words(self, columns: int) -> int:
         return columns * self.sites.micro

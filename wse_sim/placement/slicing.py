@@ -5,7 +5,7 @@ programming over intervals of them. Source: shape curves are Otten's and Stockme
 our own derivation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -194,8 +194,20 @@ def _curves(tree: Tree, curves: Sequence[Curve], width: int, height: int) -> tup
 
 def rectangles(tree: Tree, curves: Sequence[Curve], width: int, height: int) -> tuple[Rect, ...]:
     """Where the blocks of a tree lie on the mesh, each as large as its curve asks for, in the middle of its part."""
-    n = len(curves)
+    return _placed(tree, *_curves(tree, curves, width, height), width, height)
+
+
+def packed(tree: Tree, curves: Sequence[Curve], width: int, height: int) -> tuple[Rect, ...]:
+    """The same in a corner of the mesh, as low as its width allows and then as narrow: what is over lengthens ways."""
     heights, widths = _curves(tree, curves, width, height)
+    low = int(heights[tree.root][width - 1])
+    return _placed(tree, heights, widths, int(widths[tree.root][low - 1]), low)
+
+
+def _placed(
+    tree: Tree, heights: Mapping[int, Curve], widths: Mapping[int, Curve], width: int, height: int
+) -> tuple[Rect, ...]:
+    n = tree.blocks
     places: list[Rect | None] = [None] * n
     # From the root down: the first part is as large as it has to be, and the second has what is left.
     todo = [(tree.root, 0, 0, width, height)]

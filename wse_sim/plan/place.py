@@ -21,7 +21,7 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.placement.curves import NEVER, Curve
 from wse_sim.placement.curves import least_area as curve_area
-from wse_sim.placement.slicing import Tree, fits_mesh, ordered_tree, rectangles, renamed
+from wse_sim.placement.slicing import Tree, fits_mesh, ordered_tree, packed, renamed
 from wse_sim.placement.snakes import Snake
 from wse_sim.plan.shapes import LONGEST, Lengths, Shapes, least_shape
 from wse_sim.plan.stages import Stage
@@ -59,7 +59,9 @@ Time = Callable[[int, int, int], int]
 class Placement:
     """For each stage its rectangle, the width and height of the part that computes, and bytes on one of its PEs.
 
-    `bound_cycles` is the area bound: the least time of the slowest stage that the areas of the stages would allow.
+    `bound_cycles` is the area bound: the least time of the slowest stage that the areas of the stages would allow. The
+    slowest stage takes `shortest_cycles` in that placement of all that were looked at where it is the fastest; here it
+    may take longer, on smaller parts with shorter ways between them.
 
     >>> import lazytensor as lt, wse_sim
     >>> tiny = wse_sim.plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
@@ -71,6 +73,7 @@ class Placement:
     parts: tuple[tuple[int, int], ...]
     bytes_per_pe: tuple[int, ...]
     bound_cycles: int = 0
+    shortest_cycles: int = 0
 
     @property
     def peak_bytes_per_pe(self) -> int:
@@ -106,7 +109,7 @@ def slicing(floor: Floor, rounds: int = ROUNDS) -> Placement:
     per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(floor.stages, layout.rects, strict=True))
     # Shapes between those that were priced may be faster than all that the bound was told of.
     bound = min(bound, layout.slowest)
-    return Placement(tuple(layout.rects), tuple(layout.parts), tuple(per_pe), bound)
+    return Placement(tuple(layout.rects), tuple(layout.parts), tuple(per_pe), bound, layout.slowest)
 
 
 def area_bound(floor: Floor) -> int:
@@ -289,7 +292,7 @@ class _Cutting:
                 menus = {kind: self._menu(shapes.heights(limit, is_known)) for kind, shapes in kinds}
                 curves = self._curves([menus[kind].heights for kind in self.floor.kinds])
                 if tree := self._tree(curves, orders):
-                    rects = rectangles(tree, curves, self.width, self.height)
+                    rects = packed(tree, curves, self.width, self.height)
                     pairs = zip(self.floor.kinds, rects, strict=True)
                     layout = self._priced(rects, [menus[kind].part(rect.width) for kind, rect in pairs], limit)
                     yield layout
@@ -346,7 +349,7 @@ class _Cutting:
         own, last = heights(high), curves(high)
         if not fits_mesh(tree, last, self.width, self.height):
             return layout
-        rects = rectangles(tree, last, self.width, self.height)
+        rects = packed(tree, last, self.width, self.height)
         return self._priced(rects, [(width, own[kind, width]) for kind, width in pairs], high)
 
     def _priced(self, rects: Sequence[Rect], parts: Sequence[tuple[int, int]], limit: int) -> _Layout:

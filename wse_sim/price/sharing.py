@@ -13,8 +13,13 @@ test_closed_forms.py says how far it is from the fabric elsewhere.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
+
+_FEW = 8
+"""Parts of which pairs are compared one by one."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def together(loads: Sequence[Load], machine: Machine) -> Load:
     loads = [load for load in loads if load.cycles]
     if len(loads) < 2:
         return loads[0] if loads else Load()
-    near = [[j for j, other in enumerate(loads) if j != i and load.meets(other)] for i, load in enumerate(loads)]
+    near = _meetings(loads)
     ends = [_beside(load, [loads[j] for j in others]) for load, others in zip(loads, near, strict=True)]
     for load, others in zip(loads, near, strict=True):
         work = [ends[j] for j in others if loads[j].is_local]
@@ -116,6 +121,21 @@ def together(loads: Sequence[Load], machine: Machine) -> Load:
         is_local=all(load.is_local for load in loads),
         threads=max(load.threads for load in loads),
     )
+
+
+def _meetings(loads: Sequence[Load]) -> list[list[int]]:
+    """For each part the others with which it has a core in common, by number."""
+    if len(loads) <= _FEW:
+        return [[j for j, other in enumerate(loads) if j != i and load.meets(other)] for i, load in enumerate(loads)]
+    # Hundreds of lines beside each other, as convolutions have, are hundreds of thousands of pairs: compared at once.
+    owners = np.array([i for i, load in enumerate(loads) for _ in load.rects])
+    x, y, width, height = np.array([rect.as_tuple() for load in loads for rect in load.rects]).T[:, :, None]
+    in_columns, in_rows = (start < (start + extent).T for start, extent in ((x, width), (y, height)))
+    one, other = np.nonzero(in_columns & in_columns.T & in_rows & in_rows.T)
+    near: list[set[int]] = [set() for _ in loads]
+    for i, j in zip(owners[one], owners[other], strict=True):
+        near[i].add(int(j))
+    return [sorted(others - {i}) for i, others in enumerate(near)]
 
 
 def _beside(load: Load, others: Sequence[Load]) -> float:

@@ -7,14 +7,14 @@ Copies and systems add what they add to any pipeline: sums of gradients, and an 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lazytensor.errors import LazyError, PlacementError
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.layout import Rect
 from wse_sim.pipeline.chain import Chain, chain_of
-from wse_sim.pipeline.price import StepPrice, layer_cycles, price_step
+from wse_sim.pipeline.price import StepPrice, layer_cycles, price_step, require_memory
 from wse_sim.pipeline.sites import sites_of
 from wse_sim.plan.modes.mode_plan import (
     Case,
@@ -28,7 +28,7 @@ from wse_sim.plan.modes.mode_plan import (
     per_second,
     route_rows,
 )
-from wse_sim.plan.modes.replicas import SUMS_SOURCE, gradient_sums
+from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums
 from wse_sim.plan.modes.run_routes import run_routes
 from wse_sim.plan.place import ROUNDS, Floor, Placement, Placer, least_area
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
@@ -52,13 +52,21 @@ class _Run:
     placement: Placement
     micro: int
     price: StepPrice
+    step_cycles: int
     routes: Routes
 
+    @property
+    def fill_cycles(self) -> int:
+        """Cycles of the first micro-batch in an empty pipeline, all the way and back."""
+        return max(span.end_cycles for span in self.price.spans if span.label.endswith(" 0"))
 
-def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[int], placer: Placer) -> ModePlan:
+
+def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> ModePlan:
     """Place and price the step of a chain of layers; its report says why where it is none or does not fit."""
     try:
         chain = chain_of(case.program)
+        # The last one waits for the loss, and equal ones do not.
+        kinds = [(kind, n == len(stages) - 1) for n, kind in enumerate(kinds)]
         if len(chain.layers) != len(stages):
             raise LazyError(f"{len(stages)} stages for {len(chain.layers)} layers", hint="Use linear layers alone.")
         run = _fastest(case, chain, stages, kinds, placer)
@@ -67,7 +75,7 @@ def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[int], placer: Pl
     return _plan(case, chain, stages, run)
 
 
-def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[int], placer: Placer) -> _Run:
+def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> _Run:
     """The fastest over the sizes of a micro-batch."""
     best: _Run | None = None
     refusal: PlacementError | None = None
@@ -78,10 +86,10 @@ def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[
         except PlacementError as error:
             refusal = error
             continue
-        if best is None or run.price.cycles < best.price.cycles:
+        if best is None or run.step_cycles < best.step_cycles:
             best = run
         # Ever smaller ones pay for ever more setups: from here on it only becomes worse.
-        elif run.price.cycles > _NO_MORE * best.price.cycles:
+        elif run.step_cycles > _NO_MORE * best.step_cycles:
             break
     if best is None:
         assert refusal is not None
@@ -100,20 +108,31 @@ def _sizes(samples: int) -> Iterator[int]:
     yield 1
 
 
-def _run(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[int], placer: Placer, micro: int) -> _Run:
+def _run(
+    case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer, micro: int
+) -> _Run:
     # A port has a whole micro-batch: what is too much for one is not placed in vain.
-    _require_memory(micro * max(layer.outputs for layer in chain.layers), case)
+    require_memory(micro * max(layer.outputs for layer in chain.layers), case.machine)
     placement = placer(Floor(stages, kinds, _times(chain, micro, case), case.batch_size, case.machine), ROUNDS)
     sites = sites_of(chain, placement.rects, micro)
     price = price_step(sites, case.machine)
-    _require_memory(price.words, case)
-    return _Run(placement, micro, price=price, routes=run_routes(sites, case.machine))
+    require_memory(price.words, case.machine)
+    run = _Run(placement, micro, price=price, step_cycles=price.cycles, routes=run_routes(sites, case.machine))
+    # The last micro-batch enters when the edge has brought it, and then goes its way.
+    entered = math.ceil((1 - micro / chain.samples) * _edge_cycles(case))
+    return replace(run, step_cycles=max(price.cycles, entered + run.fill_cycles))
 
 
-def _require_memory(words: int, case: Case) -> None:
-    if words * WORD_BYTES > case.machine.usable_bytes_per_pe:
-        text = f"{words * WORD_BYTES:,} bytes on a core of {case.machine.usable_bytes_per_pe:,} usable"
-        raise PlacementError(text, hint="Use a smaller batch, or a larger machine.")
+def _edge_bytes(case: Case) -> tuple[int, int]:
+    """Bytes that enter and leave the wafer in a step, of all copies on it."""
+    copies = case.share.copies if case.share else 1
+    types = case.wiring.type
+    entering, leaving = (sum(types(b).nbytes for b in own) for own in (case.program.batch, case.program.fetches))
+    return copies * entering, copies * leaving
+
+
+def _edge_cycles(case: Case) -> int:
+    return math.ceil(max(_edge_bytes(case)) * 8 / case.machine.edge_bits_per_cycle)
 
 
 def _times(chain: Chain, micro: int, case: Case) -> Callable[[int, int, int], int]:
@@ -131,26 +150,28 @@ def _times(chain: Chain, micro: int, case: Case) -> Callable[[int, int, int], in
 
 def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: _Run) -> ModePlan:
     price, share = run.price, case.share or Share(case.batch_size, 1, 1, 1)
-    sums = gradient_sums(case, tuple(stages), run.placement)
-    entering = share.copies * sum(case.wiring.type(b).nbytes for b in case.program.batch)
-    leaving = share.copies * sum(case.wiring.type(b).nbytes for b in case.program.fetches)
-    edge_cycles = math.ceil(max(entering, leaving) * 8 / case.machine.edge_bits_per_cycle)
-    step_cycles = max(price.cycles, edge_cycles) + sums.cycles
+    rects = run.placement.rects
+    # Copies lie side by side as far as each reaches, whatever room they have.
+    width = max(r.x + r.width for r in rects) - min(r.x for r in rects)
+    height = max(r.y + r.height for r in rects) - min(r.y for r in rects)
+    sum_cycles = GradientSums(case, stages).cycles(rects, width, height)
+    entering, leaving = _edge_bytes(case)
+    time = _times(chain, run.micro, case)
+    edge_cycles, step_cycles = _edge_cycles(case), run.step_cycles + sum_cycles
     bounds = list(_bounds(case, price, stages, step_cycles))
-    extra = (("edge", edge_cycles, case.machine.sources["edge_bits_per_s"]), ("gradients", sums.cycles, SUMS_SOURCE))
+    extra = (("edge", edge_cycles, case.machine.sources["edge_bits_per_s"]), ("gradients", sum_cycles, SUMS_SOURCE))
     bounds += [
         Bound(kind, per_second(share.batch_size, cycles, case.machine), source)
         for kind, cycles, source in extra
         if cycles
     ]
     limit, sentence = verdict(bounds, blame={"fill": ("compute", "edge", "gradients")})
-    spans = [s for s in price.spans if s.lane == "layer 0" and s.label.endswith(" 0")]
     report = ModeReport(
         mode=MODE,
         fits=True,
         is_as_run=True,
         step_cycles=step_cycles,
-        fill_cycles=max(s.end_cycles for s in spans),
+        fill_cycles=run.fill_cycles,
         samples_per_s=limit.samples_per_s,
         limit=limit.kind,
         verdict=sentence,
@@ -162,8 +183,8 @@ def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: _Run) -> ModeP
         used_systems=share.systems,
         copies=share.copies,
         copy_grid=(share.columns, share.rows),
-        gradient_cycles=sums.cycles,
-        slowest_cycles=max(price.own_cycles(f"layer {n}") for n in range(len(stages))),
+        gradient_cycles=sum_cycles,
+        slowest_cycles=max(time(n, r.width, r.height) for n, r in enumerate(rects)),
         bound_cycles=run.placement.bound_cycles,
         route_hops=sum(route.hops for route in run.routes.routes),
         colours=len({route.colour for route in run.routes.routes}),

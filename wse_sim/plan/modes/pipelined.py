@@ -12,13 +12,16 @@ Where the layouts of its ends differ, the ports of an adapter take and give each
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lazytensor.errors import PlacementError
+from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.mesh_call import operation
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.machine import Machine
 from wse_sim.phase import Par, Stream
+from wse_sim.plan.designs import FEW, Design, Search
 from wse_sim.plan.layers import SWEEPS
 from wse_sim.plan.modes.as_run import LARGEST, as_run
 from wse_sim.plan.modes.mode_plan import (
@@ -33,7 +36,7 @@ from wse_sim.plan.modes.mode_plan import (
     per_second,
     route_rows,
 )
-from wse_sim.plan.modes.replicas import SUMS_SOURCE, gradient_sums, in_copies
+from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
@@ -45,12 +48,10 @@ from wse_sim.price.cost import FREE, Cost, cost
 from wse_sim.price.relayout import adapter_cycles
 
 MODE = "pipelined"
+OFF = 0.04
+"""The share of an estimate by which the way of a sample may turn out shorter."""
 ATTEMPTS = (7, 4)
 """Rounds of cutting the mesh. Where the routes of the fullest one find no colours, those of another cutting may."""
-FEW = 8
-"""Layers of a step for which a full link is worth other placements: of deep nets each takes seconds."""
-PARTS = ((0.75, 0.75), (0.5, 1), (1, 0.5), (0.5, 0.5), (0.25, 0.25))
-"""Shares of the columns and rows of a mesh that are placed on then."""
 
 
 def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
@@ -76,20 +77,17 @@ def _run_copy(case: Case, placer: str) -> ModePlan:
 
 
 def _one_copy(case: Case, placer: str) -> ModePlan:
-    outcome = _placed(case, placer)
-    if outcome.report.limit != "link" or len(outcome.report.rows) > FEW:
-        return outcome
-    # No placement minds the links that its routes will share: on a part of the mesh they may be others.
-    outcomes = [outcome, *(_placed(replace(case, machine=part), placer) for part in _parts(case.machine))]
-    return min((o for o in outcomes if o.report.fits), key=lambda o: o.report.step_cycles)
-
-
-def _parts(machine: Machine) -> Iterator[Machine]:
-    """Smaller meshes in the corner of this one."""
-    width, height = machine.usable_width, machine.usable_height
-    for columns, rows in PARTS:
-        own = math.ceil(columns * width), math.ceil(rows * height)
-        yield replace(machine, width=own[0], height=own[1], reserved_columns=0, reserved_rows=0)
+    line = _Line(case)
+    if 0 < len(line.stages) <= FEW and sum(line.least_pes) <= case.machine.usable_pes:
+        search = Search(line, case.machine)
+        search.run()
+        if search.best is not None:
+            assert search.best.placement is not None
+            bound, shortest = search.bound_cycles(), search.shortest_cycles
+            placement = replace(search.best.placement, bound_cycles=bound, shortest_cycles=shortest)
+            report = replace(search.best.report, bound_cycles=bound)
+            return replace(search.best, placement=placement, report=report)
+    return _placed(case, placer)
 
 
 def _placed(case: Case, placer: str) -> ModePlan:
@@ -137,6 +135,9 @@ class _Line:
         self.share = case.share or Share(case.batch_size, 1, 1, 1)
         self.bytes_in, self.bytes_out = (self.share.copies * size for size in (self.bytes_in, self.bytes_out))
         self.edge_cycles = math.ceil(max(self.bytes_in, self.bytes_out) * 8 / case.machine.edge_bits_per_cycle)
+        self.least_pes = [least_area(stage, case.machine) for stage in self.stages]
+        self.flows = flows_between(case.wiring, self.stages)
+        self._sums = GradientSums(case, self.stages)
 
     def _kind(self, stage: Stage) -> object:
         prices = self.case.prices
@@ -173,10 +174,95 @@ class _Line:
         costs = self.costs_of(n, width, height)
         return costs.steady.cycles + costs.update.cycles
 
+    def placed(self, design: Design) -> tuple[float, ModePlan] | None:
+        """The plan of a design on the least mesh that holds it; None where its routes find no colours."""
+        per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(self.stages, design.rects, strict=True))
+        placement = Placement(tuple(design.rects), tuple(design.parts), tuple(per_pe))
+        line = copy(self)
+        mesh = replace(self.case.machine, width=design.width, height=design.height, reserved_columns=0, reserved_rows=0)
+        line.case = replace(self.case, machine=mesh)
+        try:
+            outcome = line.plan(placement, line.routes(placement))
+        except PlacementError:
+            return None
+        return outcome.report.step_cycles, outcome
+
+    def estimate(self, design: Design, cycles: Sequence[int], slowest: int) -> float:
+        """The fewest cycles that a step of a design may take, as long forward as for half of the way back."""
+        fixed = max(self.edge_cycles, self._own_links(design))
+        hops = [sum(part) * self.case.machine.hop_cycles for part in design.parts]
+        samples = [(own / self.case.batch_size, across) for own, across in zip(cycles, hops, strict=True)]
+        way = self._sample_way(
+            design, [s / 3 + h for s, h in samples], [2 * s / 3 + h for s, h in samples], [0] * len(cycles)
+        )
+        way += self._sums.least_cycles(design.rects, design.width, design.height)
+        return self._with_way(max(fixed, (1 - self._update_share) * slowest), (1 - OFF) * way)
+
+    @cached_property
+    def _update_share(self) -> float:
+        """What updates take at most of the times of stages, which those of a sample do not wait for."""
+        costs = [self.costs_of(n, 1, 1) for n in range(len(self.stages))]
+        shares = (own.update.cycles / max(1, own.steady.cycles + own.update.cycles) for own in costs)
+        return min(OFF, max(shares))
+
+    def least_step(self, design: Design) -> float:
+        """The step of a design, if its routes share no link and need no more ports than the fewest."""
+        costs = [self.costs_of(n, *part) for n, part in enumerate(design.parts)]
+        forward, backward = (
+            [self._sample_cycles(cost, part) for cost, part in zip(own, design.parts, strict=True)]
+            for own in ([t.forward for t in costs], [t.backward for t in costs])
+        )
+        # All gradients are there before they are added up, and updates wait for the sums.
+        sum_cycles = self._sums.cycles(design.rects, design.width, design.height)
+        way = self._sample_way(design, forward, backward, [t.update.cycles for t in costs], sum_cycles)
+        return self._with_way(max(self.edge_cycles, self._own_links(design), *(t.steady.cycles for t in costs)), way)
+
+    def _with_way(self, slowest: float, way: float) -> float:
+        return max(slowest, math.ceil((self.case.batch_size - 1) * slowest / self.case.batch_size) + way)
+
+    def _sample_way(
+        self,
+        design: Design,
+        forward: Sequence[float],
+        backward: Sequence[float],
+        update: Sequence[int],
+        sum_cycles: int = 0,
+    ) -> float:
+        """The way of the first sample through all stages and back, and sums and updates behind it."""
+        last = len(forward) - 1
+        time = sum(forward) + sum(self._between_stages(design, n, n + 1) for n in range(last))
+        end = 0.0
+        for n in range(last, -1, -1):
+            time += backward[n] + (self._between_stages(design, n + 1, n) if n < last else 0)
+            end = max(end, time + update[n])
+        if sum_cycles:
+            end = time + sum_cycles + max(update)
+        return math.ceil(end)
+
+    def _between_stages(self, design: Design, source: int, target: int) -> float:
+        size = self.flows.get((source, target))
+        if size is None:
+            return 0.0
+        one, other = design.rects[source], design.rects[target]
+        hops = abs(2 * (one.x - other.x) + one.width - other.width) // 2
+        hops += abs(2 * (one.y - other.y) + one.height - other.height) // 2
+        ports = (max(out, into) if out != into else 0 for out, into in _turns(one, other))
+        words = ceil_div(size, WORD_BYTES)
+        adapters = min(adapter_cycles(ceil_div(words, n), self.case.machine) if n else 0 for n in ports)
+        return math.ceil(hops * self.case.machine.hop_cycles) + adapters
+
+    def _own_links(self, design: Design) -> int:
+        """Cycles of a step in which the fullest link passes what one route alone loads on it."""
+        bytes_ = (
+            size / max(map(min, _turns(design.rects[source], design.rects[target])))
+            for (source, target), size in self.flows.items()
+        )
+        return math.ceil(max(bytes_, default=0) * self.case.batch_size * 8 / self.case.machine.link_bits)
+
     def routes(self, placement: Placement) -> Routes:
         """The routes between the parts of a placement. Raises PlacementError where colours do not suffice."""
         colours = [self._colours(n, *part) for n, part in enumerate(placement.parts)]
-        routes = routes_of(flows_between(self.wiring, self.stages), placement.rects, self.case.machine, colours)
+        routes = routes_of(self.flows, placement.rects, self.case.machine, colours)
         require_colours(routes, self.stages, placement.rects, self.case.machine, colours)
         return routes
 
@@ -233,10 +319,11 @@ class _Line:
     def plan(self, placement: Placement, routes: Routes) -> ModePlan:
         """The report of the stages on the parts of `placement`."""
         costs = [self.costs_of(n, *part) for n, part in enumerate(placement.parts)]
-        sums = gradient_sums(self.case, self.stages, placement)
-        timeline = self._first_sample(costs, placement.parts, routes, sums.cycles)
+        mesh = self.case.machine.usable_width, self.case.machine.usable_height
+        sum_cycles = self._sums.cycles(placement.rects, *mesh)
+        timeline = self._first_sample(costs, placement.parts, routes, sum_cycles)
         step_cycles = self._whole(costs, timeline.end_cycles, routes)
-        bounds = self._bounds([t.steady for t in costs], step_cycles, sums.cycles)
+        bounds = self._bounds([t.steady for t in costs], step_cycles, sum_cycles)
         bounds += [*self._link_bounds(routes), *self._adapter_bounds(routes)]
         limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "link", "adapter", "edge", "gradients")})
         report = ModeReport(
@@ -254,7 +341,7 @@ class _Line:
             used_systems=self.share.systems,
             copies=self.share.copies,
             copy_grid=(self.share.columns, self.share.rows),
-            gradient_cycles=sums.cycles,
+            gradient_cycles=sum_cycles,
             slowest_cycles=max((t.steady.cycles + t.update.cycles for t in costs), default=0),
             bound_cycles=placement.bound_cycles,
             route_hops=sum(route.hops for route in routes.routes),
@@ -353,6 +440,11 @@ class _Line:
                 )
                 place = Place(placement.rects[n], placement.parts[n], placement.bytes_per_pe[n])
                 yield layer_row(self.case, layer, place, SweepCycles(forward, backward, update))
+
+
+def _turns(one: Rect, other: Rect) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Lines along which a route leaves and enters, along rows first and along columns first."""
+    return (one.height, other.width), (one.width, other.height)
 
 
 def _lanes(stages: Sequence[Stage]) -> list[str]:

@@ -9,15 +9,14 @@ That several systems run a pipeline each is our extension: published ones run on
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from lazytensor.errors import LazyError, PlacementError
 from wse_sim.host import Host
-from wse_sim.layout import ceil_div
+from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.plan.modes.mode_plan import Case, ModePlan, Share, does_not_fit
-from wse_sim.plan.place import Placement
 from wse_sim.plan.report import Alternative
 from wse_sim.plan.stages import Stage
 from wse_sim.plan.wiring import Wiring
@@ -139,33 +138,43 @@ def _part_of(machine: Machine, columns: int, rows: int) -> Machine:
     return replace(machine, width=max(1, width), height=max(1, height), reserved_columns=0, reserved_rows=0)
 
 
-@dataclass(frozen=True)
 class GradientSums:
-    """What adding up the gradients of all copies takes in a step: on the wafer, and between the wafers."""
+    """What adding up the gradients of all copies takes in a step: on the wafer, and then between the wafers.
 
-    wafer_cycles: int
-    tree_cycles: int
+    A case is one copy of its step. There is nothing to add up for the only one.
+    """
 
-    @property
-    def cycles(self) -> int:
-        """One after the other: a system sends sums of all its copies."""
-        return self.wafer_cycles + self.tree_cycles
+    def __init__(self, case: Case, stages: Sequence[Stage]):
+        share = case.share or Share(case.batch_size, 1, 1, 1)
+        self._machine, self._columns, self._rows = case.machine, share.columns, share.rows
+        self._sizes = (
+            [_gradient_bytes(case.wiring, stage) for stage in stages] if share.systems * share.copies > 1 else []
+        )
+        # A system sends sums of all its copies.
+        self._tree_cycles = tree_sum_cycles(sum(self._sizes), share.systems, case.host, case.machine)
 
+    def cycles(self, rects: Sequence[Rect], width: int, height: int) -> int:
+        """Cycles for copies of that size whose stages lie on these rectangles."""
+        if not self._sizes:
+            return 0
+        # All gradients of a row of cores pass the same links to the next copy, whichever layers they are of.
+        rows = fullest_line([(r.y, r.height, size) for r, size in zip(rects, self._sizes, strict=True)])
+        columns = fullest_line([(r.x, r.width, size) for r, size in zip(rects, self._sizes, strict=True)])
+        return self._of_lines(rows, columns, width, height)
 
-def gradient_sums(case: Case, stages: tuple[Stage, ...], placement: Placement) -> GradientSums:
-    """The sums for a case that is one copy of its step; nothing for the only one."""
-    share = case.share
-    if share is None or share.systems * share.copies == 1:
-        return GradientSums(0, 0)
-    sizes = [_gradient_bytes(case.wiring, stage) for stage in stages]
-    machine = case.machine
-    link_bytes = machine.link_bits // 8
-    # All gradients of a row of cores pass the same links to the next copy, whichever layers they are of.
-    rows = fullest_line([(r.y, r.height, size) for r, size in zip(placement.rects, sizes, strict=True)])
-    columns = fullest_line([(r.x, r.width, size) for r, size in zip(placement.rects, sizes, strict=True)])
-    on_wafer = line_sum_cycles(share.columns, machine.width, math.ceil(rows / link_bytes), machine)
-    on_wafer += line_sum_cycles(share.rows, machine.height, math.ceil(columns / link_bytes), machine)
-    return GradientSums(on_wafer, tree_sum_cycles(sum(sizes), share.systems, case.host, machine))
+    def least_cycles(self, rects: Sequence[Rect], width: int, height: int) -> int:
+        """Cycles at least, wherever the rectangles are."""
+        if not self._sizes:
+            return 0
+        rows = max(size / r.height for r, size in zip(rects, self._sizes, strict=True))
+        columns = max(size / r.width for r, size in zip(rects, self._sizes, strict=True))
+        return self._of_lines(rows, columns, width, height)
+
+    def _of_lines(self, row_bytes: float, column_bytes: float, width: int, height: int) -> int:
+        machine, link_bytes = self._machine, self._machine.link_bits // 8
+        along_rows = line_sum_cycles(self._columns, width, math.ceil(row_bytes / link_bytes), machine)
+        along_columns = line_sum_cycles(self._rows, height, math.ceil(column_bytes / link_bytes), machine)
+        return along_rows + along_columns + self._tree_cycles
 
 
 def line_sum_cycles(copies: int, stride: int, words: int, machine: Machine) -> int:
