@@ -59,6 +59,8 @@ def write(name: str, data: bytes) -> None:
     folder, key = place
     if folder not in _trimmed:
         _trimmed.add(folder)
+        # Not by who only reads: to look at the names of thousands of files takes as long as to load a program's.
+        leftovers.clear(folder)
         kept(MOST_BYTES)
     try:
         _put(folder / name, _seal(key, name, data) + data)
@@ -126,7 +128,6 @@ def _place(cache: pathlib.Path) -> tuple[pathlib.Path, bytes] | None:
     except OSError as error:
         _without(f"{folder} is not used: {error.strerror or error}")
         return None
-    leftovers.clear(folder)
     return folder, key
 
 

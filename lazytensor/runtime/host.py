@@ -30,6 +30,8 @@ from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.lasting import Lasting, lasting_fetches
 
 PAGE_BYTES = 4096
+TOUCHED_BYTES, TOUCHING = 1 << 23, 4
+"""How much memory a thread touches at least, and how many there are at most."""
 COPIED_BYTES = 1 << 19
 """A batch of so many bytes is copied in 30 us or less: sooner than what reads it is bound anew."""
 SMALL_BYTES = 1 << 14
@@ -60,13 +62,13 @@ class HostExecutable:
         fetches = lasting_fetches(program)
         self.lasting = frozenset(fetches)
         self._blocks = {b: Lasting(program.buffers[b].type) for b in fetches.values()}
-        is_alone = timing.current() is not None or not config.current().jit or chain.functions() is None
-        runs = {run.places[0]: run for run in (() if is_alone else row_runs.runs_of(program))}
-        self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in runs.values()])
+        is_alone = timing.current() is not None or not config.current().jit
+        candidates = () if is_alone else row_runs.runs_of(program)
+        self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
         block = np.zeros(self._arena.size_bytes + ALIGNMENT, np.uint8)
-        # The system gives memory with its first use, and of a large arena takes as long for it as we do to bind.
-        touching = threading.Thread(target=block[::PAGE_BYTES].fill, args=(0,))
-        touching.start()
+        touching = _touching(block)
+        # Behind the memory, which is touched beside: this loads LLVM.
+        runs = {run.places[0]: run for run in candidates if run.is_machine_code()}
         outside = {b: lasting.array for b, lasting in self._blocks.items()}
         self._arrays = _memory(program, self._arena, block, store, outside)
         self._bound: list[Any] = [None] * len(program.batch)
@@ -93,7 +95,8 @@ class HostExecutable:
         self._copies = _final_copies(program)
         for lasting in self._blocks.values():
             lasting.settle()
-        touching.join()
+        for thread in touching:
+            thread.join()
 
     def _add(self, instr: Instr, may_move: bool) -> None:
         bind = _timed(_binder(instr, self.program, self._compiled), instr, self.program)
@@ -266,6 +269,21 @@ def _memory(
     for view, owner in arena.views.items():
         arrays[view] = arrays[owner].reshape(program.buffers[view].type.shape)
     return arrays
+
+
+def _touching(block: np.ndarray) -> list[threading.Thread]:
+    """Threads that touch every page of a block, which is zero, while it is bound."""
+    # The system gives memory with its first use, and of a large arena takes as long for it as we do to bind. In a
+    # virtual machine its host gives it, and threads that wait for that need no core: four take half the time of one.
+    count = min(TOUCHING, -(-block.size // TOUCHED_BYTES))
+    pages = block[::PAGE_BYTES]
+    threads = [
+        threading.Thread(target=pages[len(pages) * k // count : len(pages) * (k + 1) // count].fill, args=(0,))
+        for k in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
 
 
 def _address(array: np.ndarray) -> int:

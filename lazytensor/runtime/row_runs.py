@@ -126,6 +126,10 @@ class Run:
                 spans.setdefault(owners.get(b, b), set()).add(stride * loop.extent if is_local else -1)
         return all(len(spans[b]) == 1 and -1 not in spans[b] for b in written)
 
+    def is_machine_code(self) -> bool:
+        """Whether machine code of ours runs all of its loops."""
+        return chain.functions() is not None and all(isinstance(jit.load(loop.text()), Kernel) for loop in self.loops)
+
     def bind(self, arrays: Sequence[np.ndarray], owners: dict[int, int]) -> chain.Parts:
         """The run over the arrays of its operands, as parts that threads share."""
         rows = min(loop.extent for loop in self.loops)
@@ -191,7 +195,7 @@ def runs_of(program: Program) -> list[Run]:
         # Most steps end here: to look at their loops would take them some time.
         if is_loop and buffers.nbytes(buffers.handed_on(places)) >= LEAST_BYTES:
             runs += _runs(program, places, buffers)
-    return [run for run in runs if all(isinstance(jit.load(loop.text()), Kernel) for loop in run.loops)]
+    return runs
 
 
 def _may_be_loop(instr: Instr) -> bool:

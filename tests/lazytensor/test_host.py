@@ -207,3 +207,13 @@ def test_equal_layers_are_generated_and_loaded_once(monkeypatch):
     for w in weights.values():
         value = np.tanh(value @ w)
     np.testing.assert_allclose(executable.step([start])[0], value, rtol=1e-4, atol=1e-5)
+
+
+def test_every_page_of_a_block_is_touched():
+    for size in (1, 10 * host.PAGE_BYTES, 3 * host.TOUCHED_BYTES + 5, 9 * host.TOUCHED_BYTES):
+        block = np.ones(size, np.uint8)
+        threads = host._touching(block)
+        for thread in threads:
+            thread.join()
+        assert not block[:: host.PAGE_BYTES].any()
+        assert len(threads) == min(host.TOUCHING, -(-size // host.TOUCHED_BYTES))

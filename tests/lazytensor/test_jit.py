@@ -304,6 +304,19 @@ def test_what_a_killed_process_was_writing_is_cleared_by_the_next(cache):
     assert os.path.exists(own) and not os.path.exists(left)
 
 
+def test_who_only_reads_does_not_look_through_the_folder(cache, monkeypatch):
+    run(4, 2.0)
+    cleared = []
+    monkeypatch.setattr(leftovers, "clear", cleared.append)
+    monkeypatch.setattr(private_files, "_trimmed", set())
+    private_files._place.cache_clear()
+    forget_process_memory()
+    run(4, 2.0)
+    assert cleared == []
+    run(4, 3.0)
+    assert cleared == [kernels(cache)[0].parent]
+
+
 def test_the_digest_covers_the_surroundings(monkeypatch):
     before = jit.digest("text")
     monkeypatch.setattr(jit, "_salt", [b"another processor"])
