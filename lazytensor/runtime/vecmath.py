@@ -2,8 +2,8 @@
 
 Names end in the element type: `exp_f4` for float32, `exp_f8` for float64 (which falls back to the C library).
 Overflow, infinities and NaN go through selects. Error bounds, in units of the last place of float32, as measured by
-tests/lazytensor/test_vecmath.py over all exponents: exp, log, sin, cos, tan, pow 1; expm1, log1p, log2, tanh, rsqrt 2;
-erf, sigmoid 3.
+tests/lazytensor/test_vecmath.py over all exponents: exp, log, sin, cos, tan, pow 1; expm1, log1p, log2, rsqrt 2; erf,
+sigmoid, tanh 3.
 
 Rules learned by measurement: a helper is a plain `@njit`, never `inline="always"`, since LLVM inlines it anyway and
 only so it keeps its own strict arithmetic where a caller may reorder sums; constants are typed, since a bare Python
@@ -37,6 +37,7 @@ from lazytensor.runtime.intrinsics import (
 _ONE, _HALF, _ZERO = np.float32(1), np.float32(0.5), np.float32(0)
 _INF, _NAN = np.float32(np.inf), np.float32(np.nan)
 _LOG2E = np.float32(1.44269504)
+_LN2 = np.float32(0.693147181)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 
 
@@ -46,60 +47,59 @@ Helper = Callable[..., Number]
 _strict: Callable[[Helper], Helper] = njit(error_model="numpy", forceinline=True)
 
 
-@_strict
-def _power_of_two(n: Number) -> Number:
-    """2**n for -126 <= n <= 127, an int32."""
-    return float_f4(np.int32(np.int32(n + np.int32(127)) << np.int32(23)))
-
-
-@_strict
-def _scaled(x: Number, n: Number) -> Number:
-    """x * 2**n in two steps, so that neither the largest nor subnormal results are lost."""
-    # 2**n itself is no float32 for the n of the largest and of subnormal results; its two halves always are.
-    half = np.int32(n >> np.int32(1))
-    return x * _power_of_two(half) * _power_of_two(np.int32(n - half))
+_SHIFT = np.float32(3 * 2.0**22 + 254)
+"""What a number of at most 2**21 is added to so that its nearest whole number, plus 254, stands in the lowest bits."""
 
 
 @_strict
 def _reduced_exp(x: Number) -> tuple[Number, Number]:
-    """n and r with x = n * ln 2 + r, |r| <= ln 2 / 2."""
-    n = round_f4(x * _LOG2E)
+    """Bits that end in n + 254, and r, with x = n * ln 2 + r, |r| <= ln 2 / 2."""
+    shifted = fma(x, _LOG2E, _SHIFT)
+    n = shifted - _SHIFT
     # ln 2 in two parts: n times the first, of few bits, is exact, so that r loses nothing (Cody and Waite).
     r = fma(-n, _LN2_HIGH, x)
-    return np.int32(n), fma(-n, _LN2_LOW, r)
+    return bits_f4(shifted), fma(-n, _LN2_LOW, r)
 
 
 @_strict
-def _expm1_tail(r: Number) -> Number:
-    """(exp(r) - 1 - r) for |r| <= ln 2 / 2."""
+def _exp_slope(r: Number) -> Number:
+    """(exp(r) - 1 - r) / r**2 for |r| <= ln 2 / 2."""
     # Horner from the highest power; fused, each step rounds once.
-    p = fma(r, np.float32(1.99148795e-4), np.float32(1.39415287e-3))
-    p = fma(r, p, np.float32(8.3332723e-3))
-    p = fma(r, p, np.float32(0.0416663475))
-    p = fma(r, p, np.float32(0.166666672))
-    return r * r * (_HALF + r * p)
+    p = fma(r, np.float32(1.381432e-3), np.float32(8.368851e-3))
+    p = fma(r, p, np.float32(0.0416684))
+    p = fma(r, p, np.float32(0.1666652))
+    return fma(r, p, np.float32(0.49999994))
+
+
+@_strict
+def _exp_within(x: Number) -> Number:
+    """exp(x) for -104 <= x <= 89, and for NaN."""
+    bits, r = _reduced_exp(x)
+    y = fma(r, fma(r, _exp_slope(r), _ONE), _ONE)
+    # 2**n itself is no float32 for the n of the largest and of subnormal results; its two halves always are. The
+    # exponents of both stand behind each other in twice the bits: n + 254 is the sum of what they are written as.
+    both = np.int32(bits << np.int32(22))
+    first = np.int32(both & np.int32(0x7F800000))
+    second = np.int32(np.int32(both + both) - first)
+    return y * float_f4(first) * float_f4(second)
 
 
 @_strict
 def exp_f4(x: Number) -> Number:
     low = np.float32(-104) if x < np.float32(-104) else x
-    safe = np.float32(89) if low > np.float32(89) else low
-    n, r = _reduced_exp(safe)
-    y = _scaled(_ONE + (r + _expm1_tail(r)), n)
-    return y if x == x else x
+    return _exp_within(np.float32(89) if low > np.float32(89) else low)
 
 
 @_strict
 def expm1_f4(x: Number) -> Number:
     low = np.float32(-30) if x < np.float32(-30) else x
     safe = np.float32(89) if low > np.float32(89) else low
-    n, r = _reduced_exp(safe)
-    # Half of the result, since 2**128 is no float32.
-    half = np.int32(n - np.int32(1))
-    y = _scaled(r + _expm1_tail(r), half) + (_scaled(_ONE, half) - _HALF)
+    bits, r = _reduced_exp(safe)
+    # Half of 2**n, since 2**128 is no float32: n - 1 is written as n + 126.
+    half = float_f4(np.int32(np.int32(bits - np.int32(128)) << np.int32(23)))
+    y = half * fma(r * r, _exp_slope(r), r) + (half - _HALF)
     y = x if abs_f4(x) < np.float32(1e-8) else y + y
-    y = _INF if x > np.float32(88.7228394) else y
-    return y if x == x else x
+    return _INF if x > np.float32(88.7228394) else y
 
 
 @_strict
@@ -169,25 +169,24 @@ def log1p_f4(x: Number) -> Number:
 @_strict
 def tanh_f4(x: Number) -> Number:
     a = abs_f4(x)
-    t = a * a
-    p = fma(t, np.float32(-0.0057170433), np.float32(0.0206505861))
-    p = fma(t, p, np.float32(-0.0537434965))
-    p = fma(t, p, np.float32(0.133314908))
-    p = fma(t, p, np.float32(-0.333332837))
-    # Near zero 1 - 2 / (...) would cancel, so that a polynomial serves below 0.625.
-    small = a + a * (t * p)
-    big = _ONE - np.float32(2) / (exp_f4(a + a) + _ONE)
-    y = copysign_f4(big if a > np.float32(0.625) else small, x)
-    return y if x == x else x
+    # tanh(9.02) is 1 in float32.
+    a = np.float32(9.02) if a > np.float32(9.02) else a
+    # With m = exp(2a) - 1 the tangent is m / (m + 2), which loses nothing near zero and is never above 1. Where n is
+    # large what ln 2 loses in one part no longer counts.
+    double = a + a
+    shifted = fma(double, _LOG2E, _SHIFT)
+    r = fma(_SHIFT - shifted, _LN2, double)
+    power = float_f4(np.int32(np.int32(bits_f4(shifted) - np.int32(127)) << np.int32(23)))
+    m = fma(power, fma(r * r, _exp_slope(r), r), power - _ONE)
+    return copysign_f4(m / (m + np.float32(2)), x)
 
 
 @_strict
 def sigmoid_f4(x: Number) -> Number:
-    e = exp_f4(-abs_f4(x))
-    y = _ONE / (_ONE + e)
+    a = abs_f4(x)
+    e = _exp_within(np.float32(-104) if a > np.float32(104) else -a)
     # e / (1 + e) for negative x keeps its places where 1 / (1 + exp(-x)) would be 1 / inf.
-    low = e * y
-    return low if x < _ZERO else y
+    return (e if x < _ZERO else _ONE) / (_ONE + e)
 
 
 @_strict
@@ -226,7 +225,7 @@ def erf_f4(x: Number) -> Number:
 
 
 _SQRT_HALF = np.float32(math.sqrt(0.5))
-_GELU_SCALE = np.float32(math.sqrt(2 / math.pi))
+_GELU_SCALE, _GELU_CUBE = np.float32(math.sqrt(2 / math.pi)), np.float32(0.044715 * math.sqrt(2 / math.pi))
 
 
 @_strict
@@ -236,7 +235,8 @@ def gelu_none_f4(x: Number) -> Number:
 
 @_strict
 def gelu_tanh_f4(x: Number) -> Number:
-    return _HALF * x * (_ONE + tanh_f4(_GELU_SCALE * (x + np.float32(0.044715) * x * x * x)))
+    half = _HALF * x
+    return fma(half, tanh_f4(x * fma(x * x, _GELU_CUBE, _GELU_SCALE)), half)
 
 
 @_strict
