@@ -1,7 +1,7 @@
 """Bound code: compiled code as a function of Python."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -30,17 +30,26 @@ class Kernel:
 
     def bound(self, *arguments: Any) -> Callable[[], object]:
         """The same with its arguments given: a call that costs a microsecond less for each of them."""
-        if len(arguments) != len(self._kinds):
-            raise TypeError(f"a kernel of {len(self._kinds)} arguments is given {len(arguments)}")
-        table = self._table()
-        for k, (argument, dtype) in enumerate(zip(arguments, self._dtypes, strict=True)):
-            if dtype is None:
-                table[k] = argument
-            elif argument.dtype != dtype or not argument.flags.c_contiguous:
-                raise TypeError(f"a kernel over {dtype} is given {argument.dtype}")
-            else:
-                table[k] = argument.__array_interface__["data"][0]
-        return Bound(self, table, arguments)
+        return self.bound_parts(((),), arguments)[0]
+
+    def bound_parts(self, parts: Collection[tuple[int, ...]], arguments: tuple[Any, ...]) -> list["Bound"]:
+        """The same for parts, each of which says its first numbers; all else is equal."""
+        leading = len(self._kinds) - len(arguments)
+        for part in parts:
+            if len(part) != leading:
+                raise TypeError(f"a kernel of {len(self._kinds)} arguments is given {len(part) + len(arguments)}")
+        # To ask an array for its address takes a microsecond, which parts that share arrays pay once.
+        words = [self._word(argument, dtype) for argument, dtype in zip(arguments, self._dtypes[leading:], strict=True)]
+        return [Bound(self, self._table(*part, *words), (*part, *arguments)) for part in parts]
+
+    @staticmethod
+    def _word(argument: Any, dtype: np.dtype[Any] | None) -> int:
+        if dtype is None:
+            return argument  # type: ignore[no-any-return]
+        if argument.dtype != dtype or not argument.flags.c_contiguous:
+            raise TypeError(f"a kernel over {dtype} is given {argument.dtype}")
+        address: int = argument.__array_interface__["data"][0]
+        return address
 
 
 class Bound:

@@ -8,6 +8,7 @@ import atexit
 import ctypes
 import importlib
 import itertools
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -120,8 +121,8 @@ def shared(calls: Sequence[Any], operands: Sequence[int], run: Step) -> Step:
 def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Product | None:
     """out = a @ b as a call of BLAS; None where it is no product of matrices that BLAS can read in place."""
     address, known = blas.sgemm(), functions()
-    shapes = {a.dtype, b.dtype, out.dtype} == {np.dtype(np.float32)} and a.ndim == b.ndim == out.ndim >= 2
-    if address is None or known is None or not shapes or min(*out.shape, *a.shape) == 0:
+    fits = a.dtype == b.dtype == out.dtype == np.float32 and a.ndim == b.ndim == out.ndim >= 2
+    if address is None or known is None or not fits or min(*out.shape, *a.shape) == 0:
         return None
     stack, sides = _stack(a, b, out), [_side(x) for x in (a, b, out)]
     if stack is None or None in sides or sides[2][0] == _FLIPPED:  # type: ignore[index]
@@ -175,11 +176,13 @@ def _stack(*arrays: np.ndarray) -> tuple[int, ...] | None:
     lead = arrays[0].shape[:-2]
     if any(x.shape[:-2] != lead for x in arrays):
         return None
+    if not lead:
+        return 1, 0, 0, 0
     wide = [d for d, extent in enumerate(lead) if extent > 1]
     for x in arrays:
         if any(x.strides[d] != x.strides[e] * lead[e] for d, e in itertools.pairwise(wide)):
             return None
-    return (int(np.prod(lead, dtype=int)), *(x.strides[wide[-1]] if wide else 0 for x in arrays))
+    return (math.prod(lead), *(x.strides[wide[-1]] if wide else 0 for x in arrays))
 
 
 class _Crew:

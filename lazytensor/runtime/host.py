@@ -402,7 +402,7 @@ def _shared_steps(
 ) -> list[Step]:
     """A compiled loop over operands, each from an element on, in parts for the team if there are several."""
     flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
-    runs = [jit.bound(function, *part, *flat) for part in bounds or ((),)]
+    runs = jit.bound_parts(function, bounds or ((),), flat)
     return [chain.shared(runs, [k for k, _ in order], _run_of(runs))]
 
 

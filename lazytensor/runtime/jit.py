@@ -11,7 +11,7 @@ import importlib
 import pathlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -45,6 +45,15 @@ def load(source: str) -> Kernel:
 def bound(function: Kernel, *arguments: Any) -> Callable[[], object]:
     """A compiled kernel with its arguments given, as cheap to call as it can be."""
     return function.bound(*arguments) if isinstance(function, NativeKernel) else partial(function, *arguments)
+
+
+def bound_parts(
+    function: Kernel, parts: Collection[tuple[int, ...]], arrays: tuple[Any, ...]
+) -> list[Callable[[], object]]:
+    """The same for each part of a loop, which is its first and last turn, over the same arrays."""
+    if isinstance(function, NativeKernel):
+        return [*function.bound_parts(parts, arrays)]
+    return [partial(function, *part, *arrays) for part in parts]
 
 
 def leaf(routine: Routine) -> Kernel:

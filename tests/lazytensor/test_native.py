@@ -191,6 +191,17 @@ def test_a_kernel_takes_the_arrays_of_its_signature_only():
 
 
 @pytest.mark.slow
+def test_parts_of_a_kernel_share_their_arrays_and_differ_in_their_numbers():
+    body = "for i in range(a0, a1):\n    a3[i] = a2[i] + np.float32(1)"
+    kernel = jit.load(text("int64, int64, float32[::1], float32[::1]", body))
+    a, b = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    for part in kernel.bound_parts(((0, 3), (5, 8)), (a, b)):
+        part()
+    assert b.tolist() == [1, 2, 3, 0, 0, 6, 7, 8]
+    with pytest.raises(TypeError, match="a kernel of 4 arguments is given 3"):
+        kernel.bound_parts(((0, 3), (5,)), (a, b))
+
+
 def test_a_training_step_needs_no_numba():
     script = """\
 import sys, numpy as np
