@@ -29,7 +29,7 @@ def _routine(way: str, attrs: Attrs, products: Type, columns: int, factors: int)
         geometry=np.array([steps, batch, hidden, attrs["reverse"], each, PACKERS, mode == "RNN_RELU"], np.int64),
         parts=(PACKERS, -(-batch // each)),
         shared=factors * (columns + SLACK),
-        own=each * (factors + columns + SLACK + hidden),
+        own=each * (factors + columns + 2 * SLACK + hidden),
     )
 
 

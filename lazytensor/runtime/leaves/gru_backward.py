@@ -4,7 +4,7 @@ from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.leaves.steps import clear, multiply, pack, piece, places, put_row
+from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece
 
 
 @leaf
@@ -55,10 +55,10 @@ def kernel(
         return
     first = part * g[EACH]
     height = min(g[EACH], batch - first)
-    pitch, offsets = hidden + SLACK, places(width)
-    rows, rest = own[: g[EACH] * width], own[g[EACH] * width :]
+    pitch, reach = hidden + SLACK, width + SLACK
+    rows, rest = own[: g[EACH] * reach], own[g[EACH] * reach :]
     sums, direct = rest[: g[EACH] * pitch], rest[g[EACH] * pitch :]
-    clear(rows, g[EACH] * width)
+    clear(rows, g[EACH] * reach)
     clear(rest, g[EACH] * (pitch + hidden))
     for s in range(steps - 1, -1, -1):
         time = steps - 1 - s if g[IS_REVERSE] else s
@@ -71,8 +71,8 @@ def kernel(
                 dh[k] = dh[k] + beside[k] + seed[k]
             gradient = piece(products, n, width)
             _cell(dh, beside, past, piece(values, n, 4 * hidden), piece(out, n, width), gradient, hidden)
-            put_row(gradient, width, r, rows)
-        multiply(shared, offsets, hidden, width, rows, height, sums, pitch)
+            copy(gradient, piece(rows, r, reach), width)
+        multiply(shared, hidden, width, rows, height, sums, pitch)
     for r in range(height):
         last, dh, beside = piece(d_h0, first + r, hidden), piece(sums, r, pitch), piece(direct, r, hidden)
         for k in range(hidden):

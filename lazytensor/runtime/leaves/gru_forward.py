@@ -4,7 +4,7 @@ from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.leaves.steps import clear, multiply, pack, piece, places, put_row, sigmoids, tanhs
+from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece, sigmoids, tanhs
 
 
 @leaf
@@ -50,19 +50,19 @@ def kernel(
         return
     first = part * g[EACH]
     height = min(g[EACH], batch - first)
-    pitch, offsets = width + SLACK, places(hidden)
-    rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
-    clear(rows, g[EACH] * hidden)
+    pitch, reach = width + SLACK, hidden + SLACK
+    rows, sums = own[: g[EACH] * reach], own[g[EACH] * reach :]
+    clear(rows, g[EACH] * reach)
     for r in range(height):
-        put_row(piece(h0, first + r, hidden), hidden, r, rows)
+        copy(piece(h0, first + r, hidden), piece(rows, r, reach), hidden)
     before = 0
     for s in range(steps):
         time = steps - 1 - s if g[IS_REVERSE] else s
-        multiply(shared, offsets, width, hidden, rows, height, sums, pitch)
+        multiply(shared, width, hidden, rows, height, sums, pitch)
         for r in range(height):
             n = time * batch + first + r
             past = piece(y, before + first + r, hidden) if s > 0 else piece(h0, first + r, hidden)
             out = piece(y, n, hidden)
             _cell(piece(gates, n, width), piece(sums, r, pitch), bias, past, piece(values, n, 4 * hidden), out, hidden)
-            put_row(out, hidden, r, rows)
+            copy(out, piece(rows, r, reach), hidden)
         before = time * batch

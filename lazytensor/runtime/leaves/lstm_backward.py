@@ -4,7 +4,8 @@ from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece, places, put_row, tanhs
+from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece
+from lazytensor.runtime.vecmath import tanh_f4
 
 
 @leaf
@@ -14,19 +15,16 @@ def _cell(dh: Any, dc: Any, t: Any, before: Any, line: Any, out: Any, hidden: in
     show, cell = piece(line, 3, hidden), piece(line, 4, hidden)
     d_admit, d_forget = piece(out, 0, hidden), piece(out, 1, hidden)
     d_new, d_show = piece(out, 2, hidden), piece(out, 3, hidden)
-    copy(cell, t, hidden)
-    tanhs(t, hidden)
+    for k in range(hidden):
+        t[k] = tanh_f4(cell[k])
     for k in range(hidden):
         d_show[k] = dh[k] * t[k] * show[k] * (1 - show[k])
-    for k in range(hidden):
         dc[k] = dc[k] + dh[k] * show[k] * (1 - t[k] * t[k])
     for k in range(hidden):
         d_admit[k] = dc[k] * new[k] * admit[k] * (1 - admit[k])
-    for k in range(hidden):
         d_new[k] = dc[k] * admit[k] * (1 - new[k] * new[k])
     for k in range(hidden):
         d_forget[k] = dc[k] * before[k] * forget[k] * (1 - forget[k])
-    for k in range(hidden):
         dc[k] = dc[k] * forget[k]
 
 
@@ -59,10 +57,10 @@ def kernel(
         return
     first = part * g[EACH]
     height = min(g[EACH], batch - first)
-    pitch, offsets = hidden + SLACK, places(width)
-    rows, rest = own[: g[EACH] * width], own[g[EACH] * width :]
+    pitch, reach = hidden + SLACK, width + SLACK
+    rows, rest = own[: g[EACH] * reach], own[g[EACH] * reach :]
     sums, scratch = rest[: g[EACH] * pitch], piece(rest[g[EACH] * pitch :], 0, hidden)
-    clear(rows, g[EACH] * width)
+    clear(rows, g[EACH] * reach)
     clear(sums, g[EACH] * pitch)
     for r in range(height):
         copy(piece(last, first + r, hidden), piece(d_c0, first + r, hidden), hidden)
@@ -77,7 +75,7 @@ def kernel(
                 dh[k] += seed[k]
             line = piece(values, n, 5 * hidden)
             _cell(dh, piece(d_c0, first + r, hidden), scratch, past, line, gradient, hidden)
-            put_row(gradient, width, r, rows)
-        multiply(shared, offsets, hidden, width, rows, height, sums, pitch)
+            copy(gradient, piece(rows, r, reach), width)
+        multiply(shared, hidden, width, rows, height, sums, pitch)
     for r in range(height):
         copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden), hidden)

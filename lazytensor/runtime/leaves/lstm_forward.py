@@ -4,7 +4,8 @@ from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece, places, put_row, sigmoids, tanhs
+from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece
+from lazytensor.runtime.vecmath import sigmoid_f4, tanh_f4
 
 
 @leaf
@@ -13,19 +14,18 @@ def _cell(x: Any, own: Any, bias: Any, before: Any, values: Any, cell: Any, y: A
 
     Short loops of few arrays: LLVM compares the addresses of all that a loop touches, and gives up on many.
     """
-    for k in range(4 * hidden):
-        values[k] = x[k] + (own[k] + bias[k])
-    sigmoids(values, 2 * hidden)
+    for k in range(2 * hidden):
+        values[k] = sigmoid_f4(x[k] + (own[k] + bias[k]))
+    for k in range(2 * hidden, 3 * hidden):
+        values[k] = tanh_f4(x[k] + (own[k] + bias[k]))
+    for k in range(3 * hidden, 4 * hidden):
+        values[k] = sigmoid_f4(x[k] + (own[k] + bias[k]))
     admit, forget = piece(values, 0, hidden), piece(values, 1, hidden)
     new, show = piece(values, 2, hidden), piece(values, 3, hidden)
-    tanhs(new, hidden)
-    sigmoids(show, hidden)
     for k in range(hidden):
         cell[k] = forget[k] * before[k] + admit[k] * new[k]
-    copy(cell, y, hidden)
-    tanhs(y, hidden)
     for k in range(hidden):
-        y[k] = show[k] * y[k]
+        y[k] = show[k] * tanh_f4(cell[k])
 
 
 @typed(
@@ -55,23 +55,23 @@ def kernel(
         return
     first = part * g[EACH]
     height = min(g[EACH], batch - first)
-    pitch, offsets = width + SLACK, places(hidden)
+    pitch, reach = width + SLACK, hidden + SLACK
     # Rows that fill the last block up are zero, as is memory that nobody has written to.
-    rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
-    clear(rows, g[EACH] * hidden)
+    rows, sums = own[: g[EACH] * reach], own[g[EACH] * reach :]
+    clear(rows, g[EACH] * reach)
     for r in range(height):
-        put_row(piece(h0, first + r, hidden), hidden, r, rows)
+        copy(piece(h0, first + r, hidden), piece(rows, r, reach), hidden)
     before = 0
     for s in range(steps):
         time = steps - 1 - s if g[IS_REVERSE] else s
-        multiply(shared, offsets, width, hidden, rows, height, sums, pitch)
+        multiply(shared, width, hidden, rows, height, sums, pitch)
         for r in range(height):
             n = time * batch + first + r
             line = piece(values, n, 5 * hidden)
             past = piece(values, 5 * (before + first + r) + 4, hidden) if s > 0 else piece(c0, first + r, hidden)
             cell, out = line[width:], piece(y, n, hidden)
             _cell(piece(gates, n, width), sums[r * pitch :], bias, past, line, cell, out, hidden)
-            put_row(out, hidden, r, rows)
+            copy(out, piece(rows, r, reach), hidden)
             if s == steps - 1:
                 copy(cell, piece(last, first + r, hidden), hidden)
         before = time * batch

@@ -4,7 +4,7 @@ from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_RELU, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece, places, put_row
+from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece
 
 
 @leaf
@@ -33,9 +33,9 @@ def kernel(
         return
     first = part * g[EACH]
     height = min(g[EACH], batch - first)
-    pitch, offsets = hidden + SLACK, places(hidden)
-    rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
-    clear(rows, g[EACH] * hidden)
+    pitch, reach = hidden + SLACK, hidden + SLACK
+    rows, sums = own[: g[EACH] * reach], own[g[EACH] * reach :]
+    clear(rows, g[EACH] * reach)
     clear(sums, g[EACH] * pitch)
     for s in range(steps - 1, -1, -1):
         time = steps - 1 - s if g[IS_REVERSE] else s
@@ -43,7 +43,7 @@ def kernel(
             n = time * batch + first + r
             gradient = piece(out, n, hidden)
             _cell(piece(sums, r, pitch), piece(seeds, n, hidden), piece(y, n, hidden), gradient, hidden, g[IS_RELU])
-            put_row(gradient, hidden, r, rows)
-        multiply(shared, offsets, hidden, hidden, rows, height, sums, pitch)
+            copy(gradient, piece(rows, r, reach), hidden)
+        multiply(shared, hidden, hidden, rows, height, sums, pitch)
     for r in range(height):
         copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden), hidden)

@@ -4,7 +4,7 @@ from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_RELU, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.leaves.steps import clear, multiply, pack, piece, places, put_row, tanhs
+from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece, tanhs
 from lazytensor.runtime.vecmath import relu_f4
 
 
@@ -33,16 +33,16 @@ def kernel(
         return
     first = part * g[EACH]
     height = min(g[EACH], batch - first)
-    pitch, offsets = hidden + SLACK, places(hidden)
-    rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
-    clear(rows, g[EACH] * hidden)
+    pitch, reach = hidden + SLACK, hidden + SLACK
+    rows, sums = own[: g[EACH] * reach], own[g[EACH] * reach :]
+    clear(rows, g[EACH] * reach)
     for r in range(height):
-        put_row(piece(h0, first + r, hidden), hidden, r, rows)
+        copy(piece(h0, first + r, hidden), piece(rows, r, reach), hidden)
     for s in range(steps):
         time = steps - 1 - s if g[IS_REVERSE] else s
-        multiply(shared, offsets, hidden, hidden, rows, height, sums, pitch)
+        multiply(shared, hidden, hidden, rows, height, sums, pitch)
         for r in range(height):
             n = time * batch + first + r
             out = piece(y, n, hidden)
             _cell(piece(gates, n, hidden), piece(sums, r, pitch), bias, out, hidden, g[IS_RELU])
-            put_row(out, hidden, r, rows)
+            copy(out, piece(rows, r, reach), hidden)

@@ -6,13 +6,10 @@ by once for each time and part, and is laid out so that it goes by in order.
 
 from typing import Any
 
-import numpy as np
-
+from lazytensor.kernels.times import SLACK
 from lazytensor.runtime.leaves.gather import leaf
-from lazytensor.runtime.panels import LANES, ROWS, VECTORS, address, products
+from lazytensor.runtime.panels import PAIR, ROWS, address, block
 from lazytensor.runtime.vecmath import sigmoid_f4, tanh_f4
-
-TILE = LANES * VECTORS
 
 
 @leaf
@@ -51,41 +48,28 @@ def piece(x: Any, number: int, length: int) -> Any:
 
 @leaf
 def pack(weight: Any, width: int, count: int, across: int, along: int, part: int, parts: int, out: Any) -> None:
-    """Every parts-th panel: TILE columns of the product, for each of the `count` factors their weights in order.
+    """Every parts-th panel: PAIR columns of the product, for each of the `count` factors their weights in order.
 
     Weights of neighbouring columns lie `across` apart, those of neighbouring factors `along`.
     """
-    for panel in range(part, (width + TILE - 1) // TILE, parts):
-        to = panel * TILE * count
+    for panel in range(part, (width + PAIR - 1) // PAIR, parts):
+        column = panel * PAIR
+        lanes = min(PAIR, width - column)
         for k in range(count):
-            for lane in range(TILE):
-                column = panel * TILE + lane
-                out[to] = weight[column * across + k * along] if column < width else 0
-                to += 1
+            to, at = (panel * count + k) * PAIR, column * across + k * along
+            for lane in range(lanes):
+                out[to + lane] = weight[at + lane * across]
+            for lane in range(lanes, PAIR):
+                out[to + lane] = 0
 
 
 @leaf
-def places(count: int) -> Any:
-    """Where the weights of each factor begin in a panel."""
-    offsets = np.empty(count, np.int64)
-    for k in range(count):
-        offsets[k] = k * TILE
-    return offsets
-
-
-@leaf
-def put_row(row: Any, count: int, r: int, out: Any) -> None:
-    """Row r of the other factor: blocks of ROWS rows lie side by side."""
-    to = r // ROWS * ROWS * count + r % ROWS
-    for k in range(count):
-        out[to + k * ROWS] = row[k]
-
-
-@leaf
-def multiply(panels: Any, offsets: Any, width: int, count: int, rows: Any, height: int, out: Any, pitch: int) -> None:
-    """out[r, column] for `height` rows, filled up to whole tiles."""
-    for panel in range((width + TILE - 1) // TILE):
-        b = address(panels) + 4 * panel * TILE * count
+def multiply(panels: Any, width: int, count: int, rows: Any, height: int, out: Any, pitch: int) -> None:
+    """out[r, column] for `height` rows of `count` factors, SLACK apart, filled up to whole tiles."""
+    # Were rows of a power of two close together, all of them would share one set of the cache.
+    reach = count + SLACK
+    for panel in range((width + PAIR - 1) // PAIR):
+        b = address(panels) + 4 * panel * PAIR * count
         for r in range(0, height, ROWS):
-            c = address(out) + 4 * (r * pitch + panel * TILE)
-            products(address(rows) + 4 * r * count, address(offsets), count, b, c, pitch)
+            c = address(out) + 4 * (r * pitch + panel * PAIR)
+            block(address(rows) + 4 * r * reach, reach, 1, count, b, c, pitch)
