@@ -1,5 +1,6 @@
 """Views and rearrangements of tensors. Views share storage; `reshape` does unless the elements are out of order."""
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.strided import order_strides
-from lazytensor.tensor import Tensor, arg, from_array
+from lazytensor.tensor import Lens, Tensor, arg, from_array
 
 MOST_COPIES = 1 << 32
 """Copies beyond which no memory holds the list of them."""
@@ -118,18 +119,15 @@ def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor
     """
     shape = _shape_of(x, size if shape is None else (shape,))
     # Only a view can lie out of order.
-    if x.lens:
-        layout = _layout(x)
-        if not _is_described(layout, shape):
-            x = clone(x)
+    if x.lens and not _has_view(x.cell.type.shape, x.lens, shape):
+        x = clone(x)
     return x.view_through("reshape", shape=shape)
 
 
-def stand_in(x: Tensor) -> np.ndarray:
-    """An array of as many bytes as the storage of x has elements, for views of it to be asked for their strides."""
-    extents = x.cell.type.shape
+def stand_in(extents: tuple[int, ...], lens: Lens) -> np.ndarray:
+    """An array of as many bytes as a storage has elements, for views of it through `lens` to be asked for strides."""
     # A window copies what does not lie in order, and so needs bytes that are there; else there are none but one.
-    if any(name == "as_strided" for name, _ in x.lens):
+    if any(name == "as_strided" for name, _ in lens):
         return np.empty(extents, np.uint8)
     return np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), extents, order_strides(extents))
 
@@ -157,10 +155,16 @@ def _is_described(layout: np.ndarray, shape: Sequence[int]) -> bool:
     return True
 
 
-def _layout(x: Tensor) -> np.ndarray:
-    """Bytes that lie in memory as the elements of x lie in its storage: NumPy knows which views of them exist."""
-    layout = stand_in(x)
-    for name, attrs in x.lens:
+# Layers ask the same again in each step.
+@functools.lru_cache(maxsize=1024)
+def _has_view(extents: tuple[int, ...], lens: Lens, shape: tuple[int, ...]) -> bool:
+    return _is_described(_layout(extents, lens), shape)
+
+
+def _layout(extents: tuple[int, ...], lens: Lens) -> np.ndarray:
+    """Bytes that lie in memory as elements seen through `lens` lie in storage: NumPy knows which views there are."""
+    layout = stand_in(extents, lens)
+    for name, attrs in lens:
         layout = OPS[name].eval(layout, **dict(attrs))
     return layout
 
@@ -450,7 +454,7 @@ def contiguous(x: Tensor, *, memory_format: Any = None) -> Tensor:
 def is_contiguous(x: Tensor, *, memory_format: Any = None) -> bool:
     """Whether the elements lie in order, one next to the other."""
     # What was never viewed owns its storage in order.
-    return not x.lens or bool(_layout(x).flags.c_contiguous)
+    return not x.lens or bool(_layout(x.cell.type.shape, x.lens).flags.c_contiguous)
 
 
 def _band(x: Tensor, lower: int | None, upper: int | None) -> Tensor:

@@ -29,7 +29,7 @@ def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
     if all(name in ("reshape", "variable") for name, _ in x.lens):
         return order_strides(x.spec.shape), 0
     # A stand-in of one byte for each element: NumPy's strides in bytes are ours in elements.
-    layout = bytes_ = stand_in(x)
+    layout = bytes_ = stand_in(x.cell.type.shape, x.lens)
     for name, attrs in x.lens:
         layout = OPS[name].eval(layout, **dict(attrs))
     offset = layout.__array_interface__["data"][0] - bytes_.__array_interface__["data"][0] if layout.size else 0

@@ -15,7 +15,7 @@ from lazytensor.functions.attention import attention_weights, bilinear
 from lazytensor.functions.creation import empty, zeros
 from lazytensor.functions.matrix import linear, matmul
 from lazytensor.functions.resampling import pad
-from lazytensor.functions.shapes import cat, reshape, squeeze, transpose, unsqueeze, view
+from lazytensor.functions.shapes import cat, reshape, sliced, squeeze, transpose, unsqueeze, view
 from lazytensor.nn import init
 from lazytensor.nn.container import ModuleList
 from lazytensor.nn.dropout import Dropout
@@ -175,7 +175,7 @@ class MultiheadAttention(Module):
             # Self-attention, told by identity as PyTorch does: one product for all three.
             if query is key is value:
                 both = linear(query, w, bias)
-                return [both[..., i * e : (i + 1) * e] for i in range(3)]
+                return [sliced(both, 2, i * e, (i + 1) * e) for i in range(3)]
             weights = [w[i * e : (i + 1) * e] for i in range(3)]
         else:
             weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
