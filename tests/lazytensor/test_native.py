@@ -190,7 +190,6 @@ def test_a_kernel_takes_the_arrays_of_its_signature_only():
             kernel(*wrong)
 
 
-@pytest.mark.slow
 def test_parts_of_a_kernel_share_their_arrays_and_differ_in_their_numbers():
     body = "for i in range(a0, a1):\n    a3[i] = a2[i] + np.float32(1)"
     kernel = jit.load(text("int64, int64, float32[::1], float32[::1]", body))
@@ -202,6 +201,7 @@ def test_parts_of_a_kernel_share_their_arrays_and_differ_in_their_numbers():
         kernel.bound_parts(((0, 3), (5,)), (a, b))
 
 
+@pytest.mark.slow
 def test_a_training_step_needs_no_numba():
     script = """\
 import sys, numpy as np
