@@ -333,6 +333,7 @@ def _product() -> str:
 
 
 _ROWS = """
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 define void @share_rows(ptr %words, i64 %own) {
 entry:
   %count = load i64, ptr %words
@@ -342,8 +343,11 @@ entry:
   %steps = load i64, ptr %at_steps
   %at_pointers = getelementptr i64, ptr %words, i64 3
   %pointers = load i64, ptr %at_pointers
-  %calls = getelementptr i64, ptr %words, i64 4
+  %at_streams = getelementptr i64, ptr %words, i64 4
+  %streams = load i64, ptr %at_streams
+  %calls = getelementptr i64, ptr %words, i64 5
   %places = getelementptr [3 x i64], ptr %calls, i64 %steps
+  %ahead = getelementptr [3 x i64], ptr %places, i64 %pointers
   br label %head
 head:
   %row = phi i64 [ 0, %entry ], [ %next, %tail ]
@@ -373,7 +377,40 @@ move:
 call:
   %j = phi i64 [ 0, %point ], [ %later, %run ]
   %called = icmp eq i64 %j, %steps
-  br i1 %called, label %tail, label %run
+  br i1 %called, label %tail, label %share
+share:
+  ; Before each call a share of what the next block reads is asked for: it comes while this block is computed.
+  %n = phi i64 [ 0, %call ], [ %other, %line ]
+  %asked = icmp eq i64 %n, %streams
+  br i1 %asked, label %run, label %stream
+stream:
+  %other = add i64 %n, 1
+  %at_first = getelementptr [2 x i64], ptr %ahead, i64 %n
+  %first = load i64, ptr %at_first
+  %at_row_bytes = getelementptr i64, ptr %at_first, i64 1
+  %row_bytes = load i64, ptr %at_row_bytes
+  %next_row = add i64 %row, %block
+  %skipped = mul i64 %next_row, %row_bytes
+  %start = add i64 %first, %skipped
+  %all = mul i64 %block, %row_bytes
+  %each = udiv i64 %all, %steps
+  %up = add i64 %each, 63
+  %whole = and i64 %up, -64
+  %from = mul i64 %whole, %j
+  %behind = add i64 %from, %whole
+  %to = call i64 @llvm.smin.i64(i64 %behind, i64 %all)
+  br label %line
+line:
+  %byte = phi i64 [ %from, %stream ], [ %next_byte, %fetch ]
+  %is_within = icmp slt i64 %byte, %to
+  br i1 %is_within, label %fetch, label %share
+fetch:
+  %line_address = add i64 %start, %byte
+  %line_pointer = inttoptr i64 %line_address to ptr
+  ; To be read, into the second-level cache; behind the end of an array this does nothing.
+  call void @llvm.prefetch.p0(ptr %line_pointer, i32 0, i32 2, i32 1)
+  %next_byte = add i64 %byte, 64
+  br label %line
 run:
   %step = getelementptr [3 x i64], ptr %calls, i64 %j
   %function = load ptr, ptr %step

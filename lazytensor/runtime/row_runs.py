@@ -1,6 +1,7 @@
 """Rows: neighbouring instructions over the same rows run together, block by block, while the rows lie in a cache.
 
-What they alone hand on is written to the same few rows again and again, and never reaches memory.
+What they alone hand on is written to the same few rows again and again, and never reaches memory. What they read from
+there is asked for a block ahead.
 """
 
 import ctypes
@@ -142,9 +143,10 @@ class Run:
             for stride, loop_array in zip(loop.strides, some, strict=True)
         ]
         block = max(1, BLOCK_BYTES // max(sum(steps), 1))
+        ahead = self._ahead(steps, owners)
         calls = []
         for first, last in bounds(rows, max(loop.instr.work.flops for loop in self.loops)):
-            words = [last - first, block, len(kernels), len(steps)]
+            words = [last - first, block, len(kernels), len(steps), len(ahead)]
             pointers: list[int] = []
             tables = []
             at = iter(zip(steps, self.operands, strict=True))
@@ -157,8 +159,20 @@ class Run:
                     base = a.__array_interface__["data"][0] + first * step
                     is_scratch = owners.get(b, b) in self.scratch
                     pointers += [call.argument + 8 * place, base, 0 if is_scratch else step]
-            calls.append(Blocks(words, pointers, tables))
-        return chain.Parts(calls, range(len(steps)))
+            streams = [
+                word for k in ahead for word in (arrays[k].__array_interface__["data"][0] + first * steps[k], steps[k])
+            ]
+            calls.append(Blocks(words, pointers, streams, tables))
+        return chain.Parts(calls, [*range(len(steps)), *ahead])
+
+    def _ahead(self, steps: Sequence[int], owners: dict[int, int]) -> list[int]:
+        """The operands that come from memory row by row: of each buffer one, by its number."""
+        written = {owners.get(b, b) for loop in self.loops for b in loop.instr.writes}
+        first: dict[int, int] = {}
+        for k, b in enumerate(self.operands):
+            if steps[k] and owners.get(b, b) not in written:
+                first.setdefault(b, k)
+        return list(first.values())
 
     def _split(self, arrays: Sequence[np.ndarray]) -> list[Sequence[np.ndarray]]:
         """The arrays of each instruction."""
@@ -174,13 +188,14 @@ class Blocks:
 
     __slots__ = ("argument", "function", "gives", "held", "kept", "places")
 
-    def __init__(self, words: list[int], pointers: list[int], tables: list[Any]):
+    def __init__(self, words: list[int], pointers: list[int], streams: list[int], tables: list[Any]):
         known = chain.functions()
         assert known is not None
-        table = (_WORD * (len(words) + len(pointers)))(*words, *pointers)
+        table = (_WORD * (len(words) + len(pointers) + len(streams)))(*words, *pointers, *streams)
         self.function, self.argument, self.gives = known["share_rows"], ctypes.addressof(table), "void"
         self.held, self.kept = (table,), tables
-        self.places = tuple(range(len(words) + 1, len(words) + len(pointers), 3))
+        end = len(words) + len(pointers)
+        self.places = (*range(len(words) + 1, end, 3), *range(end, end + len(streams), 2))
 
 
 def runs_of(program: Program) -> list[Run]:

@@ -81,3 +81,22 @@ def test_neighbouring_rows_and_results_are_in_no_scratch():
 
 def test_small_rows_are_no_run():
     assert row_runs.runs_of(lt.trace(normed, lt.ones(64, 64))) == []
+
+
+def test_what_comes_from_memory_is_asked_for_once_for_the_next_block_wherever_the_batch_lies():
+    if not config.current().jit:
+        pytest.skip("nothing is machine code here")
+    compiled = executable(normed)
+    (step,) = compiled._steps
+    for batch in (X, X.copy()):
+        compiled.step([batch])
+        ends = []
+        for call in step.calls:
+            *_, first, row_bytes = call.held[0]
+            rows, _, _, _, streams = call.held[0][:5]
+            assert (streams, row_bytes) == (1, X.strides[0])
+            ends += [first, first + rows * row_bytes]
+        # Part behind part, from the first row of the batch to the last.
+        assert ends[0] == batch.ctypes.data
+        assert ends[1:-1:2] == ends[2::2]
+        assert ends[-1] == batch.ctypes.data + batch.nbytes
