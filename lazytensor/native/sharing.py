@@ -35,9 +35,21 @@ MOST_PARTS = (1 << 16) - 1
 PRODUCT = ("cblas", "transpose_a", "transpose_b", "m", "n", "k", "a", "pitch_a", "b", "pitch_b", "c", "pitch_c")
 OWN = 4
 """Which argument of a routine is the working memory of the thread that runs it."""
-STACK = ("count", "stride_a", "stride_b", "stride_c", "tile_m", "tile_n", "step_a", "step_b")
+STACK = (
+    "count",
+    "stride_a",
+    "stride_b",
+    "stride_c",
+    "tile_m",
+    "tile_n",
+    "tile_k",
+    "step_a",
+    "step_b",
+    "deep_a",
+    "deep_b",
+)
 """The argument of a product: its words in this order; in bytes are the strides between the matrices of a stack, and the
-steps from one row of a, and from one column of b, to the next."""
+steps from one row of a, and from one column of b, to the next, and those along the sums."""
 
 _MOMENT_NS = 300_000
 # How a processor is told that a loop only waits.
@@ -279,11 +291,26 @@ head:
 stack:
   ; From product to product of the stack each operand goes on by its own stride, in bytes.
 {places}
+  br label %sums
+sums:
+  ; A long sum is made of pieces: of each, what the tiles read stays in a cache.
+  %d = phi i64 [ 0, %stack ], [ %deeper, %piece ]
+  %is_piece = icmp slt i64 %d, %k
+  br i1 %is_piece, label %sum, label %done
+sum:
+  %left_k = sub i64 %k, %d
+  %depth = call i64 @llvm.smin.i64(i64 %left_k, i64 %tile_k)
+  %is_first = icmp eq i64 %d, 0
+  %beta = select i1 %is_first, float 0.0, float 1.0
+  %down_a = mul i64 %d, %deep_a
+  %r_a = getelementptr i8, ptr %q_a, i64 %down_a
+  %down_b = mul i64 %d, %deep_b
+  %r_b = getelementptr i8, ptr %q_b, i64 %down_b
   br label %rows
 rows:
-  %i = phi i64 [ 0, %stack ], [ %below, %row ]
+  %i = phi i64 [ 0, %sum ], [ %below, %row ]
   %is_row = icmp slt i64 %i, %m
-  br i1 %is_row, label %columns, label %done
+  br i1 %is_row, label %columns, label %piece
 columns:
   %j = phi i64 [ 0, %rows ], [ %beside, %tile ]
   %is_tile = icmp slt i64 %j, %n
@@ -291,9 +318,9 @@ columns:
 tile:
   ; Rows of a and columns of b are as many bytes apart as their steps say, transposed or not.
   %far_a = mul i64 %i, %step_a
-  %p_a = getelementptr i8, ptr %q_a, i64 %far_a
+  %p_a = getelementptr i8, ptr %r_a, i64 %far_a
   %far_b = mul i64 %j, %step_b
-  %p_b = getelementptr i8, ptr %q_b, i64 %far_b
+  %p_b = getelementptr i8, ptr %r_b, i64 %far_b
   %line = mul i64 %i, %pitch_c
   %place = add i64 %line, %j
   %p_c = getelementptr float, ptr %q_c, i64 %place
@@ -303,13 +330,16 @@ tile:
   %rest = sub i64 %n, %j
   %width = call i64 @llvm.smin.i64(i64 %rest, i64 %tile_n)
   ; 101 is row-major order, as cblas.h has it.
-  call void %cblas(i32 101, i32 %flip_a, i32 %flip_b, i64 %height, i64 %width, i64 %k,
-    float 1.0, ptr %p_a, i64 %pitch_a, ptr %p_b, i64 %pitch_b, float 0.0, ptr %p_c, i64 %pitch_c)
+  call void %cblas(i32 101, i32 %flip_a, i32 %flip_b, i64 %height, i64 %width, i64 %depth,
+    float 1.0, ptr %p_a, i64 %pitch_a, ptr %p_b, i64 %pitch_b, float %beta, ptr %p_c, i64 %pitch_c)
   %beside = add i64 %j, %tile_n
   br label %columns
 row:
   %below = add i64 %i, %tile_m
   br label %rows
+piece:
+  %deeper = add i64 %d, %tile_k
+  br label %sums
 done:
   %next = add i64 %s, 1
   br label %head

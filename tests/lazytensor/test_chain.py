@@ -73,6 +73,20 @@ def test_products_in_tiles_are_numpys(left, right, is_small, monkeypatch):
             np.testing.assert_allclose(out, a.astype("f8") @ b.astype("f8"), atol=5e-7 * k)
 
 
+def test_long_sums_are_made_of_pieces_but_where_both_matrices_run_along_them(monkeypatch):
+    monkeypatch.setattr(chain.blas, "has_small_kernels", lambda: True)
+    straight, flipped = chain._STRAIGHT, chain._FLIPPED
+    for left in (straight, flipped):
+        for k in (chain.LONGEST + 1, 1024, 4000):
+            height, width, depth = chain._tile(256, 128, k, left, straight)
+            assert (height, width) == (32, 128)
+            assert k / depth > 1
+            assert height * width * depth <= chain.SMALL
+            assert depth <= chain.LONGEST
+    assert chain._tile(256, 128, 4000, straight, flipped)[2] == 4000
+    assert chain._tile(256, 128, 4000, flipped, flipped) == (256, 128, 4000)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "out"),
     [
