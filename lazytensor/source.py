@@ -15,8 +15,8 @@ from lazytensor.ir.types import Where
 
 Frames = tuple[tuple[str, str, int], ...]
 """Functions with file and line, innermost first."""
-Line = list[tuple[str, int, Frames]]
-"""The line that waits for a call of the house, once somebody has looked for it; see `calling`."""
+Line = list[Where]
+"""The place that waits for a call of the house, once somebody has looked for it; see `calling`."""
 
 _HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
 _LAYERS = tuple(str(pathlib.Path(__file__).with_name(name)) for name in ("nn", "functions"))
@@ -77,18 +77,20 @@ def where() -> Where:
     if _here.fixed is not None:
         return _here.fixed
     line, scopes = _here.line, _here.scopes
+    scope = scopes[-1] if scopes else ""
     if line:
-        file, number, frames = line[0]
+        last = line[0]
+        if last.scope == scope:
+            return last
+        key = last.file, last.line, scope, last.frames
     else:
         frame = user_frame()
-        file, number = frame.f_code.co_filename, frame.f_lineno
-        frames = _frames(frame) if _here.keeps_frames else ()
-        if line is not None:
-            line.append((file, number, frames))
-    key = (file, number, scopes[-1] if scopes else "", frames)
+        key = frame.f_code.co_filename, frame.f_lineno, scope, _frames(frame) if _here.keeps_frames else ()
     place = _places.get(key)
     if place is None:
         place = _places[key] = Where(*key)
+    if line is not None:
+        line[:] = (place,)
     return place
 
 

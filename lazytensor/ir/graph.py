@@ -78,10 +78,11 @@ _NO_ATTRS: Attrs = {}
 
 
 def _forget(entry: _Entry) -> None:
+    known = _table.pop(entry.key, None)
     # The same structure may have been interned anew before the old node was collected.
-    if _table.get(entry.key) is entry:
+    if known is not entry and known is not None:
         # Another thread may put an equal node there just now; then the two are not shared, and nothing else.
-        _table.pop(entry.key, None)
+        _table[entry.key] = known
 
 
 def structure(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:

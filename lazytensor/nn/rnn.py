@@ -156,7 +156,7 @@ class RNNBase(Module):
         for layer in range(self.num_layers):
             ways = []
             for way, suffix in enumerate(self._suffixes(layer)):
-                outputs, end = self._layer(x, suffix, tuple(h[at] for h in start), way == 1, going_on)
+                outputs, end = self._layer(x, suffix, tuple([select(h, 0, at) for h in start]), way == 1, going_on)
                 ways.append(outputs)
                 ends.append(end)
                 at += 1

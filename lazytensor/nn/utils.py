@@ -11,9 +11,13 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import statistics
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.shapes import cat, sliced, stack, view
-from lazytensor.functions.writing import assign, copy_
+from lazytensor.functions.writing import copy_
+from lazytensor.ir.graph import Node
 from lazytensor.nn.module import Module, Parameter
-from lazytensor.tensor import Tensor, grad_mode
+from lazytensor.ops import call
+from lazytensor.ops.elementwise import cast
+from lazytensor.ops.shape import broadcast_to
+from lazytensor.tensor import Tensor, arg, grad_mode
 
 Parameters = Tensor | Iterable[Tensor]
 
@@ -32,7 +36,8 @@ def get_total_norm(
         return tensor(0.0)
     # The norm of norms is the norm of all elements, and needs no copy of them in one vector; for all orders, infinity
     # too.
-    total = statistics.norm(stack([statistics.norm(t, float(norm_type)) for t in given]), float(norm_type))
+    order = float(norm_type)
+    total = statistics.vector_norm(stack([statistics.vector_norm(t, order) for t in given]), order)
     # Reads the value, so inside of a traced step the option has to be off, as it is by default.
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise ShapeError(
@@ -50,12 +55,12 @@ def clip_grads_with_norm_(
     with grad_mode(False):
         # PyTorch's constant against a norm of zero; it stays in at other norms too, so clipped ones are a bit short.
         factor = pw.minimum(float(max_norm) / (total_norm + 1e-06), 1.0)
-        factors: dict[DType, Tensor] = {}
+        factors: dict[DType, Node] = {}
         for g in _gradients(parameters):
             if g.dtype not in factors:
-                factors[g.dtype] = pw.cast_to(factor, g.dtype)
+                factors[g.dtype] = cast(factor.node, g.dtype)
             # No branch on the norm: a factor of 1 is the same as not clipping, and a compiled step has no branches.
-            assign(g, pw.mul(g, factors[g.dtype]))
+            g.write(call("mul", arg(g), broadcast_to(factors[g.dtype], g.spec.shape)))
 
 
 def clip_grad_norm_(
