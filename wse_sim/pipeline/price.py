@@ -75,11 +75,18 @@ def layer_cycles(chain: Chain, layer: int, rect: Rect, micro: int, machine: Mach
     return cycles
 
 
-def require_memory(words: int, machine: Machine) -> None:
-    """Raises PlacementError if a core has fewer words."""
+def end_words(chain: Chain, micro: int) -> int:
+    """Words on the core behind the last layer, which has the loss."""
+    # The core that feeds and the one at the end stand for the edge: samples and labels come over it as they are
+    # needed, and one micro-batch counts.
+    return end_map(replace(chain, samples=micro), micro).room.words
+
+
+def require_memory(words: int, machine: Machine, which: str = "a core") -> None:
+    """Raises PlacementError if a core has fewer words; `which` says what core it is."""
     size, usable = words * WORD_BYTES, machine.usable_bytes_per_pe
     if size > usable:
-        text = f"{size:,} bytes on a core of {usable:,} usable"
+        text = f"{size:,} bytes on {which} of {usable:,} usable"
         raise PlacementError(text, hint="Use a smaller batch, or a larger machine.")
 
 
@@ -120,9 +127,8 @@ class _Pricing:
         return work
 
     def _memory_words(self) -> int:
-        # Programs share one size of memory, that of the core which holds the most. The core that feeds and the one at
-        # the end stand for the edge: samples and labels come over it as they are needed, and one micro-batch counts.
-        end = end_map(_shortened(self.sites, 1).chain, self.sites.micro).room.words
+        # Programs share one size of memory, that of the core which holds the most.
+        end = end_words(self.chain, self.sites.micro)
         ports = max(self._words(layer.outputs) for layer in self.chain.layers)
         return max(end, ports, self.bodies.words, *(memory.room.words for memory in self.sites.maps))
 

@@ -80,8 +80,8 @@ class Design:
 
     width: int
     height: int
-    rects: Sequence[Rect]
-    parts: Sequence[tuple[int, int]]
+    rects: tuple[Rect, ...]
+    parts: tuple[tuple[int, int], ...]
 
 
 Outcome = TypeVar("Outcome", covariant=True)
@@ -219,9 +219,9 @@ def _between(priced: dict[int, int]) -> NDArray[np.int64]:
 
 
 class Search(Generic[Outcome]):
-    """Looks for the fastest design that a mesh has room for."""
+    """Looks for the fastest design that a mesh has room for, of those whose step takes less than `most_cycles`."""
 
-    def __init__(self, line: Line[Outcome], machine: Machine):
+    def __init__(self, line: Line[Outcome], machine: Machine, most_cycles: float = math.inf):
         self.best: Outcome | None = None
         # Of the slowest stage of all designs that were placed.
         self.shortest_cycles = 0
@@ -229,11 +229,14 @@ class Search(Generic[Outcome]):
         self._shapes: dict[Hashable, Shapes] = {}
         for n, kind in enumerate(line.kinds):
             self._shapes.setdefault(kind, Shapes(partial(line.cycles, n), machine))
-        self._best_cycles = math.inf
+        self._best_cycles = most_cycles
         self._best_number = 0
         # By the number of a time, the least step as far as it was priced, and whether there are designs that fit.
         self._least: dict[int, float] = {}
         self._seen: dict[int, bool] = {}
+        # And the number of the shortest time that one of them keeps.
+        self._fastest: dict[int, int] = {}
+        self._least_steps: dict[Design, float] = {}
 
     def run(self) -> None:
         """Look at all times that may be the fastest."""
@@ -264,6 +267,9 @@ class Search(Generic[Outcome]):
             middle = (low + high) // 2
             low, high = (low, middle) if middle >= 0 and self._has_area(middle) else (middle, high)
         number = high
+        # Squares may not fit where long shapes do, and then their designs may be far faster than asked for.
+        while self._look(number) and self._fastest[number] < number - OCTAVE:
+            number = self._fastest[number]
         if not self._look(number):
             return next((n for n in range(number + 1, last + 1) if self._look(n)), None)
         # Shapes have steps: a shorter time may fit where the next one does not.
@@ -273,6 +279,11 @@ class Search(Generic[Outcome]):
                 number = shorter
             shorter -= 1
         return number
+
+    @property
+    def has_designs(self) -> bool:
+        """Whether there are any that fit, slower ones too."""
+        return any(self._seen.values())
 
     def bound_cycles(self) -> int:
         """The area bound: the least time whose smallest shapes together are no larger than the mesh."""
@@ -320,7 +331,8 @@ class Search(Generic[Outcome]):
         if any(map(math.isinf, areas)):
             return False
         lengths = [math.ceil(math.sqrt(area)) for area in areas]
-        squares = Design(1, 1, [Rect(0, 0, side, side) for side in lengths], [(side, side) for side in lengths])
+        parts = tuple((side, side) for side in lengths)
+        squares = Design(1, 1, tuple(Rect(0, 0, *part) for part in parts), parts)
         # Times have steps: what keeps one may be well below it. What keeps a shorter one was looked at there, but for
         # shapes that are faster than higher ones.
         shortest = math.floor(limit * (1 - STEPS))
@@ -332,15 +344,22 @@ class Search(Generic[Outcome]):
         """Place the designs for a time that may be the fastest. Returns whether there are any."""
         if number not in self._seen:
             limit = _limit(number)
-            estimates = [(self._estimate(design, limit), design) for design in self.designs(limit)]
+            told = [(self._told(design, limit), design) for design in self.designs(limit)]
+            self._seen[number] = bool(told)
+            if told:
+                self._fastest[number] = _number(min(max(cycles) for cycles, _ in told))
+            estimates = [(self._line.estimate(design, cycles, max(cycles)), design) for cycles, design in told]
             estimates.sort(key=lambda one: (one[0], one[1].width + one[1].height, one[1].width))
-            self._seen[number] = bool(estimates)
             for least, design in estimates:
                 if least >= self._best_cycles:
                     break
-                least_step = self._line.least_step(design)
+                # Prices have steps: the same design may keep many times, and is placed once.
+                is_new = design not in self._least_steps
+                if is_new:
+                    self._least_steps[design] = self._line.least_step(design)
+                least_step = self._least_steps[design]
                 self._least[number] = min(least_step, self._least.get(number, math.inf))
-                if least_step < self._best_cycles:
+                if is_new and least_step < self._best_cycles:
                     placed = self._line.placed(design)
                     if placed:
                         slowest = max(self._line.cycles(n, *part) for n, part in enumerate(design.parts))
@@ -350,10 +369,9 @@ class Search(Generic[Outcome]):
                         self._best_number = number
         return self._seen[number]
 
-    def _estimate(self, design: Design, limit: int) -> float:
+    def _told(self, design: Design, limit: int) -> list[int]:
         kinds = (self._shapes[kind] for kind in self._line.kinds)
-        cycles = [own.told(part, limit) for own, part in zip(kinds, design.parts, strict=True)]
-        return self._line.estimate(design, cycles, max(cycles))
+        return [own.told(part, limit) for own, part in zip(kinds, design.parts, strict=True)]
 
     def designs(self, limit: int) -> Iterator[Design]:
         """The designs for a time that the mesh has room for."""
@@ -372,7 +390,7 @@ class Search(Generic[Outcome]):
             tree = cuts.tree(table.cut(cuts, 0, n, (width, height)))
             rects = rectangles(tree, [curve[:width] for curve in curves], width, height)
             parts = [_part(least[kind], rect) for kind, rect in zip(self._line.kinds, rects, strict=True)]
-            yield Design(width, height, rects, parts)
+            yield Design(width, height, tuple(rects), tuple(parts))
 
     def _curves(self, least_heights: Mapping[Hashable, NDArray[np.int64] | None]) -> list[Curve]:
         """The curves of all stages, with what memory asks for; none if a stage does not keep the time."""
@@ -398,3 +416,8 @@ def _part(heights: NDArray[np.int64] | None, rect: Rect) -> tuple[int, int]:
 
 def _limit(number: int) -> int:
     return math.ceil(STEP**number)
+
+
+def _number(cycles: int) -> int:
+    """Of the shortest time that is as long."""
+    return math.ceil(math.log(cycles, STEP))

@@ -1,21 +1,19 @@
 """Pipelined mode as simulated cores run it: a chain of linear layers, micro-batch by micro-batch, with its routes.
 
 The lanes of `wse_sim.pipeline.price` give the step: what each layer, each port between two of them and both ends take,
-and how they wait for each other. `wse_sim.pipeline.step_run` runs the same on the same rectangles. Rectangles come from
-the placer of the mode, which asks for the time of a layer on many of them; the size of a micro-batch is the fastest.
+and how they wait for each other. `wse_sim.pipeline.step_run` runs the same on the same rectangles. Rectangles are those
+of `chain_runs`; the size of a micro-batch is the fastest.
 Copies and systems add what they add to any pipeline: sums of gradients, and an edge that all copies share.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from lazytensor.errors import LazyError, PlacementError
 from wse_sim.isa.core_program import WORD_BYTES
-from wse_sim.layout import Rect
 from wse_sim.pipeline.chain import Chain, chain_of
-from wse_sim.pipeline.price import StepPrice, layer_cycles, price_step, require_memory
-from wse_sim.pipeline.sites import sites_of
+from wse_sim.pipeline.price import StepPrice
+from wse_sim.plan.modes.chain_runs import Layers, Run, edge_bytes, edge_cycles
 from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
@@ -28,11 +26,9 @@ from wse_sim.plan.modes.mode_plan import (
     per_second,
     route_rows,
 )
-from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums
-from wse_sim.plan.modes.run_routes import run_routes
-from wse_sim.plan.place import ROUNDS, Floor, Placement, Placer, least_area
+from wse_sim.plan.modes.replicas import SUMS_SOURCE
+from wse_sim.plan.place import Placer, least_area
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
-from wse_sim.plan.routes import Routes
 from wse_sim.plan.stages import Stage
 from wse_sim.plan.timeline import Timeline, TimeSpan
 
@@ -41,56 +37,42 @@ LARGEST = 1024
 """Cores of a mesh on which a pipeline is priced so: beyond, ports of one core are not what a compiler would lay."""
 _NO_MORE = 1.25
 """So many times as slow as the fastest: no smaller micro-batch is looked at."""
-TOO_SMALL_CYCLES = 1 << 40
-"""The time on a rectangle that has no room for a layer and its ports: more than any other."""
-
-
-@dataclass(frozen=True)
-class _Run:
-    """A way to run a chain: where, with how many samples at a time, and what it takes."""
-
-    placement: Placement
-    micro: int
-    price: StepPrice
-    step_cycles: int
-    routes: Routes
-
-    @property
-    def fill_cycles(self) -> int:
-        """Cycles of the first micro-batch in an empty pipeline, all the way and back."""
-        return max(span.end_cycles for span in self.price.spans if span.label.endswith(" 0"))
 
 
 def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> ModePlan:
-    """Place and price the step of a chain of layers; its report says why where it is none or does not fit."""
+    """Place and price the step of a chain of layers; its report says why where cores have no room for it.
+
+    Raises LazyError if it is none, or has what cores do not do.
+    """
+    chain = chain_of(case.program)
+    if len(chain.layers) != len(stages):
+        raise LazyError(f"{len(stages)} stages for {len(chain.layers)} layers", hint="Use linear layers alone.")
+    # The last one waits for the loss, and equal ones do not.
+    kinds = [(kind, n == len(stages) - 1) for n, kind in enumerate(kinds)]
     try:
-        chain = chain_of(case.program)
-        # The last one waits for the loss, and equal ones do not.
-        kinds = [(kind, n == len(stages) - 1) for n, kind in enumerate(kinds)]
-        if len(chain.layers) != len(stages):
-            raise LazyError(f"{len(stages)} stages for {len(chain.layers)} layers", hint="Use linear layers alone.")
         run = _fastest(case, chain, stages, kinds, placer)
-    except LazyError as error:
-        return does_not_fit(MODE, PlacementError(error.what, where=error.where, hint=error.hint))
+    except PlacementError as error:
+        return does_not_fit(MODE, error)
     return _plan(case, chain, stages, run)
 
 
-def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> _Run:
+def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> Run:
     """The fastest over the sizes of a micro-batch."""
-    best: _Run | None = None
+    best: Run | None = None
     refusal: PlacementError | None = None
     for micro in _sizes(chain.samples):
+        most_cycles = _NO_MORE * best.step_cycles if best else math.inf
         try:
-            run = _run(case, chain, stages, kinds, placer, micro)
+            run = Layers(case, chain, stages, kinds, micro).fastest(placer, most_cycles)
         # Small micro-batches need less memory: one that does not fit says nothing of the others.
         except PlacementError as error:
             refusal = error
             continue
-        if best is None or run.step_cycles < best.step_cycles:
-            best = run
         # Ever smaller ones pay for ever more setups: from here on it only becomes worse.
-        elif run.step_cycles > _NO_MORE * best.step_cycles:
+        if best is not None and (run is None or run.step_cycles > _NO_MORE * best.step_cycles):
             break
+        if best is None or (run is not None and run.step_cycles < best.step_cycles):
+            best = run
     if best is None:
         assert refusal is not None
         raise refusal
@@ -108,58 +90,12 @@ def _sizes(samples: int) -> Iterator[int]:
     yield 1
 
 
-def _run(
-    case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer, micro: int
-) -> _Run:
-    # A port has a whole micro-batch: what is too much for one is not placed in vain.
-    require_memory(micro * max(layer.outputs for layer in chain.layers), case.machine)
-    placement = placer(Floor(stages, kinds, _times(chain, micro, case), case.batch_size, case.machine), ROUNDS)
-    sites = sites_of(chain, placement.rects, micro)
-    price = price_step(sites, case.machine)
-    require_memory(price.words, case.machine)
-    run = _Run(placement, micro, price=price, step_cycles=price.cycles, routes=run_routes(sites, case.machine))
-    # The last micro-batch enters when the edge has brought it, and then goes its way.
-    entered = math.ceil((1 - micro / chain.samples) * _edge_cycles(case))
-    return replace(run, step_cycles=max(price.cycles, entered + run.fill_cycles))
-
-
-def _edge_bytes(case: Case) -> tuple[int, int]:
-    """Bytes that enter and leave the wafer in a step, of all copies on it."""
-    copies = case.share.copies if case.share else 1
-    types = case.wiring.type
-    entering, leaving = (sum(types(b).nbytes for b in own) for own in (case.program.batch, case.program.fetches))
-    return copies * entering, copies * leaving
-
-
-def _edge_cycles(case: Case) -> int:
-    return math.ceil(max(_edge_bytes(case)) * 8 / case.machine.edge_bits_per_cycle)
-
-
-def _times(chain: Chain, micro: int, case: Case) -> Callable[[int, int, int], int]:
-    """What a placer asks: the time of a layer on a rectangle."""
-
-    def time(n: int, width: int, height: int) -> int:
-        # A placer asks for any extents; too small ones are bad, and no error.
-        try:
-            return layer_cycles(chain, n, Rect(0, 0, width, height), micro, case.machine)
-        except PlacementError:
-            return TOO_SMALL_CYCLES
-
-    return time
-
-
-def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: _Run) -> ModePlan:
+def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: Run) -> ModePlan:
     price, share = run.price, case.share or Share(case.batch_size, 1, 1, 1)
-    rects = run.placement.rects
-    # Copies lie side by side as far as each reaches, whatever room they have.
-    width = max(r.x + r.width for r in rects) - min(r.x for r in rects)
-    height = max(r.y + r.height for r in rects) - min(r.y for r in rects)
-    sum_cycles = GradientSums(case, stages).cycles(rects, width, height)
-    entering, leaving = _edge_bytes(case)
-    time = _times(chain, run.micro, case)
-    edge_cycles, step_cycles = _edge_cycles(case), run.step_cycles + sum_cycles
-    bounds = list(_bounds(case, price, stages, step_cycles))
-    extra = (("edge", edge_cycles, case.machine.sources["edge_bits_per_s"]), ("gradients", sum_cycles, SUMS_SOURCE))
+    entering, leaving = edge_bytes(case)
+    bounds = list(_bounds(case, price, stages, run.step_cycles))
+    edge_source = case.machine.sources["edge_bits_per_s"]
+    extra = (("edge", edge_cycles(case), edge_source), ("gradients", run.sum_cycles, SUMS_SOURCE))
     bounds += [
         Bound(kind, per_second(share.batch_size, cycles, case.machine), source)
         for kind, cycles, source in extra
@@ -170,7 +106,7 @@ def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: _Run) -> ModeP
         mode=MODE,
         fits=True,
         is_as_run=True,
-        step_cycles=step_cycles,
+        step_cycles=run.step_cycles,
         fill_cycles=run.fill_cycles,
         samples_per_s=limit.samples_per_s,
         limit=limit.kind,
@@ -183,8 +119,8 @@ def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: _Run) -> ModeP
         used_systems=share.systems,
         copies=share.copies,
         copy_grid=(share.columns, share.rows),
-        gradient_cycles=sum_cycles,
-        slowest_cycles=max(time(n, r.width, r.height) for n, r in enumerate(rects)),
+        gradient_cycles=run.sum_cycles,
+        slowest_cycles=run.slowest_cycles,
         bound_cycles=run.placement.bound_cycles,
         route_hops=sum(route.hops for route in run.routes.routes),
         colours=len({route.colour for route in run.routes.routes}),
@@ -195,7 +131,7 @@ def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: _Run) -> ModeP
     return ModePlan(
         report,
         placement=run.placement,
-        timeline=_timeline(price, stages, step_cycles),
+        timeline=_timeline(price, stages, run.step_cycles),
         least_pes=sum(least_area(stage, case.machine) for stage in stages),
         routes=run.routes,
     )
@@ -215,7 +151,7 @@ def _bounds(case: Case, price: StepPrice, stages: Sequence[Stage], step_cycles: 
     yield Bound("fill", whole, "the whole step: lanes that work, give, take and wait")
 
 
-def _rows(case: Case, stages: Sequence[Stage], run: _Run) -> Iterator[LayerRow]:
+def _rows(case: Case, stages: Sequence[Stage], run: Run) -> Iterator[LayerRow]:
     for n, stage in enumerate(stages):
         work: Mapping[str, int] = run.price.work[f"layer {n}"]
         place = Place(run.placement.rects[n], run.placement.parts[n], run.price.words * WORD_BYTES)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
-from lazytensor.errors import PlacementError
+from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
 from wse_sim.host import Host
 from wse_sim.layout import Rect
@@ -230,11 +230,15 @@ Mode = Callable[[Case], ModePlan]
 """Places and times a step. It raises nothing for one that does not fit: the report says why."""
 
 
-def does_not_fit(mode: str, error: PlacementError, largest_batch: int = 0) -> ModePlan:
+def does_not_fit(mode: str, error: LazyError, largest_batch: int = 0) -> ModePlan:
     """The outcome that gives the error's words instead of numbers."""
+    return ModePlan(ModeReport(mode, fits=False, reason=reason_of(error), largest_batch=largest_batch))
+
+
+def reason_of(error: LazyError) -> str:
+    """What happened, where and what to do, in one line."""
     place = f" ({error.where})" if error.where else ""
-    reason = f"{error.what}{place}. {error.hint}"
-    return ModePlan(ModeReport(mode, fits=False, reason=reason, largest_batch=largest_batch))
+    return f"{error.what}{place}. {error.hint}"
 
 
 @dataclass(frozen=True)

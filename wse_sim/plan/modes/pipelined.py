@@ -16,7 +16,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lazytensor.errors import PlacementError
+from lazytensor.errors import LazyError, PlacementError
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.mesh_call import operation
 from wse_sim.layout import Rect, ceil_div
@@ -34,6 +34,7 @@ from wse_sim.plan.modes.mode_plan import (
     host_bounds,
     layer_row,
     per_second,
+    reason_of,
     route_rows,
 )
 from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
@@ -61,14 +62,40 @@ def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
     """
     if case.machine.usable_pes > LARGEST:
         return in_copies(case, lambda copy: _one_copy(copy, placer))
+    unrunnable: list[LazyError] = []
+
+    def run_copy(copy: Case) -> ModePlan:
+        try:
+            return _run_copy(copy, placer)
+        except LazyError as error:
+            unrunnable.append(error)
+            return does_not_fit(MODE, error)
+
     # All copies in one way: else a copy that cores cannot run would look faster than those that they can.
-    run = in_copies(case, lambda copy: _run_copy(copy, placer))
+    run = in_copies(case, run_copy)
     if run.report.fits:
         return run
+    # Where cores have no room for a chain it does not fit: its kernels' prices would make a mesh on which nothing can
+    # run look faster than a larger one on which it does.
+    if not unrunnable:
+        return replace(run, report=replace(run.report, largest_batch=_largest_run(case, placer)))
     outcome = in_copies(case, lambda copy: _one_copy(copy, placer))
-    return (
-        replace(outcome, report=replace(outcome.report, not_run=run.report.reason)) if outcome.report.fits else outcome
-    )
+    not_run = reason_of(unrunnable[0]) if outcome.report.fits else ""
+    return replace(outcome, report=replace(outcome.report, not_run=not_run))
+
+
+def _largest_run(case: Case, placer: str) -> int:
+    """The largest batch for which cores have room, or none."""
+    # Samples one by one need the same room in any batch that fills the pipeline.
+    for size in range(min(case.batch_size - 1, len(_Line(case).stages)), 0, -1):
+        try:
+            smaller = case.with_batch(size)
+            if smaller is not None and _run_copy(smaller, placer).report.fits:
+                return size
+        except LazyError:
+            # The script allows other batches alone.
+            continue
+    return 0
 
 
 def _run_copy(case: Case, placer: str) -> ModePlan:

@@ -1,0 +1,99 @@
+"""Chains of layers on small meshes: placed by designs that no mesh changes, and refused where cores have no room."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.recorded_steps import perceptron
+from wse_sim.machine import TINY
+from wse_sim.plan.modes import plan
+from wse_sim.plan.modes.chain_runs import Layers
+
+few = settings(deadline=None, max_examples=12, derandomize=True, database=None, print_blob=False)
+
+LITTLE = 1200
+"""Bytes of a core that has room for little more than its program."""
+extents = st.lists(st.integers(1, 60), min_size=2, max_size=4)
+sides = st.integers(2, 16)
+
+
+def mesh(width, height, usable_bytes=TINY.usable_bytes_per_pe):
+    return replace(TINY, width=width, height=height, usable_bytes_per_pe=usable_bytes)
+
+
+def pipelined(step, machine, batch):
+    return plan(step, machine, "pipelined", batch, other=False).report.pipelined
+
+
+def test_chain_for_which_cores_have_no_room_does_not_fit():
+    """The forms of its kernels fit: they know nothing of what a program needs beside its weights and activations."""
+    step = perceptron([34, 222, 16])
+    report = pipelined(step, mesh(21, 13, 2000), 67)
+    assert not report.fits
+    assert report.reason.startswith(
+        "each of 2 layers has room for itself and its ports, samples one by one, on the 273"
+    )
+    assert "all together have none; the largest, " in report.reason
+    assert "recorded_steps.py:" in report.reason
+    assert pipelined(step, mesh(31, 30, 2000), 67).is_as_run
+
+
+@pytest.mark.parametrize(
+    ("sizes", "machine", "reason"),
+    [
+        ([79, 204, 4], mesh(20, 6, 2000), "matmul on all of tiny: 3,288 bytes on a core of 2,000 usable"),
+        ([4, 16, 87], mesh(12, 5, LITTLE), "2,856 bytes on the core with the loss of 1,200 usable"),
+        ([4, 301, 8], mesh(12, 5, LITTLE), "1,204 bytes on a port between layers of 1,200 usable"),
+    ],
+)
+def test_core_without_room_is_named_with_its_bytes(sizes, machine, reason):
+    report = pipelined(perceptron(sizes), machine, 76)
+    assert not report.fits
+    assert report.reason.startswith(reason)
+
+
+def test_largest_batch_of_a_chain_is_one_that_fits():
+    step, machine = perceptron([34, 222, 16]), mesh(21, 13, 2000)
+    largest = pipelined(step, machine, 67).largest_batch
+    assert largest == 1
+    assert pipelined(step, machine, largest).is_as_run
+    assert not pipelined(step, machine, largest + 1).fits
+
+
+@pytest.mark.slow
+@few
+@given(extents, sides, sides, st.sampled_from([LITTLE, 2000]), st.integers(1, 40))
+def test_twice_the_batch_of_a_chain_fits_nowhere_where_half_does_not(sizes, width, height, usable_bytes, batch):
+    step, machine = perceptron(sizes), mesh(width, height, usable_bytes)
+    if not pipelined(step, machine, batch).fits:
+        assert not pipelined(step, machine, 2 * batch).fits
+
+
+@pytest.mark.slow
+@few
+@given(extents, sides, sides, st.sampled_from([LITTLE, TINY.usable_bytes_per_pe]), st.integers(1, 40), sides, sides)
+def test_chain_is_no_slower_on_a_larger_mesh(sizes, width, height, usable_bytes, batch, columns, rows):
+    step = perceptron(sizes)
+    small = pipelined(step, mesh(width, height, usable_bytes), batch)
+    large = pipelined(step, mesh(width + columns, height + rows, usable_bytes), batch)
+    if small.fits:
+        assert large.fits
+        assert large.step_cycles <= small.step_cycles
+
+
+def test_each_design_of_a_chain_is_priced_once(monkeypatch):
+    """Times of layers have steps, so that the same design keeps many limits: up to a thousand were priced again."""
+    priced = Counter()
+    placed = Layers.placed
+
+    def counted(self, design):
+        priced[id(self), design] += 1
+        return placed(self, design)
+
+    monkeypatch.setattr(Layers, "placed", counted)
+    assert pipelined(perceptron([4, 23, 32, 128]), mesh(12, 8), 20).is_as_run
+    assert priced
+    assert max(priced.values()) == 1
