@@ -1,8 +1,9 @@
 """A digest of what a record says, equal on every machine: of a program, a machine or a host."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,20 +18,36 @@ def content_digest(value: Any) -> str:
 
     Raises LazyError for what is no data.
     """
-    hasher = hashlib.blake2b(digest_size=16)
-    _tell(value, lambda word: hasher.update(f"{word}\0".encode()))
-    return hasher.hexdigest()
+    return hashlib.blake2b(_said(value, {}), digest_size=16).hexdigest()
 
 
-def _tell(value: Any, say: Callable[[str], None]) -> None:
-    """Say a value word by word. Not its pickle: that depends on which of its parts are one object."""
+_PLAIN = {str, int, float, bool, type(None)}
+
+
+def _said(value: Any, known: dict[int, tuple[Any, bytes]]) -> bytes:
+    """The words of a value. Not its pickle: that depends on which of its parts are one object.
+
+    `known` has what parts say that are one object in many places, as the loops of equal layers are, and the parts:
+    the number of one that is gone may be another's.
+    """
+    if value.__class__ in _PLAIN:
+        return f"{value.__class__.__name__} {value!r}\0".encode()
+    if id(value) in known:
+        return known[id(value)][1]
     word, parts = _spoken(value)
-    say(word)
-    for part in parts:
-        _tell(part, say)
+    said = f"{word}\0".encode()
+    if parts:
+        said += b"".join([_said(part, known) for part in parts])
+        known[id(value)] = value, said
+    return said
 
 
-def _spoken(value: Any) -> tuple[str, Iterable[Any]]:
+@cache
+def _members(kind: type[Any]) -> list[str]:
+    return [field.name for field in fields(kind) if field.init]
+
+
+def _spoken(value: Any) -> tuple[str, Collection[Any]]:
     """A word for a value, and what it consists of."""
     if value is None or isinstance(value, str | int | float):
         return f"{type(value).__name__} {value!r}", ()
@@ -48,5 +65,5 @@ def _spoken(value: Any) -> tuple[str, Iterable[Any]]:
     if isinstance(value, set | frozenset):
         return f"set {len(value)}", sorted(map(content_digest, value))
     if is_dataclass(value):
-        return type(value).__name__, [getattr(value, field.name) for field in fields(value) if field.init]
+        return type(value).__name__, [getattr(value, name) for name in _members(value.__class__)]
     raise LazyError(f"a {type(value).__name__} is no data that has a digest", hint="Give programs of plain records.")
