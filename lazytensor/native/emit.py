@@ -14,8 +14,9 @@ from lazytensor.native.function import Function, Scope
 from lazytensor.native.kinds import BOOL, INT, KINDS, Array, Unknown, Value
 from lazytensor.native.tiles import tiles_text
 
-SHORT = 16
-"""Loops of no more steps may be written out; of long ones LLVM would make a second of compiling and much code."""
+SHORT, LONG = 16, 2048
+"""Loops of no more steps may be written out; of long ones LLVM would make a second of compiling and much code. What
+loops of many vectors abreast leave over is computed singly, and counts for little in those of very many steps."""
 _SIGNATURE = re.compile(r"(\w+)\((.*)\)")
 
 
@@ -184,6 +185,7 @@ class _Body:
             goes_on = function.new(f"select i1 {is_down}, i1 {above}, i1 {goes_on}")
         function.line(f"br i1 {goes_on}, label %{inside}, label %{end}")
         function.begin(inside)
+        start = function.position()
         self.scope.store(name, k)
         function.nexts.append(after)
         self._inside(body)
@@ -193,8 +195,9 @@ class _Body:
         # The loop ends before the sum could overflow: the bounds are those of arrays.
         following = function.new(f"add nsw i64 {k.text}, {step.text}")
         function.line(f"store i64 {following}, ptr {counter}")
-        long = not last.text.isdigit() or int(last.text) > SHORT
-        function.line(f"br label %{head}{function.kept_a_loop() if long else ''}")
+        steps = int(last.text) if last.text.isdigit() else LONG
+        mark = function.kept_a_loop(start if steps >= LONG else None) if steps > SHORT else ""
+        function.line(f"br label %{head}{mark}")
         function.begin(end)
 
 

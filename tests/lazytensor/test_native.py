@@ -118,6 +118,30 @@ else:
         assert out[0] == expected
 
 
+CHAIN = "a0[i] = exp_f4(-exp_f4(exp_f4({}) * a1[i]))"
+
+
+@pytest.mark.parametrize(
+    ("steps", "element", "abreast"),
+    [("5000", "a1[i]", 8), ("n", "a1[i]", 8), ("500", "a1[i]", 4), ("n", "a2[i] * a2[i + 1]", 4)],
+)
+def test_more_vectors_are_abreast_in_a_long_chain_over_few_elements(steps, element, abreast):
+    body = f"n = np.int64(a3)\nfor i in range({steps}):\n    {CHAIN.format(element)}"
+    written, _ = emit.kernel_text(text("float32[::1], float32[::1], float32[::1], int64", body), "kernel")
+    assert re.findall(r"interleave.count\", i32 (\d+)", written) == [str(abreast)]
+
+
+def test_a_long_chain_has_the_bits_of_its_pieces():
+    body = f"for i in range(np.int64(a2), np.int64(a3)):\n    {CHAIN.format('a1[i]')}"
+    kernel = jit.load(text("float32[::1], float32[::1], uint32, uint32", body))
+    x = np.random.default_rng(0).standard_normal(5000, np.float32)
+    whole, pieces = np.zeros_like(x), np.zeros_like(x)
+    kernel(whole, x, 0, len(x))
+    for first in range(0, len(x), 77):
+        kernel(pieces, x, first, min(first + 77, len(x)))
+    assert whole.tobytes() == pieces.tobytes()
+
+
 def test_quotients_and_rests_are_pythons_and_zero_of_a_divisor_of_zero():
     body = "for i in range(5):\n    a1[i] = a2[i] // a3[i]\n    a0[i] = a2[i] % a3[i]"
     kernel = jit.load(text("int64[::1], int64[::1], int64[::1], int64[::1]", body))
