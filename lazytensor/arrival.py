@@ -186,6 +186,7 @@ def walk_back(
 ) -> None:
     """Add the gradients of sum(seed * root) to `.grad` of every leaf, or of those in `inputs`."""
     follow()
+    is_recurring = cells.here.current is None and not cells.is_abstract
     # A leaf that nobody holds any more has no `.grad` to be added to.
     wanted = [(n, t) for n in autograd.leaves(roots) if (t := leaves.get(n.attrs["uid"])) is not None]
     if inputs is not None:
@@ -194,7 +195,7 @@ def walk_back(
         # What is asked for and is no leaf gets its gradient at its present value.
         wanted += [(c.node, c) for c in chosen if not c.leaf_id]
     with grad_mode(create_graph):
-        gradients = autograd.gradients_of(roots, seeds, [n for n, _ in wanted], inputs is None)
+        gradients = autograd.gradients_of(roots, seeds, [n for n, _ in wanted], inputs is None, is_recurring)
         _hand_out([t for _, t in wanted], gradients, create_graph)
 
 

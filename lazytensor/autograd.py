@@ -7,6 +7,7 @@ from lazytensor import source
 from lazytensor.errors import AutogradError
 from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Node, topological
+from lazytensor.ir.replay import MOST_NODES, Question
 from lazytensor.ops.formula import Gradients, accumulate, pullback, push
 from lazytensor.ops.pieces import Piece, whole
 
@@ -63,11 +64,16 @@ def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) ->
 
 
 def gradients_of(
-    outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node], is_everywhere: bool = False
+    outputs: Sequence[Node],
+    seeds: Sequence[Node],
+    wrt: Sequence[Node],
+    is_everywhere: bool = False,
+    is_recurring: bool = False,
 ) -> list[Node | Piece | None]:
     """As `grad`, but what is a piece of a longer gradient comes as that.
 
     With `is_everywhere` those who watch are told of gradients that lead to no node of `wrt` too.
+    With `is_recurring` the question may have been asked of equal nodes that are gone.
 
     Equal questions get the same nodes back without walking the graph again, so a step that is traced anew each time
     pays once.
@@ -85,8 +91,16 @@ def gradients_of(
     gradients = _seeded(outputs, seeds)
     if any(n.op == "custom_vjp" or (n.memo is not None and ARRIVAL in n.memo) for n in order):
         return _told(order, gradients, wrt, is_everywhere)  # a user's function is to be called each time
-    gradients = pullback(order, gradients, wrt, in_pieces=True)
-    answers = memo[question] = [gradients.get(n) for n in wrt]
+    turn = Question(order, seeds, wrt) if is_recurring and len(order) <= MOST_NODES else None
+    replayed = turn.answers() if turn is not None else None
+    if replayed is not None:
+        answers: list[Node | Piece | None] = [*replayed]
+    else:
+        gradients = pullback(order, gradients, wrt, in_pieces=True)
+        answers = [gradients.get(n) for n in wrt]
+        if turn is not None:
+            turn.remember(answers)
+    memo[question] = answers
     return answers
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from lazytensor import source
 from lazytensor.dtype import float32
 from lazytensor.errors import StateError, TraceError
+from lazytensor.ir import replay
 from lazytensor.ir.graph import Node, leaf, topological, unlike_others
 from lazytensor.ir.types import Type
 from lazytensor.runtime import blas, recurring, shared_products
@@ -306,6 +307,7 @@ def reset() -> None:
     here.current, is_abstract, _recorder = None, False, None
     here.pending.clear()
     recurring.forget()
+    replay.forget()
 
 
 def value_of(n: Node, what: str = "reading it") -> np.ndarray:

@@ -24,6 +24,8 @@ FILLS = {"batch": "#b8d8b0", "state": "#a9c4d6"}
 Attrs = Mapping[str, Any]
 InternKey = tuple[Any, ...]
 """Operation, inputs and attributes: what makes two nodes the same."""
+Like = tuple[str, Attrs, tuple[Any, ...], Any, Where | None, bool]
+"""What one node has in common with another one of other inputs: all but the inputs."""
 GraphKey = tuple[Any, ...]
 """What two graphs have in common that compute the same: see `Graph.key`."""
 
@@ -121,6 +123,27 @@ def node(op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Typ
     """The node with this structure, found or made. The type is taken on trust: `ops.call` infers it."""
     key, existing = find(op, inputs, attrs)
     return existing if existing is not None else intern(key, op, inputs, attrs, type)
+
+
+def like(n: Node) -> Like:
+    """What `again` takes over from a node."""
+    return n.op, n.attrs, n.items, n.type, n.where, n.tracks
+
+
+def again(model: Like, inputs: tuple[Node, ...]) -> Node:
+    """The node that is as another one was but for its inputs, which are of the same types."""
+    op, attrs, items, type, where, tracks = model
+    key = (op, inputs, items) if items else (op, inputs)
+    entry = _table.get(key)
+    existing = None if entry is None else entry()
+    if existing is not None:
+        return existing
+    new = Node(op, inputs, attrs, type)
+    new.items, new.where, new.tracks = items, where, tracks
+    entry = _Entry(new, _forget)
+    entry.key = key
+    _table[key] = entry
+    return new
 
 
 def set_apart(n: Node) -> None:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor import cells, config
+from lazytensor import autograd, cells, config
+from lazytensor.ir import replay
+from lazytensor.ir.graph import topological
 from lazytensor.optim.eager.moments import Adam
 from lazytensor.runtime import recurring
 from lazytensor.runtime.recurring import AGAIN
@@ -105,3 +107,66 @@ def test_results_are_not_overwritten_by_the_next_turn():
         for _ in range(10):
             expected = expected * np.float32(0.5) + np.float32(1)
         np.testing.assert_allclose(value, expected, rtol=1e-6)
+
+
+@pytest.fixture
+def walks(monkeypatch):
+    """The walks back that asked the rules of operations for gradients: of each how many nodes it passed."""
+    passed = []
+    pullback = autograd.pullback
+    monkeypatch.setattr(
+        autograd, "pullback", lambda order, *rest, **kw: passed.append(len(order)) or pullback(order, *rest, **kw)
+    )
+    replay.forget()
+    return passed
+
+
+def test_gradients_of_equal_losses_are_asked_for_twice(walks):
+    training(8)
+    assert len(walks) == 2
+
+
+def gradient(x, weight, power, is_late):
+    """The gradient of a loss whose rules read an attribute and how an operand was computed."""
+    weight.grad = None
+    top = ((x @ weight).tanh() ** power).max(dim=1)[0]
+    (top * x[:, 0] if is_late else x[:, 0] * top).sum().backward()
+    return weight.grad.numpy()
+
+
+def test_a_walk_back_is_told_from_others_of_as_many_nodes(walks):
+    lt.manual_seed(0)
+    x, weight = lt.randn(5, 3), lt.randn(3, 4, requires_grad=True)
+    turns = [(2.0, False), (3.0, False), (2.0, True), (2.0, False)] * 4
+    with config.override(jit=False):
+        replayed = [gradient(x, weight, *turn) for turn in turns]
+        assert 3 <= len(walks) <= 6
+        for turn, values in zip(turns, replayed, strict=True):
+            replay.forget()
+            np.testing.assert_array_equal(gradient(x, weight, *turn), values)
+        assert gradient(lt.randn(7, 3), weight, *turns[0]).shape == (3, 4)
+
+
+def test_a_gradient_that_is_made_again_names_the_line_of_its_operation():
+    def lines(n):
+        return {i.where.line for i in topological([n]) if i.where is not None and i.where.scope.endswith(".bwd")}
+
+    x, weight = lt.ones(4), lt.ones(4, requires_grad=True)
+    seen = []
+    for turn in range(6):
+        weight.grad = None
+        if turn < 5:
+            (weight * x).exp().sum().backward()
+        else:
+            (weight * x).exp().sum().backward()
+        seen.append(lines(weight.grad.node))
+    (first,) = seen[0]
+    assert seen == [{first}] * 5 + [{first + 2}]
+
+
+def test_a_parameter_of_another_shape_gets_a_gradient_of_it():
+    x, weight = lt.ones(4), lt.ones(4, requires_grad=True)
+    for extent in (4, 4, 4, 1):
+        weight.grad, weight.data = None, lt.ones(extent)
+        (weight * x).sum().backward()
+        assert weight.grad.shape == (extent,)
