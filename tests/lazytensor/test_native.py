@@ -192,6 +192,13 @@ def test_no_routine_is_left_to_numba(path):
         assert kinds[:3] in (("void", "int64", "int64"), ("bool", "int64", "int64"))
 
 
+@pytest.mark.parametrize("way", ["forward", "backward"])
+@pytest.mark.parametrize("layer", ["rnn", "gru", "lstm"])
+def test_recurrent_layers_compute_in_single_precision(layer, way):
+    source = (jit.LEAVES / f"{layer}_{way}.py").read_text(encoding="utf-8")
+    assert "double" not in emit.kernel_text(source, "k")[0]
+
+
 def test_a_name_may_stand_for_one_of_two_arrays():
     body = "b, c = a0[1:], a0[2:]\nd = b if a0[0] > 0 else c\nd[0] = 5"
     kernel = jit.load(text("float32[::1]", body))

@@ -4,7 +4,7 @@ from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece
+from lazytensor.runtime.leaves.steps import ONE, clear, copy, multiply, pack, piece
 
 
 @leaf
@@ -15,11 +15,11 @@ def _cell(dh: Any, direct: Any, before: Any, line: Any, out: Any, own: Any, hidd
     d_reset, d_update, d_new = piece(out, 0, hidden), piece(out, 1, hidden), piece(out, 2, hidden)
     own_new = piece(own, 2, hidden)
     for k in range(hidden):
-        d_new[k] = dh[k] * (1 - update[k]) * (1 - new[k] * new[k])
+        d_new[k] = dh[k] * (ONE - update[k]) * (ONE - new[k] * new[k])
     for k in range(hidden):
-        d_update[k] = dh[k] * (before[k] - new[k]) * update[k] * (1 - update[k])
+        d_update[k] = dh[k] * (before[k] - new[k]) * update[k] * (ONE - update[k])
     for k in range(hidden):
-        d_reset[k] = d_new[k] * product[k] * reset[k] * (1 - reset[k])
+        d_reset[k] = d_new[k] * product[k] * reset[k] * (ONE - reset[k])
     for k in range(hidden):
         own_new[k] = d_new[k] * reset[k]
     for k in range(2 * hidden):

@@ -4,7 +4,7 @@ from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece
+from lazytensor.runtime.leaves.steps import ONE, clear, copy, multiply, pack, piece
 from lazytensor.runtime.vecmath import tanh_f4
 
 
@@ -18,13 +18,13 @@ def _cell(dh: Any, dc: Any, t: Any, before: Any, line: Any, out: Any, hidden: in
     for k in range(hidden):
         t[k] = tanh_f4(cell[k])
     for k in range(hidden):
-        d_show[k] = dh[k] * t[k] * show[k] * (1 - show[k])
-        dc[k] = dc[k] + dh[k] * show[k] * (1 - t[k] * t[k])
+        d_show[k] = dh[k] * t[k] * show[k] * (ONE - show[k])
+        dc[k] = dc[k] + dh[k] * show[k] * (ONE - t[k] * t[k])
     for k in range(hidden):
-        d_admit[k] = dc[k] * new[k] * admit[k] * (1 - admit[k])
-        d_new[k] = dc[k] * admit[k] * (1 - new[k] * new[k])
+        d_admit[k] = dc[k] * new[k] * admit[k] * (ONE - admit[k])
+        d_new[k] = dc[k] * admit[k] * (ONE - new[k] * new[k])
     for k in range(hidden):
-        d_forget[k] = dc[k] * before[k] * forget[k] * (1 - forget[k])
+        d_forget[k] = dc[k] * before[k] * forget[k] * (ONE - forget[k])
         dc[k] = dc[k] * forget[k]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_RELU, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece
+from lazytensor.runtime.leaves.steps import ONE, ZERO, clear, copy, multiply, pack, piece
 
 
 @leaf
@@ -13,10 +13,10 @@ def _cell(dh: Any, seed: Any, y: Any, out: Any, hidden: int, is_relu: int) -> No
         dh[k] += seed[k]
     if is_relu:
         for k in range(hidden):
-            out[k] = dh[k] if y[k] > 0 else 0
+            out[k] = dh[k] if y[k] > ZERO else ZERO
     else:
         for k in range(hidden):
-            out[k] = dh[k] * (1 - y[k] * y[k])
+            out[k] = dh[k] * (ONE - y[k] * y[k])
 
 
 @typed(

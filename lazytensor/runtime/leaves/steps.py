@@ -6,10 +6,15 @@ by once for each time and part, and is laid out so that it goes by in order.
 
 from typing import Any
 
+import numpy as np
+
 from lazytensor.kernels.times import SLACK
 from lazytensor.runtime.leaves.gather import leaf
 from lazytensor.runtime.panels import PAIR, ROWS, address, block
 from lazytensor.runtime.vecmath import sigmoid_f4, tanh_f4
+
+ONE, ZERO = np.float32(1), np.float32(0)
+"""As bare numbers they would be whole ones of 64 bits, and all that they meet be computed in double precision."""
 
 
 @leaf
