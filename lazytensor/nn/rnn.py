@@ -31,13 +31,13 @@ def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor |
     return after
 
 
-def _is_whole(gates: Tensor) -> bool:
+def _is_whole(x: Tensor) -> bool:
     """Whether a layer is recorded as one operation: on the host, in a type that nothing is cast from or to."""
     # A step that has no values is planned for the wafer, and one with a half type is traced for it.
     if cells.is_abstract or half_type() is not None or host_half_type() is not None:
         return False
     # Rounded after each time, a half type gives other numbers than one that is rounded at the end.
-    return gates.dtype in (float32, float64) and gates.spec.shape[0] > 0
+    return x.dtype in (float32, float64) and x.spec.shape[0] > 0
 
 
 _REFUSED = {"LSTM": "lstm_cell", "GRU": "gru_cell"}
@@ -171,10 +171,14 @@ class RNNBase(Module):
         self, x: Tensor, suffix: str, state: State, backward: bool, going_on: list[Tensor] | None
     ) -> tuple[Tensor, State]:
         own = self._parameters
+        weight, bias, first = own["weight_hh" + suffix], own.get("bias_hh" + suffix), own.get("bias_ih" + suffix)
+        is_whole = going_on is None and _is_whole(x) and weight.dtype is x.dtype is state[0].dtype
+        if is_whole and self.mode != "GRU" and bias is not None and first is not None:
+            # One sum of two rows, where that of the products of all times would go over memory once more.
+            bias, first = first + bias, None
         # The input of all times in one product; only the state's product has to wait for the step before.
-        gates = linear(x, own["weight_ih" + suffix], own.get("bias_ih" + suffix))
-        weight, bias = own["weight_hh" + suffix], own.get("bias_hh" + suffix)
-        if going_on is None and _is_whole(gates) and weight.dtype is gates.dtype is state[0].dtype:
+        gates = linear(x, own["weight_ih" + suffix], first)
+        if is_whole:
             return self._whole(gates, state, weight, bias, backward)
         outputs = []
         # Unrolled: the graph of the wafer has no loops, and the number of times is part of its shapes.

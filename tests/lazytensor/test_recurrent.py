@@ -123,6 +123,14 @@ def test_program_of_a_training_step_does_not_grow_with_the_number_of_times(mode)
     assert counts[40] == counts[2] < 80
 
 
+@modes
+def test_biases_go_over_the_products_of_all_times_in_a_gru_alone(mode):
+    net = MODES[mode](3, 4, 2)
+    outputs, _ = net(lt.tensor(np.ones((5, 2, 3), "f4")))
+    products = [n for n in Graph((), {}, (outputs.node,), {}).nodes() if n.op == "linear"]
+    assert [len(n.inputs) for n in products] == 2 * [3 if mode == "GRU" else 2]
+
+
 def test_layer_is_unrolled_where_the_wafer_is_asked():
     attrs = {"mode": "GRU", "reverse": True}
     layer, _ = operands("GRU", 3, 2, 4, attrs)
