@@ -42,6 +42,14 @@ class _Tile:
     def store(self, value: Any, address: Any) -> None:
         self.builder.store(value, self.builder.inttoptr(address, value.type.as_pointer()), align=4)
 
+    def ask(self, address: Any) -> None:
+        """Have memory bring a line into the second-level cache, while all else goes on."""
+        pointer, name = ir.IntType(8).as_pointer(), "llvm.prefetch.p0"
+        kind = ir.FunctionType(ir.VoidType(), [pointer, PLACE, PLACE, PLACE])
+        ask = self.builder.module.globals.get(name) or ir.Function(self.builder.module, kind, name)
+        # To be read, into that cache, as data.
+        self.builder.call(ask, (self.builder.inttoptr(address, pointer), PLACE(0), PLACE(2), PLACE(1)))
+
     def spread(self, value: Any) -> Any:
         """A number in all lanes."""
         empty = ir.Constant(REGISTER, ir.Undefined)
@@ -132,14 +140,19 @@ def _dots() -> Emit:
 
 
 def _block(is_sum: bool) -> Emit:
-    """c[r, lane] = sum over k of a[r * a_row + k * a_step] * b[k, lane] for ROWS rows of PAIR lanes; += for a sum."""
+    """c[r, lane] = sum over k of a[r * a_row + k * a_step] * b[k, lane] for ROWS rows of PAIR lanes; += for a sum.
+
+    More arguments are places in memory, each with the bytes from what is asked for in one step to that in the next.
+    """
 
     def emit(builder: Any, arguments: Any) -> None:
-        a, a_row, a_step, count, b, c, pitch = arguments
+        a, a_row, a_step, count, b, c, pitch, *places = arguments
         tile = _Tile(builder, count, 1)
         lines = [tile.address(a, builder.mul(a_row, WORD(r))) for r in range(ROWS)]
 
         def body(k: Any, sums: list[Any]) -> list[Any]:
+            for start, apart in zip(places[::2], places[1::2], strict=True):
+                tile.ask(builder.add(start, builder.mul(k, apart)))
             row = tile.address(b, builder.mul(k, WORD(PAIR)))
             values = [tile.load(REGISTER, tile.address(row, WORD(v * LANES))) for v in range(2)]
             step = builder.mul(k, a_step)
@@ -235,6 +248,7 @@ TILES: dict[str, tuple[Emit, int]] = {
     "dots": (_dots(), 7),
     "block": (_block(is_sum=False), 7),
     "block_more": (_block(is_sum=True), 7),
+    "block_asking": (_block(is_sum=False), 11),
     "turned": (_turned, 6),
     "from_image": (_sandwich(_IMAGE), 7),
     "to_result": (_sandwich(_RESULT), 7),

@@ -194,9 +194,11 @@ def test_no_routine_is_left_to_numba(path):
 
 @pytest.mark.parametrize("way", ["forward", "backward"])
 @pytest.mark.parametrize("layer", ["rnn", "gru", "lstm"])
-def test_recurrent_layers_compute_in_single_precision(layer, way):
-    source = (jit.LEAVES / f"{layer}_{way}.py").read_text(encoding="utf-8")
-    assert "double" not in emit.kernel_text(source, "k")[0]
+def test_recurrent_layers_compute_in_single_precision_while_memory_brings_what_is_next(layer, way):
+    written, _ = emit.kernel_text((jit.LEAVES / f"{layer}_{way}.py").read_text(encoding="utf-8"), "k")
+    assert "double" not in written
+    # Of two arrays, in each step of a tile.
+    assert written.count("call void @llvm.prefetch") + written.count('call void @"llvm.prefetch') == 2
 
 
 def test_a_name_may_stand_for_one_of_two_arrays():

@@ -72,7 +72,7 @@ def kernel(
             gradient = piece(products, n, width)
             _cell(dh, beside, past, piece(values, n, 4 * hidden), piece(out, n, width), gradient, hidden)
             copy(gradient, piece(rows, r, reach), width)
-        multiply(shared, hidden, width, rows, height, sums, pitch)
+        multiply(shared, hidden, width, rows, height, sums, pitch, before + first, values, 4 * hidden, products, width)
     for r in range(height):
         last, dh, beside = piece(d_h0, first + r, hidden), piece(sums, r, pitch), piece(direct, r, hidden)
         for k in range(hidden):

@@ -58,7 +58,9 @@ def kernel(
     before = 0
     for s in range(steps):
         time = steps - 1 - s if g[IS_REVERSE] else s
-        multiply(shared, width, hidden, rows, height, sums, pitch)
+        multiply(
+            shared, width, hidden, rows, height, sums, pitch, time * batch + first, gates, width, values, 4 * hidden
+        )
         for r in range(height):
             n = time * batch + first + r
             past = piece(y, before + first + r, hidden) if s > 0 else piece(h0, first + r, hidden)

@@ -76,6 +76,6 @@ def kernel(
             line = piece(values, n, 5 * hidden)
             _cell(dh, piece(d_c0, first + r, hidden), scratch, past, line, gradient, hidden)
             copy(gradient, piece(rows, r, reach), width)
-        multiply(shared, hidden, width, rows, height, sums, pitch)
+        multiply(shared, hidden, width, rows, height, sums, pitch, before + first, values, 5 * hidden, out, width)
     for r in range(height):
         copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden), hidden)

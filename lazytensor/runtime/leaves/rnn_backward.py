@@ -44,6 +44,7 @@ def kernel(
             gradient = piece(out, n, hidden)
             _cell(piece(sums, r, pitch), piece(seeds, n, hidden), piece(y, n, hidden), gradient, hidden, g[IS_RELU])
             copy(gradient, piece(rows, r, reach), hidden)
-        multiply(shared, hidden, hidden, rows, height, sums, pitch)
+        before = (time + 1 if g[IS_REVERSE] else time - 1) * batch + first
+        multiply(shared, hidden, hidden, rows, height, sums, pitch, before, seeds, hidden, out, hidden)
     for r in range(height):
         copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden), hidden)

@@ -40,7 +40,8 @@ def kernel(
         copy(piece(h0, first + r, hidden), piece(rows, r, reach), hidden)
     for s in range(steps):
         time = steps - 1 - s if g[IS_REVERSE] else s
-        multiply(shared, hidden, hidden, rows, height, sums, pitch)
+        start = time * batch + first
+        multiply(shared, hidden, hidden, rows, height, sums, pitch, start, gates, hidden, y, hidden)
         for r in range(height):
             n = time * batch + first + r
             out = piece(y, n, hidden)

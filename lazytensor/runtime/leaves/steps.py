@@ -10,7 +10,7 @@ import numpy as np
 
 from lazytensor.kernels.times import SLACK
 from lazytensor.runtime.leaves.gather import leaf
-from lazytensor.runtime.panels import PAIR, ROWS, address, block
+from lazytensor.runtime.panels import PAIR, ROWS, address, block_asking
 from lazytensor.runtime.vecmath import sigmoid_f4, tanh_f4
 
 ONE, ZERO = np.float32(1), np.float32(0)
@@ -69,12 +69,34 @@ def pack(weight: Any, width: int, count: int, across: int, along: int, part: int
 
 
 @leaf
-def multiply(panels: Any, width: int, count: int, rows: Any, height: int, out: Any, pitch: int) -> None:
-    """out[r, column] for `height` rows of `count` factors, SLACK apart, filled up to whole tiles."""
+def multiply(
+    panels: Any,
+    width: int,
+    count: int,
+    rows: Any,
+    height: int,
+    out: Any,
+    pitch: int,
+    first: int,
+    x: Any,
+    x_length: int,
+    y: Any,
+    y_length: int,
+) -> None:
+    """out[r, column] for `height` rows of `count` factors, SLACK apart, filled up to whole tiles.
+
+    Meanwhile memory brings as many rows of `x` and `y` from the first on: what is used next.
+    """
     # Were rows of a power of two close together, all of them would share one set of the cache.
     reach = count + SLACK
+    steps = (width + PAIR - 1) // PAIR * ((height + ROWS - 1) // ROWS) * count
+    # Bytes a step, so that all are asked for evenly: many at once would have to be waited for.
+    x_step = (4 * height * x_length + steps - 1) // steps
+    y_step = (4 * height * y_length + steps - 1) // steps
+    from_x, from_y = address(x) + 4 * first * x_length, address(y) + 4 * first * y_length
     for panel in range((width + PAIR - 1) // PAIR):
         b = address(panels) + 4 * panel * PAIR * count
         for r in range(0, height, ROWS):
-            c = address(out) + 4 * (r * pitch + panel * PAIR)
-            block(address(rows) + 4 * r * reach, reach, 1, count, b, c, pitch)
+            a, c = address(rows) + 4 * r * reach, address(out) + 4 * (r * pitch + panel * PAIR)
+            block_asking(a, reach, 1, count, b, c, pitch, from_x, x_step, from_y, y_step)
+            from_x, from_y = from_x + x_step * count, from_y + y_step * count
