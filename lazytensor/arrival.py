@@ -15,7 +15,7 @@ from typing import Any
 
 from lazytensor import autograd, cells, source
 from lazytensor.errors import AutogradError
-from lazytensor.ir.graph import Node, is_used, set_apart, unique
+from lazytensor.ir.graph import Node, detached, is_used, set_apart, unique
 from lazytensor.members import fact, method
 from lazytensor.ops.pieces import Joint, Piece
 from lazytensor.saved import KIND_NAMES
@@ -203,6 +203,7 @@ def _hand_out(tensors: Sequence[Tensor], gradients: Sequence[Node | Piece | None
     """Add each gradient to its tensor; pieces of one that is computed late stay together until somebody reads one."""
     wholes: dict[Joint, Whole] = {}
     is_late = cells.here.current is None and not (create_graph or cells.is_abstract)
+    place = source.where()
     for t, g in zip(tensors, gradients, strict=True):
         if isinstance(g, Piece) and is_late and t.grad is None and g.of.is_in_order and not _is_watched(t):
             longer = wholes.get(g.of)
@@ -211,7 +212,12 @@ def _hand_out(tensors: Sequence[Tensor], gradients: Sequence[Node | Piece | None
             t.grad = handle(cells.Cell.at_home(Part(longer, g.start * g.of.row, g.type), g.type))
             t.grad.device = t.device
         elif g is not None:
-            _add(t, g.slice() if isinstance(g, Piece) else g, create_graph)
+            n = g.slice() if isinstance(g, Piece) else g
+            # Hooks live in the instance's dictionary, which most tensors leave empty.
+            if t.__dict__:
+                _add(t, n, create_graph)
+            else:
+                t.accumulate(n if create_graph else detached(n, place))
 
 
 def _is_watched(t: Tensor) -> bool:
@@ -220,14 +226,11 @@ def _is_watched(t: Tensor) -> bool:
 
 
 def _add(t: Tensor, g: Node, create_graph: bool) -> None:
-    # Hooks live in the instance's dictionary, which most tensors leave empty.
-    known = t.__dict__
-    if known and t.leaf_id:
+    if t.leaf_id:
         g = hooked(t, g)
     t.accumulate(g if create_graph else untracked(g))
-    if known:
-        for after in list(known.get("_after_hooks", {}).values()):
-            after(t)
+    for after in list(t.__dict__.get("_after_hooks", {}).values()):
+        after(t)
 
 
 @method

@@ -179,6 +179,11 @@ def leaf(array: np.ndarray, type: Type, tracks: bool = False) -> Node:
     return new
 
 
+def detached(n: Node, place: Where) -> Node:
+    """A node without its gradient history, at a line that is known."""
+    return again(("detach", _NO_ATTRS, (), n.type, place, False), (n,)) if n.tracks else n
+
+
 def unlike_others(op: str, type: Type) -> Node:
     """A node without inputs that is equal to no other, so that no table has to know it."""
     return Node(op, (), _NO_ATTRS, type)

@@ -87,8 +87,11 @@ class HostExecutable:
                 self._add_run(runs[k])
             elif k not in within and instr.kernel != "reshape":
                 self._add(instr, may_move=bool(moving & {*instr.reads, *instr.writes}))
-        self._copied = _copied_batch(program, {b for _, instr, _ in self._moving for b in instr.reads})
-        copied = {b for _, b in self._copied}
+        self._copied = [
+            (k, b, self._arrays[b], program.buffers[b].type.dtype.is_half)
+            for k, b in _copied_batch(program, {b for _, instr, _ in self._moving for b in instr.reads})
+        ]
+        copied = {b for _, b, *_ in self._copied}
         self._read_in_place = [k for k, b in enumerate(program.batch) if b not in copied]
         self._fetches = [self._arrays[b] for b in program.fetches]
         self._by_fetch = [(k, b) for k, b in enumerate(program.fetches) if b in moving]
@@ -135,8 +138,12 @@ class HostExecutable:
         bound = self._bound
         if len(batch) != len(bound):
             raise ShapeError(f"the step takes {len(bound)} arrays, the batch has {len(batch)}")
-        for k, b in self._copied:
-            np.copyto(self._arrays[b], _fitting(batch[k], self.program.buffers[b].type, self.program.buffers[b].name))
+        for k, b, place, is_half in self._copied:
+            array = batch[k]
+            # Mostly there are many, of which each fits.
+            if is_half or array.shape != place.shape or array.dtype is not place.dtype:
+                array = _fitting(array, self.program.buffers[b].type, self.program.buffers[b].name)
+            place[...] = array
         # Data loaders that reuse their arrays cost nothing here: only other arrays are bound anew.
         for k in self._read_in_place:
             if batch[k] is not bound[k]:
