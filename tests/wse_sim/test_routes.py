@@ -118,9 +118,10 @@ def test_lanes_of_a_placed_pipeline_load_the_links_of_the_fabric_as_the_table_sa
     machine = replace(MACHINE, width=9, height=9)
     placed = plan(mlp((64, 32, 16), batch=batch), machine, "pipelined", other=False).pipelined
     rects, words = placed.placement.rects, 8
-    lanes = {ends: list(lanes_of(*(rects[n] for n in ends))) for ends in ((0, 1), (1, 0))}
-    laid = routes_of({ends: 4 * words * len(own) for ends, own in lanes.items()}, rects, machine)
-    counted = words_on_links([lane for own in lanes.values() for lane in own], words, 9)
+    first = routes_of({(0, 1): 1, (1, 0): 1}, rects, machine)
+    laid = routes_of({(r.source, r.target): 4 * words * r.lanes for r in first.routes}, rects, machine)
+    assert [r.lanes for r in laid.routes] == [r.lanes for r in first.routes]
+    counted = words_on_links([lane for route in laid.routes for lane in route.lanes_on(rects)], words, 9)
     np.testing.assert_array_equal(4 * counted, laid.core_bytes)
     assert counted.max() > words
 
@@ -136,6 +137,24 @@ def test_routes_turn_the_other_way_or_come_first_where_they_would_find_no_colour
     assert [r.is_row_first for r in laid.routes] == [True, False, True, True]
     lanes = [lane for route in laid.routes for lane in route.lanes_on(rects)]
     np.testing.assert_array_equal(4 * words_on_links(lanes, 8, 20), laid.core_bytes)
+
+
+def test_a_route_to_a_high_and_narrow_stage_enters_along_its_rows():
+    rects = [Rect(0, 0, 8, 8), Rect(12, 10, 2, 8)]
+    laid = routes_of({(0, 1): 64}, rects, MACHINE)
+    # Along its two columns, as the first turn has it, four of the lanes would share each.
+    assert not laid.routes[0].is_row_first
+    assert laid.link_bytes == laid.fullest.link.bytes == 64 / 8
+
+
+def test_routes_that_would_fill_a_link_turn_apart_unless_colours_do_not_suffice():
+    rects, flows = [Rect(0, 0, 2, 2), Rect(10, 10, 2, 2), Rect(0, 4, 2, 2)], {(0, 1): 8, (2, 1): 8}
+    laid = routes_of(flows, rects, MACHINE)
+    assert [route.is_row_first for route in laid.routes] == [True, False]
+    assert laid.link_bytes == 4
+    # A router that both pass, whichever way, has one colour for each: two are enough, and one is not.
+    assert max(route.colour for route in routes_of(flows, rects, replace(MACHINE, colours=2)).routes) < 2
+    assert NO_COLOUR in {route.colour for route in routes_of(flows, rects, replace(MACHINE, colours=1)).routes}
 
 
 def test_an_adapter_takes_as_long_as_a_port_of_simulated_cores():

@@ -12,8 +12,11 @@ such a port holds its part of a sample, and makes the parts of one layer into th
 A route has one colour on all routers that it passes, given first come, first served, of those that no other route takes
 there. Kernels take the last colours of all on every router of their rectangle, as `price/colours.py` counts them.
 A route that finds none turns the other way; without one there either, it is laid before all others.
+It turns the other way too where it would make a link pass more than any route has to. If colours do not suffice then,
+all routes take the emptier way, and if they do not again, the first that has a colour.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -137,18 +140,13 @@ def routes_of(
     most = max((colours.count for colours in stage_colours), default=0)
     if not flows:
         return Routes((), router_colours=most)
-    order = list(flows)
-    for _ in range(TURNS):
-        mesh = _Links(machine)
-        # Kernels first: what they take is taken whatever passes over their rectangles.
-        for rect, colours in zip(rects, stage_colours, strict=False):
-            mesh.take(rect, colours.count)
-        laid = {ends: mesh.lay(ends, flows[ends], rects) for ends in order}
-        left = [ends for ends in order if laid[ends].colour == NO_COLOUR]
-        # Which routes come first decides what is free for the others: the ones with the least choice should.
-        if not left or left == order[: len(left)]:
+    alone = max(
+        size / max(_narrow(rects[n], rects[m], is_row) for is_row in (True, False)) for (n, m), size in flows.items()
+    )
+    for enough in (alone, 0.0, math.inf):
+        mesh, laid = _laid(flows, rects, machine, stage_colours, enough)
+        if all(route.colour != NO_COLOUR for route in laid.values()):
             break
-        order = [*left, *(ends for ends in order if ends not in left)]
     # Only now: a link is as full as all routes make it, those laid later too.
     routes = tuple(mesh.with_link(laid[ends], rects) for ends in flows)
     return Routes(
@@ -159,6 +157,29 @@ def routes_of(
         router_colours=max(most, int(np.bitwise_count(mesh.taken).max())),
         core_bytes=mesh.loads.max(axis=0),
     )
+
+
+def _laid(
+    flows: Mapping[tuple[int, int], int],
+    rects: Sequence[Rect],
+    machine: Machine,
+    stage_colours: Sequence[StageColours],
+    enough: float,
+) -> tuple["_Links", Mapping[tuple[int, int], Route]]:
+    """Routes of all flows, some of them without a colour if these do not suffice."""
+    order = list(flows)
+    for _ in range(TURNS):
+        mesh = _Links(machine, enough)
+        # Kernels first: what they take is taken whatever passes over their rectangles.
+        for rect, colours in zip(rects, stage_colours, strict=False):
+            mesh.take(rect, colours.count)
+        laid = {ends: mesh.lay(ends, flows[ends], rects) for ends in order}
+        left = [ends for ends in order if laid[ends].colour == NO_COLOUR]
+        # Which routes come first decides what is free for the others: the ones with the least choice should.
+        if not left or left == order[: len(left)]:
+            break
+        order = [*left, *(ends for ends in order if ends not in left)]
+    return mesh, laid
 
 
 def require_colours(
@@ -247,15 +268,24 @@ def _place(lane: int, extent: int, count: int, is_mirrored: bool) -> int:
     return extent - 1 - place if is_mirrored else place
 
 
+def _narrow(one: Rect, other: Rect, is_row_first: bool) -> int:
+    """Lines at the end of a route where there are fewer: the least that share its bytes."""
+    return min(_sides(one, other, is_row_first))
+
+
 def _sides(one: Rect, other: Rect, is_row_first: bool) -> tuple[int, int]:
     """Lines that a route leaves the first rectangle along, and those along which it enters the second."""
     return (one.height, other.width) if is_row_first else (one.width, other.height)
 
 
 class _Links:
-    """What links and routers of a mesh carry: bytes for each sample, and the colours that are taken, a bit for each."""
+    """What links and routers of a mesh carry: bytes for each sample, and the colours that are taken, a bit for each.
 
-    def __init__(self, machine: Machine):
+    Where the first way of a route makes a link pass more than `enough` bytes, it may go the other way.
+    """
+
+    def __init__(self, machine: Machine, enough: float):
+        self.enough = enough
         grid = machine.usable_height, machine.usable_width
         self.loads, self.taken = np.zeros((4, *grid)), np.zeros(grid, np.uint64)
         self.colours = int(machine.colours)
@@ -269,9 +299,16 @@ class _Links:
     def lay(self, ends: tuple[int, int], size: int, rects: Sequence[Rect]) -> Route:
         """A route with the first colour that is free on its way; what it loads is added up."""
         one, other = (rects[n] for n in ends)
-        # The other turn passes other routers: it is taken where the first way has no colour left.
-        is_row_first = self._free(one, other, True) != NO_COLOUR or self._free(one, other, False) == NO_COLOUR
-        colour, lanes = self._free(one, other, is_row_first), list(lanes_of(one, other, is_row_first))
+        is_row_first, lanes = True, list(lanes_of(one, other, True))
+        colour, load = self._free(lanes), self._load(one, other, True, lanes, size)
+        # The other turn passes other links and routers: it is taken where the first way has too much to pass, or no
+        # colour left.
+        if colour == NO_COLOUR or load > self.enough:
+            turned = list(lanes_of(one, other, False))
+            free = self._free(turned)
+            is_emptier = load > self.enough and self._load(one, other, False, turned, size) < load
+            if free != NO_COLOUR and (colour == NO_COLOUR or is_emptier):
+                is_row_first, lanes, colour = False, turned, free
         for run in (run for lane in lanes for run in lane):
             self.loads[run.links()] += size / len(lanes)
             if colour != NO_COLOUR:
@@ -289,13 +326,23 @@ class _Links:
             full=self._fullest(lanes) if colour == NO_COLOUR else (0, 0),
         )
 
-    def _free(self, one: Rect, other: Rect, is_row_first: bool) -> int:
+    def _free(self, lanes: Sequence[tuple[Run, Run]]) -> int:
         """The first colour that is free on a way, or NO_COLOUR."""
         used = 0
         # A router takes a colour from one side only: a route needs one that nobody else has on any core of its way.
-        for run in (run for lane in lanes_of(one, other, is_row_first) for run in lane):
+        for run in (run for lane in lanes for run in lane):
             used |= int(np.bitwise_or.reduce(self.taken[run.cells()]))
         return next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
+
+    def _load(self, one: Rect, other: Rect, is_row_first: bool, lanes: Sequence[tuple[Run, Run]], size: int) -> float:
+        """Bytes on the fullest link of a way with those of a new route on it."""
+        both = zip(*lanes, strict=True)
+        # Lanes that are more than the lines share them.
+        shares = (size / min(count, len(lanes)) for count in _sides(one, other, is_row_first))
+        return max(
+            share + max(float(self.loads[run.links()].max(initial=0.0)) for run in runs)
+            for runs, share in zip(both, shares, strict=True)
+        )
 
     def _fullest(self, lanes: Sequence[tuple[Run, Run]]) -> tuple[int, int]:
         """Column and row of the core on these lanes where the most colours are taken."""
