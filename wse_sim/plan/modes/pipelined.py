@@ -38,7 +38,7 @@ from wse_sim.plan.modes.mode_plan import (
     route_rows,
 )
 from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
-from wse_sim.plan.place import PLACERS, Floor, Placement, least_area
+from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, smaller_meshes
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
 from wse_sim.plan.stages import Stage, stages_of
@@ -119,19 +119,20 @@ def _one_copy(case: Case, placer: str) -> ModePlan:
 
 def _placed(case: Case, placer: str) -> ModePlan:
     line = _Line(case)
-    floor = Floor(line.stages, line.kinds, line.cycles, case.batch_size, case.machine)
     refusal: PlacementError | None = None
-    for rounds in ATTEMPTS:
-        try:
-            placement = PLACERS[placer](floor, rounds)
-        except PlacementError as error:
-            return does_not_fit(MODE, error)
-        try:
-            routes = line.routes(placement)
-        except PlacementError as error:
-            refusal = refusal or error
-            continue
-        return line.plan(placement, routes)
+    for own in (line, *(line.on(*mesh) for mesh in smaller_meshes(case.machine, sum(line.least_pes)))):
+        floor = Floor(own.stages, own.kinds, own.cycles, case.batch_size, own.case.machine)
+        for rounds in ATTEMPTS:
+            try:
+                placement = PLACERS[placer](floor, rounds)
+            except PlacementError as error:
+                return does_not_fit(MODE, refusal or error)
+            try:
+                routes = own.routes(placement)
+            except PlacementError as error:
+                refusal = refusal or error
+                continue
+            return own.plan(placement, routes)
     assert refusal is not None
     return does_not_fit(MODE, refusal)
 
@@ -201,13 +202,18 @@ class _Line:
         costs = self.costs_of(n, width, height)
         return costs.steady.cycles + costs.update.cycles
 
+    def on(self, width: int, height: int) -> "_Line":
+        """The line on a mesh of that size."""
+        line = copy(self)
+        mesh = replace(self.case.machine, width=width, height=height, reserved_columns=0, reserved_rows=0)
+        line.case = replace(self.case, machine=mesh)
+        return line
+
     def placed(self, design: Design) -> tuple[float, ModePlan] | None:
         """The plan of a design on the least mesh that holds it; None where its routes find no colours."""
         per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(self.stages, design.rects, strict=True))
         placement = Placement(tuple(design.rects), tuple(design.parts), tuple(per_pe))
-        line = copy(self)
-        mesh = replace(self.case.machine, width=design.width, height=design.height, reserved_columns=0, reserved_rows=0)
-        line.case = replace(self.case, machine=mesh)
+        line = self.on(design.width, design.height)
         try:
             outcome = line.plan(placement, line.routes(placement))
         except PlacementError:
