@@ -48,9 +48,9 @@ GROUPS = (1, 3, 5)
 """Stages in a group of a column, from the shortest wires to the fullest mesh."""
 WIDEST = 3
 """Columns for many stages are at most so many times as wide as a stage of the mean area."""
-SMALLER = 6
+SMALLER = 8
 """So many smaller meshes are looked at."""
-SHORTER = 2**0.125
+SHORTER = 2 ** (1 / 32)
 """From one side of theirs to the next."""
 _PRECISION = 200  # of times that are bisected
 _CLOSE_PRICE = 1.01  # a shape is this near to what was told of it

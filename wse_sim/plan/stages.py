@@ -5,6 +5,7 @@ layer that has one. Activations wait in the stage that made them. How long is co
 from its forward stage to the last one and back, one more sample enters with each stage that it passes.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -168,3 +169,14 @@ class _Census:
         copies = {b for layer in group for i in layer.every_kernel if i in wiring.preparing for b in wiring.results[i]}
         gradients = sum(self.gradient_bytes.get(p, 0) for layer in group for p in layer.parameters)
         return states + sum(wiring.type(b).nbytes for b in copies) + gradients
+
+
+def numbered_names(stages: Sequence[Stage]) -> list[str]:
+    """A name for each stage: its own, with a number where several have the same, as in a step without modules."""
+    total = Counter(stage.name for stage in stages)
+    so_far = Counter[str]()
+    lanes = []
+    for stage in stages:
+        so_far[stage.name] += 1
+        lanes.append(f"{stage.name} {so_far[stage.name]}" if total[stage.name] > 1 else stage.name)
+    return lanes

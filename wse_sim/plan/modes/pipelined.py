@@ -10,7 +10,6 @@ Where the layouts of its ends differ, the ports of an adapter take and give each
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -41,7 +40,7 @@ from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, smaller_meshes
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
-from wse_sim.plan.stages import Stage, stages_of
+from wse_sim.plan.stages import Stage, numbered_names, stages_of
 from wse_sim.plan.timeline import Task, Timeline, schedule
 from wse_sim.plan.wiring import OUTSIDE
 from wse_sim.price.colours import colours_of
@@ -53,6 +52,8 @@ OFF = 0.04
 """The share of an estimate by which the way of a sample may turn out shorter."""
 ATTEMPTS = (7, 4)
 """Rounds of cutting the mesh. Where the routes of the fullest one find no colours, those of another cutting may."""
+BETWEEN = ("link", "adapter")
+"""Limits that lie between stages."""
 
 
 def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
@@ -120,19 +121,29 @@ def _one_copy(case: Case, placer: str) -> ModePlan:
 def _placed(case: Case, placer: str) -> ModePlan:
     line = _Line(case)
     refusal: PlacementError | None = None
-    for own in (line, *(line.on(*mesh) for mesh in smaller_meshes(case.machine, sum(line.least_pes)))):
+    best: ModePlan | None = None
+    meshes = smaller_meshes(case.machine, sum(line.least_pes))
+    for own in (line, *(line.on(*mesh) for mesh in meshes)):
         floor = Floor(own.stages, own.kinds, own.cycles, case.batch_size, own.case.machine)
         for rounds in ATTEMPTS:
             try:
                 placement = PLACERS[placer](floor, rounds)
             except PlacementError as error:
-                return does_not_fit(MODE, refusal or error)
+                # A smaller mesh has no more room.
+                return best or does_not_fit(MODE, refusal or error)
             try:
                 routes = own.routes(placement)
             except PlacementError as error:
                 refusal = refusal or error
                 continue
-            return own.plan(placement, routes)
+            outcome = own.plan(placement, routes)
+            if best is None or outcome.report.step_cycles < best.report.step_cycles:
+                best = outcome
+            # Where routes had to go where colours were left, those of another cutting may be emptier.
+            if outcome.report.limit not in BETWEEN:
+                return best
+    if best is not None:
+        return best
     assert refusal is not None
     return does_not_fit(MODE, refusal)
 
@@ -393,7 +404,7 @@ class _Line:
 
         A stage is a lane, and so are the routes between them.
         """
-        line = list(zip(_lanes(self.stages), costs, parts, strict=True))
+        line = list(zip(numbered_names(self.stages), costs, parts, strict=True))
         ways = {(route.source, route.target): route for route in routes.routes}
         tasks: list[Task] = []
         for n, (lane, t, part) in enumerate(line):
@@ -478,17 +489,6 @@ class _Line:
 def _turns(one: Rect, other: Rect) -> tuple[tuple[int, int], tuple[int, int]]:
     """Lines along which a route leaves and enters, along rows first and along columns first."""
     return (one.height, other.width), (one.width, other.height)
-
-
-def _lanes(stages: Sequence[Stage]) -> list[str]:
-    """A name for each stage: its own, with a number where several have the same, as in a step without modules."""
-    total = Counter(stage.name for stage in stages)
-    so_far = Counter[str]()
-    lanes = []
-    for stage in stages:
-        so_far[stage.name] += 1
-        lanes.append(f"{stage.name} {so_far[stage.name]}" if total[stage.name] > 1 else stage.name)
-    return lanes
 
 
 def _last(tasks: Sequence[Task]) -> tuple[int, ...]:
