@@ -1,7 +1,9 @@
 """Routes between stages: their hops, loads and colours, and where they show in a report."""
 
+import sys
 from collections import defaultdict
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.pipeline.seats import between, direction
 from wse_sim.plan.modes import plan
+from wse_sim.plan.place import smaller_meshes
 from wse_sim.plan.routes import NO_COLOUR, Routes, StageColours, lanes_of, require_colours, routes_of
 from wse_sim.price.relayout import adapter_cycles
 
@@ -155,6 +158,22 @@ def test_routes_that_would_fill_a_link_turn_apart_unless_colours_do_not_suffice(
     # A router that both pass, whichever way, has one colour for each: two are enough, and one is not.
     assert max(route.colour for route in routes_of(flows, rects, replace(MACHINE, colours=2)).routes) < 2
     assert NO_COLOUR in {route.colour for route in routes_of(flows, rects, replace(MACHINE, colours=1)).routes}
+
+
+def test_a_deep_pipeline_without_colours_is_cut_from_a_smaller_mesh(monkeypatch):
+    deep, mesh = mlp((24,) * 27, batch=64), replace(MACHINE, width=77, height=44, colours=9)
+    assert plan(deep, mesh, "pipelined", other=False).report.chosen.fits
+    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"], "smaller_meshes", lambda *_: ())
+    assert "finds no colour" in plan(deep, mesh, "pipelined", other=False).report.chosen.reason
+
+
+def test_smaller_meshes_lie_in_each_other_and_have_room():
+    meshes = list(smaller_meshes(replace(MACHINE, width=40, height=30), 900))
+    assert meshes and all(w * h >= 900 for w, h in meshes)
+    assert all(a >= c and b >= d and (a, b) != (c, d) for (a, b), (c, d) in pairwise([(40, 30), *meshes]))
+    # A mesh that is hardly larger has some of them too.
+    assert set(meshes) & set(smaller_meshes(replace(MACHINE, width=41, height=30), 900))
+    assert not list(smaller_meshes(replace(MACHINE, width=1, height=1), 1))
 
 
 def test_an_adapter_takes_as_long_as_a_port_of_simulated_cores():
