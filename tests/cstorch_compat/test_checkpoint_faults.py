@@ -357,11 +357,13 @@ class Placed:
 
 def test_an_interrupt_of_an_error_leaves_nobody_who_writes(tmp_path, monkeypatch):
     """Who went on would write into whatever file is given the descriptor next."""
-    begun, over, put = threading.Event(), [], Sink.put_together
+    begun, sent, over, put = threading.Event(), threading.Event(), [], Sink.put_together
 
     def slow(sink, pieces):
         begun.set()
-        time.sleep(0.2)
+        # However busy the machine is, the interrupt comes while something is written.
+        sent.wait()
+        time.sleep(0.1)
         try:
             put(sink, pieces)
         finally:
@@ -370,6 +372,7 @@ def test_an_interrupt_of_an_error_leaves_nobody_who_writes(tmp_path, monkeypatch
     def interrupt():
         time.sleep(0.05)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        sent.set()
 
     monkeypatch.setattr(Sink, "put_together", slow)
     monkeypatch.setattr(h5sink, "_TOGETHER_BYTES", 1)
