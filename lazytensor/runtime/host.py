@@ -21,6 +21,7 @@ from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.kernels import BY_NAME
+from lazytensor.kernels.matmul import MATMUL
 from lazytensor.kernels.parts import Bounds
 from lazytensor.kernels.routine import Routine
 from lazytensor.kernels.routines import routine_of
@@ -333,7 +334,7 @@ def _way(instr: Instr, program: Program) -> str:
     if config.current().jit:
         types = [tuple(program.buffers[b].type for b in side) for side in (instr.writes, instr.reads)]
         text = kernel.source(instr.attrs, *types) if kernel is not None and kernel.source is not None else ""
-        if instr.nest is not None or text or routine_of(instr, *types) is not None:
+        if instr.nest is not None or text or _routine(instr, *types) is not None:
             return "machine code"
     return "BLAS" if kernel is not None and kernel.cut is not None else timing.NUMPY
 
@@ -349,7 +350,7 @@ def _binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
     outs = tuple(program.buffers[b].type for b in instr.writes)
     # BLAS and NumPy compute half types in float32 and leave the rounding to us.
     rounders = [_rounder(t, k + len(ins), compiled) for k, t in enumerate(outs) if t.dtype.is_half]
-    routine = routine_of(instr, outs, ins) if config.current().jit else None
+    routine = _routine(instr, outs, ins)
     text = kernel.source(instr.attrs, outs, ins) if kernel.source is not None and config.current().jit else ""
     if routine is not None:
         leaf, work = jit.leaf(routine), routine
@@ -363,6 +364,12 @@ def _binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
     else:
         first = partial(_library_steps, kernel.bind, instr.attrs, len(ins))
     return lambda arrays: [*first(arrays), *(step for r in rounders for step in r(arrays))]
+
+
+def _routine(instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    # Other processors' tiles are narrower, and their BLAS comes as close to what they can do.
+    is_ours = config.current().jit and (instr.kernel != MATMUL.name or blas.has_small_kernels())
+    return routine_of(instr, outs, ins) if is_ours else None
 
 
 def _routine_steps(leaf: Any, work: Routine, arrays: list[np.ndarray]) -> list[Step]:

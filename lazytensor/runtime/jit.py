@@ -24,7 +24,7 @@ from lazytensor.native.kinds import Unknown
 
 HELPERS = (
     *("intrinsics.py", "rounding.py", "vecmath.py", "panels.py", "leaves/gather.py", "leaves/steps.py"),
-    *("../kernels/places.py", "../kernels/times.py"),
+    *("../kernels/places.py", "../kernels/times.py", "../kernels/panel_products.py"),
 )
 """What generated modules import."""
 LEAVES = pathlib.Path(__file__).with_name("leaves")

@@ -10,9 +10,11 @@ from lazytensor import config
 from lazytensor.compiler.pipeline import HOST, compile_graph
 from lazytensor.dtype import float32
 from lazytensor.ir.graph import Graph
+from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
+from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.products import matmul
-from lazytensor.runtime import blas
+from lazytensor.runtime import blas, chain, jit, team
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.testing import batch
@@ -66,3 +68,56 @@ def test_products_have_the_same_bits_for_any_number_of_threads(m, k, n):
 def test_shared_products_are_numpys(m, k, n):
     for value, bias in zip(eager(m, k, n), (0, drawn(n)), strict=True):
         np.testing.assert_allclose(value, drawn(m, k) @ drawn(k, n) + bias, rtol=1e-4, atol=1e-3)
+
+
+def of_panels(flip_a, flip_b, stack, m, n, k):
+    """A product by panels with any number of threads, and what is exact; None where BLAS has it."""
+    a, b = drawn(*stack, *((k, m) if flip_a else (m, k))), drawn(*stack, *((n, k) if flip_b else (k, n)))
+    out = np.full((*stack, m, n), np.nan, "f4")
+    flips = {"transpose_a": flip_a, "transpose_b": flip_b}
+    routine = routine_of(
+        Instr("matmul", (), (), flips), *(tuple(Type(x.shape, float32) for x in s) for s in ((out,), (a, b)))
+    )
+    if routine is None:
+        return None
+    arguments = jit.leaf(routine), routine, tuple(x.reshape(-1) for x in (a, b, out))
+
+    def value():
+        for step in chain.chains(chain.routine(*arguments) or [team.bind(*arguments)])[0]:
+            step()
+        return out.copy()
+
+    wide = [np.swapaxes(x, -1, -2) if flip else x for x, flip in ((a.astype("f8"), flip_a), (b, flip_b))]
+    return [with_threads(threads, value) for threads in (1, 2, 3)], wide[0] @ wide[1]
+
+
+@pytest.mark.parametrize("flip_b", [False, True])
+@pytest.mark.parametrize("flip_a", [False, True])
+@pytest.mark.parametrize("extents", [(384, 256, 256), (391, 301, 400), (520, 317, 1000)])
+def test_panels_give_products_whatever_is_left_over_at_their_edges(flip_a, flip_b, extents):
+    results, exact = of_panels(flip_a, flip_b, (), *extents)
+    for result in results:
+        np.testing.assert_array_equal(result, results[0])
+    np.testing.assert_allclose(results[0], exact, atol=2e-6 * np.abs(exact).max(), rtol=0)
+
+
+@pytest.mark.parametrize("extents", [(64, 64, 32), (75, 63 + 32, 40)])
+def test_panels_give_stacks_of_products(extents):
+    results, exact = of_panels(False, True, (5, 7), *extents)
+    for result in results:
+        np.testing.assert_array_equal(result, results[0])
+    np.testing.assert_allclose(results[0], exact, atol=2e-6 * np.abs(exact).max(), rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("flip_a", "flip_b", "stack", "extents"),
+    [
+        (False, True, (), (255, 256, 256)),  # too few rows to lay panels out for
+        (False, False, (), (383, 256, 256)),
+        (False, True, (), (512, 100, 256)),  # the last panel would be mostly empty
+        (True, False, (), (1024, 256, 256)),  # terms of a row would share few sets of the cache
+        (False, False, (4,), (128, 128, 64)),
+    ],
+)
+def test_blas_makes_products_that_panels_would_not_make_faster(flip_a, flip_b, stack, extents):
+    assert of_panels(flip_a, flip_b, stack, *extents) is None

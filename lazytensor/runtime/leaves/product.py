@@ -1,0 +1,91 @@
+"""A product of matrices, or a stack of them: rows of the first factor pass by panels of the second."""
+
+from typing import Any
+
+from lazytensor.kernels.panel_products import (
+    A_FLIPPED,
+    B_FLIPPED,
+    COLUMNS,
+    COLUMNS_EACH,
+    DEPTH,
+    PACKERS,
+    ROWS_EACH,
+    ROWS_OUT,
+    STACK,
+    STACK_EACH,
+    TERMS,
+)
+from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.panels import LANES, PAIR, ROWS, address, block, block_more, copied, turned
+
+
+@leaf
+def _lay(g: Any, b: Any, start: int, first: int, step: int, panels: Any, base: int) -> None:
+    """Every step-th panel of a matrix from `start` on: PAIR columns, of each term of the sums in order."""
+    n, terms = g[COLUMNS], g[TERMS]
+    for panel in range(first, (n + PAIR - 1) // PAIR, step):
+        column, to = panel * PAIR, base + panel * PAIR * terms
+        lanes = min(PAIR, n - column)
+        if lanes < PAIR:
+            across, along = terms if g[B_FLIPPED] else 1, 1 if g[B_FLIPPED] else n
+            for t in range(terms):
+                for lane in range(PAIR):
+                    panels[to + t * PAIR + lane] = 0
+                for lane in range(lanes):
+                    panels[to + t * PAIR + lane] = b[start + (column + lane) * across + t * along]
+        elif g[B_FLIPPED]:
+            for t in range(0, terms, LANES):
+                for half in range(0, PAIR, LANES):
+                    source = address(b) + 4 * (start + (column + half) * terms + t)
+                    target = address(panels) + 4 * (to + t * PAIR + half)
+                    turned(source, terms, target, PAIR, min(LANES, terms - t), LANES)
+        else:
+            for t in range(terms):
+                copied(address(b) + 4 * (start + t * n + column), address(panels) + 4 * (to + t * PAIR), PAIR)
+
+
+@leaf
+def _multiply(
+    g: Any, a: int, panels: int, out: Any, start: int, row: int, rows: int, column: int, columns: int, own: Any
+) -> None:
+    """A block of the result, which begins at out[start]."""
+    m, n, terms = g[ROWS_OUT], g[COLUMNS], g[TERMS]
+    a_row, a_term = 1 if g[A_FLIPPED] else terms, m if g[A_FLIPPED] else 1
+    for d in range(0, terms, g[DEPTH]):
+        depth = min(g[DEPTH], terms - d)
+        for c in range(column, columns, PAIR):
+            lanes, b = min(PAIR, n - c), panels + 4 * (c * terms + d * PAIR)
+            for r in range(row, rows, ROWS):
+                # Where fewer rows are left, those before them are computed once more and dropped.
+                height = min(ROWS, rows - r)
+                left = a + 4 * ((r + height - ROWS) * a_row + d * a_term)
+                to = start + r * n + c
+                if height < ROWS or lanes < PAIR:
+                    block(left, a_row, a_term, depth, b, address(own), PAIR)
+                    for i in range(height):
+                        for lane in range(lanes):
+                            value = own[(ROWS - height + i) * PAIR + lane]
+                            out[to + i * n + lane] = value + out[to + i * n + lane] if d > 0 else value
+                elif d > 0:
+                    block_more(left, a_row, a_term, depth, b, address(out) + 4 * to, n)
+                else:
+                    block(left, a_row, a_term, depth, b, address(out) + 4 * to, n)
+
+
+@typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
+def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, a: Any, b: Any, out: Any) -> None:
+    """out = a @ b; of one matrix phase 0 lays the panels out, of a stack each part its own."""
+    m, n, terms = g[ROWS_OUT], g[COLUMNS], g[TERMS]
+    if g[STACK] > 1:
+        for s in range(part * g[STACK_EACH], min((part + 1) * g[STACK_EACH], g[STACK])):
+            _lay(g, b, s * n * terms, 0, 1, own, ROWS * PAIR)
+            panels = address(own) + 4 * ROWS * PAIR
+            _multiply(g, address(a) + 4 * s * m * terms, panels, out, s * m * n, 0, m, 0, n, own)
+        return
+    if phase == 0:
+        _lay(g, b, 0, part, g[PACKERS], shared, 0)
+        return
+    across = (n + g[COLUMNS_EACH] - 1) // g[COLUMNS_EACH]
+    row, column = part // across * g[ROWS_EACH], part % across * g[COLUMNS_EACH]
+    rows, columns = min(row + g[ROWS_EACH], m), min(column + g[COLUMNS_EACH], n)
+    _multiply(g, address(a), address(shared), out, 0, row, rows, column, columns, own)
