@@ -203,7 +203,8 @@ def _hand_out(tensors: Sequence[Tensor], gradients: Sequence[Node | Piece | None
     """Add each gradient to its tensor; pieces of one that is computed late stay together until somebody reads one."""
     wholes: dict[Joint, Whole] = {}
     is_late = cells.here.current is None and not (create_graph or cells.is_abstract)
-    place = source.where()
+    # Of new nodes; a step mostly finds those of the step before.
+    place = None if cells.here.current is not None else source.where()
     for t, g in zip(tensors, gradients, strict=True):
         if isinstance(g, Piece) and is_late and t.grad is None and g.of.is_in_order and not _is_watched(t):
             longer = wholes.get(g.of)
@@ -217,7 +218,7 @@ def _hand_out(tensors: Sequence[Tensor], gradients: Sequence[Node | Piece | None
             if t.__dict__:
                 _add(t, n, create_graph)
             else:
-                t.accumulate(n if create_graph else detached(n, place))
+                t.accumulate(n if create_graph else untracked(n) if place is None else detached(n, place))
 
 
 def _is_watched(t: Tensor) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from lazytensor import source
 from lazytensor.cells import Cell, Epoch, read, value_of
 from lazytensor.errors import StateError
-from lazytensor.ir.graph import Node, leaf, node, unique
+from lazytensor.ir.graph import Node, again, leaf, node, unique
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
@@ -55,7 +55,7 @@ class CapturedCells:
         # Before the cell is changed: its value is read in the world outside.
         array = value_of(read(cell))
         # Leaves go by index and name, not by array: the graph of the next batch is the same graph.
-        batch = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
+        batch = _batch_leaf(index, name, cell.type)
         self.inputs.append(FedCell(cell, cell.node, batch, array))
         cell.node, cell.epoch = batch, self.epoch
 
@@ -63,7 +63,7 @@ class CapturedCells:
         """A new cell with a value for this step alone, which is one more input: the next one's graph is the same."""
         place = len(self.inputs)
         before = leaf(array, type)
-        batch = node("batch", (), {"index": place, "name": f"draw_{place}", "type": type}, type)
+        batch = _batch_leaf(place, f"draw_{place}", type)
         cell = Cell(before)
         self.inputs.append(FedCell(cell, before, batch, array))
         cell.node, cell.epoch = batch, self.epoch
@@ -191,6 +191,12 @@ class CapturedCells:
         """Let go of the step, which was executed, of its cells and of its batch."""
         self.inputs, self.touched, self.born, self.settled, self._symbolic = [], [], [], [], []
         del self.epoch
+
+
+def _batch_leaf(index: int, name: str, type: Type) -> Node:
+    # As `node` makes it, which would sort the attributes.
+    items = ("index", index, int), ("name", name, str), ("type", type, Type)
+    return again(("batch", {"index": index, "name": name, "type": type}, items, type, None, False), ())
 
 
 def _outside_value(n: Node) -> np.ndarray:

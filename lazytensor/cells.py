@@ -220,6 +220,18 @@ def write_all(members: Sequence[Cell], nodes: Sequence[Node]) -> None:
         cell.version += 1
 
 
+def write_in_step(members: Sequence[Cell], nodes: Sequence[Node]) -> None:
+    """As `write` for each, of cells that the step being captured has read."""
+    step = here.current
+    assert step is not None
+    for cell, n in zip(members, nodes, strict=True):
+        if cell.node is not n:
+            cell.node = n
+            cell.version += 1
+            if cell.home is None:
+                step.bear(cell)
+
+
 def _holders(n: Node) -> int:
     """How many references to a node there are, in Python's count, which has some for this call itself."""
     return sys.getrefcount(n)

@@ -61,7 +61,7 @@ def closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..
             session = RUN.executor.session
             # The session decides what a closure keeps: copies where values go on changing, handles where they come
             # later.
-            operands = session.bind(args), session.bind(kwargs)
+            operands = session.bind(args), session.bind(kwargs) if kwargs else kwargs
             session.closures.queue.append(ClosureCall(function, *operands, needs_checkpoint, source.where()))
             return None
         if not needs_checkpoint:

@@ -96,6 +96,8 @@ class HostExecutable:
         self._read_in_place = [k for k, b in enumerate(program.batch) if b not in copied]
         self._fetches = [self._arrays[b] for b in program.fetches]
         self._by_fetch = [(k, b) for k, b in enumerate(program.fetches) if b in moving]
+        # Where they lie for machine code; NumPy takes a microsecond to tell.
+        self._addresses = {b: _address(self._arrays[b]) for b in self._words}
         self._copies = _final_copies(program)
         for lasting in self._blocks.values():
             lasting.settle()
@@ -169,18 +171,16 @@ class HostExecutable:
     def _take(self, batch: Sequence[np.ndarray]) -> None:
         """Bind the steps that read the batch to new arrays, without copying where type and layout fit."""
         program, arrays = self.program, self._arrays
-        before: dict[int, int] = {}
         for k in self._read_in_place:
             b, array = program.batch[k], batch[k]
-            before.setdefault(b, _address(arrays[b]))
             arrays[b] = _fitting(array, program.buffers[b].type, program.buffers[b].name)
             # A converted copy is of this moment only, so it is made again next time.
             self._bound[k] = array if arrays[b] is array else None
-        self._bind_again(before)
+        self._bind_again({program.batch[k] for k in self._read_in_place})
 
     def _move(self) -> None:
         """Write results elsewhere where somebody still holds those of the step before."""
-        moved = {b: _address(self._arrays[b]) for b, block in self._blocks.items() if block.has_moved()}
+        moved = {b for b, block in self._blocks.items() if block.has_moved()}
         if moved:
             for b in moved:
                 self._arrays[b] = self._blocks[b].array
@@ -188,19 +188,17 @@ class HostExecutable:
             for b in moved:
                 self._blocks[b].settle()
 
-    def _bind_again(self, before: Mapping[int, int]) -> None:
-        """Have the steps that use buffers or views of them use the arrays that they have now.
-
-        `before` gives the address of each buffer where it was.
-        """
+    def _bind_again(self, changed: set[int]) -> None:
+        """Have the steps that use these buffers or views of them use the arrays that they have now."""
         # Machine code has addresses in tables, which take less to change than a step to bind.
-        for b, address in before.items():
-            distance = _address(self._arrays[b]) - address
+        for b in changed:
+            address = _address(self._arrays[b])
+            distance, self._addresses[b] = address - self._addresses[b], address
             for table, place in self._words[b] if distance else ():
                 table[place] += distance
-        moved = set(before)
+        moved = set(changed)
         for view, owner in self._arena.views.items():
-            if owner in before:
+            if owner in changed:
                 self._arrays[view] = self._arrays[owner].reshape(self.program.buffers[view].type.shape)
                 moved.add(view)
         # An instruction binds to the same number of steps each time, so that places in the list stay.

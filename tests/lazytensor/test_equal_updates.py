@@ -35,3 +35,32 @@ def test_update_from_a_pattern_is_what_the_rule_records(name, monkeypatch):
     monkeypatch.setattr(traced, "pattern_of", lambda *update: None)
     assert abstract.graph_of_step(step, {"x": x}).updates == graph.updates
     assert len(calls) == 2 + 2 * LAYERS
+
+
+def test_updates_that_are_traced_again_are_found_and_others_are_asked_for(monkeypatch):
+    with abstract.mode():
+        model = lt.nn.Sequential(lt.nn.Linear(4, 4), lt.nn.Linear(4, 3))
+        first, last = (list(layer.parameters()) for layer in model.children())
+        rule = lt.optim.SGD([{"params": first}, {"params": last, "lr": 0.5}], lr=0.1, momentum=0.9)
+    x = abstract.tensor((2, 4))
+    calls = []
+    update = lt.optim.SGD.update
+    monkeypatch.setattr(lt.optim.SGD, "update", lambda self, *args: (calls.append(args), update(self, *args))[1])
+
+    def step(skipped=None):
+        model(x).square().sum().backward()
+        if skipped is not None:
+            skipped.grad = None
+        rule.step()
+        rule.zero_grad()
+
+    graph = abstract.graph_of_step(step, {"x": x})
+    assert len(graph.updates) == 8 and len(calls) == 4
+    assert abstract.graph_of_step(step, {"x": x}).updates == graph.updates
+    assert len(calls) == 4
+    fewer = abstract.graph_of_step(lambda: step(last[1]), {"x": x}).updates
+    assert {name: n for name, n in graph.updates.items() if name in fewer} == fewer and len(fewer) == 6
+    # A setting that changes is another question.
+    rule.param_groups[0]["lr"] = 0.2
+    changed = abstract.graph_of_step(step, {"x": x}).updates
+    assert sum(changed[name] is n for name, n in graph.updates.items()) == 6

@@ -61,6 +61,17 @@ def test_a_batch_of_another_shape_is_refused():
         executable.step([])
 
 
+def test_a_batch_that_was_refused_leaves_no_address_behind():
+    size = 1 << 18
+    x, y = batch(0, Type((size,), float32)), batch(1, Type((size,), float32))
+    executable, _ = compiled(Graph((x, y), {}, (x + y,), {}))
+    ones, twos, threes = (np.full(size, k, "f4") for k in (1, 2, 3))
+    assert executable.step([ones, ones])[0][0] == 2
+    with pytest.raises(ShapeError):
+        executable.step([twos, twos[1:]])
+    assert executable.step([threes, ones])[0][-1] == 4
+
+
 def test_state_lives_in_the_store():
     p = state("p", Type((5,), float32))
     executable, store = compiled(Graph((), {"p": p}, (), {"p": call("add", p, full_like(1, p))}), p=np.zeros(5, "f4"))

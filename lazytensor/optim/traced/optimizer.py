@@ -117,58 +117,63 @@ class Optimizer(step_hooks.Hooked):
         """Update every parameter once; a closure computes the loss first, and its answer is returned."""
         loss = loss_of(closure)
         with grad_mode(False):
-            known: _Patterns = {}
-            for group in self.param_groups:
-                settings = _settings(group)
-                for p in group["params"]:
-                    if p.grad is not None:
-                        self._update_once(group, settings, p, p.grad, known)
+            groups = [(g, [(p, p.grad) for p in g["params"] if p.grad is not None]) for g in self.param_groups]
+            # Outside of a step nothing repeats itself, and values may be known: there is nothing to remember.
+            if cells.here.current is None:
+                for group, pairs in groups:
+                    for p, g in pairs:
+                        self.update(group, p, g, self.state.get(p, {}))
+            elif groups := [(group, pairs) for group, pairs in groups if pairs]:
+                self._update_in_step(groups)
         return loss
 
-    def _update_once(
-        self, group: dict[str, Any], settings: tuple[Any, ...], p: Tensor, g: Tensor, known: "_Patterns"
-    ) -> None:
-        """Update one parameter; the same update traced again finds its nodes instead of building them anew."""
-        state = self.state.get(p, {})
-        # Outside of a step nothing repeats itself, and values may be known: there is nothing to remember.
-        if cells.here.current is None:
-            self.update(group, p, g, state)
-            return
-        # Updates are most of the nodes of a step, and a loop traces the same ones each time: what an update reads is
-        # the question, the nodes that it left behind are the answer. It lies with the gradient and dies with it.
-        changed = [p.cell, *[t.cell for t in state.values()]]
-        question = (type(self), settings, *map(cells.read, changed))
-        g_node = g.node
-        memo = g_node.memo
+    def _update_in_step(self, groups: "list[_Pairs]") -> None:
+        """Update parameters; the same updates traced again find their nodes instead of building them anew."""
+        # Updates are most of the nodes of a step, and a loop traces the same ones each time: what they read is the
+        # question, the nodes that they leave behind are the answer. It lies with a gradient and dies with it.
+        changed = self._cells_of(groups)
+        question: list[Any] = [type(self)]
+        for group, pairs in groups:
+            question.append(_settings(group))
+            question += [g.node for _, g in pairs]
+        memo = question[-1].memo
         if memo is None:
-            memo = g_node.memo = {}
-        answer = memo.get(question)
+            memo = question[-1].memo = {}
+        key = (*question, *map(cells.read, changed))
+        answer = memo.get(key)
         if answer is None:
-            answer = memo[question] = self._answer(group, settings, p, g, known)
+            known: _Patterns = {}
+            for group, pairs in groups:
+                for p, g in pairs:
+                    self._update_once(group, p, g, known)
             # An update may give a tensor another cell, and makes state behind what was there.
-            changed = [p.cell, *[t.cell for t in state.values()]]
-        for cell, n in zip(changed, answer, strict=False):
-            if cell.node is not n:
-                cells.write(cell, n)
+            after = self._cells_of(groups)
+            if len(after) == len(changed):
+                memo[key] = [cells.read(c) for c in after]
+        else:
+            cells.write_in_step(changed, answer)
 
-    def _answer(
-        self, group: dict[str, Any], settings: tuple[Any, ...], p: Tensor, g: Tensor, known: "_Patterns"
-    ) -> list[Node]:
-        """What an update leaves behind: of the first parameter of its kind its own nodes, of others the same again."""
+    def _cells_of(self, groups: "list[_Pairs]") -> list[cells.Cell]:
+        """The cells of parameters, each with those of its state behind it."""
+        of = self.state.get
+        return [t.cell for _, pairs in groups for p, _ in pairs for t in (p, *of(p, {}).values())]
+
+    def _update_once(self, group: dict[str, Any], p: Tensor, g: Tensor, known: "_Patterns") -> None:
+        """Update one parameter: the first of its kind by what it asks for, others by the same nodes again."""
         state = self.state.get(p, {})
         changed = [p, *state.values()]
+        settings = _settings(group)
         # The parameter as it is read, with its own mark for gradients, is one more value than its cell's.
         values = [*(cells.read(t.cell) for t in changed), g.node, p.node]
         given = [*values, *(v for v in settings if isinstance(v, Node))]
         kind = settings, p.device, tuple(state), _are_whole(changed), kind_of(given)
         if pattern := known.get(kind):
-            return pattern.of(given, p.leaf_id)
+            cells.write_in_step([t.cell for t in changed], pattern.of(given, p.leaf_id))
+            return
         self.update(group, p, g, state)
-        answer = [cells.read(t.cell) for t in changed]
         # State that the first update makes is to be made for every parameter.
         if _are_whole(changed) and len(changed) == 1 + len(state):
-            known[kind] = pattern_of(given, answer, p.leaf_id)
-        return answer
+            known[kind] = pattern_of(given, [cells.read(t.cell) for t in changed], p.leaf_id)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         """Update one parameter and its state in place; a function of the values given and of nothing else."""
@@ -232,6 +237,8 @@ class Optimizer(step_hooks.Hooked):
         return "\n".join([*lines, ")"])
 
 
+_Pairs = tuple[dict[str, Any], list[tuple[Tensor, Tensor]]]
+"""A group, and its parameters with their gradients."""
 _Patterns = dict[tuple[Any, ...], Pattern | None]
 """The patterns of updates in one call of `step`, all at one line of the script."""
 
@@ -252,4 +259,5 @@ def loss_of(closure: Callable[[], Any] | None) -> Any:
 def _settings(group: dict[str, Any]) -> tuple[Any, ...]:
     """The settings of a group as something that can be compared; a tensor counts by its node."""
     # Tags are names for people, and no update depends on them.
-    return tuple(v.node if isinstance(v, Tensor) else v for k, v in group.items() if k not in ("params", "tags"))
+    # From a list, which is made faster than by a generator.
+    return tuple([v.node if isinstance(v, Tensor) else v for k, v in group.items() if k not in ("params", "tags")])
