@@ -219,22 +219,36 @@ def _turned(builder: Any, arguments: Any) -> None:
     load = tile.named("llvm.masked.load", REGISTER, [pointer, PLACE, truth, REGISTER], ".p0")
     store = tile.named("llvm.masked.store", ir.VoidType(), [REGISTER, pointer, PLACE, truth], ".p0")
     zero, inside = ir.Constant(REGISTER, [0.0] * LANES), mask(rows)
-    values = []
-    for j in range(LANES):
-        at = builder.inttoptr(tile.address(source, builder.mul(source_pitch, WORD(j))), pointer)
-        values.append(builder.call(load, (at, PLACE(4), inside, zero)))
     # Each round deals the two halves of all rows out like a pack of cards; the last one has turned them.
     low, high = (
         ir.Constant(ir.VectorType(PLACE, LANES), [half + k // 2 + k % 2 * LANES for k in range(LANES)])
         for half in (0, LANES // 2)
     )
-    for _ in range(LANES.bit_length() - 1):
-        pairs = zip(values[: LANES // 2], values[LANES // 2 :], strict=True)
-        values = [builder.shuffle_vector(a, b, order) for a, b in pairs for order in (low, high)]
-    for i, value in enumerate(values):
-        at = builder.inttoptr(tile.address(target, builder.mul(target_pitch, WORD(i))), pointer)
-        count = builder.select(builder.icmp_signed("<", WORD(i), rows), lanes, WORD(0))
-        builder.call(store, (value, at, PLACE(4), mask(count)))
+
+    def turn(is_whole: bool) -> None:
+        values = []
+        for j in range(LANES):
+            at = tile.address(source, builder.mul(source_pitch, WORD(j)))
+            some = (builder.inttoptr(at, pointer), PLACE(4), inside, zero)
+            values.append(tile.load(REGISTER, at) if is_whole else builder.call(load, some))
+        for _ in range(LANES.bit_length() - 1):
+            pairs = zip(values[: LANES // 2], values[LANES // 2 :], strict=True)
+            values = [builder.shuffle_vector(a, b, order) for a, b in pairs for order in (low, high)]
+        for i, value in enumerate(values):
+            at = tile.address(target, builder.mul(target_pitch, WORD(i)))
+            if is_whole:
+                tile.store(value, at)
+                continue
+            count = builder.select(builder.icmp_signed("<", WORD(i), rows), lanes, WORD(0))
+            builder.call(store, (value, builder.inttoptr(at, pointer), PLACE(4), mask(count)))
+
+    # Masks make loads and stores slow, and are mostly full.
+    full = builder.icmp_signed("==", builder.add(rows, lanes), WORD(2 * LANES))
+    with builder.if_else(full) as (whole, part):
+        with whole:
+            turn(is_whole=True)
+        with part:
+            turn(is_whole=False)
 
 
 # The matrices of F(2x2, 3x3): Lavin and Gray, Fast algorithms for convolutional neural networks, 2016.
