@@ -12,6 +12,7 @@ from typing import Any
 from lazytensor import config
 from lazytensor.cirh.text import cirh_text
 from lazytensor.compiler import show, verify
+from lazytensor.compiler.causal import causal
 from lazytensor.compiler.front_end import folded
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.lower import lower_to_cirh, lower_to_host
@@ -83,6 +84,7 @@ LOWER_TO_CIRH = Pass("lower_to_cirh", lower_to_cirh, ("graph",), "graph", level=
 SIMPLIFY = Pass("simplify", simplify, ("graph",), "graph", level=show.REWRITES)
 PRINT_CIRH = Pass("print_cirh", _print_cirh, ("graph", "heading"), "cirh", level=show.REWRITES)
 MATCH = Pass("match", match, ("graph",), "matches", level=show.NESTS)
+CAUSAL = Pass("causal", causal, ("graph", "matches"), "matches", level=show.NESTS)
 FUSE = Pass("fuse", fuse, ("graph", "matches"), "calls", level=show.NESTS)
 PLAN = Pass("plan", plan, ("graph", "calls"), "program", level=show.NESTS)
 BIND = Pass("bind", _bind, ("program", "backend", "store"), "executable", level=show.PLACEMENT)
@@ -99,7 +101,7 @@ class Target:
     passes: tuple[Pass, ...]
 
 
-HOST = Target("host", (RECORD, LOWER_TO_HOST, SIMPLIFY, *KERNELS))
+HOST = Target("host", (RECORD, LOWER_TO_HOST, SIMPLIFY, MATCH, CAUSAL, FUSE, PLAN, BIND))
 CSX = Target("csx", (RECORD, LOWER_TO_CIRH, PRINT_CIRH, SIMPLIFY, *KERNELS))
 AS_IS = Target("as is", (RECORD, *KERNELS))
 """For a graph that is to be run as it stands, without rewriting."""

@@ -9,6 +9,7 @@ from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.nest import Nest
 from lazytensor.ir.program import Program
 from lazytensor.ir.types import Type
+from lazytensor.kernels.kernel import own
 from lazytensor.ops.op import OPS
 
 
@@ -39,7 +40,7 @@ def check_matches(graph: Graph, matches: Matches) -> None:
         op, attrs = kernel.name, match.attrs
         if op == "call":
             op, attrs = attrs["op"], attrs.get("attrs", {})
-        inferred = OPS[op].infer(*(i.type for i in match.operands), **attrs) if op in OPS else n.type
+        inferred = OPS[op].infer(*(i.type for i in match.operands), **own(attrs)) if op in OPS else n.type
         if inferred != n.type:
             raise CompileError(f"kernel {kernel.name} gives {inferred}, but {n.op} is {n.type}", where=n.where)
 

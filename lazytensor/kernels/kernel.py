@@ -19,6 +19,10 @@ Bind = Callable[[Attrs, Arrays, Arrays], Step]
 Source = Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], str]
 
 
+KNOWN = "known"
+"""An attribute that is no part of the operation: what a kernel may make use of."""
+
+
 @dataclass(frozen=True)
 class Match:
     """A kernel's operands and attributes for one node."""
@@ -59,10 +63,15 @@ def by_op(name: str) -> Callable[[Node], Match | None]:
     return lambda n: Match(n.inputs, n.attrs) if n.op == name else None
 
 
+def own(attrs: Attrs) -> Attrs:
+    """The attributes of an operation itself."""
+    return {name: value for name, value in attrs.items() if name != KNOWN}
+
+
 def op_work(name: str) -> Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]:
     """A work rule: that of the operation `name`."""
 
     def work(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Work:
-        return OPS[name].work(outs[0] if len(outs) == 1 else outs, *ins, **attrs)
+        return OPS[name].work(outs[0] if len(outs) == 1 else outs, *ins, **own(attrs))
 
     return work

@@ -10,16 +10,21 @@ import numpy as np
 
 from lazytensor.dtype import float32
 from lazytensor.ir.types import Type
-from lazytensor.kernels.kernel import Attrs
+from lazytensor.kernels.kernel import KNOWN, Attrs
 from lazytensor.kernels.parts import MOST_PARTS
 from lazytensor.kernels.routine import Routine
 
-STACK, ROWS_OUT, COLUMNS, TERMS, A_FLIPPED, B_FLIPPED, DEPTH, STACK_EACH, ROWS_EACH, COLUMNS_EACH, PACKERS = range(11)
+STACK, ROWS_OUT, COLUMNS, TERMS, A_FLIPPED, B_FLIPPED, DEPTH, STACK_EACH, ROWS_EACH, COLUMNS_EACH, PACKERS, CAUSAL = (
+    range(12)
+)
 """Where each number lies in the geometry: matrices in the stack, extents of a product and terms of its sums, which
 operands lie transposed, terms of a piece of a sum; matrices, rows and columns of a part; parts that lay panels out."""
+LEFT, RESULT = 1, 2
+"""Above whose diagonal nothing is: zeros in the first factor, or numbers of the result that nobody looks at."""
 TILE, PANEL = 8, 32
 """Rows and columns of the widest register tile."""
-LEAST, LEAST_FLIPPED, LEAST_STACKED = (384, 256, 256), (256, 64, 64), (64, 64, 32)
+LEAST, LEAST_FLIPPED = (384, 256, 256), (256, 64, 64)
+LEAST_STACKED, LEAST_CAUSAL = (64, 64, 32), (64, 32, 32)
 """Rows, columns and terms from which on panels pay: where BLAS reads the second operand across its rows, along them,
 and in stacks of small matrices, along them too."""
 ALIAS = 1024
@@ -40,13 +45,14 @@ def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routi
     flip_a, flip_b = attrs["transpose_a"], attrs["transpose_b"]
     if any(t.dtype.host != float32.host for t in (a, b, out)) or not a.shape[:-2] == b.shape[:-2] == out.shape[:-2]:
         return None
+    causal = attrs.get(KNOWN, 0)
     stack, (m, n) = math.prod(out.shape[:-2]), out.shape[-2:]
     k = a.shape[-2 if flip_a else -1]
     width = -(-n // PANEL) * PANEL
-    least = LEAST_STACKED if stack > 1 else LEAST_FLIPPED if flip_b else LEAST
+    least = LEAST_CAUSAL if causal else LEAST_STACKED if stack > 1 else LEAST_FLIPPED if flip_b else LEAST
     is_small = any(extent < bound for extent, bound in zip((m, n, k), least, strict=True))
     # Of a panel that is not full the rest is computed too.
-    if is_small or 7 * width > 8 * n or (stack > 1 and (flip_a or not flip_b)):
+    if is_small or 7 * width > 8 * n or (stack > 1 and causal != LEFT and (flip_a or not flip_b)):
         return None
     if (flip_a and m % ALIAS == 0) or width * k > MOST_PACKED:
         return None
@@ -56,7 +62,7 @@ def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routi
     parts: tuple[int, ...] = (packers, -(-m // rows) * -(-n // columns))
     if stack > 1:
         rows, columns, parts = m, n, (-(-stack // each),)
-    numbers = stack, m, n, k, flip_a, flip_b, _even(k, MOST_DEPTH, 1), each, rows, columns, packers
+    numbers = stack, m, n, k, flip_a, flip_b, _even(k, MOST_DEPTH, 1), each, rows, columns, packers, causal
     shared, own = (0, width * k) if stack > 1 else (width * k, 0)
     return Routine(
         leaf="product",

@@ -5,10 +5,13 @@ from typing import Any
 from lazytensor.kernels.panel_products import (
     A_FLIPPED,
     B_FLIPPED,
+    CAUSAL,
     COLUMNS,
     COLUMNS_EACH,
     DEPTH,
+    LEFT,
     PACKERS,
+    RESULT,
     ROWS_EACH,
     ROWS_OUT,
     STACK,
@@ -54,22 +57,30 @@ def _multiply(
     for d in range(0, terms, g[DEPTH]):
         depth = min(g[DEPTH], terms - d)
         for c in range(column, columns, PAIR):
-            lanes, b = min(PAIR, n - c), panels + 4 * (c * terms + d * PAIR)
+            lanes = min(PAIR, n - c)
             for r in range(row, rows, ROWS):
                 # Where fewer rows are left, those before them are computed once more and dropped.
                 height = min(ROWS, rows - r)
-                left = a + 4 * ((r + height - ROWS) * a_row + d * a_term)
-                to = start + r * n + c
-                if height < ROWS or lanes < PAIR:
-                    block(left, a_row, a_term, depth, b, address(own), PAIR)
+                # Terms above the diagonal are zeros: of the first factor's rows, or of its columns.
+                upper = min(d + depth, r + height) if g[CAUSAL] == LEFT and not g[A_FLIPPED] else d + depth
+                lower = max(d, r) if g[CAUSAL] == LEFT and g[A_FLIPPED] else d
+                to, is_more = start + r * n + c, d > (r if g[CAUSAL] == LEFT and g[A_FLIPPED] else 0)
+                left = a + 4 * ((r + height - ROWS) * a_row + lower * a_term)
+                b, count = panels + 4 * (c * terms + lower * PAIR), upper - lower
+                if g[CAUSAL] == RESULT and c >= r + height:
+                    for i in range(height):
+                        for lane in range(lanes):
+                            out[to + i * n + lane] = 0
+                elif count > 0 and (height < ROWS or lanes < PAIR):
+                    block(left, a_row, a_term, count, b, address(own), PAIR)
                     for i in range(height):
                         for lane in range(lanes):
                             value = own[(ROWS - height + i) * PAIR + lane]
-                            out[to + i * n + lane] = value + out[to + i * n + lane] if d > 0 else value
-                elif d > 0:
-                    block_more(left, a_row, a_term, depth, b, address(out) + 4 * to, n)
-                else:
-                    block(left, a_row, a_term, depth, b, address(out) + 4 * to, n)
+                            out[to + i * n + lane] = value + out[to + i * n + lane] if is_more else value
+                elif count > 0 and is_more:
+                    block_more(left, a_row, a_term, count, b, address(out) + 4 * to, n)
+                elif count > 0:
+                    block(left, a_row, a_term, count, b, address(out) + 4 * to, n)
 
 
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
