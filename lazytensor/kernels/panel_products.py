@@ -14,11 +14,12 @@ from lazytensor.kernels.kernel import KNOWN, Attrs
 from lazytensor.kernels.parts import MOST_PARTS
 from lazytensor.kernels.routine import Routine
 
-STACK, ROWS_OUT, COLUMNS, TERMS, A_FLIPPED, B_FLIPPED, DEPTH, STACK_EACH, ROWS_EACH, COLUMNS_EACH, PACKERS, CAUSAL = (
-    range(12)
-)
+STACK, ROWS_OUT, COLUMNS, TERMS, A_FLIPPED, B_FLIPPED, DEPTH = range(7)
 """Where each number lies in the geometry: matrices in the stack, extents of a product and terms of its sums, which
-operands lie transposed, terms of a piece of a sum; matrices, rows and columns of a part; parts that lay panels out."""
+operands lie transposed, terms of a piece of a sum."""
+STACK_EACH, ROWS_EACH, COLUMNS_EACH, PACKERS, CAUSAL, SWAPPED = range(7, 13)
+"""Matrices, rows and columns of a part, parts that lay panels out; what is known of the diagonal; whether the product
+is computed transposed, which all numbers but the flips are of then."""
 LEFT, RESULT = 1, 2
 """Above whose diagonal nothing is: zeros in the first factor, or numbers of the result that nobody looks at."""
 TILE, PANEL = 8, 32
@@ -26,7 +27,7 @@ TILE, PANEL = 8, 32
 LEAST, LEAST_FLIPPED = (384, 256, 256), (256, 64, 64)
 LEAST_STACKED, LEAST_CAUSAL = (64, 64, 32), (64, 32, 32)
 """Rows, columns and terms from which on panels pay: where BLAS reads the second operand across its rows, along them,
-and in stacks of small matrices, along them too."""
+in stacks of small matrices, and where half of them is left out."""
 ALIAS = 1024
 """Lines of so many elements, or of a multiple, would all begin in one set of a cache."""
 MOST_ROWS, MOST_DEPTH = 256, 384
@@ -48,6 +49,10 @@ def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routi
     causal = attrs.get(KNOWN, 0)
     stack, (m, n) = math.prod(out.shape[:-2]), out.shape[-2:]
     k = a.shape[-2 if flip_a else -1]
+    # The smaller factor is laid out; a result of whole tiles may be computed transposed for that.
+    is_swapped = flip_a and not flip_b and stack == 1 and 2 * m <= n and not (causal or m % PANEL or n % PANEL)
+    if is_swapped:
+        m, n = n, m
     width = -(-n // PANEL) * PANEL
     least = LEAST_CAUSAL if causal else LEAST_STACKED if stack > 1 else LEAST_FLIPPED if flip_b else LEAST
     is_small = any(extent < bound for extent, bound in zip((m, n, k), least, strict=True))
@@ -56,18 +61,19 @@ def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routi
         return None
     if (flip_a and m % ALIAS == 0) or width * k > MOST_PACKED:
         return None
-    rows, each = _even(m, MOST_ROWS, TILE), -(-stack // MOST_PARTS)
+    rows = _even(m, MOST_ROWS // 2, PANEL) if is_swapped else _even(m, MOST_ROWS, TILE)
+    each = -(-stack // MOST_PARTS)
     columns = _even(n, max(PANEL, n * -(-m // rows) // MOST_PARTS), PANEL)
     packers = min(MOST_PARTS, width // PANEL)
     parts: tuple[int, ...] = (packers, -(-m // rows) * -(-n // columns))
     if stack > 1:
         rows, columns, parts = m, n, (-(-stack // each),)
-    numbers = stack, m, n, k, flip_a, flip_b, _even(k, MOST_DEPTH, 1), each, rows, columns, packers, causal
+    numbers = stack, m, n, k, flip_a, flip_b, _even(k, MOST_DEPTH, 1), each, rows, columns, packers, causal, is_swapped
     shared, own = (0, width * k) if stack > 1 else (width * k, 0)
     return Routine(
         leaf="product",
         geometry=np.array(numbers, np.int64),
         parts=parts,
         shared=shared,
-        own=own + TILE * PANEL,
+        own=own + 2 * TILE * PANEL,
     )

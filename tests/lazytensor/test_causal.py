@@ -38,9 +38,10 @@ def known(program):
     return sorted(i.attrs.get(KNOWN, 0) for i in program.instrs if i.kernel == "matmul")
 
 
+@pytest.mark.parametrize("heads", [(2, 3), (1, 1)])
 @pytest.mark.parametrize("length", [64, 75, 300, 420])  # of more than 256 the mask is compared, and no constant
-def test_attention_that_looks_back_computes_half_and_gives_the_same(length):
-    arrays = drawn(3, 2, 3, length, 40)
+def test_attention_that_looks_back_computes_half_and_gives_the_same(length, heads):
+    arrays = drawn(3, *heads, length, 40)
     compilation = Compilation(lt.trace_graph(trained, *arrays), HOST)
     program, whole = compilation.program, compile_graph(compilation["simplify"], AS_IS)
     # Scores and the gradient of weights; output, and gradients of query, key and value.

@@ -101,6 +101,14 @@ def test_panels_give_products_whatever_is_left_over_at_their_edges(flip_a, flip_
     np.testing.assert_allclose(results[0], exact, atol=2e-6 * np.abs(exact).max(), rtol=0)
 
 
+@pytest.mark.parametrize("extents", [(256, 512, 256), (288, 1056, 700)])
+def test_panels_are_laid_out_of_the_smaller_factor(extents):
+    results, exact = of_panels(True, False, (), *extents)
+    for result in results:
+        np.testing.assert_array_equal(result, results[0])
+    np.testing.assert_allclose(results[0], exact, atol=2e-6 * np.abs(exact).max(), rtol=0)
+
+
 @pytest.mark.parametrize("extents", [(64, 64, 32), (75, 63 + 32, 40)])
 def test_panels_give_stacks_of_products(extents):
     results, exact = of_panels(False, True, (5, 7), *extents)

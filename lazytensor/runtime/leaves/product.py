@@ -16,6 +16,7 @@ from lazytensor.kernels.panel_products import (
     ROWS_OUT,
     STACK,
     STACK_EACH,
+    SWAPPED,
     TERMS,
 )
 from lazytensor.runtime.leaves.gather import leaf, typed
@@ -83,6 +84,27 @@ def _multiply(
                     block(left, a_row, a_term, count, b, address(out) + 4 * to, n)
 
 
+@leaf
+def _multiply_turned(
+    g: Any, a: int, panels: int, out: int, row: int, rows: int, column: int, columns: int, own: Any
+) -> None:
+    """The same for whole tiles alone, whose rows become columns of the result."""
+    m, terms = g[ROWS_OUT], g[TERMS]
+    for c in range(column, columns, PAIR):
+        for r in range(row, rows, LANES):
+            for strip in range(0, LANES, ROWS):
+                to = address(own) + 4 * strip * PAIR
+                for d in range(0, terms, g[DEPTH]):
+                    depth, b = min(g[DEPTH], terms - d), panels + 4 * (c * terms + d * PAIR)
+                    left = a + 4 * (r + strip + d * m)
+                    if d > 0:
+                        block_more(left, 1, m, depth, b, to, PAIR)
+                    else:
+                        block(left, 1, m, depth, b, to, PAIR)
+            for half in range(0, PAIR, LANES):
+                turned(address(own) + 4 * half, PAIR, out + 4 * ((c + half) * m + r), m, LANES, LANES)
+
+
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, a: Any, b: Any, out: Any) -> None:
     """out = a @ b; of one matrix phase 0 lays the panels out, of a stack each part its own."""
@@ -94,9 +116,15 @@ def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, a: Any, b: Any,
             _multiply(g, address(a) + 4 * s * m * terms, panels, out, s * m * n, 0, m, 0, n, own)
         return
     if phase == 0:
-        _lay(g, b, 0, part, g[PACKERS], shared, 0)
+        if g[SWAPPED]:
+            _lay(g, a, 0, part, g[PACKERS], shared, 0)
+        else:
+            _lay(g, b, 0, part, g[PACKERS], shared, 0)
         return
     across = (n + g[COLUMNS_EACH] - 1) // g[COLUMNS_EACH]
     row, column = part // across * g[ROWS_EACH], part % across * g[COLUMNS_EACH]
     rows, columns = min(row + g[ROWS_EACH], m), min(column + g[COLUMNS_EACH], n)
-    _multiply(g, address(a), address(shared), out, 0, row, rows, column, columns, own)
+    if g[SWAPPED]:
+        _multiply_turned(g, address(b), address(shared), address(out), row, rows, column, columns, own)
+    else:
+        _multiply(g, address(a), address(shared), out, 0, row, rows, column, columns, own)
