@@ -24,7 +24,7 @@ LEFT, RESULT = 1, 2
 """Above whose diagonal nothing is: zeros in the first factor, or numbers of the result that nobody looks at."""
 TILE, PANEL = 8, 32
 """Rows and columns of the widest register tile."""
-LEAST, LEAST_FLIPPED = (384, 256, 256), (256, 64, 64)
+LEAST, LEAST_FLIPPED = (384, 256, 256), (768, 64, 64)
 LEAST_STACKED, LEAST_CAUSAL = (64, 64, 32), (64, 32, 32)
 """Rows, columns and terms from which on panels pay: where BLAS reads the second operand across its rows, along them,
 in stacks of small matrices, and where half of them is left out."""

@@ -93,7 +93,7 @@ def of_panels(flip_a, flip_b, stack, m, n, k):
 
 @pytest.mark.parametrize("flip_b", [False, True])
 @pytest.mark.parametrize("flip_a", [False, True])
-@pytest.mark.parametrize("extents", [(384, 256, 256), (391, 301, 400), (520, 317, 1000)])
+@pytest.mark.parametrize("extents", [(768, 256, 256), (775, 301, 400), (1030, 317, 1000)])
 def test_panels_give_products_whatever_is_left_over_at_their_edges(flip_a, flip_b, extents):
     results, exact = of_panels(flip_a, flip_b, (), *extents)
     for result in results:
@@ -120,9 +120,9 @@ def test_panels_give_stacks_of_products(extents):
 @pytest.mark.parametrize(
     ("flip_a", "flip_b", "stack", "extents"),
     [
-        (False, True, (), (255, 256, 256)),  # too few rows to lay panels out for
+        (False, True, (), (767, 256, 256)),  # too few rows to lay panels out for
         (False, False, (), (383, 256, 256)),
-        (False, True, (), (512, 100, 256)),  # the last panel would be mostly empty
+        (False, True, (), (800, 100, 256)),  # the last panel would be mostly empty
         (True, False, (), (1024, 256, 256)),  # terms of a row would share few sets of the cache
         (False, False, (4,), (128, 128, 64)),
     ],
