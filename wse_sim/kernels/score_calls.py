@@ -1,5 +1,6 @@
 """Attention blocks as calls: how a rectangle is cut into teams, and what each is given."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -113,13 +114,11 @@ def _sides(line: int, extent: int) -> list[int]:
 
 def _with_chunk(block: ScoreBlock, way: Teams, usable: int, sum_dtype: str) -> Teams | None:
     """With as many rows at a time as memory holds: vectors are long then."""
-    chunk = way.chunk
-    while words_needed(block, replace(way, chunk=chunk), sum_dtype) > usable:
-        smaller = whole_chunk(chunk // 2, "bfloat16")
-        if smaller >= chunk:
-            return None
-        chunk = smaller
-    return replace(way, chunk=chunk)
+    chunks = [way.chunk]
+    while (smaller := whole_chunk(chunks[-1] // 2, "bfloat16")) < chunks[-1]:
+        chunks.append(smaller)
+    at = bisect_left(chunks, True, key=lambda n: words_needed(block, replace(way, chunk=n), sum_dtype) <= usable)
+    return replace(way, chunk=chunks[at]) if at < len(chunks) else None
 
 
 def _estimate(block: ScoreBlock, teams: Teams, machine: Machine) -> float:

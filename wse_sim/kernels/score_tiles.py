@@ -10,6 +10,7 @@ rows and keys and not with their product.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from lazytensor.ir.nest import Nest, Scalar
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, Memory, Operand
@@ -65,7 +66,17 @@ def block_kernel(
 
 def words_needed(block: ScoreBlock, teams: Teams, sum_dtype: str = "") -> int:
     """Words of memory that a block takes on each PE."""
-    return _Tiles(Rect(0, 0, 1, 1), block, teams, sum_dtype, ()).room.words
+    rows, columns = ceil_div(block.rows, teams.height), ceil_div(block.keys, teams.width)
+    is_padded = columns * teams.width != block.keys
+    return _words_of_tile(block, rows, columns, is_padded, min(teams.chunk, rows), sum_dtype)
+
+
+# Of all teams that are looked at, on all rectangles of a plan, many have the same tile.
+@lru_cache(maxsize=1 << 14)
+def _words_of_tile(block: ScoreBlock, rows: int, columns: int, is_padded: bool, chunk: int, sum_dtype: str) -> int:
+    # Two PEs with such a tile each, the second of which may lack a key.
+    pair = replace(block, rows=rows, keys=2 * columns - is_padded)
+    return _Tiles(Rect(0, 0, 2, 1), pair, Teams(2, 1, 1, 1, chunk), sum_dtype, ()).room.words
 
 
 class _Pool:

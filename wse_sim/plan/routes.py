@@ -18,7 +18,8 @@ all routes take the emptier way, and if they do not again, the first that has a 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from wse_sim.plan.wiring import OUTSIDE, Wiring
 EAST, WEST, SOUTH, NORTH = range(4)
 DIRECTIONS = ("east", "west", "south", "north")
 NO_COLOUR = -1
+Lines = NDArray[np.int64]
 _WORD_BYTES = 4
 TURNS = 4
 """So many times routes are laid anew at most, those that found no colour first."""
@@ -228,11 +230,6 @@ class Run:
     start: int
     end: int
 
-    def cells(self) -> tuple[int | slice, int | slice]:
-        """All its cores, to index [y, x] with."""
-        along = slice(min(self.start, self.end), max(self.start, self.end) + 1)
-        return (self.line, along) if self.is_row else (along, self.line)
-
     def links(self) -> tuple[int, int | slice, int | slice]:
         """The links that leave its cores but the last one, to index [direction, y, x] with."""
         is_up = self.end > self.start
@@ -247,25 +244,81 @@ def lanes_of(one: Rect, other: Rect, is_row_first: bool = True) -> Iterator[tupl
 
     Otherwise along a column of the first, and then along a row of the second.
     """
+    first, second = _legs_of(one, other, is_row_first)
+    return zip(first.runs(), second.runs(), strict=True)
+
+
+@dataclass(frozen=True)
+class _Patch:
+    """How many legs pass each core of a rectangle of the mesh, or each of the links that leave them in a direction.
+
+    `counts` [lines, along]; a line is a row if `is_row`, else a column.
+    """
+
+    is_row: bool
+    line: int
+    along: int
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, is_row: bool, lines: Lines, starts: Lines, ends: Lines) -> "_Patch":
+        """Of legs that pass what lies from `starts` to before `ends`."""
+        line, along = int(lines.min()), int(starts.min())
+        changes = np.zeros((int(lines.max()) - line + 1, int(ends.max()) - along + 1), np.int64)
+        np.add.at(changes, (lines - line, starts - along), 1)
+        np.add.at(changes, (lines - line, ends - along), -1)
+        return cls(is_row, line, along, changes.cumsum(axis=1)[:, :-1])
+
+    def on(self, grid: NDArray[Any]) -> NDArray[Any]:
+        """What a grid [y, x] has there, as `counts` lie. A view."""
+        lines, along = self.counts.shape
+        turned = grid if self.is_row else grid.T
+        return turned[self.line : self.line + lines, self.along : self.along + along]
+
+
+@dataclass(frozen=True)
+class _Legs:
+    """The runs of all lanes of a route before they turn, or behind."""
+
+    is_row: bool
+    lines: Lines
+    starts: Lines
+    ends: Lines
+
+    def runs(self) -> Iterator[Run]:
+        """One for each lane."""
+        for line, start, end in zip(self.lines.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True):
+            yield Run(self.is_row, line, start, end)
+
+    def cells(self) -> _Patch:
+        """All cores that they pass."""
+        return _Patch.of(
+            self.is_row, self.lines, np.minimum(self.starts, self.ends), np.maximum(self.starts, self.ends) + 1
+        )
+
+    def links(self) -> Iterator[tuple[int, _Patch]]:
+        """By direction, the links that leave their cores but the last one."""
+        up, down = self.ends > self.starts, self.ends < self.starts
+        upward, downward = (EAST, WEST) if self.is_row else (SOUTH, NORTH)
+        if up.any():
+            yield upward, _Patch.of(self.is_row, self.lines[up], self.starts[up], self.ends[up])
+        if down.any():
+            yield downward, _Patch.of(self.is_row, self.lines[down], self.ends[down] + 1, self.starts[down] + 1)
+
+
+def _legs_of(one: Rect, other: Rect, is_row_first: bool) -> tuple[_Legs, _Legs]:
     (x, y), (to_x, to_y) = _centre(one), _centre(other)
-    # What comes first turns last, so that no lane crosses another.
-    is_mirrored = (to_x > x) == (to_y > y)
     # Where there are more of the one than of the other, several lanes share a row, or a column.
     count = max(_sides(one, other, is_row_first))
-    for lane in range(count):
-        if is_row_first:
-            row = one.y + lane * one.height // count
-            column = other.x + _place(lane, other.width, count, is_mirrored)
-            yield Run(True, row, x, column), Run(False, column, row, to_y)
-        else:
-            column = one.x + lane * one.width // count
-            row = other.y + _place(lane, other.height, count, is_mirrored)
-            yield Run(False, column, y, row), Run(True, row, column, to_x)
-
-
-def _place(lane: int, extent: int, count: int, is_mirrored: bool) -> int:
-    place = lane * extent // count
-    return extent - 1 - place if is_mirrored else place
+    out, into = (np.arange(count) * lines // count for lines in _sides(one, other, is_row_first))
+    if (to_x > x) == (to_y > y):
+        # What comes first turns last, so that no lane crosses another.
+        into = into[0] + into[-1] - into
+    if is_row_first:
+        rows, columns = one.y + out, other.x + into
+        return _Legs(True, rows, np.full(count, x), columns), _Legs(False, columns, rows, np.full(count, to_y))
+    columns, rows = one.x + out, other.y + into
+    return _Legs(False, columns, np.full(count, y), rows), _Legs(True, rows, columns, np.full(count, to_x))
 
 
 def _narrow(one: Rect, other: Rect, is_row_first: bool) -> int:
@@ -299,72 +352,77 @@ class _Links:
     def lay(self, ends: tuple[int, int], size: int, rects: Sequence[Rect]) -> Route:
         """A route with the first colour that is free on its way; what it loads is added up."""
         one, other = (rects[n] for n in ends)
-        is_row_first, lanes = True, list(lanes_of(one, other, True))
-        colour, load = self._free(lanes), self._load(one, other, True, lanes, size)
+        is_row_first, legs = True, _legs_of(one, other, True)
+        colour, load = self._free(legs), self._load(one, other, True, legs, size)
         # The other turn passes other links and routers: it is taken where the first way has too much to pass, or no
         # colour left.
         if colour == NO_COLOUR or load > self.enough:
-            turned = list(lanes_of(one, other, False))
+            turned = _legs_of(one, other, False)
             free = self._free(turned)
             is_emptier = load > self.enough and self._load(one, other, False, turned, size) < load
             if free != NO_COLOUR and (colour == NO_COLOUR or is_emptier):
-                is_row_first, lanes, colour = False, turned, free
-        for run in (run for lane in lanes for run in lane):
-            self.loads[run.links()] += size / len(lanes)
+                is_row_first, legs, colour = False, turned, free
+        lanes = len(legs[0].lines)
+        for own in legs:
+            for direction, patch in own.links():
+                patch.on(self.loads[direction])[:] += patch.counts * size / lanes
             if colour != NO_COLOUR:
-                self.taken[run.cells()] |= np.uint64(1 << colour)
+                patch = own.cells()
+                patch.on(self.taken)[patch.counts > 0] |= np.uint64(1 << colour)
         (x, y), (to_x, to_y) = _centre(one), _centre(other)
         out, into = _sides(one, other, is_row_first)
         return Route(
             *ends,
             sample_bytes=size,
             hops=abs(x - to_x) + abs(y - to_y),
-            lanes=len(lanes),
-            ports=0 if out == into else len(lanes),
+            lanes=lanes,
+            ports=0 if out == into else lanes,
             colour=colour,
             is_row_first=is_row_first,
-            full=self._fullest(lanes) if colour == NO_COLOUR else (0, 0),
+            full=self._fullest(legs) if colour == NO_COLOUR else (0, 0),
         )
 
-    def _free(self, lanes: Sequence[tuple[Run, Run]]) -> int:
+    def _free(self, legs: Sequence[_Legs]) -> int:
         """The first colour that is free on a way, or NO_COLOUR."""
         used = 0
         # A router takes a colour from one side only: a route needs one that nobody else has on any core of its way.
-        for run in (run for lane in lanes for run in lane):
-            used |= int(np.bitwise_or.reduce(self.taken[run.cells()]))
+        for patch in (own.cells() for own in legs):
+            used |= int(np.bitwise_or.reduce(patch.on(self.taken)[patch.counts > 0]))
         return next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
 
-    def _load(self, one: Rect, other: Rect, is_row_first: bool, lanes: Sequence[tuple[Run, Run]], size: int) -> float:
+    def _load(self, one: Rect, other: Rect, is_row_first: bool, legs: Sequence[_Legs], size: int) -> float:
         """Bytes on the fullest link of a way with those of a new route on it."""
-        both = zip(*lanes, strict=True)
         # Lanes that are more than the lines share them.
-        shares = (size / min(count, len(lanes)) for count in _sides(one, other, is_row_first))
-        return max(
-            share + max(float(self.loads[run.links()].max(initial=0.0)) for run in runs)
-            for runs, share in zip(both, shares, strict=True)
-        )
+        shares = (size / count for count in _sides(one, other, is_row_first))
+        return max(share + self._fullest_link([own]) for own, share in zip(legs, shares, strict=True))
 
-    def _fullest(self, lanes: Sequence[tuple[Run, Run]]) -> tuple[int, int]:
-        """Column and row of the core on these lanes where the most colours are taken."""
+    def _fullest(self, legs: Sequence[_Legs]) -> tuple[int, int]:
+        """Column and row of the core on a way where the most colours are taken."""
         is_passed = np.zeros(self.taken.shape, bool)
-        for run in (run for lane in lanes for run in lane):
-            is_passed[run.cells()] = True
+        for patch in (own.cells() for own in legs):
+            patch.on(is_passed)[:] |= patch.counts > 0
         counts = np.where(is_passed, np.bitwise_count(self.taken), 0)
         y, x = np.unravel_index(int(counts.argmax()), counts.shape)
         return int(x), int(y)
 
     def with_link(self, route: Route, rects: Sequence[Rect]) -> Route:
         """The route with the fullest link on its way, when all are laid."""
-        best = NO_LINK
-        for run in (run for lane in route.lanes_on(rects) for run in lane):
-            direction, *_ = run.links()
+        legs = _legs_of(rects[route.source], rects[route.target], route.is_row_first)
+        most = self._fullest_link(legs)
+        # Of equal ones that of the first lane.
+        for run in (run for lane in zip(*(own.runs() for own in legs), strict=True) for run in lane):
             line = self.loads[run.links()]
             # A lane may have nothing to go along its row, or its column.
-            if line.size and line.max() > best.bytes:
+            if line.size and line.max() == most:
                 at = min(run.start, run.end) + int(line.argmax()) + (run.end < run.start)
                 x, y = (at, run.line) if run.is_row else (run.line, at)
-                best = Link(x, y, DIRECTIONS[direction], float(line.max()))
-        return Route(**{**vars(route), "link": best})
+                return replace(route, link=Link(x, y, DIRECTIONS[run.links()[0]], most))
+        return route
+
+    def _fullest_link(self, legs: Sequence[_Legs]) -> float:
+        """Bytes on the fullest of the links that legs pass."""
+        patches = [(direction, patch) for own in legs for direction, patch in own.links()]
+        return max((float(patch.on(self.loads[d])[patch.counts > 0].max()) for d, patch in patches), default=0.0)
 
 
 def _centre(rect: Rect) -> tuple[int, int]:
