@@ -45,6 +45,7 @@ def planned(family: StepFamily, wanted: Wanted) -> list[SweepRecord]:
         wanted.systems,
         precision_level=wanted.precision_level,
         has_routes=True,
+        has_digests=False,
     )
     # A table is asked for, and not what may come of it: a batch that the script has not is a mistake.
     for row in rows:

@@ -15,6 +15,7 @@ from cstorch_compat.run import script, user_traceback
 from lazytensor import dtype
 from lazytensor.abstract import StepFamily
 from lazytensor.errors import LazyError
+from lazytensor.ir.garbage import no_search
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
 
 SHOWN = 6
@@ -50,16 +51,18 @@ def plan_script(options: argparse.Namespace) -> int:
     half = getattr(dtype, options.half)
     try:
         texts: list[Texts] = []
-        family = record_script(
-            script.named(options),
-            options.args,
-            options.api,
-            half,
-            options.output,
-            options.zeros,
-            (lambda graph: texts.append(texts_of(graph))) if options.html else None,
-        )
-        rows = planned(family, wanted)
+        # A recorded step and its plans live to the end.
+        with no_search():
+            family = record_script(
+                script.named(options),
+                options.args,
+                options.api,
+                half,
+                options.output,
+                options.zeros,
+                (lambda graph: texts.append(texts_of(graph))) if options.html else None,
+            )
+            rows = planned(family, wanted)
         if options.html is not None:
             table = as_document("", family, rows)["rows"]
             write_page(options.html, script.named(options), _shown(family, wanted, texts[0]), table)

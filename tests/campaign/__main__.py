@@ -1,7 +1,7 @@
 """`python -m tests.campaign --cases N --seed S`: runs the cases that are left of a campaign, and prints its table.
 
 `python -m tests.campaign calls N SEED`: bad calls of operations.
-`python -m tests.campaign meshes N SEED`: plans on a mesh and on a larger one.
+`python -m tests.campaign meshes N SEED`: plans on a mesh and on a larger one; `deep N SEED` those of many stages.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import os
 import pathlib
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import cstorch_compat
@@ -42,6 +43,7 @@ def main() -> int:
     for name, what in (
         ("calls", "bad calls of operations, not files"),
         ("meshes", "plans on a mesh and on a larger one"),
+        ("deep", "plans of pipelines of many stages on a mesh and on a larger one"),
     ):
         subject = subjects.add_parser(name, help=what)
         subject.add_argument("count", type=int, metavar="N")
@@ -49,8 +51,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.subject == "calls":
         return refuse_calls(options.own_seed, options.count)
-    if options.subject == "meshes":
-        return plan_on_larger(options.own_seed, options.count, options.jobs)
+    if options.subject in ("meshes", "deep"):
+        outcomes = larger_meshes.outcomes if options.subject == "meshes" else larger_meshes.deep_outcomes
+        return plan_on_larger(functools.partial(outcomes, options.own_seed), options.count, options.jobs)
     with tempfile.TemporaryDirectory() as folder:
         ground = Ground.prepared(pathlib.Path(folder))
         if options.only is not None:
@@ -75,11 +78,11 @@ def refuse_calls(seed: int, cases: int) -> int:
     return 1 if bad else 0
 
 
-def plan_on_larger(seed: int, pairs: int, jobs: int) -> int:
+def plan_on_larger(outcomes: Callable[[int], list[larger_meshes.Outcome]], pairs: int, jobs: int) -> int:
     """Plan steps on pairs of meshes, and print how often the larger one is slower. Returns 1 if that breaks a law."""
     seen = []
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for found in pool.imap_unordered(functools.partial(larger_meshes.outcomes, seed), range(pairs)):
+        for found in pool.imap_unordered(outcomes, range(pairs)):
             seen += found
             for one in found:
                 if one.is_slower:

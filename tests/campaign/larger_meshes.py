@@ -1,23 +1,27 @@
 """Pairs of a mesh and a larger one, drawn at random: how often is a step slower on the larger one, and by how much?
 
-`python -m tests.campaign meshes N SEED`. A pair is a number: with the seed it says which net is trained, with what
-batch, on which mesh, and by how much the other one is larger. Both modes plan it, on a host that never limits. That
-none is slower is a law for steps that stream and are known for their batch alone.
+`python -m tests.campaign meshes N SEED`, and `deep` for pipelines of many stages on large meshes. A pair is a number:
+with the seed it says which net is trained, with what batch, on which mesh, and by how much the other one is larger.
+Both modes plan it, on a host that never limits. That none is slower is a law for steps that stream and are known for
+their batch alone.
 """
 
+import pathlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 import lazytensor as lt
+from cstorch_compat.planning.recording import record_script
 from lazytensor import abstract, nn
 from lazytensor.ir.family import StepFamily
 from tests.recorded_steps import perceptron, recorded
-from wse_sim import TINY, Machine, plan
+from wse_sim import TINY, WSE2, Machine, plan
 from wse_sim.host import APPLIANCE
 from wse_sim.plan.report import ModeReport
 
+GPT = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts" / "published" / "gpt2.py"
 FREE_HOST = replace(APPLIANCE, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
 MODES = ("pipelined", "streaming")
 FEW = 8
@@ -78,7 +82,15 @@ class Outcome:
 
 def outcomes(seed: int, number: int, modes: Sequence[str] = MODES) -> list[Outcome]:
     """Those of a pair, in the modes in which it fits on the smaller mesh."""
-    pair = drawn(random.Random(f"{seed} {number}"))
+    return _outcomes(drawn(random.Random(f"{seed} {number}")), number, modes)
+
+
+def deep_outcomes(seed: int, number: int) -> list[Outcome]:
+    """That of a pair with a pipeline of many stages, if it fits on the smaller mesh."""
+    return _outcomes(drawn_deep(random.Random(f"{seed} {number}")), number, ["pipelined"])
+
+
+def _outcomes(pair: Pair, number: int, modes: Sequence[str]) -> list[Outcome]:
     found = []
     for mode in modes:
         one, two = pair.reports(mode)
@@ -136,6 +148,28 @@ def drawn(draw: random.Random) -> Pair:
         is_of_any_batch=draw.random() < 0.5,
         machine=machine,
         larger=larger,
+        step=step,
+    )
+
+
+def drawn_deep(draw: random.Random) -> Pair:
+    """A pair for a language model, on meshes that are about as large as a wafer, or half of it."""
+    layers, width, length = draw.choice([4, 8, 12, 16]), draw.choice([256, 512, 768]), draw.choice([256, 1024])
+    # The model of the published runs, whose extents are arguments.
+    arguments = {"layers": layers, "width": width, "heads": width // 64, "length": length}
+    step = record_script(str(GPT), [text for name, n in arguments.items() for text in (f"--{name}", str(n))])
+    machine, more = (
+        replace(WSE2, width=draw.randint(300, 750), height=draw.randint(300, 900)),
+        draw.choice([5, 50, 250]),
+    )
+    return Pair(
+        net=f"language model {arguments}",
+        batch_size=draw.randint(16, 256),
+        is_of_any_batch=True,
+        machine=machine,
+        larger=replace(
+            machine, width=machine.width + draw.randint(0, more), height=machine.height + draw.randint(0, more)
+        ),
         step=step,
     )
 

@@ -4,12 +4,13 @@ import random
 
 import pytest
 
-from tests.campaign.larger_meshes import NETS, Outcome, drawn, outcomes, table
+from tests.campaign.larger_meshes import NETS, Outcome, drawn, drawn_deep, outcomes, table
 
 
-def test_a_pair_is_its_number_and_the_larger_mesh_has_room_for_the_smaller():
-    for number in range(6):
-        pair, again = (drawn(random.Random(f"3 {number}")) for _ in range(2))
+@pytest.mark.parametrize("pair_of", [drawn, drawn_deep])
+def test_a_pair_is_its_number_and_the_larger_mesh_has_room_for_the_smaller(pair_of):
+    for number in range(4):
+        pair, again = (pair_of(random.Random(f"3 {number}")) for _ in range(2))
         assert str(pair) == str(again)
         assert pair.larger.width >= pair.machine.width
         assert pair.larger.height >= pair.machine.height

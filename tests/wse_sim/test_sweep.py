@@ -274,3 +274,15 @@ def test_stop_takes_back_what_the_executor_has_not_begun(tmp_path, monkeypatch):
     with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
         sweep({"small": SMALL}, ["tiny"], ["streaming"], executor=pool, **asked)
     assert len(begun) < 399
+
+
+def test_digest_of_a_lone_program_can_be_left_out_where_nothing_is_told_by_it(tmp_path):
+    (whole,) = sweep(SMALL, ["tiny"])
+    (record,) = sweep(SMALL, ["tiny"], has_digests=False)
+    assert whole.digest and not record.digest
+    assert replace(whole, digest="") == record
+    for told in (
+        sweep(SMALL, ["tiny"], has_digests=False, path=tmp_path / "records.jsonl"),
+        sweep(PROGRAMS, ["tiny"], has_digests=False),
+    ):
+        assert whole.digest == told[0].digest

@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -33,6 +33,7 @@ def sweep(
     host: Host = APPLIANCE,
     precision_level: int | None = None,
     has_routes: bool = False,
+    has_digests: bool = True,
 ) -> list[SweepRecord]:
     """A record for each combination, in the order batches, machines, systems, modes for each program.
 
@@ -41,9 +42,10 @@ def sweep(
     planned is a record with its error, and the others go on. Points are planned here, or by a `concurrent.futures`
     executor: threads, processes, a cluster's, in groups of a few that ask for the same prices. With `path` each record
     is in that file before the next point ends, and those of a group when it does; a sweep that finds points in the file
-    does not plan them again. With `has_routes` records of pipelines have the routes between their stages. Raises
-    LazyError for names that there are not, and for a file of another sweep; ExecutorLost where the executor dies, when
-    all that it finished is in the file.
+    does not plan them again. With `has_routes` records of pipelines have the routes between their stages. Without
+    `has_digests` those of a lone program, planned here and in no file, have no digest, which takes a while for a deep
+    net. Raises LazyError for names that there are not, and for a file of another sweep; ExecutorLost where the executor
+    dies, when all that it finished is in the file.
 
     >>> import lazytensor as lt
     >>> records = sweep(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), ["wse2", "wse3"], ["streaming"])
@@ -53,9 +55,11 @@ def sweep(
     steps = programs if isinstance(programs, Mapping) else {"step": programs}
     # By name: a machine that is asked for twice, as a record and by its name, is one.
     places = {m.name: m for m in (Machine.by_name(m) if isinstance(m, str) else m for m in machines)}
+    # Programs are told apart by it, points of a file, and what was sent to another process.
+    digest = _digest if has_digests or len(steps) > 1 or executor is not None or path is not None else _no_digest
     tasks = [
         replace(task, has_routes=has_routes)
-        for task in _tasks(steps, places, modes, batches, systems, host, precision_level)
+        for task in _tasks(steps, places, modes, batches, systems, host, precision_level, digest)
     ]
     facts = {
         "release": _release(),
@@ -105,6 +109,7 @@ def _tasks(
     systems: Sequence[int],
     host: Host,
     precision_level: int | None,
+    digest_of: Callable[[Step], str],
 ) -> Iterator[Task]:
     # Before anything is planned: a mistake in a name is no result of a point.
     for mode in modes:
@@ -114,7 +119,7 @@ def _tasks(
             raise LazyError(f"there is no {what} {wrong[0]}", hint="Give whole numbers from 1 on.")
     named: dict[str, str] = {}
     for name, step in programs.items():
-        digest = _digest(step)
+        digest = digest_of(step)
         if digest in named:
             raise LazyError(f"{named[digest]} and {name} are one program", hint="Leave out one of them.")
         named[digest] = name
@@ -147,6 +152,10 @@ def _digest(step: Step) -> str:
     lone = isinstance(step, Program)
     program = step if isinstance(step, Program) else step.program(step.batch_size)
     return content_digest(["program" if lone else "family", program])
+
+
+def _no_digest(step: Step) -> str:
+    return ""
 
 
 def _numbers(machine: Machine) -> dict[str, Any]:
