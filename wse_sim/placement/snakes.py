@@ -4,6 +4,7 @@ In a column, groups of a few blocks stand above each other. With groups of one t
 ones fit a column better and lengthen its wires.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -12,8 +13,15 @@ from wse_sim.placement.curves import NEVER, Curve
 from wse_sim.placement.slicing import ABOVE, BESIDE, Cuts, Intervals, Tree
 
 
+ROOMY = 1.25
+"""A column is at most so many times as wide as its first block has to be, where that is wider than others are."""
+
+
 class Snake:
-    """The narrowest columns for a line of blocks below a height; none is wider than `widest`."""
+    """The narrowest columns for a line of blocks below a height.
+
+    None is wider than `widest`, but where its first block needs that, and as much more as `ROOMY` has it.
+    """
 
     def __init__(self, curves: Sequence[Curve], width: int, height: int, group: int, widest: int | None = None):
         self.n, self.width, self.height = len(curves), width, height
@@ -25,7 +33,9 @@ class Snake:
         # is to choose, and the narrowest way to the first so many of them holds for all that follow.
         for start in range(self.n):
             if self.narrowest[start] < width:
-                for stop, column in self._columns(start, min(widest or width, width - self.narrowest[start])):
+                left = width - self.narrowest[start]
+                most = max(widest, math.ceil(ROOMY * self.table.least_width(start, start + 1))) if widest else width
+                for stop, column in self._columns(start, min(most, left)):
                     if self.narrowest[start] + column < self.narrowest[stop]:
                         self.narrowest[stop], self.begin[stop] = self.narrowest[start] + column, start
 

@@ -175,6 +175,8 @@ class _Folding:
         sources = [o.source for o in self.wiring.operands[i] if o.source in self.keys]
         if self.sweeps[i] == "backward":
             sources = [s for s in sources if self.sweeps[s] == "forward" and s not in self.wiring.preparing] or sources
+        # What was made of the batch alone, such as the labels of a loss, comes to where the rest is.
+        sources = [s for s in sources if self.keys[s][0] != "kernel"] or sources
         return self.keys[max(sources)] if sources else None
 
     def _find(self, key: _Key) -> _Key:
