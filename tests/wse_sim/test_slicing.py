@@ -110,6 +110,13 @@ def test_a_snake_runs_down_and_up():
     assert [(p.x, p.y) for p in places] == [(0, 0), (0, 2), (0, 4), (2, 4), (2, 2), (2, 0)]
 
 
+def test_a_block_that_is_wider_than_the_columns_of_the_others_has_one_of_its_own_width():
+    line = curves([[(10, 6)], *[[(2, 2)]] * 6], 14, 6)
+    snake = Snake(line, 14, 6, 1, widest=3)
+    assert snake.least_width == 14
+    assert_apart(rectangles(snake.tree(), line, 14, 6), [[(10, 6)], *[[(2, 2)]] * 6], 14, 6)
+
+
 @pytest.mark.parametrize(
     "edges, order",
     [

@@ -5,11 +5,13 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lazytensor as lt
 from lazytensor import abstract, nn
 from lazytensor.nn import functional as F
 from lazytensor.optim import SGD
 from wse_sim.plan.again import computed_again
 from wse_sim.plan.layers import fold
+from wse_sim.plan.routes import flows_between
 from wse_sim.plan.stages import sample_bytes, stages_of
 from wse_sim.plan.wiring import wire
 
@@ -57,3 +59,26 @@ def test_what_is_computed_again_is_made_of_what_is_still_there(layers, activatio
         assert sample_bytes(wiring, version.buffer)
         for operand in wiring.operands[version.source]:
             assert operand in backward or operand in again or operand.buffer not in wiring.per_sample
+
+
+def test_a_loss_lies_with_its_logits_though_their_weight_is_that_of_the_first_layer():
+    """The labels come of the batch, and are made ready behind all layers: that moves no logits there."""
+    words, width, length = 512, 16, 8
+    with abstract.mode():
+        tokens, line = nn.Embedding(words, width), nn.Sequential(*(nn.Linear(width, width) for _ in range(3)))
+        optimizer = SGD([*tokens.parameters(), *line.parameters()], lr=0.1)
+
+    def step(ids, labels):
+        logits = line(tokens(ids)) @ tokens.weight.T
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten().long())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    batch = [abstract.tensor((8, length), lt.int32) for _ in range(2)]
+    wiring = wire(abstract.record(step, batch).program())
+    folded = fold(wiring)
+    stages = stages_of(wiring, folded, computed_again(wiring, folded))
+    assert len(stages) == 4
+    assert max(flows_between(wiring, stages).values()) < length * words
