@@ -12,7 +12,6 @@ import numpy as np
 from wse_sim.placement.curves import NEVER, Curve
 from wse_sim.placement.slicing import ABOVE, BESIDE, Cuts, Intervals, Tree
 
-
 ROOMY = 1.25
 """A column is at most so many times as wide as its first block has to be, where that is wider than others are."""
 
