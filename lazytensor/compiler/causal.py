@@ -12,12 +12,12 @@ from collections import defaultdict
 import numpy as np
 
 from lazytensor.compiler.match import Matches
+from lazytensor.compiler.scalars import is_pointwise
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.kernels.kernel import KNOWN
 from lazytensor.kernels.matmul import MATMUL
 from lazytensor.kernels.panel_products import LEFT, RESULT
 
-_SAME_PLACES = {"add", "sub", "mul", "cast"}
 Users = dict[Node, list[Node]]
 
 
@@ -60,7 +60,7 @@ def _is_hidden(n: Node, users: Users, roots: set[Node]) -> bool:
     return n not in roots and all(
         (u.op == "where" and _is_mask(u.inputs[0]) and u.inputs[2] is not n)
         or (u.op == "mul" and any(_is_lower(i) for i in u.inputs if i is not n))
-        or (u.op in _SAME_PLACES and _is_hidden(u, users, roots))
+        or (is_pointwise(u) and _is_hidden(u, users, roots))
         for u in users[n]
     )
 
