@@ -17,8 +17,8 @@ from lazytensor.kernels.parts import SPECIAL, Bounds, bounds
 _IMPORTS = """\
 import numpy as np
 from lazytensor.machine_code import kept
-from lazytensor.runtime.intrinsics import max_f4, sum_f4
-from lazytensor.runtime.vecmath import exp_f4, log_f4
+from lazytensor.runtime.intrinsics import largest_f4, sum_f4
+from lazytensor.runtime.vecmath import exp_below_f4, log_f4
 """
 
 # Rows are widened from 32 bits without a sign, so that LLVM knows that no index is negative and does not ask for each
@@ -29,11 +29,11 @@ _LONG_ROW = """\
         at = r * {columns}
         top = np.float32(-np.inf)
         for c in range({columns}):
-            top = max_f4(top, x[at + c])
+            top = largest_f4(top, x[at + c])
         {keep}
         total = np.float32(0)
         for c in range({columns}):
-            e = exp_f4(x[at + c] - top)
+            e = exp_below_f4(x[at + c] - top)
             y[at + c] = e
             total = sum_f4(total, e)
         scale = np.float32(1) / total
@@ -52,13 +52,13 @@ _SHORT_ROWS = """\
             at = np.int64(np.uint32(r)) * {columns}
             top = np.float32(-np.inf)
             for c in range({columns}):
-                top = max_f4(top, x[at + c])
+                top = largest_f4(top, x[at + c])
             for c in range({columns}):
                 y[at + c] = x[at + c] - top
             {keep}
         at = np.int64(np.uint32(first)) * {columns}
         for k in range((last - first) * {columns}):
-            y[at + k] = exp_f4(y[at + k])
+            y[at + k] = exp_below_f4(y[at + k])
         for r in range(first, last):
             at = np.int64(np.uint32(r)) * {columns}
             total = np.float32(0)

@@ -455,7 +455,8 @@ def _named(value: ast.expr, given_arguments: Sequence[Value | Array], scope: Sco
     if maker == "_strict" and isinstance(given, ast.Lambda):
         return scope.function.written_out(given.args, [ast.Return(value=given.body)], arguments, scope)
     if maker == "_llvm" and isinstance(given, ast.Constant):
-        return (_instruction(str(given.value), arguments, scope),)
+        flags = ast.literal_eval(value.args[2]) if len(value.args) > 2 else ()
+        return (_instruction(str(given.value), arguments, scope, flags),)
     if maker == "_relaxed" and isinstance(given, ast.Constant):
         return (_relaxed(str(given.value), arguments, scope),)
     if maker == "_reinterpret" and isinstance(given, ast.Attribute):
@@ -465,13 +466,13 @@ def _named(value: ast.expr, given_arguments: Sequence[Value | Array], scope: Sco
     raise Unknown(maker)
 
 
-def _instruction(name: str, arguments: list[Value], scope: Scope) -> Value:
+def _instruction(name: str, arguments: list[Value], scope: Scope, flags: Sequence[str] = ()) -> Value:
     kind = arguments[0].kind
     full = f"@{name}.f{kind.bits}"
     _all_of(kind, arguments)
     scope.function.declarations.add(f"declare {kind.llvm} {full}({', '.join(kind.llvm for _ in arguments)})")
     texts = ", ".join(f"{kind.llvm} {a.text}" for a in arguments)
-    return Value(kind, scope.function.new(f"call {kind.llvm} {full}({texts})"))
+    return Value(kind, scope.function.new(f"{' '.join(('call', *flags))} {kind.llvm} {full}({texts})"))
 
 
 def _relaxed(instruction: str, arguments: list[Value], scope: Scope) -> Value:

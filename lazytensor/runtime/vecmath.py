@@ -91,6 +91,17 @@ def exp_f4(x: Number) -> Number:
 
 
 @_strict
+def exp_below_f4(x: Number) -> Number:
+    """exp(x) for x <= 0, and for NaN; 0 where that is below 2**-126 by a half or more."""
+    low = np.float32(-88) if x < np.float32(-88) else x
+    # n + 127 in the lowest bits is an exponent as it is written, and 0 is written as one of -127.
+    shifted = fma(low, _LOG2E, _SHIFT - np.float32(127))
+    n = shifted - (_SHIFT - np.float32(127))
+    r = fma(-n, _LN2_LOW, fma(-n, _LN2_HIGH, low))
+    return fma(r, fma(r, _exp_slope(r), _ONE), _ONE) * float_f4(np.int32(bits_f4(shifted) << np.int32(23)))
+
+
+@_strict
 def expm1_f4(x: Number) -> Number:
     low = np.float32(-30) if x < np.float32(-30) else x
     safe = np.float32(89) if low > np.float32(89) else low

@@ -89,6 +89,20 @@ def test_nan_of_any_payload_stays_nan(name):
     assert np.isnan(got).all()
 
 
+def test_exponentials_of_what_is_not_positive_keep_the_bound_down_to_the_smallest_normal():
+    x = sweep(1009)
+    x = x[(x <= 0) | np.isnan(x)]
+    got, full = np.empty_like(x), np.empty_like(x)
+    looped("exp_below_f4")(x, got)
+    looped("exp_f4")(x, full)
+    is_near = x >= -87.3
+    np.testing.assert_array_equal(got[is_near], full[is_near])
+    assert np.isnan(got[np.isnan(x)]).all()
+    # Below, nothing is left of it sooner than of the number itself; of minus infinity nothing at all.
+    assert np.abs(got - full)[x < -87.3].max() < np.finfo("f4").tiny
+    assert (got[x < -88] == 0).all()
+
+
 def test_tanh_is_odd_and_never_above_one():
     x = sweep(1009)
     x = x[~np.isnan(x)]
