@@ -15,7 +15,7 @@ from lazytensor import cells, precision
 from lazytensor.capture import Capture
 from lazytensor.captured_cells import CapturedCells, FedCell
 from lazytensor.cells import Cell
-from lazytensor.compiler.deep import compile_deep
+from lazytensor.compiler.deep import DeepCompiler
 from lazytensor.compiler.pipeline import CSX, PRINT_CIRH, Target, compile_graph
 from lazytensor.dtype import DType, float32
 from lazytensor.errors import CompileError
@@ -97,9 +97,14 @@ class AbstractCapture(Capture):
         return _no_array(n.type) if self.shows_zeros else super().value_of(n, what)
 
 
+def planner() -> DeepCompiler:
+    """What gives the programs of one step, recorded with several batches."""
+    return DeepCompiler(lambda graph: compile_graph(graph, PLANNED))
+
+
 def program_of(graph: Graph) -> Program:
     """The program of a recorded step, which is bound to nothing."""
-    return compile_deep(graph, lambda shallow: compile_graph(shallow, PLANNED))
+    return planner().program(graph)
 
 
 def record(
@@ -116,12 +121,12 @@ def record(
     [64, 128]
     """
     given = dict(batch) if isinstance(batch, Mapping) else {str(i): t for i, t in enumerate(batch)}
-    own = leading(t.spec for t in given.values())
+    own, compiler = leading(t.spec for t in given.values()), planner()
 
     def again(size: int) -> Program:
         tensors = {name: tensor(scaled(t.spec, own, size).shape, t.dtype) for name, t in given.items()}
         call = (lambda: step(**tensors)) if isinstance(batch, Mapping) else (lambda: step(*tensors.values()))
-        return program_of(graph_of_step(call, tensors, half))
+        return compiler.program(graph_of_step(call, tensors, half))
 
     return StepFamily(own, again(own), again)
 

@@ -42,6 +42,8 @@ def record_script(
     Raises TraceError, with the script's line, where the script asks for a value of the step; what else it raises.
     """
 
+    compiler = abstract.planner()
+
     def record(batch: StepBatch) -> tuple[int, Program]:
         # Each recording is a run of its own, since a second step of the same run may differ from the first.
         with _run_of_its_own(path, half, batch, api):
@@ -56,7 +58,7 @@ def record_script(
                     raise TraceError(text, where=path, hint=hint if args else "Make it run first.") from None
             if on_graph is not None and not batch.wanted:
                 on_graph(graph)
-            return leading(n.type for n in graph.inputs), _noted(abstract.program_of(graph))
+            return leading(n.type for n in graph.inputs), _noted(compiler.program(graph))
 
     own, program = record(StepBatch(shows_zeros=shows_zeros))
     return StepFamily(own, program, lambda size: record(StepBatch(own, size, shows_zeros))[1])

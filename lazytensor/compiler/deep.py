@@ -1,23 +1,65 @@
 """Deep graphs: compiled by way of two shallow ones, so that equal layers cost what a few of them do."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from lazytensor.compiler.shallow import WORTH, Layers
+from lazytensor.compiler.outline import Outline, outline_of
+from lazytensor.compiler.shallow import WORTH, Cut, Layers
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.growth import Uneven, grown, skeleton_of
+from lazytensor.ir.growth import Uneven, grown, is_alike, require_states, skeleton_of
 from lazytensor.ir.program import Program
+from lazytensor.ir.skeleton import Skeleton
 
 
-def compile_deep(graph: Graph, compiled: Callable[[Graph], Program]) -> Program:
-    """What `compiled(graph)` gives, which is asked for shallow graphs alone if many layers of this one are equal."""
-    try:
-        layers = Layers(graph)
+@dataclass(frozen=True)
+class _Depth:
+    """How a deep graph was compiled: what was cut of it, what that compiled to, and how it grows again."""
+
+    outline: Outline
+    cut: Cut
+    short: Program
+    skeleton: Skeleton
+
+
+class DeepCompiler:
+    """Compiles graphs, a deep one by what `compiled(graph)` gives for shallow ones.
+
+    A step that is recorded once more, for another batch, has the layers of the one before. Then neither are they looked
+    for again, nor is a second shallow graph compiled to tell how the first one grows.
+    """
+
+    def __init__(self, compiled: Callable[[Graph], Program]):
+        self._compiled = compiled
+        self._before: _Depth | None = None
+
+    def program(self, graph: Graph) -> Program:
+        """What `compiled(graph)` gives, which is asked for shallow graphs alone if many of its layers are equal."""
+        outline = outline_of(graph)
+        try:
+            return self._as_before(graph, outline) or self._anew(graph, outline)
+        # A graph whose layers differ is as good as any, and takes the long way.
+        except Uneven:
+            return self._compiled(graph)
+
+    def _as_before(self, graph: Graph, outline: Outline) -> Program | None:
+        before = self._before
+        if before is None or not outline.is_like(before.outline):
+            return None
+        short = self._compiled(before.cut.of(graph))
+        # A batch may give a layer another program.
+        if not is_alike(short, before.short):
+            return None
+        require_states(short, before.skeleton, [leaf.type for leaf in graph.state.values()])
+        return grown(short, before.skeleton)
+
+    def _anew(self, graph: Graph, outline: Outline) -> Program:
+        layers = Layers(outline)
         count = layers.spare
         if count < WORTH:
-            return compiled(graph)
-        short, long = compiled(layers.without(count)), compiled(layers.without(count - 1))
-        states = {name: leaf.type for name, leaf in graph.state.items()}
-        return grown(short, skeleton_of(short, long, count, states, layers.lines_like))
-    # A graph whose layers differ is as good as any, and takes the long way.
-    except Uneven:
-        return compiled(graph)
+            return self._compiled(graph)
+        cut = layers.without(count)
+        short, long = self._compiled(cut.of(graph)), self._compiled(layers.without(count - 1).of(graph))
+        types = {name: leaf.type for name, leaf in graph.state.items()}
+        skeleton = skeleton_of(short, long, count, types, layers.lines_like)
+        self._before = _Depth(outline, cut, short, skeleton)
+        return grown(short, skeleton)

@@ -7,19 +7,18 @@ Nothing is known of models here, and nothing is guessed: copies are equal in ope
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lazytensor.ir.graph import Graph, Node, node
+from lazytensor.compiler.outline import Outline
+from lazytensor.ir.graph import Graph, Node, again, like
 from lazytensor.ir.growth import Uneven
 from lazytensor.ir.repeats import Numbers, Repeat, kinds_within, longest_repeat
-from lazytensor.ir.skeleton import DRAW
 from lazytensor.ir.types import Where
 
 LEAST_NODES = 16
@@ -28,8 +27,6 @@ ENDS = 2
 """Layers that stay at either end: what is computed there may differ from what is computed within."""
 WORTH = 8
 """Layers to be left out at least: the shallow graph is compiled twice."""
-UNTOLD = ("id", "uid", DRAW)
-"""Attributes that only tell equal nodes apart, as names and the numbers of draws do."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +43,44 @@ class _Stack:
         return min(ends), max(ends) + 1
 
 
+@dataclass(frozen=True)
+class Cut:
+    """Which nodes of a deep graph a shallow one has, and the numbers of what each of them reads there."""
+
+    kept: tuple[int, ...]
+    operands: tuple[tuple[int, ...], ...]
+    states: tuple[str, ...]
+    updates: Mapping[str, int]
+    outputs: tuple[int, ...]
+
+    def of(self, graph: Graph) -> Graph:
+        """The shallow graph of a deep one: of the one that was cut, or of another one with its outline."""
+        nodes = graph.nodes()
+        successors: dict[int, Node] = {}
+        for k, row in zip(self.kept, self.operands, strict=True):
+            successors[k] = _moved(nodes[k], tuple([successors[i] for i in row]))
+        return Graph(
+            graph.inputs,
+            {state: graph.state[state] for state in self.states},
+            tuple([successors[k] for k in self.outputs]),
+            {state: successors[k] for state, k in self.updates.items()},
+            graph.output_names,
+        )
+
+
 class Layers:
     """The equal layers of a graph. Raises Uneven if it has none, or too few of them."""
 
-    def __init__(self, graph: Graph):
-        self.graph, self.nodes = graph, graph.nodes()
-        self.place = {n: i for i, n in enumerate(self.nodes)}
-        self.references = _references(self.nodes, self.place)
-        self._repeats = list(_repeats_of(self.nodes, self.references))
+    def __init__(self, outline: Outline):
+        self.outline = outline
+        self.references = outline.references
+        self._repeats = list(_repeats_of(outline))
         self.stacks = self._related()
         self.first = max(stack.layers()[0] for stack in self.stacks)
         self.count = min(stack.layers()[1] for stack in self.stacks) - self.first
         # For each node its layer, and how far away its like in the next layer is; 0 for what belongs to no layer.
-        self.layer = np.full(len(self.nodes), -1)
-        self.step = np.zeros(len(self.nodes), np.int64)
+        self.layer = np.full(len(outline.kinds), -1)
+        self.step = np.zeros(len(outline.kinds), np.int64)
         for stack in self.stacks:
             own = slice(stack.repeat.start, stack.repeat.end)
             copies = np.repeat(np.arange(stack.repeat.copies), stack.repeat.period)
@@ -112,55 +133,55 @@ class Layers:
                 (sign, offset), _ = Counter(zip(signs.tolist(), offsets.tolist(), strict=True)).most_common(1)[0]
                 yield reader, source, sign, offset
 
-    def without(self, count: int) -> Graph:
+    def without(self, count: int) -> Cut:
         """The graph without so many of its layers. Raises Uneven where they are tied to what stays."""
         start = self.first + self.count - ENDS - count
         gap = _Gap(self.layer, self.step, start, count)
         kept = np.flatnonzero(~gap.is_out)
-        targets = gap.moved(kept, self.references[kept, :-1])
+        own = self.references[kept, :-1]
+        targets = gap.moved(kept, own)
         # Inputs come before their users, in the shallow graph too.
         if (targets >= kept[:, None]).any():
             raise Uneven("layers read each other against their order")
-        successors: dict[int, Node] = {}
-        for i, row in zip(kept.tolist(), targets.tolist(), strict=True):
-            successors[i] = _moved(self.nodes[i], tuple(successors[k] for k in row[: len(self.nodes[i].inputs)]))
-        return self._graph(successors, gap)
-
-    def _graph(self, successors: dict[int, Node], gap: "_Gap") -> Graph:
-        graph, place = self.graph, self.place
-        if any(gap.is_out[place[n]] for n in graph.outputs):
+        # A row of the table is filled up behind the operands.
+        counts = (own >= 0).sum(axis=1).tolist()
+        operands = [tuple(row[:n]) for row, n in zip(targets.tolist(), counts, strict=True)]
+        if gap.is_out[list(self.outline.outputs)].any():
             raise Uneven("a layer's own value is fetched")
-        leaves = {s: n for s, n in graph.state.items() if n not in place or not gap.is_out[place[n]]}
-        changed = [s for s in leaves if s in graph.updates and leaves[s] in place]
-        if len(changed) != len([s for s in graph.updates if s in leaves]):
-            raise Uneven("a state is written and not read")
-        # A layer's updates may stand a copy away from its states: then those of a neighbour take their place.
-        sources = np.array([place[leaves[s]] for s in changed], np.int64)
-        ends = gap.moved(sources, np.array([[place[graph.updates[s]]] for s in changed], np.int64).reshape(-1, 1))
-        updates = dict(zip(changed, ends[:, 0].tolist(), strict=True))
-        return Graph(
-            graph.inputs,
-            {s: leaves[s] for s in self._in_order(list(graph.state), gap) if s in leaves},
-            tuple(successors[place[n]] for n in graph.outputs),
-            {s: successors[updates[s]] for s in self._in_order(list(graph.updates), gap) if s in updates},
-            graph.output_names,
+        return Cut(
+            kept=tuple(kept.tolist()),
+            operands=tuple(operands),
+            states=tuple(self._in_order(list(self.outline.states), gap)),
+            updates=self._updates(gap),
+            outputs=self.outline.outputs,
         )
 
+    def _updates(self, gap: "_Gap") -> dict[str, int]:
+        """The number of the new value of each state that the shallow graph changes."""
+        states, updates = self.outline.states, self.outline.updates
+        changed = self._in_order(list(updates), gap)
+        if any(states[state] < 0 for state in changed):
+            raise Uneven("a state is written and not read")
+        # A layer's updates may stand a copy away from its states: then those of a neighbour take their place.
+        sources = np.array([states[state] for state in changed], np.int64)
+        ends = np.array([updates[state] for state in changed], np.int64)
+        return dict(zip(changed, gap.moved(sources, ends[:, None])[:, 0].tolist(), strict=True))
+
     def _in_order(self, names: list[str], gap: "_Gap") -> list[str]:
-        """States as a net of fewer layers has them, also where a gap goes through the states of a layer."""
-        numbers = {name: k for k, name in enumerate(names)}
-        layer, step = self.layer.tolist(), self.step.tolist()
-        keys: dict[str, int] = {}
-        shift = 0
-        for name, k in numbers.items():
-            i = self.place.get(self.graph.state[name], -1)
-            # As far ahead as if the layers of the gap had not been counted; what stands beside layers goes along.
-            if i >= 0 and layer[i] >= gap.start:
-                shift = gap.count * (k - numbers.get(self.nodes[i - step[i]].attrs.get("id", ""), k))
-            elif i >= 0 and layer[i] >= 0:
-                shift = 0
-            keys[name] = k - shift
-        return sorted(names, key=keys.__getitem__)
+        """The states that stay, as a net of fewer layers has them, also where a gap goes through those of a layer."""
+        places = np.array([self.outline.states[name] for name in names], np.int64)
+        numbers = np.arange(len(names))
+        at = np.full(len(self.layer), -1)
+        at[places[places >= 0]] = numbers[places >= 0]
+        layers = np.where(places < 0, -1, self.layer[places])
+        # As far ahead as if the layers of the gap had not been counted; what stands beside layers goes along.
+        likes = at[places - self.step[places]]
+        ahead = gap.count * (numbers - np.where(likes < 0, numbers, likes))
+        shifts = np.where(layers >= gap.start, ahead, 0)
+        last = np.maximum.accumulate(np.where(layers >= 0, numbers, -1))
+        order = np.argsort(numbers - np.where(last < 0, 0, shifts[last]), kind="stable")
+        stays = (places < 0) | ~gap.is_out[places]
+        return [names[k] for k in order[stays[order]].tolist()]
 
     @cached_property
     def _lines(self) -> dict[Where, dict[tuple[int, int], int]]:
@@ -172,8 +193,7 @@ class Layers:
             start, period = stack.repeat.start, stack.repeat.period
             for phase in range(period):
                 before: Where | None = None
-                for copy, n in enumerate(self.nodes[start + phase : stack.repeat.end : period]):
-                    where = n.where
+                for copy, where in enumerate(self.outline.wheres[start + phase : stack.repeat.end : period]):
                     if where is None or where is before:
                         continue
                     before = where
@@ -204,7 +224,7 @@ class Layers:
             if abs(end - copy) == count - 1:
                 repeat = self.stacks[k].repeat
                 place, copies = repeat.start + phase, range(copy, end + 1) if end > copy else range(copy, end - 1, -1)
-                return [self.nodes[place + c * repeat.period].where for c in copies]
+                return [self.outline.wheres[place + c * repeat.period] for c in copies]
         return []
 
 
@@ -240,50 +260,16 @@ class _Gap:
 
 
 def _moved(n: Node, inputs: tuple[Node, ...]) -> Node:
-    if inputs == n.inputs:
-        return n
-    successor = node(n.op, inputs, n.attrs, n.type)
-    successor.where = successor.where or n.where
-    return successor
+    return n if inputs == n.inputs else again(like(n), inputs)
 
 
-def _references(nodes: list[Node], place: dict[Node, int]) -> Numbers:
-    """The places of each node's inputs, and last the number of its draw."""
-    counts = np.array([len(n.inputs) for n in nodes])
-    table = np.full((len(nodes), counts.max() + 1), -1)
-    table[:, :-1][np.arange(counts.max()) < counts[:, None]] = [place[i] for n in nodes for i in n.inputs]
-    table[:, -1] = [n.attrs.get(DRAW, -1) for n in nodes]
-    return table
-
-
-def _kinds(nodes: list[Node]) -> Numbers:
-    numbers: dict[Any, int] = {}
-    # What is the same object is equal; all are alive as long as the nodes are.
-    types: dict[int, int] = {}
-    texts: dict[int, str] = {}
-    kinds = []
-    for n in nodes:
-        if id(n.type) not in types:
-            types[id(n.type)] = numbers.setdefault(n.type, len(numbers))
-        attrs = tuple([_named(name, v, texts) for name, v in n.attrs.items() if name not in UNTOLD]) if n.attrs else ()
-        # A constant is itself: equal ones in several layers are one node, or differ.
-        kind = n.op, types[id(n.type)], None if n.value is None else id(n.value), len(n.inputs), attrs
-        kinds.append(numbers.setdefault(kind, len(numbers)))
-    return np.array(kinds, np.int64)
-
-
-def _named(name: str, value: Any, texts: dict[int, str]) -> tuple[str, str]:
-    if id(value) not in texts:
-        texts[id(value)] = repr(value)
-    return name, texts[id(value)]
-
-
-def _repeats_of(nodes: list[Node], references: Numbers) -> Iterator[Repeat]:
+def _repeats_of(outline: Outline) -> Iterator[Repeat]:
     """Repeats, the longest first: what reads one is told apart by what of it it reads."""
-    kinds, operands = _kinds(nodes), references[:, :-1]
+    kinds, references = outline.kinds, outline.references
+    operands = references[:, :-1]
     # One more for the place -1, which stands for no operand.
-    roles = np.zeros(len(nodes) + 1, np.int64)
-    waiting = [(0, len(nodes))]
+    roles = np.zeros(len(kinds) + 1, np.int64)
+    waiting = [(0, len(kinds))]
     while True:
         told = kinds_within(kinds, roles[operands])
         repeats = [(longest_repeat(told[a:b], references[a:b]), (a, b)) for a, b in waiting]

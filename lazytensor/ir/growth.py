@@ -245,9 +245,7 @@ def _skeleton(
     if (state_rows[:, 0] != np.arange(len(states))).any():
         raise Uneven("states are in another order")
     buffers = _buffers(rows, places, references)
-    if [short.buffers[b].type for b in buffers[: len(states)]] != list(states.values()):
-        raise Uneven("states are of other types")
-    return Skeleton(
+    skeleton = Skeleton(
         instrs=tuple(places[: counts[0]].tolist()),
         reads=reads,
         writes=writes,
@@ -258,6 +256,31 @@ def _skeleton(
         fetches=tuple(references[ends[2] :, 0].tolist()),
         wheres=tuple(wheres),
         draws=draws,
+    )
+    require_states(short, skeleton, list(states.values()))
+    return skeleton
+
+
+def require_states(short: Program, skeleton: Skeleton, types: Sequence[Type]) -> None:
+    """Raise Uneven unless the deep program of a skeleton has states of these types."""
+    if [short.buffers[b].type for b in skeleton.buffers[: len(types)]] != types:
+        raise Uneven("states are of other types")
+
+
+def is_alike(a: Program, b: Program) -> bool:
+    """Whether what is the skeleton of one program is that of the other: they differ in types and amounts alone."""
+    widths = _widths(a)
+    if widths != _widths(b) or tuple(a.state) != tuple(b.state):
+        return False
+    # Kinds are numbered as they come, so that equal numbers stand for the same rows being alike.
+    x, y = _rows(a, {}, widths), _rows(b, {}, widths)
+    return (
+        np.array_equal(x.kinds, y.kinds)
+        and np.array_equal(x.references, y.references)
+        and all(
+            i.where == k.where and i.kernel == k.kernel and _draw(i.attrs) == _draw(k.attrs)
+            for i, k in zip(a.instrs, b.instrs, strict=True)
+        )
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import pytest
 
 from lazytensor import abstract
+from lazytensor.compiler.deep import DeepCompiler
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.ir import graph
 from lazytensor.ir.program import Program
@@ -20,7 +21,10 @@ def nothing_from_before(monkeypatch):
 
 
 def graph_of(name, depth, optimizer="sgd", norm=None):
-    step, batch = step_of(name, depth, optimizer, norm)
+    return recorded(*step_of(name, depth, optimizer, norm))
+
+
+def recorded(step, batch):
     tensors = {str(k): t for k, t in enumerate(batch)}
     return abstract.graph_of_step(lambda: step(*batch), tensors)
 
@@ -64,3 +68,30 @@ def test_program_of_a_deep_net_for_another_batch_is_what_is_recorded_for_it():
     # Two other batches are recorded, and the third lies on the line through their shallow programs.
     assert without_our_lines(family.program(20)) == without_our_lines(recorded)
     assert family.program(20).grown is not None
+
+
+@pytest.mark.slow
+def test_layers_of_another_batch_are_those_of_the_first():
+    compiled = []
+
+    def compile_and_count(graph):
+        compiled.append(graph)
+        return compile_graph(graph, abstract.PLANNED)
+
+    compiler, (step, batch) = DeepCompiler(compile_and_count), step_of("gpt", 16, "adam")
+    first = compiler.program(recorded(step, batch))
+    assert len(compiled) == 2
+    larger = recorded(step, [abstract.tensor((20, *t.shape[1:]), t.dtype) for t in batch])
+    second = compiler.program(larger)
+    assert len(compiled) == 3
+    assert second.grown.skeleton is first.grown.skeleton
+    assert without_our_lines(second) == without_our_lines(compile_graph(larger, abstract.PLANNED))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, depth", [("bert", 16), ("gpt", 17), ("odd one", 13)])
+def test_compiler_that_has_seen_one_net_compiles_another_as_a_new_one_does(name, depth):
+    compiler = abstract.planner()
+    compiler.program(graph_of("gpt", 16))
+    other = graph_of(name, depth)
+    assert without_our_lines(compiler.program(other)) == without_our_lines(compile_graph(other, abstract.PLANNED))
