@@ -14,7 +14,7 @@ import numpy as np
 from lazytensor import source
 from lazytensor.cells import Cell, Epoch, read, value_of
 from lazytensor.errors import StateError
-from lazytensor.ir.graph import Node, again, leaf, node, unique
+from lazytensor.ir.graph import Node, again, leaf, unique
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
@@ -42,6 +42,7 @@ class CapturedCells:
 
     def __init__(self, store: Store, epoch: Epoch):
         self.store, self.epoch = store, epoch
+        self._owners = _owners.setdefault(store, {})
         self.inputs: list[FedCell] = []
         self.touched: list[StateCell] = []
         # Weakly: a value that nobody holds when the step ends is no output of it.
@@ -86,7 +87,7 @@ class CapturedCells:
         # The same leaf in each step: a step that is traced again then finds its own graph by identity.
         state = cell.leaf
         if state is None or state.attrs["id"] != cell.state:
-            state = cell.leaf = node("state", (), {"id": cell.state, "type": cell.type}, cell.type)
+            state = cell.leaf = _state_leaf(cell.state, cell.type)
         self.touched.append((cell, cell.node, state))
         cell.node, cell.epoch = state, self.epoch
 
@@ -103,7 +104,7 @@ class CapturedCells:
 
     def _claim(self, cell: Cell) -> None:
         """Make a cell the one that its name stands for in the store. Raises StateError if this step uses another."""
-        owners = _owners.setdefault(self.store, {})
+        owners = self._owners
         other = owners[cell.state]() if cell.state in owners else None
         if other is not None and other is not cell and other.home is self.store:
             if other.epoch is self.epoch:
@@ -197,6 +198,11 @@ def _batch_leaf(index: int, name: str, type: Type) -> Node:
     # As `node` makes it, which would sort the attributes.
     items = ("index", index, int), ("name", name, str), ("type", type, Type)
     return again(("batch", {"index": index, "name": name, "type": type}, items, type, None, False), ())
+
+
+def _state_leaf(id: str, type: Type) -> Node:
+    items = ("id", id, str), ("type", type, Type)
+    return again(("state", {"id": id, "type": type}, items, type, None, False), ())
 
 
 def _outside_value(n: Node) -> np.ndarray:

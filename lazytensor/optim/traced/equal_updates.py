@@ -8,7 +8,7 @@ updates are most of the nodes of a step, and a deep net has hundreds of equal on
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lazytensor.ir.graph import Node, find, intern, topological
+from lazytensor.ir.graph import Like, Node, again, like, topological
 from lazytensor.ir.skeleton import DRAW
 
 CONSTANTS = ("full", "const")
@@ -25,21 +25,21 @@ class Pattern:
     """
 
     constants: tuple[Node, ...]
-    nodes: tuple[tuple[Node, tuple[int, ...]], ...]
+    nodes: tuple[tuple[Like, tuple[int, ...]], ...]
     results: tuple[int, ...]
 
     def of(self, given: Sequence[Node], mark: int) -> list[Node]:
         """The results of other values, which have the types of the first ones, for the parameter of that mark."""
         values = [*given, *self.constants]
-        for like, places in self.nodes:
-            inputs = tuple([values[k] for k in places])
-            attrs = {"uid": mark} if like.op == VARIABLE else like.attrs
-            key, n = find(like.op, inputs, attrs)
-            if n is None:
-                n = intern(key, like.op, inputs, attrs, like.type)
-                n.where, n.tracks = like.where, like.tracks
-            values.append(n)
+        for model, places in self.nodes:
+            own = _marked(model, mark) if model[0] == VARIABLE else model
+            values.append(again(own, tuple([values[k] for k in places])))
         return [values[k] for k in self.results]
+
+
+def _marked(model: Like, mark: int) -> Like:
+    op, _, _, type, where, tracks = model
+    return op, {"uid": mark}, (("uid", mark, int),), type, where, tracks
 
 
 def pattern_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> Pattern | None:
@@ -59,7 +59,7 @@ def pattern_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> Pat
         places[n] = len(given) + len(places) - len(set(given))
     return Pattern(
         constants=tuple(constants),
-        nodes=tuple((n, tuple(places[i] for i in n.inputs)) for n in nodes),
+        nodes=tuple((like(n), tuple(places[i] for i in n.inputs)) for n in nodes),
         results=tuple(places[n] for n in results),
     )
 
