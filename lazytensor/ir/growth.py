@@ -314,18 +314,7 @@ def grown(short: Program, skeleton: Skeleton, other: Program | None = None) -> P
     buffers = [short.buffers[b] for b in skeleton.buffers]
     likes = [short.instrs[k] for k in skeleton.instrs]
     instrs = [
-        known.instrs[n]
-        if id(i) in same
-        else Instr(
-            kernel=i.kernel,
-            reads=reads,
-            writes=writes,
-            attrs=i.attrs,
-            nest=i.nest,
-            work=i.work,
-            where=where,
-            direction=i.direction,
-        )
+        known.instrs[n] if id(i) in same else i.like(reads, writes, where)
         for n, (i, reads, writes, where) in enumerate(
             zip(likes, skeleton.reads, skeleton.writes, skeleton.wheres, strict=True)
         )

@@ -75,6 +75,13 @@ class Instr:
     where: Where | None = None
     direction: str = "forward"
 
+    def like(self, reads: tuple[int, ...], writes: tuple[int, ...], where: Where | None) -> "Instr":
+        """The same on other buffers, at another line."""
+        # A deep net has ten thousand of them, and this takes a third of the time of `replace`.
+        other = object.__new__(Instr)
+        other.__dict__.update(self.__dict__, reads=reads, writes=writes, where=where)
+        return other
+
     @property
     def label(self) -> str:
         """A short name for reports: the module path, if known, and the kernel."""
