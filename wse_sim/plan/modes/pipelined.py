@@ -115,11 +115,11 @@ def _one_copy(case: Case, placer: str) -> ModePlan:
             placement = replace(search.best.placement, bound_cycles=bound, shortest_cycles=shortest)
             report = replace(search.best.report, bound_cycles=bound)
             return replace(search.best, placement=placement, report=report)
-    return _placed(case, placer)
+    return _placed(line, placer)
 
 
-def _placed(case: Case, placer: str) -> ModePlan:
-    line = _Line(case)
+def _placed(line: "_Line", placer: str) -> ModePlan:
+    case = line.case
     refusal: PlacementError | None = None
     best: ModePlan | None = None
     meshes = smaller_meshes(case.machine, sum(line.least_pes))
