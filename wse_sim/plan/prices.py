@@ -85,11 +85,18 @@ class Prices:
 
     def kind(self, wiring: Wiring, i: int) -> int:
         """The number of the kind of kernel `i`."""
-        return self.kinds(wiring, (i,))[0]
+        return self._known_of(wiring, (i,))[i]
 
     def kinds(self, wiring: Wiring, kernels: Collection[int]) -> list[int]:
         """The numbers of the kinds of kernels."""
-        known = self._known.setdefault(wiring, {})
+        known = self._known_of(wiring, kernels)
+        return [known[i] for i in kernels]
+
+    def _known_of(self, wiring: Wiring, kernels: Collection[int]) -> dict[object, int]:
+        """The numbers of the kinds of these kernels among those that are known."""
+        known = self._known.get(wiring)
+        if known is None:
+            known = self._known[wiring] = {}
         for i in kernels:
             if i not in known:
                 # Most equal ones are told without a comparison of records.
@@ -97,7 +104,7 @@ class Prices:
                 if looks not in known:
                     known[looks] = self._kind(wiring, i)
                 known[i] = known[looks]
-        return [known[i] for i in kernels]
+        return known
 
     def _kind(self, wiring: Wiring, i: int) -> int:
         key = self._key(wiring, i)

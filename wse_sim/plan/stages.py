@@ -108,7 +108,7 @@ class _Census:
         # The largest of a parameter's gradients: a cast of it takes the place of what it was made from.
         self.gradient_bytes: dict[int, int] = {}
         for version, parameter in wiring.gradients.items():
-            size = wiring.type(version.buffer).nbytes
+            size = wiring.nbytes[version.buffer]
             self.gradient_bytes[parameter] = max(self.gradient_bytes.get(parameter, 0), size)
 
     def stage(self, n: int) -> Stage:
@@ -120,14 +120,13 @@ class _Census:
         entering: set[int] = set()
         # Kernels of a stage follow one another on a sample, so that the largest alone counts.
         working = 0
+        sizes, number = self.bytes, self.number
         for i in kernels:
-            touched = set(wiring.results[i])
-            for buffer, source in wiring.operands[i]:
-                touched.add(buffer)
-                if source == OUTSIDE or self.number[source] != n:
-                    entering.add(buffer)
-            working = max(working, sum([self.bytes[b] for b in touched if b in self.bytes and b not in inner]))
-        bytes_in = sum([self.bytes[b] for b in entering if b in self.bytes])
+            operands = wiring.operands[i]
+            touched = {*wiring.results[i], *[buffer for buffer, _ in operands]}
+            entering.update([buffer for buffer, source in operands if source == OUTSIDE or number[source] != n])
+            working = max(working, sum([sizes[b] for b in touched if b in sizes and b not in inner]))
+        bytes_in = sum([sizes[b] for b in entering if b in sizes])
         # What comes in is received while the sample before is worked on.
         return Stage(
             layers=group,
@@ -146,29 +145,33 @@ class _Census:
     def _waiting(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
         """Bytes of activations that wait in stage `n`, and bytes that leave it for each sample."""
         waiting = bytes_out = 0
+        results, users_of, depths, number = self.wiring.results, self.wiring.users, self.depths, self.number
         for i in kernels:
-            for b in self.wiring.results[i]:
-                if b not in self.bytes or b in inner:
+            depth = depths[i]
+            for b in results[i]:
+                size = self.bytes.get(b)
+                if size is None or b in inner:
                     continue
                 # What only this stage reads, before the next sample comes, waits for nothing.
                 # Readers of this version: another kernel may write over the buffer when they are done.
-                users = self.wiring.users.get((b, i), ())
-                read_at = [self.depths[r] for r in users]
+                users = users_of.get((b, i), ())
+                read_at = [depths[r] for r in users]
                 if (b, i) in self.again:
                     # Kept for those that come before the way back, and computed again for the others.
-                    read_at = [depth for depth in read_at if depth <= self.middle]
-                waiting += max([0, *[depth - self.depths[i] for depth in read_at]]) * self.bytes[b]
-                bytes_out += self.bytes[b] if any(self.number[r] != n for r in users) else 0
+                    read_at = [at for at in read_at if at <= self.middle]
+                waiting += (max([depth, *read_at]) - depth) * size
+                bytes_out += size if [r for r in users if number[r] != n] else 0
         return waiting, bytes_out
 
     def _state_bytes(self, group: Sequence[Layer]) -> int:
         """Bytes of states, of the copies prepared of them, and of one gradient for each parameter."""
         wiring = self.wiring
-        states = sum(wiring.type(b).nbytes for layer in group for b in layer.states)
+        nbytes, preparing = wiring.nbytes, wiring.preparing
+        states = sum([nbytes[b] for layer in group for b in layer.states])
         # A half-precision copy lies beside the weight that the update works on.
-        copies = {b for layer in group for i in layer.every_kernel if i in wiring.preparing for b in wiring.results[i]}
+        copies = {b for layer in group for i in layer.every_kernel if i in preparing for b in wiring.results[i]}
         gradients = sum(self.gradient_bytes.get(p, 0) for layer in group for p in layer.parameters)
-        return states + sum(wiring.type(b).nbytes for b in copies) + gradients
+        return states + sum([nbytes[b] for b in copies]) + gradients
 
 
 def numbered_names(stages: Sequence[Stage]) -> list[str]:
