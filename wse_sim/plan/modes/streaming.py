@@ -310,6 +310,9 @@ class _Run:
 
     def _work_share(self, timed: Sequence[_Timed]) -> float:
         """The share of all operations that are done, where zeros of sparse weights are left out."""
+        sparsity = self.wiring.sparsity
+        if not (sparsity.weights or sparsity.gradients):
+            return 1.0
         kernels = [i for one in timed for i in one.turn.kernels]
         kinds, instrs = self.case.prices.kinds(self.wiring, kernels), self.wiring.program.instrs
         flops = [work_of(instrs[i]).flops for i in kernels]
@@ -432,16 +435,16 @@ class _Clock:
     def add(self, timed: _Timed, cycles: tuple[int, int, int], is_shown: bool) -> None:
         """Schedule a turn behind those before it, with cycles of each lane; spans are kept of those that are shown."""
         arriving, computing, leaving = cycles
-        n = len(self._meshes)
-        freed = self._meshes[n - self.ahead - 1] if n > self.ahead else None
         # The lane of weights runs ahead of the mesh, until the memory for them is full.
+        freed = self._meshes[-self.ahead - 1] if len(self._meshes) > self.ahead else None
         name = f"{timed.turn.layer.name} {timed.turn.sweep}" if is_shown else ""
         arrival = self._span(0, name, arriving, 0, freed)
         # A turn works on weights as they arrive: it ends no earlier than they do, and may begin before.
         through = self._span(1, name, computing, arrival)
         self._meshes.append(len(self._ends) - 1)
         if leaving:
-            self._span(2, name, leaving, through)
+            through = self._span(2, name, leaving, through)
+        self.end = max(self.end, through)
 
     def waiting(self) -> tuple[int, ...]:
         """How long before the end all that later turns wait for was through."""
@@ -465,5 +468,4 @@ class _Clock:
         ends.append(end)
         if name:
             self.spans.append(TimeSpan(LANES[lane], name, start, end, cause))
-        self.end = max(self.end, end)
         return end
