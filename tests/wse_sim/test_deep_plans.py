@@ -48,11 +48,12 @@ def test_plan_of_a_deep_net_is_that_of_all_of_its_layers():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name, depth", [("gpt", 16), ("windows", 29)])
-def test_deep_nets_are_wired_and_folded_alike_at_every_batch(name, depth):
+@pytest.mark.parametrize("first, other, is_in_proportion", [(SAMPLES, 20, False), (12, 28, True)])
+def test_deep_nets_are_wired_and_folded_alike_at_every_batch(name, depth, first, other, is_in_proportion):
     steps = family(name, depth, abstract.program_of)
     readings = Readings()
-    readings.of(steps.first, 1)
-    reading = readings.of(steps.program(20), 1)
+    readings.of(steps.program(first), 1)
+    reading = readings.of(steps.program(other), 1)
     whole = wire(in_blocks(reading.program))
     assert is_alike(reading.wiring, whole)
     assert reading.wiring.program == whole.program
@@ -60,6 +61,9 @@ def test_deep_nets_are_wired_and_folded_alike_at_every_batch(name, depth):
     assert reading.other is not None
     # Nor does it show which batch was looked up first.
     turns, alone = reading.turns, Turns(reading.streamed, reading.layers, reading.again)
+    # A table of 20 rows looks like samples to batches that divide 20, and does not grow with them.
+    assert (turns._like is not None) == is_in_proportion
+    assert alone._like is None
     assert turns.every == alone.every
     assert turns.memory() == alone.memory() and turns.memory_with_recompute() == alone.memory_with_recompute()
 

@@ -55,6 +55,19 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class _Traffic:
+    """Tensors that cross the wafer's edge in a turn, or go from another layer's layout to its own.
+
+    Results go out with the number of their kernel.
+    """
+
+    weights: frozenset[int]
+    batch: tuple[int, ...]
+    out: tuple[BufferVersion, ...]
+    moved: frozenset[BufferVersion]
+
+
+@dataclass(frozen=True)
 class _Course:
     """Bytes while each kernel runs: of tensors per sample, and of others."""
 
@@ -79,6 +92,8 @@ class Turns:
         self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
         self._leaving: frozenset[BufferVersion] = like._leaving if like else _leaving(wiring)
         self._held: dict[int, list[_Held]] = like._held if like else {}
+        self._traffic: dict[tuple[Sweep, tuple[int, ...]], _Traffic] = like._traffic if like else {}
+        self._like = like if like and _is_in_proportion(wiring, like.wiring) else None
         self.forward: tuple[Turn, ...] = tuple(self._resized(like.forward) if like else self._forward(layers))
         self._ends = {turn.number: n for n, turn in enumerate(self.forward)}
         self.backward: tuple[Turn, ...] = tuple(self._resized(like.backward) if like else self._backward(layers))
@@ -122,9 +137,27 @@ class Turns:
             yield self._turn(number, layers[number], "forward", tuple(kernels))
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> Turn:
-        wiring, nbytes, sparsity = self.wiring, self.wiring.nbytes, self.wiring.sparsity
+        key = sweep, kernels
+        if key not in self._traffic:
+            self._traffic[key] = self._traffic_of(number, kernels)
+        traffic, wiring = self._traffic[key], self.wiring
+        nbytes, sparsity = wiring.nbytes, wiring.sparsity
+        return Turn(
+            number=number,
+            layer=layer,
+            sweep=sweep,
+            kernels=kernels,
+            weight_bytes=sum([streamed_bytes(wiring.type(b), sparsity.weights.get(b)) for b in traffic.weights]),
+            dense_bytes=sum([nbytes[b] for b in traffic.weights]),
+            batch_bytes=sum([nbytes[b] for b in traffic.batch]),
+            bytes_out=sum([streamed_bytes(wiring.type(b), sparsity.gradients.get(i)) for b, i in traffic.out]),
+            moved_bytes=sum([nbytes[b] for b, _ in traffic.moved]),
+        )
+
+    def _traffic_of(self, number: int, kernels: tuple[int, ...]) -> _Traffic:
+        wiring = self.wiring
         weights, moved = set[int](), set[BufferVersion]()
-        batch = bytes_out = 0
+        batch: list[int] = []
         for i in kernels:
             for o in wiring.operands[i]:
                 buffer, source = o
@@ -135,28 +168,22 @@ class Turns:
                 elif source == OUTSIDE or source in wiring.on_host:
                     if buffer not in self._arrived:
                         self._arrived.add(buffer)
-                        batch += nbytes[buffer]
+                        batch.append(buffer)
                 elif self._maker[source] != number and buffer in wiring.per_sample and buffer not in self._inner:
                     # Once for each tensor: kernels of one layer have their operands in the same place.
                     moved.add(o)
-            for buffer in wiring.results[i]:
-                if (buffer, i) in self._leaving:
-                    bytes_out += streamed_bytes(wiring.type(buffer), sparsity.gradients.get(i))
-        return Turn(
-            number=number,
-            layer=layer,
-            sweep=sweep,
-            kernels=kernels,
-            weight_bytes=sum([streamed_bytes(wiring.type(b), sparsity.weights.get(b)) for b in weights]),
-            dense_bytes=sum([nbytes[b] for b in weights]),
-            batch_bytes=batch,
-            bytes_out=bytes_out,
-            moved_bytes=sum([nbytes[o.buffer] for o in moved]),
-        )
+        results = (BufferVersion(b, i) for i in kernels for b in wiring.results[i])
+        out = tuple([version for version in results if version in self._leaving])
+        return _Traffic(frozenset(weights), tuple(batch), out, frozenset(moved))
 
     def memory(self) -> Memory:
         """What the whole step holds without recompute."""
-        return self._whole.most()
+        return self._in_proportion(self._like.memory()) if self._like else self._whole.most()
+
+    def _in_proportion(self, memory: Memory) -> Memory:
+        """What this batch holds where the other one holds that."""
+        assert self._like is not None
+        return Memory(memory.per_batch * self.wiring.batch_size // self._like.wiring.batch_size, memory.fixed)
 
     @cached_property
     def _whole(self) -> _Course:
@@ -165,15 +192,22 @@ class Turns:
     def memory_with_recompute(self) -> Memory:
         """What crosses between segments, and the fullest segment while it runs forward and back."""
         # What crosses the last segment's end is of no use: the way back begins there.
-        crossing = self._crossing
+        crossing, peaks = self._crossing, self._peaks
         kept = sum(crossing[end] for end in self.segment_ends[:-1])
+        return Memory(kept + max((p.per_batch for p in peaks), default=0), max((p.fixed for p in peaks), default=0))
+
+    @cached_property
+    def _peaks(self) -> list[Memory]:
+        """The most that each segment holds while it runs forward and back."""
+        if self._like and self._like.segment_ends == self.segment_ends:
+            return [self._in_proportion(peak) for peak in self._like._peaks]
         peaks = []
         start = 0
         for end in self.segment_ends:
             turns = [*self.forward[start : end + 1], *self.backward_of(start, end)]
             peaks.append(self._course(turns, frozenset(i for turn in turns for i in turn.kernels)).most())
             start = end + 1
-        return Memory(kept + max((p.per_batch for p in peaks), default=0), max((p.fixed for p in peaks), default=0))
+        return peaks
 
     @cached_property
     def segment_ends(self) -> tuple[int, ...]:
@@ -272,6 +306,13 @@ class Turns:
                 if not (v[0] in wiring.resident or v[0] in inner or v in wiring.gradients)
             ]
         return self._held[i]
+
+
+def _is_in_proportion(wiring: Wiring, other: Wiring) -> bool:
+    """Whether tensors per sample are as large as those of the other batch for each sample, and all others are equal."""
+    size, like, per_sample = wiring.batch_size, other.batch_size, wiring.per_sample
+    pairs = enumerate(zip(wiring.nbytes, other.nbytes, strict=True))
+    return all(own * like == its * size if b in per_sample else own == its for b, (own, its) in pairs)
 
 
 def _leaving(wiring: Wiring) -> frozenset[BufferVersion]:
