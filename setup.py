@@ -1,9 +1,9 @@
 """What pyproject.toml cannot say: what of the sources goes into the wheel, and what a package index shows.
 
 The example scripts of the notebooks do, for `lazywafer example`. What is said to those who change a file does not, a
-fifth of the wheel: comments, texts below constants, docstrings of what no package offers, and all but the first line of
-what a module says of itself. Line numbers, docstrings of what a package offers and the source distribution are as they
-were.
+fifth of the wheel: comments, texts below constants, docstrings of what no package offers, and what a module says of
+itself, but for its first line in the rooms from which scripts import. Line numbers, docstrings of what a package offers
+and the source distribution are as they were.
 """
 
 import ast
@@ -113,9 +113,9 @@ def for_users(text: str, offered: Container[str] | None, is_whole: bool = False)
     body = ast.parse(text).body
     for note in (*hidden_notes(body, offered), *filter(is_text, body[1:])):
         lines[note.lineno - 1 : note.end_lineno] = ["\n"] * (note.end_lineno - note.lineno + 1)
-    head = body[0] if body and is_text(body[0]) else None
-    if head and head.end_lineno > head.lineno and not is_whole:
-        first = lines[head.lineno - 1].rstrip() + '"""\n'
+    head = body[0] if body and is_text(body[0]) and not is_whole else None
+    if head and (offered is not None or head.end_lineno > head.lineno):
+        first = lines[head.lineno - 1].rstrip() + '"""\n' if offered is None else "\n"
         lines[head.lineno - 1 : head.end_lineno] = [first] + ["\n"] * (head.end_lineno - head.lineno)
     return "".join(lines)
 
