@@ -21,6 +21,7 @@ from lazytensor.runtime.intrinsics import largest_f4, sum_f4
 from lazytensor.runtime.vecmath import exp_below_f4, log_f4
 """
 
+# The largest of a row with a NaN may be any number: the sum of the exponentials is NaN, and with it all of the row.
 # Rows are widened from 32 bits without a sign, so that LLVM knows that no index is negative and does not ask for each
 # element.
 _LONG_ROW = """\

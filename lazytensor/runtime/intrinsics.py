@@ -70,7 +70,7 @@ sum_f4 = sum_f8 = _relaxed("fadd")
 product_f4 = product_f8 = _relaxed("fmul")
 max_f4 = max_f8 = maximum_f4 = maximum_f8 = _llvm("llvm.maximum", 2)  # NaN if either is NaN
 min_f4 = min_f8 = minimum_f4 = minimum_f8 = _llvm("llvm.minimum", 2)
-largest_f4 = _llvm("llvm.maxnum", 2, ("nnan", "nsz"))  # any number if either is NaN, for who has its NaN elsewhere
+largest_f4 = _llvm("llvm.maxnum", 2, ("nnan", "nsz"))  # anything if either is NaN: for who finds that elsewhere
 fence_f4 = fence_f8 = _llvm("llvm.canonicalize")  # the number itself, but LLVM does not look behind it
 sqrt_f4 = sqrt_f8 = _llvm("llvm.sqrt")
 abs_f4 = abs_f8 = _llvm("llvm.fabs")

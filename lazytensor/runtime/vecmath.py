@@ -47,15 +47,16 @@ Helper = Callable[..., Number]
 _strict: Callable[[Helper], Helper] = njit(error_model="numpy", forceinline=True)
 
 
-_SHIFT = np.float32(3 * 2.0**22 + 254)
-"""What a number of at most 2**21 is added to so that its nearest whole number, plus 254, stands in the lowest bits."""
+_SHIFT, _SHIFT_ONCE = np.float32(3 * 2.0**22 + 254), np.float32(3 * 2.0**22 + 127)
+"""What a number of at most 2**21 is added to so that its nearest whole number stands in the lowest bits, plus 254 or
+127: what the exponents of two numbers, or that of one, are larger by as they are written."""
 
 
 @_strict
-def _reduced_exp(x: Number) -> tuple[Number, Number]:
-    """Bits that end in n + 254, and r, with x = n * ln 2 + r, |r| <= ln 2 / 2."""
-    shifted = fma(x, _LOG2E, _SHIFT)
-    n = shifted - _SHIFT
+def _reduced_exp(x: Number, shift: Number) -> tuple[Number, Number]:
+    """Bits that end in n and what the shift adds, and r, with x = n * ln 2 + r, |r| <= ln 2 / 2."""
+    shifted = fma(x, _LOG2E, shift)
+    n = shifted - shift
     # ln 2 in two parts: n times the first, of few bits, is exact, so that r loses nothing (Cody and Waite).
     r = fma(-n, _LN2_HIGH, x)
     return bits_f4(shifted), fma(-n, _LN2_LOW, r)
@@ -74,7 +75,7 @@ def _exp_slope(r: Number) -> Number:
 @_strict
 def _exp_within(x: Number) -> Number:
     """exp(x) for -104 <= x <= 89, and for NaN."""
-    bits, r = _reduced_exp(x)
+    bits, r = _reduced_exp(x, _SHIFT)
     y = fma(r, fma(r, _exp_slope(r), _ONE), _ONE)
     # 2**n itself is no float32 for the n of the largest and of subnormal results; its two halves always are. The
     # exponents of both stand behind each other in twice the bits: n + 254 is the sum of what they are written as.
@@ -92,20 +93,17 @@ def exp_f4(x: Number) -> Number:
 
 @_strict
 def exp_below_f4(x: Number) -> Number:
-    """exp(x) for x <= 0, and for NaN; 0 where that is below 2**-126 by a half or more."""
-    low = np.float32(-88) if x < np.float32(-88) else x
-    # n + 127 in the lowest bits is an exponent as it is written, and 0 is written as one of -127.
-    shifted = fma(low, _LOG2E, _SHIFT - np.float32(127))
-    n = shifted - (_SHIFT - np.float32(127))
-    r = fma(-n, _LN2_LOW, fma(-n, _LN2_HIGH, low))
-    return fma(r, fma(r, _exp_slope(r), _ONE), _ONE) * float_f4(np.int32(bits_f4(shifted) << np.int32(23)))
+    """exp(x) for x <= 0, and for NaN: `exp_f4` without what large and subnormal results need. 0 below 2**-126.5."""
+    # Here n is -127, and what has the exponent of 2**-127 as it is written is 0.
+    bits, r = _reduced_exp(np.float32(-88) if x < np.float32(-88) else x, _SHIFT_ONCE)
+    return fma(r, fma(r, _exp_slope(r), _ONE), _ONE) * float_f4(np.int32(bits << np.int32(23)))
 
 
 @_strict
 def expm1_f4(x: Number) -> Number:
     low = np.float32(-30) if x < np.float32(-30) else x
     safe = np.float32(89) if low > np.float32(89) else low
-    bits, r = _reduced_exp(safe)
+    bits, r = _reduced_exp(safe, _SHIFT)
     # Half of 2**n, since 2**128 is no float32: n - 1 is written as n + 126.
     half = float_f4(np.int32(np.int32(bits - np.int32(128)) << np.int32(23)))
     y = half * fma(r * r, _exp_slope(r), r) + (half - _HALF)

@@ -127,7 +127,7 @@ def test_softmax_has_one_value_for_each_row_short_or_long(columns):
     x = batch(0, Type((40, columns), float32))
     array = np.random.default_rng(0).normal(size=(40, columns)).astype("f4") * 30
     # As masks make them: all but one, all, and a number that spoils its row alone.
-    array[0, 1:], array[1], array[2, -1] = -np.inf, -np.inf, np.nan
+    array[0, 1:], array[1], array[2, -1], array[3, 0] = -np.inf, -np.inf, np.nan, np.nan
     (shares,) = run_host(Graph((x,), {}, (call("softmax", x, dim=1),), {}), [[array]], {})[0][0]
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(shares, OPS["softmax"].eval(array, dim=1), rtol=2e-6, atol=1e-38)
