@@ -65,6 +65,7 @@ class AbstractCells(CapturedCells):
 
 
 def _no_array(t: Type) -> np.ndarray:
+    # The shape of it in the memory of one element.
     return np.broadcast_to(np.zeros((), t.dtype.host), t.shape)
 
 
@@ -77,6 +78,7 @@ class AbstractCapture(Capture):
     def __init__(self, shows_zeros: bool = False) -> None:
         super().__init__(Store(), readable=False)
         self.shows_zeros = shows_zeros
+        # In place of the cells that bring values into the store.
         self.cells = AbstractCells(self.store, self)
         self.touch = self.cells.touch
 
@@ -121,6 +123,7 @@ def record(
     [64, 128]
     """
     given = dict(batch) if isinstance(batch, Mapping) else {str(i): t for i, t in enumerate(batch)}
+    # One for all batches: the second recording has the layers of the first.
     own, compiler = leading(t.spec for t in given.values()), planner()
 
     def again(size: int) -> Program:
@@ -146,6 +149,7 @@ def graph_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DT
 
 def graph_of(capture: Capture, fetches: Any) -> Graph:
     """What a capture has recorded, as a function whose outputs are the tensors of `fetches` alone."""
+    # Outputs of the capture are all tensors that somebody still holds; of a plan only what is fetched counts.
     traced, _ = capture.graph()
     listed = [fetches] if isinstance(fetches, Tensor) else list(fetches or ())
     outputs = tuple(dict.fromkeys(t.node for t in listed if isinstance(t, Tensor)))

@@ -201,6 +201,7 @@ def _batch_leaf(index: int, name: str, type: Type) -> Node:
 
 
 def _state_leaf(id: str, type: Type) -> Node:
+    # Sorted as well.
     items = ("id", id, str), ("type", type, Type)
     return again(("state", {"id": id, "type": type}, items, type, None, False), ())
 

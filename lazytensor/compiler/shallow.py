@@ -174,10 +174,11 @@ class Layers:
         at = np.full(len(self.layer), -1)
         at[places[places >= 0]] = numbers[places >= 0]
         layers = np.where(places < 0, -1, self.layer[places])
-        # As far ahead as if the layers of the gap had not been counted; what stands beside layers goes along.
+        # As far ahead as if the layers of the gap had not been counted: each by as many as it stands behind its like.
         likes = at[places - self.step[places]]
         ahead = gap.count * (numbers - np.where(likes < 0, numbers, likes))
         shifts = np.where(layers >= gap.start, ahead, 0)
+        # What stands beside layers goes along with the last state of a layer before it.
         last = np.maximum.accumulate(np.where(layers >= 0, numbers, -1))
         order = np.argsort(numbers - np.where(last < 0, 0, shifts[last]), kind="stable")
         stays = (places < 0) | ~gap.is_out[places]

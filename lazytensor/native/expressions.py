@@ -111,6 +111,7 @@ _FOLDS: dict[type, Callable[[float, float], float]] = {
 def element(node: ast.Subscript, scope: Scope) -> tuple[Array, str]:
     """The array of `array[index]`, and the address of that element."""
     array = _array(node.value, scope)
+    # `inbounds`: an element lies in its array, from which LLVM knows that addresses do not wrap around.
     at = scope.function.converted(number(node.slice, scope), INT)
     return array, scope.function.new(f"getelementptr inbounds {array.kind.stored}, ptr {array.text}, i64 {at.text}")
 
@@ -135,6 +136,7 @@ def _piece(node: ast.Subscript, part: ast.Slice, scope: Scope) -> Array:
 def _subscript(node: ast.Subscript, scope: Scope) -> Value:
     array, pointer = element(node, scope)
     value = scope.function.new(f"load {array.kind.stored}, ptr {pointer}")
+    # A truth takes a byte in memory and a bit in a register.
     if array.kind is BOOL:
         value = scope.function.new(f"icmp ne i8 {value}, 0")
     return Value(array.kind, value)
@@ -142,6 +144,7 @@ def _subscript(node: ast.Subscript, scope: Scope) -> Value:
 
 def _name(node: ast.Name, scope: Scope) -> Value:
     known = scope.names.get(node.id)
+    # A variable lies in memory until LLVM finds a register for it: so it may be assigned in a loop.
     if isinstance(known, tuple):
         kind, place = known
         return Value(kind, scope.function.new(f"load {kind.llvm}, ptr {place}"))
@@ -264,6 +267,7 @@ def _logic(node: ast.BoolOp, scope: Scope) -> Value:
                 BOOL, function.new(f"{'and' if is_and else 'or'} i1 {result.text}, {truth(each, scope).text}")
             )
             continue
+        # A way around what must not be read, since `and` and `or` of bits compute both sides.
         place = function.place(BOOL)
         more, end = function.labels("more", "end")
         function.line(f"store i1 {result.text}, ptr {place}")
@@ -388,6 +392,7 @@ def _of_panels(name: str, arguments: Sequence[Value | Array], scope: Scope) -> t
 def _numpy(name: str, arguments: list[Value], scope: Scope) -> Value:
     """`np.NAME(...)` or `math.NAME(...)`: a conversion, or a function of the C library."""
     function = scope.function
+    # `np.bool_` is the type, whose kind is called as Python's.
     name = name.removesuffix("_")
     if name in KINDS:
         (value,) = arguments
@@ -455,6 +460,7 @@ def _named(value: ast.expr, given_arguments: Sequence[Value | Array], scope: Sco
     if maker == "_strict" and isinstance(given, ast.Lambda):
         return scope.function.written_out(given.args, [ast.Return(value=given.body)], arguments, scope)
     if maker == "_llvm" and isinstance(given, ast.Constant):
+        # Behind the name and the number of operands, which the call itself tells.
         flags = ast.literal_eval(value.args[2]) if len(value.args) > 2 else ()
         return (_instruction(str(given.value), arguments, scope, flags),)
     if maker == "_relaxed" and isinstance(given, ast.Constant):
