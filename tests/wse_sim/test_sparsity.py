@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from programs import Builder
 
@@ -94,13 +94,18 @@ def test_streaming_sends_and_multiplies_less_and_says_so():
 
 @few
 @given(shares, st.integers(1, 64), st.integers(1, 64), st.integers(1, 200), st.booleans())
+@example([0.03125, 0.5], 30, 1, 126, False)
 def test_denser_is_never_faster(levels, inputs, outputs, samples, is_masked):
     reports = [streaming(masked(samples, inputs, outputs, share, is_masked)) for share in levels]
     dense = streaming(replace(masked(samples, inputs, outputs, is_masked=is_masked), density={}))
     cycles = [r.step_cycles for r in (*reports, dense)]
     assert cycles == sorted(cycles)
-    sent = [r.edge_bytes_in + r.edge_bytes_out for r in (*reports, dense)]
-    assert sent == sorted(sent)
+    # Each micro-batch sends all weights and gradients again, and a sparser step may be fastest in more of them.
+    ways = {(r.micro_batches, r.has_recompute) for r in reports}
+    for way in ways:
+        alike = [r for r in (*reports, dense) if (r.micro_batches, r.has_recompute) == way]
+        sent = [r.edge_bytes_in + r.edge_bytes_out for r in alike]
+        assert sent == sorted(sent)
 
 
 @few
