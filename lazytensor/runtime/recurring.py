@@ -6,7 +6,7 @@ Each turn of its loop makes new nodes. They are compared by what they are made o
 import itertools
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 
 import numpy as np
 
@@ -47,13 +47,15 @@ def forget() -> None:
 
 def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] | None:
     """The values of `roots`, for which the nodes of `order` are needed; None where NumPy is to compute them."""
-    leaves = [n for n in order if n.value is not None and n.op != "const"]
+    # Asked once: another thread may compute a node that both need, and it would be neither here nor there.
+    known = {n for n in order if n.value is not None}
+    leaves = [n for n in order if n in known and n.op != "const"]
     # What is made of single numbers, a rate of learning for example, is NumPy's to the last bit.
     is_large = len(order) - len(leaves) >= LEAST_OPERATIONS and any(n.value.size > 1 for n in leaves)  # type: ignore[union-attr]
     if not is_large or not config.current().jit or not _lock.acquire(blocking=False):
         return None
     try:
-        program = _program(roots, order, leaves)
+        program = _program(roots, order, known, leaves)
         values = program.step([n.value for n in leaves]) if program is not None else []  # type: ignore[misc]
         # What is not lasting is overwritten by the next step.
         return [v if k in program.lasting else v.copy() for k, v in enumerate(values)] if program is not None else None
@@ -63,12 +65,14 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
         _lock.release()
 
 
-def _program(roots: Sequence[Node], order: Sequence[Node], leaves: Sequence[Node]) -> Executable | None:
-    key = _form(roots, order, leaves)
+def _program(
+    roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node]
+) -> Executable | None:
+    key = _form(roots, order, known, leaves)
     # Mostly it is the one of the turn before, which is compared sooner than a new one is hashed.
-    known = _recent.get(len(order))
-    if known is not None and known[0] == key:
-        key, digest = known
+    recent = _recent.get(len(order))
+    if recent is not None and recent[0] == key:
+        key, digest = recent
     else:
         digest = hash(key)  # a count that is too high once is no harm
         if len(_recent) >= PROGRAMS_KEPT:
@@ -88,10 +92,10 @@ def _program(roots: Sequence[Node], order: Sequence[Node], leaves: Sequence[Node
     return _programs[digest][1]
 
 
-def _form(roots: Sequence[Node], order: Sequence[Node], leaves: Sequence[Node]) -> Form:
+def _form(roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node]) -> Form:
     """What work has in common with other work that computes the same, column by column, which takes half the time."""
-    constants = tuple([n for n in order if n.value is not None and n.op == "const"])
-    work = [n for n in order if n.value is None]
+    constants = tuple([n for n in order if n in known and n.op == "const"])
+    work = [n for n in order if n not in known]
     numbers = dict(zip((*leaves, *constants, *work), itertools.count(), strict=False))
     return (
         constants,

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor import autograd, cells, config
+from lazytensor import autograd, cells, config, ops
+from lazytensor.dtype import float32
 from lazytensor.ir import replay
 from lazytensor.ir.graph import topological
+from lazytensor.ir.types import Type
 from lazytensor.optim.eager.moments import Adam
 from lazytensor.runtime import recurring
 from lazytensor.runtime.recurring import AGAIN
@@ -170,3 +172,25 @@ def test_a_parameter_of_another_shape_gets_a_gradient_of_it():
         weight.grad, weight.data = None, lt.ones(extent)
         (weight * x).sum().backward()
         assert weight.grad.shape == (extent,)
+
+
+def test_a_node_that_another_thread_computes_meanwhile_is_still_part_of_the_work(monkeypatch):
+    """Equal nodes are one node for all threads, so that it may get its value at any moment."""
+    start = cells.leaf(np.arange(6, dtype=np.float32), Type((6,), float32))
+    chain = [start]
+    for _ in range(2 * recurring.LEAST_OPERATIONS):
+        chain.append(ops.call("cos", chain[-1]))
+    order = topological(chain[-1:])
+    current = config.current
+
+    def meanwhile():
+        chain[3].value = np.cos(np.cos(np.cos(start.value)))
+        return current()
+
+    monkeypatch.setattr(config, "current", meanwhile)
+    recurring.evaluated(chain[-1:], order)
+    values = [recurring.evaluated(chain[-1:], order) for _ in range(AGAIN)]
+    expected = start.value
+    for _ in chain[1:]:
+        expected = np.cos(expected)
+    np.testing.assert_allclose(values[-1][0], expected, rtol=1e-6)
