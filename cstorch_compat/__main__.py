@@ -25,6 +25,7 @@ from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
 from lazytensor import config, dialect, private_files
 from lazytensor.errors import LazyError
+from lazytensor.ir import garbage
 from lazytensor.runtime import timing
 from wse_sim import MACHINES, Machine
 from wse_sim.contest import contest_command as placing
@@ -92,6 +93,8 @@ def main(argv: list[str] | None = None) -> int:
         # Around the reports behind a script too, and around commands that write files of their own.
         with stops.raising():
             options = _parser()[0].parse_args(argv)
+            if argv is None and "all_lives" in options:
+                garbage.leave_to_the_end()
             status: int = options.execute(options)
             sys.stdout.flush()
     except BrokenPipeError:

@@ -21,6 +21,7 @@ from lazytensor.dtype import DType, float32
 from lazytensor.errors import CompileError
 from lazytensor.ir.family import StepFamily as StepFamily
 from lazytensor.ir.graph import Graph, Node, node, topological
+from lazytensor.ir.graph_function import inlined
 from lazytensor.ir.program import Program
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
@@ -75,6 +76,8 @@ class AbstractCapture(Capture):
     With `shows_zeros` what is read of it is zeros, for scripts that only print what they read.
     """
 
+    has_calls = True
+
     def __init__(self, shows_zeros: bool = False) -> None:
         super().__init__(Store(), readable=False)
         self.shows_zeros = shows_zeros
@@ -84,6 +87,7 @@ class AbstractCapture(Capture):
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of what depends on no parameter and no sample. Raises TraceError for anything else."""
+        [n] = inlined(Graph((), {}, (n,), {})).outputs
         order = topological([n], lambda i: i.value is not None)
         if any(i.op == "batch" or cells.has_no_value(i) for i in order):
             return self._refused(n, what)
@@ -135,7 +139,10 @@ def record(
 
 
 def graph_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DType | None = None) -> Graph:
-    """What `call()` does with the tensors of a batch, without values; it returns what is fetched."""
+    """What `call()` does with the tensors of a batch, without values, as `graph_of` says it.
+
+    What it returns is fetched.
+    """
     with mode():
         capture = AbstractCapture()
         for i, (name, t) in enumerate(batch.items()):
@@ -148,7 +155,10 @@ def graph_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DT
 
 
 def graph_of(capture: Capture, fetches: Any) -> Graph:
-    """What a capture has recorded, as a function whose outputs are the tensors of `fetches` alone."""
+    """What a capture has recorded, as a function whose outputs are the tensors of `fetches` alone.
+
+    A planner takes it as it is; for all others its calls of functions are to be `inlined`.
+    """
     # Outputs of the capture are all tensors that somebody still holds; of a plan only what is fetched counts.
     traced, _ = capture.graph()
     listed = [fetches] if isinstance(fetches, Tensor) else list(fetches or ())

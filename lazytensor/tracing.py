@@ -9,6 +9,7 @@ from lazytensor.abstract import graph_of_step, program_of, tensor
 from lazytensor.dtype import DType, of_array
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph
+from lazytensor.ir.graph_function import inlined
 from lazytensor.ir.program import Program
 from lazytensor.pytree import tree_map
 from lazytensor.tensor import Tensor, leaves
@@ -58,7 +59,7 @@ def trace_graph(step: Callable[..., Any], *examples: Any, half: DType | None = N
     # Taken as references: another thread may make a leaf meanwhile.
     gradients = [(t, t.grad) for weak in leaves.valuerefs() if (t := weak()) is not None]
     try:
-        return graph_of_step(lambda: step(*arguments), {str(i): t for i, t in enumerate(inputs)}, half)
+        return inlined(graph_of_step(lambda: step(*arguments), {str(i): t for i, t in enumerate(inputs)}, half))
     finally:
         for t, gradient in gradients:
             t.grad = gradient

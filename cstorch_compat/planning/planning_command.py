@@ -40,7 +40,8 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     script.add_module_argument(planner)
     script.add_arguments(planner)
-    planner.set_defaults(execute=plan_script)
+    # A recorded step and its plans live to the end.
+    planner.set_defaults(execute=plan_script, all_lives=True)
 
 
 def plan_script(options: argparse.Namespace) -> int:

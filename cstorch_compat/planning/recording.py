@@ -17,6 +17,7 @@ from lazytensor.dtype import DType, float16
 from lazytensor.errors import TraceError
 from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Graph
+from lazytensor.ir.graph_function import inlined
 from lazytensor.ir.program import Program
 
 NOTHING = "the script was followed to its end, and called no model and no traced function"
@@ -57,7 +58,7 @@ def record_script(
                     hint = "Options of lazywafer stand before the script, and its own behind it."
                     raise TraceError(text, where=path, hint=hint if args else "Make it run first.") from None
             if on_graph is not None and not batch.wanted:
-                on_graph(graph)
+                on_graph(inlined(graph))
             return leading(n.type for n in graph.inputs), _noted(compiler.program(graph))
 
     own, program = record(StepBatch(shows_zeros=shows_zeros))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lazytensor.compiler.outline import Outline, outline_of
 from lazytensor.compiler.shallow import WORTH, Cut, Layers
 from lazytensor.ir.graph import Graph
+from lazytensor.ir.graph_function import inlined
 from lazytensor.ir.growth import Uneven, grown, is_alike, require_states, skeleton_of
 from lazytensor.ir.program import Program
 from lazytensor.ir.skeleton import Skeleton
@@ -33,19 +34,22 @@ class DeepCompiler:
         self._before: _Depth | None = None
 
     def program(self, graph: Graph) -> Program:
-        """What `compiled(graph)` gives, which is asked for shallow graphs alone if many of its layers are equal."""
+        """What `compiled(graph)` gives, which is asked for shallow graphs alone if many of its layers are equal.
+
+        Calls of functions are written out in what is compiled, so that those of a deep graph never are.
+        """
         outline = outline_of(graph)
         try:
             return self._as_before(graph, outline) or self._anew(graph, outline)
         # A graph whose layers differ is as good as any, and takes the long way.
         except Uneven:
-            return self._compiled(graph)
+            return self._compiled(inlined(graph))
 
     def _as_before(self, graph: Graph, outline: Outline) -> Program | None:
         before = self._before
         if before is None or not outline.is_like(before.outline):
             return None
-        short = self._compiled(before.cut.of(graph))
+        short = self._compiled(inlined(before.cut.of(graph)))
         # A batch may give a layer another program.
         if not is_alike(short, before.short):
             return None
@@ -56,9 +60,9 @@ class DeepCompiler:
         layers = Layers(outline)
         count = layers.spare
         if count < WORTH:
-            return self._compiled(graph)
+            return self._compiled(inlined(graph))
         cut = layers.without(count)
-        short, long = self._compiled(cut.of(graph)), self._compiled(layers.without(count - 1).of(graph))
+        short, long = (self._compiled(inlined(c.of(graph))) for c in (cut, layers.without(count - 1)))
         types = {name: leaf.type for name, leaf in graph.state.items()}
         skeleton = skeleton_of(short, long, count, types, layers.lines_like)
         self._before = _Depth(outline, cut, short, skeleton)

@@ -4,6 +4,7 @@ Nodes, instructions and what is looked up of them go when nobody holds them. Pyt
 again and again while they become more, which takes a third of the time to record or to plan a deep net.
 """
 
+import atexit
 import gc
 
 
@@ -19,3 +20,9 @@ class no_search:
     def __exit__(self, *error: object) -> None:
         if self._searches:
             gc.enable()
+
+
+def leave_to_the_end() -> None:
+    """Search for no cycles any more, and not at the end of the process either: all that is left goes with it."""
+    gc.disable()
+    atexit.register(gc.freeze)

@@ -12,8 +12,9 @@ from lazytensor.functions.creation import zeros_like
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.writing import copy_
 from lazytensor.ir.graph import Node
+from lazytensor.ir.graph_function import Function
 from lazytensor.optim.traced import step_hooks
-from lazytensor.optim.traced.equal_updates import Pattern, kind_of, pattern_of
+from lazytensor.optim.traced.equal_updates import function_of, kind_of
 from lazytensor.tensor import Tensor, grad_mode
 
 # By number, and weak, so that an optimizer that nobody uses is not kept with all its state.
@@ -142,7 +143,7 @@ class Optimizer(step_hooks.Hooked):
         key = (*question, *map(cells.read, changed))
         answer = memo.get(key)
         if answer is None:
-            known: _Patterns = {}
+            known: _Functions = {}
             for group, pairs in groups:
                 for p, g in pairs:
                     self._update_once(group, p, g, known)
@@ -158,7 +159,7 @@ class Optimizer(step_hooks.Hooked):
         of = self.state.get
         return [t.cell for _, pairs in groups for p, _ in pairs for t in (p, *of(p, {}).values())]
 
-    def _update_once(self, group: dict[str, Any], p: Tensor, g: Tensor, known: "_Patterns") -> None:
+    def _update_once(self, group: dict[str, Any], p: Tensor, g: Tensor, known: "_Functions") -> None:
         """Update one parameter: the first of its kind by what it asks for, others by the same nodes again."""
         state = self.state.get(p, {})
         changed = [p, *state.values()]
@@ -167,13 +168,18 @@ class Optimizer(step_hooks.Hooked):
         values = [*(cells.read(t.cell) for t in changed), g.node, p.node]
         given = [*values, *(v for v in settings if isinstance(v, Node))]
         kind = settings, p.device, tuple(state), _are_whole(changed), kind_of(given)
-        if pattern := known.get(kind):
-            cells.write_in_step([t.cell for t in changed], pattern.of(given, p.leaf_id))
-            return
-        self.update(group, p, g, state)
-        # State that the first update makes is to be made for every parameter.
-        if _are_whole(changed) and len(changed) == 1 + len(state):
-            known[kind] = pattern_of(given, [cells.read(t.cell) for t in changed], p.leaf_id)
+        function, step = known.get(kind), cells.here.current
+        assert step is not None
+        if function is None:
+            self.update(group, p, g, state)
+            # State that the first update makes is to be made for every parameter.
+            if _are_whole(changed) and len(changed) == 1 + len(state):
+                function = known[kind] = function_of(given, [cells.read(t.cell) for t in changed], p.leaf_id)
+            # As a call the first one is as the others are.
+            if function is None or not step.has_calls:
+                return
+        results = (function.call if step.has_calls else function.inline)(given, p.leaf_id)
+        cells.write_in_step([t.cell for t in changed], results)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         """Update one parameter and its state in place; a function of the values given and of nothing else."""
@@ -239,8 +245,8 @@ class Optimizer(step_hooks.Hooked):
 
 _Pairs = tuple[dict[str, Any], list[tuple[Tensor, Tensor]]]
 """A group, and its parameters with their gradients."""
-_Patterns = dict[tuple[Any, ...], Pattern | None]
-"""The patterns of updates in one call of `step`, all at one line of the script."""
+_Functions = dict[tuple[Any, ...], Function | None]
+"""The functions that updates are in one call of `step`, all at one line of the script."""
 
 
 def _are_whole(changed: list[Tensor]) -> bool:

@@ -1,0 +1,93 @@
+"""Functions of a graph: nodes that are recorded again and again of other values, held as one call each time.
+
+A call is a node with several results, and `inlined` writes its nodes out. Hundreds of parameters of a deep net are
+updated in the same way, so that a graph with calls has a quarter of the nodes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lazytensor.ir.graph import Graph, Like, Node, again, like
+
+CALL, RESULT = "function.call", "function.result"
+"""The operations of a call, and of one of its results."""
+VARIABLE = "variable"
+"""The operation that gives a parameter its mark, by which gradients find it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """Nodes behind the values that they are a function of, each with the places of its inputs, and of the results.
+
+    Places count the values, then the constants, then the nodes.
+    """
+
+    constants: tuple[Node, ...]
+    nodes: tuple[tuple[Like, tuple[int, ...]], ...]
+    results: tuple[int, ...]
+
+    def inline(self, given: Sequence[Node], mark: int) -> list[Node]:
+        """The results of other values, which have the types of the first ones, for the parameter of that mark."""
+        values = [*given, *self.constants]
+        for model, places in self.nodes:
+            own = _marked(model, mark) if model[0] == VARIABLE else model
+            values.append(again(own, tuple([values[k] for k in places])))
+        return [values[k] for k in self.results]
+
+    def call(self, given: Sequence[Node], mark: int) -> list[Node]:
+        """The same, as results of one call; written out at once where a gradient may flow through one of them."""
+        values = [*given, *self.constants]
+        models = self._models(len(values))
+        if any(model is not None and model[5] for model in models):
+            return self.inline(given, mark)
+        call = again(_marked(self._call, mark) if self._is_marked else self._call, tuple(given))
+        # What is only handed through needs no call.
+        return [
+            values[k] if model is None else again(model, (call,)) for k, model in zip(self.results, models, strict=True)
+        ]
+
+    @cached_property
+    def _is_marked(self) -> bool:
+        return any(model[0] == VARIABLE for model, _ in self.nodes)
+
+    @cached_property
+    def _call(self) -> Like:
+        where = self.nodes[-1][0][4] if self.nodes else None
+        return CALL, {"function": self}, (("function", self, Function),), (), where, False
+
+    def _models(self, first: int) -> list[Like | None]:
+        """What each result of a call is; None for a value that is given. `first` is the place of the first node."""
+        if first not in self._known:
+            nodes = [self.nodes[k - first][0] if k >= first else None for k in self.results]
+            self._known[first] = [
+                None if n is None else (RESULT, {"index": k}, (("index", k, int),), n[3], n[4], n[5])
+                for k, n in enumerate(nodes)
+            ]
+        return self._known[first]
+
+    @cached_property
+    def _known(self) -> dict[int, list[Like | None]]:
+        return {}
+
+
+def _marked(model: Like, mark: int) -> Like:
+    op, attrs, items, type, where, tracks = model
+    others = tuple(item for item in items if item[0] != "uid")
+    return op, {**attrs, "uid": mark}, (*others, ("uid", mark, int)), type, where, tracks
+
+
+def inlined(graph: Graph) -> Graph:
+    """The graph with the nodes of each call in its place."""
+    whole: dict[Node, Node] = {}
+    results: dict[Node, list[Node]] = {}
+    for n in graph.nodes():
+        if n.op == RESULT:
+            whole[n] = results[n.inputs[0]][n.attrs["index"]]
+            continue
+        inputs = tuple([whole[i] for i in n.inputs])
+        if n.op == CALL:
+            results[n] = n.attrs["function"].inline(inputs, n.attrs.get("uid", 0))
+        else:
+            whole[n] = n if inputs == n.inputs else again(like(n), inputs)
+    return graph.replaced(whole.__getitem__) if results else graph
