@@ -251,6 +251,11 @@ def _turned(builder: Any, arguments: Any) -> None:
             turn(is_whole=False)
 
 
+def _asked(builder: Any, arguments: Any) -> None:
+    """The line at an address is on its way to the second-level cache."""
+    _Tile(builder, None, 1).ask(*arguments)
+
+
 # The matrices of F(2x2, 3x3): Lavin and Gray, Fast algorithms for convolutional neural networks, 2016.
 _IMAGE = (1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)
 _RESULT = (1, 1, 1, 0), (0, 1, -1, -1)
@@ -264,6 +269,7 @@ TILES: dict[str, tuple[Emit, int]] = {
     "block_more": (_block(is_sum=True), 7),
     "block_asking": (_block(is_sum=False), 11),
     "turned": (_turned, 6),
+    "asked": (_asked, 1),
     "from_image": (_sandwich(_IMAGE), 7),
     "to_result": (_sandwich(_RESULT), 7),
     "from_result": (_sandwich(tuple(zip(*_RESULT, strict=True))), 7),

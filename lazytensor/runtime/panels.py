@@ -12,5 +12,5 @@ def _written(*numbers: Any) -> Any:
     raise NotImplementedError
 
 
-address = copied = products = products_narrow = dots = block = block_more = block_asking = turned = _written
+address = copied = products = products_narrow = dots = block = block_more = block_asking = turned = asked = _written
 from_image = to_result = from_result = from_weight = to_weight = _written

@@ -109,6 +109,15 @@ def test_panels_are_laid_out_of_the_smaller_factor(extents):
     np.testing.assert_allclose(results[0], exact, atol=2e-6 * np.abs(exact).max(), rtol=0)
 
 
+@pytest.mark.parametrize("flip_a", [False, True])
+@pytest.mark.parametrize("extents", [(1024, 128, 128), (2048, 160, 1000), (1024, 416, 385)])
+def test_strips_of_the_first_factor_are_laid_out_where_its_lines_share_a_set_of_the_cache(flip_a, extents):
+    results, exact = of_panels(flip_a, False, (), *extents)
+    for result in results:
+        np.testing.assert_array_equal(result, results[0])
+    np.testing.assert_allclose(results[0], exact, atol=2e-6 * np.abs(exact).max(), rtol=0)
+
+
 @pytest.mark.parametrize("extents", [(64, 64, 32), (75, 63 + 32, 40)])
 def test_panels_give_stacks_of_products(extents):
     results, exact = of_panels(False, True, (5, 7), *extents)
@@ -123,7 +132,8 @@ def test_panels_give_stacks_of_products(extents):
         (False, True, (), (767, 256, 256)),  # too few rows to lay panels out for
         (False, False, (), (383, 256, 256)),
         (False, True, (), (800, 100, 256)),  # the last panel would be mostly empty
-        (True, False, (), (1024, 256, 256)),  # terms of a row would share few sets of the cache
+        (False, False, (), (1023, 128, 128)),
+        (True, False, (), (1024, 300, 256)),  # terms of a row would share few sets of the cache
         (False, False, (4,), (128, 128, 64)),
     ],
 )

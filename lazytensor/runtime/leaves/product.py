@@ -16,11 +16,12 @@ from lazytensor.kernels.panel_products import (
     ROWS_OUT,
     STACK,
     STACK_EACH,
+    STRIPS,
     SWAPPED,
     TERMS,
 )
 from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.panels import LANES, PAIR, ROWS, address, block, block_more, copied, turned
+from lazytensor.runtime.panels import LANES, PAIR, ROWS, address, asked, block, block_more, copied, turned
 
 
 @leaf
@@ -105,6 +106,37 @@ def _multiply_turned(
                 turned(address(own) + 4 * half, PAIR, out + 4 * ((c + half) * m + r), m, LANES, LANES)
 
 
+@leaf
+def _multiply_strips(
+    g: Any, a: int, panels: int, out: int, row: int, rows: int, column: int, columns: int, own: Any
+) -> None:
+    """The same for whole tiles, with terms of the first factor in strips, beside each other.
+
+    While some terms are multiplied, memory brings the next ones.
+    """
+    m, n, terms = g[ROWS_OUT], g[COLUMNS], g[TERMS]
+    tiles = (rows - row) // ROWS * ((columns - column) // PAIR)
+    for d in range(0, terms, g[DEPTH]):
+        depth = min(g[DEPTH], terms - d)
+        for t in range(d, d + depth):
+            for r in range(row, rows, LANES):
+                copied(a + 4 * (t * m + r), address(own) + 4 * ((r - row) * depth + (t - d) * LANES), LANES)
+        ahead, each = d + depth, (depth + tiles - 1) // tiles
+        for c in range(column, columns, PAIR):
+            b = panels + 4 * (c * terms + d * PAIR)
+            for r in range(row, rows, ROWS):
+                for t in range(ahead, min(ahead + each, terms)):
+                    for line in range(row, rows, LANES):
+                        asked(a + 4 * (t * m + line))
+                ahead += each
+                strip = (r - row) // LANES * LANES
+                left, to = address(own) + 4 * (strip * depth + r - row - strip), out + 4 * (r * n + c)
+                if d > 0:
+                    block_more(left, 1, LANES, depth, b, to, n)
+                else:
+                    block(left, 1, LANES, depth, b, to, n)
+
+
 @typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, a: Any, b: Any, out: Any) -> None:
     """out = a @ b; of one matrix phase 0 lays the panels out, of a stack each part its own."""
@@ -124,7 +156,9 @@ def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, a: Any, b: Any,
     across = (n + g[COLUMNS_EACH] - 1) // g[COLUMNS_EACH]
     row, column = part // across * g[ROWS_EACH], part % across * g[COLUMNS_EACH]
     rows, columns = min(row + g[ROWS_EACH], m), min(column + g[COLUMNS_EACH], n)
-    if g[SWAPPED]:
+    if g[STRIPS]:
+        _multiply_strips(g, address(a), address(shared), address(out), row, rows, column, columns, own)
+    elif g[SWAPPED]:
         _multiply_turned(g, address(b), address(shared), address(out), row, rows, column, columns, own)
     else:
         _multiply(g, address(a), address(shared), out, 0, row, rows, column, columns, own)
