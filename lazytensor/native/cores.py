@@ -84,14 +84,11 @@ out:
   ret void
 }}
 
-; The nanoseconds that another thread has run, up to now if it runs.
-define internal i64 @has_run(i64 %number) {{
+; The nanoseconds of a clock.
+define internal i64 @nanoseconds(i64 %clock) {{
+entry:
   %time = alloca [2 x i64]
   store [2 x i64] zeroinitializer, ptr %time
-  ; How Linux numbers the clock of a thread: see CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED in its source.
-  %not = xor i64 %number, -1
-  %far = shl i64 %not, 3
-  %clock = or i64 %far, 6
   call i64 (i64, ...) @syscall(i64 {CLOCK}, i64 %clock, ptr %time)
   %seconds = load i64, ptr %time
   %at_rest = getelementptr i64, ptr %time, i64 1
@@ -99,6 +96,17 @@ define internal i64 @has_run(i64 %number) {{
   %whole = mul i64 %seconds, 1000000000
   %sum = add i64 %whole, %rest
   ret i64 %sum
+}}
+
+; The nanoseconds that another thread has run, up to now if it runs.
+define internal i64 @has_run(i64 %number) {{
+entry:
+  ; How Linux numbers the clock of a thread: see CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED in its source.
+  %not = xor i64 %number, -1
+  %far = shl i64 %not, 3
+  %clock = or i64 %far, 6
+  %time = call i64 @nanoseconds(i64 %clock)
+  ret i64 %time
 }}
 
 ; Move one that was put aside with a part in hand to the core of this thread, which is about to sleep.

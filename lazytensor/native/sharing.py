@@ -16,9 +16,15 @@ from collections.abc import Mapping
 
 from lazytensor.native import machine
 from lazytensor.native.cores import CALLS, CORES, GLANCES
+from lazytensor.native.stacks import stack_of_products
 
 SPINS = 4000
-"""How often a thread looks for work before it sleeps: waking it costs more than a short wait."""
+"""How often who runs a table looks whether the others are done before it sleeps: waking it costs more."""
+PATIENCE_NS, SHORT_NS, AWAY_NS = 400_000, 100_000, 100_000
+"""How long the others look for work before they sleep: as long as Python takes between two steps of a small net, and
+shorter for SHY times behind a look from which they came back so late that another process has had their core."""
+SHY, LOOKS = 64, 256
+"""LOOKS are made between two looks at the clock."""
 TICKET, FINISHED, ENTRIES, BELL, SLEEPERS, WAITS, STOP, CORE = range(0, 64, 8)
 AWAY, CREW = CORE + 1, CORE + 2
 """Where in the block, in words of 8 bytes, each shared word stands: on lines of the cache of their own.
@@ -32,24 +38,8 @@ others there are.
 PLACE = 8
 """Words of the place of a thread: its working memory, its number for the kernel, and whether it has a part in hand."""
 MOST_PARTS = (1 << 16) - 1
-PRODUCT = ("cblas", "transpose_a", "transpose_b", "m", "n", "k", "a", "pitch_a", "b", "pitch_b", "c", "pitch_c")
 OWN = 4
 """Which argument of a routine is the working memory of the thread that runs it."""
-STACK = (
-    "count",
-    "stride_a",
-    "stride_b",
-    "stride_c",
-    "tile_m",
-    "tile_n",
-    "tile_k",
-    "step_a",
-    "step_b",
-    "deep_a",
-    "deep_b",
-)
-"""The argument of a product: its words in this order; in bytes are the strides between the matrices of a stack, and the
-steps from one row of a, and from one column of b, to the next, and those along the sums."""
 
 _MOMENT_NS = 300_000
 # How a processor is told that a loop only waits.
@@ -227,6 +217,11 @@ entry:
   %at_number = getelementptr i64, ptr %memory, i64 1
   %own_number = call i64 (i64, ...) @syscall(i64 {GETTID})
   store atomic i64 %own_number, ptr %at_number monotonic, align 8
+  %first = alloca i64
+  %last = alloca i64
+  %shy = alloca i64
+  store i64 0, ptr %last
+  store i64 0, ptr %shy
   br label %look
 look:
   %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ]
@@ -244,8 +239,39 @@ where:
   br i1 %is_same, label %tired, label %patience
 patience:
   %more = add i64 %looks, 1
-  %long = icmp ugt i64 %more, {SPINS}
-  br i1 %long, label %tired, label %pause
+  %rest_of_looks = urem i64 %more, {LOOKS}
+  %is_glance = icmp eq i64 %rest_of_looks, 0
+  br i1 %is_glance, label %glance, label %pause
+glance:
+  ; The clock that only goes forward.
+  %now = call i64 @nanoseconds(i64 1)
+  %then = load i64, ptr %last
+  store i64 %now, ptr %last
+  %is_first = icmp eq i64 %more, {LOOKS}
+  br i1 %is_first, label %begin, label %judge
+begin:
+  store i64 %now, ptr %first
+  br label %pause
+judge:
+  %gap = sub i64 %now, %then
+  %was_away = icmp ugt i64 %gap, {AWAY_NS}
+  br i1 %was_away, label %shy_now, label %measure
+shy_now:
+  store i64 {SHY}, ptr %shy
+  br label %tired
+measure:
+  %began = load i64, ptr %first
+  %waited = sub i64 %now, %began
+  %times = load i64, ptr %shy
+  %is_shy = icmp ne i64 %times, 0
+  %most = select i1 %is_shy, i64 {SHORT_NS}, i64 {PATIENCE_NS}
+  %long = icmp ugt i64 %waited, %most
+  br i1 %long, label %rest, label %pause
+rest:
+  %one_less = sub i64 %times, 1
+  %times_left = select i1 %is_shy, i64 %one_less, i64 0
+  store i64 %times_left, ptr %shy
+  br label %tired
 pause:
   call void @{PAUSE}
   br label %look
@@ -263,7 +289,7 @@ bed:
   call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAIT}, i64 %rings, ptr null)
   br label %up
 up:
-  %rest = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  %still = atomicrmw sub ptr %sleepers, i64 1 seq_cst
   br label %look
 out:
   ret void
@@ -276,90 +302,6 @@ define void @share_ring(ptr %block) {{
   ret void
 }}
 """
-
-
-_STACK = """
-declare i64 @llvm.smin.i64(i64, i64)
-define void @share_product(ptr %words) {{
-entry:
-{loads}
-  br label %head
-head:
-  %s = phi i64 [ 0, %entry ], [ %next, %done ]
-  %over = icmp eq i64 %s, %count
-  br i1 %over, label %out, label %stack
-stack:
-  ; From product to product of the stack each operand goes on by its own stride, in bytes.
-{places}
-  br label %sums
-sums:
-  ; A long sum is made of pieces: of each, what the tiles read stays in a cache.
-  %d = phi i64 [ 0, %stack ], [ %deeper, %piece ]
-  %is_piece = icmp slt i64 %d, %k
-  br i1 %is_piece, label %sum, label %done
-sum:
-  %left_k = sub i64 %k, %d
-  %depth = call i64 @llvm.smin.i64(i64 %left_k, i64 %tile_k)
-  %is_first = icmp eq i64 %d, 0
-  %beta = select i1 %is_first, float 0.0, float 1.0
-  %down_a = mul i64 %d, %deep_a
-  %r_a = getelementptr i8, ptr %q_a, i64 %down_a
-  %down_b = mul i64 %d, %deep_b
-  %r_b = getelementptr i8, ptr %q_b, i64 %down_b
-  br label %rows
-rows:
-  %i = phi i64 [ 0, %sum ], [ %below, %row ]
-  %is_row = icmp slt i64 %i, %m
-  br i1 %is_row, label %columns, label %piece
-columns:
-  %j = phi i64 [ 0, %rows ], [ %beside, %tile ]
-  %is_tile = icmp slt i64 %j, %n
-  br i1 %is_tile, label %tile, label %row
-tile:
-  ; Rows of a and columns of b are as many bytes apart as their steps say, transposed or not.
-  %far_a = mul i64 %i, %step_a
-  %p_a = getelementptr i8, ptr %r_a, i64 %far_a
-  %far_b = mul i64 %j, %step_b
-  %p_b = getelementptr i8, ptr %r_b, i64 %far_b
-  %line = mul i64 %i, %pitch_c
-  %place = add i64 %line, %j
-  %p_c = getelementptr float, ptr %q_c, i64 %place
-  ; The last tiles of a row and of a column are what is left.
-  %left = sub i64 %m, %i
-  %height = call i64 @llvm.smin.i64(i64 %left, i64 %tile_m)
-  %rest = sub i64 %n, %j
-  %width = call i64 @llvm.smin.i64(i64 %rest, i64 %tile_n)
-  ; 101 is row-major order, as cblas.h has it.
-  call void %cblas(i32 101, i32 %flip_a, i32 %flip_b, i64 %height, i64 %width, i64 %depth,
-    float 1.0, ptr %p_a, i64 %pitch_a, ptr %p_b, i64 %pitch_b, float %beta, ptr %p_c, i64 %pitch_c)
-  %beside = add i64 %j, %tile_n
-  br label %columns
-row:
-  %below = add i64 %i, %tile_m
-  br label %rows
-piece:
-  %deeper = add i64 %d, %tile_k
-  br label %sums
-done:
-  %next = add i64 %s, 1
-  br label %head
-out:
-  ret void
-}}
-"""
-
-
-def _product() -> str:
-    """The function that runs a stack of products by BLAS, each tile by tile, from the words of its argument."""
-    words = (*PRODUCT, *STACK)
-    loads = [f"  %at_{w} = getelementptr i64, ptr %words, i64 {k}" for k, w in enumerate(words)]
-    pointers = ("cblas", "a", "b", "c")
-    loads += [f"  %{w} = load {'ptr' if w in pointers else 'i64'}, ptr %at_{w}" for w in words]
-    loads += [f"  %flip_{x} = trunc i64 %transpose_{x} to i32" for x in "ab"]
-    places = [
-        f"  %skip_{x} = mul i64 %s, %stride_{x}\n  %q_{x} = getelementptr i8, ptr %{x}, i64 %skip_{x}" for x in "abc"
-    ]
-    return _STACK.format(loads="\n".join(loads), places="\n".join(places))
 
 
 _ROWS = """
@@ -474,11 +416,12 @@ def functions() -> Mapping[str, int] | None:
     words: dict[str, int | str] = {**CALLS[kind], "PAUSE": f"{pause}({argument})"}
     words |= {"AWAY": AWAY, "CREW": CREW, "PLACE": PLACE, "GLANCES": GLANCES, "MOMENT_NS": _MOMENT_NS}
     words |= {"WAIT": _WAIT, "WAKE": _WAKE, "SPINS": SPINS, "CORE": CORE}
+    words |= {"PATIENCE_NS": PATIENCE_NS, "SHORT_NS": SHORT_NS, "AWAY_NS": AWAY_NS, "SHY": SHY, "LOOKS": LOOKS}
     words |= {"TICKET": TICKET, "FINISHED": FINISHED, "ENTRIES": ENTRIES, "BELL": BELL, "SLEEPERS": SLEEPERS}
     words |= {"OWN": OWN, "WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": MOST_PARTS + 1}
     words["STEP_MASK"] = -(MOST_PARTS + 1)
     declared = f"declare i64 @syscall(i64, ...)\ndeclare i32 @sched_getcpu()\ndeclare void @{pause}({parameter})"
     declared += "\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    texts = [declared, *(text.format(**words) for text in (_TAKE, CORES, _RUN, _SERVE)), _product(), _ROWS]
+    texts = [declared, *(text.format(**words) for text in (_TAKE, CORES, _RUN, _SERVE)), stack_of_products(), _ROWS]
     names = ("share_run", "share_serve", "share_ring", "share_product", "share_routine", "share_rows")
     return machine.addresses("\n".join(texts), names)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from lazytensor.compiler.pipeline import HOST, compile_graph
 from lazytensor.dtype import bfloat16, float32, round_to
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
+from lazytensor.native import sharing
 from lazytensor.ops import call
 from lazytensor.ops.products import matmul
 from lazytensor.runtime import chain
@@ -174,7 +176,7 @@ import os, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # threads that start from here on are on that core too
 from lazytensor import config
 from lazytensor.native import sharing
-sharing.SPINS = 1 << 62  # nobody gets tired of looking
+sharing.SPINS = sharing.PATIENCE_NS = sharing.SHORT_NS = 1 << 62  # nobody gets tired of looking
 from lazytensor.runtime import chain
 from tests.lazytensor.test_chain import X, W, steps
 with config.override(threads=2):
@@ -191,6 +193,19 @@ def test_who_serves_on_the_core_of_the_step_sleeps_at_once():
         pytest.skip("nothing is machine code here")
     done = subprocess.run([sys.executable, "-c", ON_ONE_CORE], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not config.current().jit, reason="nothing is machine code here")
+def test_who_finds_nothing_to_do_sleeps_after_a_short_while():
+    with config.override(threads=3):
+        steps().step([X, W])
+    words, ends = chain._crews[3]._words, time.monotonic() + 30
+    while words[sharing.SLEEPERS] < 2:
+        assert time.monotonic() < ends
+        time.sleep(0.001)
+    spent = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - spent < 0.1
 
 
 def test_what_gives_a_result_is_no_part_of_a_chain():

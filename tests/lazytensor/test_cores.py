@@ -22,7 +22,7 @@ import os, sys, time
 import numpy as np
 from lazytensor import config
 from lazytensor.native import sharing
-sharing.SPINS = 0
+sharing.SPINS, sharing.LOOKS, sharing.PATIENCE_NS, sharing.SHORT_NS = 0, 1, 0, 0
 from lazytensor.runtime import chain
 from tests.lazytensor.test_chain import X, W, steps
 allowed = set(sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
