@@ -102,7 +102,7 @@ Placer = Callable[[Floor, int], Placement]
 
 def slicing(floor: Floor, rounds: int = ROUNDS) -> Placement:
     """The placement with the fastest step. Raises PlacementError if memory does not allow any."""
-    require_room(floor)
+    require_room(floor.stages, floor.machine)
     if not floor.stages:
         return Placement((), (), ())
     cutting = _Cutting(floor, rounds)
@@ -122,7 +122,7 @@ def area_bound(floor: Floor) -> int:
     Smallest of the shapes that were priced, and of those between them; each that counts here was priced. A stage whose
     memory asks for more PEs than the time does has that many. Raises PlacementError if memory does not allow any.
     """
-    require_room(floor)
+    require_room(floor.stages, floor.machine)
     return _Cutting(floor).bound() if floor.stages else 0
 
 
@@ -150,15 +150,14 @@ def smaller_meshes(machine: Machine, least_pes: int) -> Iterator[tuple[int, int]
         yield width, height
 
 
-def require_room(floor: Floor) -> None:
+def require_room(stages: Sequence[Stage], machine: Machine) -> None:
     """Raise PlacementError if the stages hold more than the machine has."""
-    machine = floor.machine
-    needed = sum(least_area(stage, machine) for stage in floor.stages)
+    needed = sum(least_area(stage, machine) for stage in stages)
     if needed > machine.usable_pes:
-        largest = max(floor.stages, key=lambda s: s.held_bytes)
+        largest = max(stages, key=lambda s: s.held_bytes)
         excess = (needed - machine.usable_pes) * machine.usable_bytes_per_pe
         raise PlacementError(
-            f"the layers hold {sum(s.held_bytes for s in floor.stages):,} bytes, for which {needed:,} PEs are needed; "
+            f"the layers hold {sum(s.held_bytes for s in stages):,} bytes, for which {needed:,} PEs are needed; "
             f"{machine.name} has {machine.usable_pes:,}: {excess:,} bytes over; the largest, {largest.name}, holds "
             f"{largest.held_bytes:,} bytes at {machine.usable_bytes_per_pe:,} usable bytes a PE",
             where=largest.where,

@@ -65,7 +65,7 @@ class Layers:
         return self._designed(most_cycles) if len(self.stages) <= FEW else self._cut(placer)
 
     def _designed(self, most_cycles: float) -> Run | None:
-        require_room(self._floor)
+        require_room(self._floor.stages, self._floor.machine)
         search = Search(self, self.case.machine, most_cycles)
         search.run()
         if search.best is not None:

@@ -19,7 +19,7 @@ from wse_sim.plan.recipes.generic import element_bytes
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, RouteRow
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.sparsity import sparsity_of
-from wse_sim.plan.stages import Stage
+from wse_sim.plan.stages import Stage, stages_of
 from wse_sim.plan.timeline import Timeline
 from wse_sim.plan.turns import Turns
 from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, is_alike, wire, work_of
@@ -113,6 +113,11 @@ class Reading:
         return self._like.again if self._like is not None else computed_again(self.wiring, self.layers)
 
     @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The program as layers lie side by side."""
+        return stages_of(self.wiring, self.layers, self.again)
+
+    @cached_property
     def turns(self) -> Turns:
         """The program as layers take the wafer in turn."""
         return Turns(self.streamed, self.layers, self.again, self._like.turns if self._like else None)
@@ -186,9 +191,9 @@ class Case:
         return self._reading.layers
 
     @property
-    def again(self) -> frozenset[BufferVersion]:
-        """What the backward sweep computes again."""
-        return self._reading.again
+    def stages(self) -> tuple[Stage, ...]:
+        """The program as layers lie side by side."""
+        return self._reading.stages
 
     @property
     def turns(self) -> Turns:

@@ -37,10 +37,10 @@ from wse_sim.plan.modes.mode_plan import (
     route_rows,
 )
 from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
-from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, smaller_meshes
+from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, require_room, smaller_meshes
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
-from wse_sim.plan.stages import Stage, numbered_names, stages_of
+from wse_sim.plan.stages import Stage, numbered_names
 from wse_sim.plan.timeline import Task, Timeline, schedule
 from wse_sim.plan.wiring import OUTSIDE
 from wse_sim.price.colours import colours_of
@@ -88,7 +88,7 @@ def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
 def _largest_run(case: Case, placer: str) -> int:
     """The largest batch for which cores have room, or none."""
     # Samples one by one need the same room in any batch that fills the pipeline.
-    for size in range(min(case.batch_size - 1, len(_Line(case).stages)), 0, -1):
+    for size in range(min(case.batch_size - 1, len(case.stages)), 0, -1):
         try:
             smaller = case.with_batch(size)
             if smaller is not None and _run_copy(smaller, placer).report.fits:
@@ -105,8 +105,13 @@ def _run_copy(case: Case, placer: str) -> ModePlan:
 
 
 def _one_copy(case: Case, placer: str) -> ModePlan:
+    try:
+        # Of stages that have no room on the mesh nothing else is looked up.
+        require_room(case.stages, case.machine)
+    except PlacementError as error:
+        return does_not_fit(MODE, error)
     line = _Line(case)
-    if 0 < len(line.stages) <= FEW and sum(line.least_pes) <= case.machine.usable_pes:
+    if 0 < len(line.stages) <= FEW:
         search = Search(line, case.machine)
         search.run()
         if search.best is not None:
@@ -163,7 +168,7 @@ class _Line:
 
     def __init__(self, case: Case):
         self.case, self.wiring = case, case.wiring
-        self.stages = stages_of(case.wiring, case.layers, case.again)
+        self.stages = case.stages
         # Equal stages get one number: their parts are priced once, and found again in no time.
         numbers: dict[object, int] = {}
         self.kinds = [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
