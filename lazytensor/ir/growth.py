@@ -14,7 +14,7 @@ import numpy as np
 
 from lazytensor.ir.program import Buffer, Grown, Instr, Program
 from lazytensor.ir.repeats import Numbers, Repeat, repeats
-from lazytensor.ir.skeleton import DRAW, Skeleton
+from lazytensor.ir.skeleton import DRAW, Skeleton, Stretch
 from lazytensor.ir.types import Type, Where
 
 LinesOf = Callable[[Sequence[Where], int], Sequence[Where | None]]
@@ -167,6 +167,7 @@ def skeleton_of(short: Program, long: Program, count: int, states: Mapping[str, 
     references: list[Numbers] = []
     wheres: list[Where | None] = []
     draws: dict[int, int] = {}
+    stretches: list[Stretch] = []
     for part in _parts(rows, longer):
         own = np.arange(part.short, part.short + (part.period or part.count))
         base = rows.references[own]
@@ -182,8 +183,11 @@ def skeleton_of(short: Program, long: Program, count: int, states: Mapping[str, 
         if own[0] < len(short.instrs):
             last = own + (part.count - 1) * part.period if part.period else own
             wheres += _wheres(short, part, copies, lines)
+            # What is there once may run on into the states.
+            period = part.period or min(part.count, len(short.instrs) - part.short)
+            stretches.append(Stretch(start, part.short, period, copies, part.count if part.period else 1))
             draws |= _draws(short, own.tolist(), last.tolist(), copies, start)
-    return _skeleton(rows, np.concatenate(places), np.concatenate(references), states, wheres, draws)
+    return _skeleton(rows, np.concatenate(places), np.concatenate(references), states, wheres, draws, tuple(stretches))
 
 
 def _wheres(short: Program, part: _Part, copies: int, lines: LinesOf) -> Iterator[Where | None]:
@@ -226,6 +230,7 @@ def _skeleton(
     states: Mapping[str, Type],
     wheres: list[Where | None],
     draws: dict[int, int],
+    stretches: tuple[Stretch, ...],
 ) -> Skeleton:
     short = rows.program
     # Instructions come first, as `_rows` has them: a repeat that runs on into the states would mix both.
@@ -254,6 +259,7 @@ def _skeleton(
         ends=tuple(state_rows[:, wide].tolist()),
         batch=tuple(references[ends[1] : ends[2], 0].tolist()),
         fetches=tuple(references[ends[2] :, 0].tolist()),
+        stretches=stretches,
         wheres=tuple(wheres),
         draws=draws,
     )

@@ -1,5 +1,7 @@
 """Plans of deep nets: equal layers looked up once give what all of them give."""
 
+from dataclasses import replace
+
 import pytest
 
 from lazytensor import abstract
@@ -10,8 +12,11 @@ from lazytensor.ir.graph_function import inlined
 from lazytensor.ops import op
 from tests.deep_nets import step_of
 from wse_sim import plan
+from wse_sim.plan.again import computed_again
 from wse_sim.plan.blocks import in_blocks
+from wse_sim.plan.depth import depth_of
 from wse_sim.plan.layers import fold
+from wse_sim.plan.likes import MIDDLE, likes_of
 from wse_sim.plan.modes.mode_plan import Readings
 from wse_sim.plan.turns import Turns
 from wse_sim.plan.wiring import is_alike, wire
@@ -70,6 +75,37 @@ def test_deep_nets_are_wired_and_folded_alike_at_every_batch(name, depth, first,
     assert alone._like is None
     assert turns.every == alone.every
     assert turns.memory() == alone.memory() and turns.memory_with_recompute() == alone.memory_with_recompute()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, depth, is_even",
+    [("gpt", 16, True), ("bert", 19, True), ("shared", 16, True), ("odd one", 40, True), ("residual", 16, False)],
+)
+def test_what_is_told_from_a_shallow_net_is_what_is_looked_up_of_the_deep_one(name, depth, is_even):
+    reading = Readings().of(family(name, depth, abstract.program_of).first, 1)
+    # Layers of a residual net have norms over samples, of which more is repeated than there are layers.
+    assert (reading._depth is not None) == is_even
+    whole = wire(in_blocks(reading.program))
+    assert is_alike(reading.wiring, whole)
+    assert reading.wiring.program == whole.program
+    assert reading.layers == fold(whole)
+    assert reading.again == computed_again(whole, fold(whole))
+
+
+def test_a_layer_that_the_next_ones_do_not_repeat_is_not_told_of_them():
+    few = Readings().of(family("gpt", 16, abstract.program_of).first, 1)._shallow
+    assert few is not None
+    deep, wiring = family("gpt", 16, abstract.program_of).first, few.wiring
+    zones = next(likes_of(deep, wiring, few._blocked)).instrs.zones
+    middle = next(i for i in wiring.kernels if zones[i] == MIDDLE)
+    assert depth_of(deep, few._blocked, wiring, few.layers, few.again) is not None
+    for change in ({"settling": wiring.settling ^ {middle}}, {"results": _without(wiring.results, middle)}):
+        assert depth_of(deep, few._blocked, replace(wiring, **change), few.layers, few.again) is None
+
+
+def _without(results, i):
+    return (*results[:i], (), *results[i + 1 :])
 
 
 def test_records_that_no_batch_changes_are_the_same_in_the_programs_of_all():

@@ -7,7 +7,7 @@ scores themselves, where a mask has other numbers for each head and pair, or whe
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,11 +27,36 @@ class _NoBlockError(Exception):
     """What shares these scores is no block."""
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a block has of the instructions that it stands for: the line of `named`, and the numbers of `draws`."""
+
+    named: int
+    draws: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A program with its attention blocks as single instructions.
+
+    `places` are those of its instructions in the program of before; `origins` are there for its blocks.
+    """
+
+    program: Program
+    places: Sequence[int]
+    origins: Mapping[int, Origin]
+
+    @classmethod
+    def of(cls, program: Program, accepts: Callable[[Instr], bool] = lambda instr: True) -> "Blocked":
+        """With those blocks of which `accepts` takes all."""
+        if not any(instr.kernel == "softmax" for instr in program.instrs):
+            return cls(program, range(len(program.instrs)), {})
+        return _Search(program, accepts).rewritten()
+
+
 def in_blocks(program: Program, accepts: Callable[[Instr], bool] = lambda instr: True) -> Program:
     """The program with its attention blocks as single instructions, as far as `accepts` takes all of a block's."""
-    if not any(instr.kernel == "softmax" for instr in program.instrs):
-        return program
-    return _Search(program, accepts).rewritten()
+    return Blocked.of(program, accepts).program
 
 
 def in_blocks_like(program: Program, other: Program, whole: Program, pairs: Iterable[tuple[Instr, Instr]]) -> Program:
@@ -92,8 +117,9 @@ class _Search:
         self.late: set[int] = set()
         self.asked_for = {(b, holder.get(b, -1)) for b in ends}
         self._blocks: dict[ScoreBlock, ScoreBlock] = {}
+        self.origins: dict[int, Origin] = {}
 
-    def rewritten(self) -> Program:
+    def rewritten(self) -> Blocked:
         placed: dict[int, Instr] = {}
         gone: set[int] = set()
         makers: set[int] = set()
@@ -117,11 +143,13 @@ class _Search:
             if readers <= gone and not self.asked_for & {(w, m) for w in self.instrs[m].writes}:
                 gone.add(m)
         if not placed:
-            return self.program
+            return Blocked(self.program, range(len(self.instrs)), {})
         # All others keep their places: a sort is stable.
         order = sorted(range(len(self.instrs)), key=lambda i: i in self.late)
-        kept = (placed.get(i, self.instrs[i]) for i in order if i in placed or i not in gone)
-        return replace(self.program, instrs=tuple(kept))
+        places = [i for i in order if i in placed or i not in gone]
+        program = replace(self.program, instrs=tuple([placed.get(i) or self.instrs[i] for i in places]))
+        origins = {n: self.origins[i] for n, i in enumerate(places) if i in placed}
+        return Blocked(program, places, origins)
 
     # What belongs together.
 
@@ -258,17 +286,19 @@ class _Search:
             raise _NoBlockError
         self._require_movable(block, own, place)
         reads, writes = [version[0] for version in block.arrays], [version[0] for version, _, _ in block.results]
-        first = next((self.instrs[i] for i in own if self.instrs[i].kernel == "matmul"), self.instrs[own[0]])
+        named = next((i for i in own if self.instrs[i].kernel == "matmul"), own[0])
+        draws = tuple(i for i in (*again, *own) if _is_draw(self.instrs[i]))
+        self.origins[place] = Origin(named, draws)
         sizes = [sum(self.buffers[b].type.nbytes for b in some) for some in (reads, writes)]
         return Instr(
             kernel=kernel,
             reads=tuple(reads),
             writes=tuple(writes),
             # Numbers of draws stand where prices leave them out: layers that are alike have one price.
-            attrs={"block": self._shared_block(block.block()), "attrs": {"call": tuple(block.calls)}},
+            attrs={"block": self._shared_block(block.block()), "attrs": {"call": calls_of(self.instrs, draws)}},
             work=Work(sum(_flops(self.instrs[i]) for i in own), *sizes),
-            where=first.where,
-            direction=first.direction,
+            where=self.instrs[named].where,
+            direction=self.instrs[named].direction,
         )
 
     def _shared_block(self, block: ScoreBlock) -> ScoreBlock:
@@ -310,7 +340,6 @@ class _Block:
         self.given: list[Given] = []
         self.arrays: list[Version] = []
         self.results: list[tuple[Version, int, bool]] = []
-        self.calls: list[int] = []
         self._known: dict[object, int] = {}
 
     def block(self) -> ScoreBlock:
@@ -338,7 +367,6 @@ class _Block:
         elif instr.nest:
             self._nest(instr.nest, reads, own)
         else:
-            self.calls.append(instr.attrs["attrs"]["call"])
             state = self._value(("state",), Value("state", "uint16", 2), reads[0])
             self._step("draw", (self._inner(own[0]),), (state,))
 
@@ -429,6 +457,11 @@ class _Block:
             # The place of a pair is the sum of a row's and a key's: two values, which no nest of ours adds.
             raise _NoBlockError
         return self._value(access, Value(kind, dtype), version, access=access)
+
+
+def calls_of(instrs: Sequence[Instr], draws: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of draws of random bits."""
+    return tuple([instrs[i].attrs["attrs"]["call"] for i in draws])
 
 
 def _is_draw(instr: Instr) -> bool:

@@ -78,7 +78,6 @@ class Wiring:
     kernels: tuple[int, ...]  # the instructions that do something
     operands: tuple[tuple[BufferVersion, ...], ...]
     results: tuple[tuple[int, ...], ...]
-    users: Mapping[tuple[int, int], tuple[int, ...]]  # (buffer, writer or OUTSIDE) -> instructions that read it
     resident: frozenset[int]
     per_sample: frozenset[int]
     preparing: frozenset[int]
@@ -103,6 +102,11 @@ class Wiring:
             else:
                 sweeps[i] = "forward"
         return sweeps
+
+    @cached_property
+    def users(self) -> dict[tuple[int, int], tuple[int, ...]]:
+        """(buffer, writer or OUTSIDE) -> instructions that read it."""
+        return _users(self.operands)
 
     @cached_property
     def nbytes(self) -> list[int]:
@@ -182,17 +186,15 @@ def wire(program: Program) -> Wiring:
     gradients = find_gradients(program, operands, groups)
     touched = [({o.buffer for o in operands[i]}, set(results[i])) for i in kernels]
     per_sample = _per_sample(program, touched, resident, gradients)
-    users = _users(operands)
     return Wiring(
         program=program,
         kernels=tuple(kernels),
         operands=tuple(operands),
         results=tuple(results),
-        users=users,
         resident=frozenset(resident),
         per_sample=per_sample,
         preparing=frozenset(preparing),
-        settling=_settling(program, kernels, touched, users, per_sample, preparing),
+        settling=_settling(program, kernels, touched, _users(operands), per_sample, preparing),
         groups=groups,
         gradients=gradients,
         final=final,

@@ -11,7 +11,8 @@ from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.plan.again import computed_again
-from wse_sim.plan.blocks import in_blocks, in_blocks_like
+from wse_sim.plan.blocks import Blocked, in_blocks_like
+from wse_sim.plan.depth import Depth, depth_of
 from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
@@ -68,7 +69,9 @@ class Reading:
         """The program, looked up."""
         like = self._like
         if like is None or like._shallow is None or self._shallow is None:
-            return replace(wire(in_blocks(self.program)), precision_level=self.precision_level)
+            if self._depth is not None:
+                return self._depth.wiring
+            return replace(wire(self._blocked.program), precision_level=self.precision_level)
         pairs = zip(like._shallow.wiring.program.instrs, self._shallow.wiring.program.instrs, strict=True)
         program = in_blocks_like(self.program, like.program, like.wiring.program, pairs)
         return replace(like.wiring, program=program, batch_size=batch_size(program))
@@ -91,6 +94,16 @@ class Reading:
         return None if grown is None else Reading(grown.short, self.precision_level)
 
     @cached_property
+    def _blocked(self) -> Blocked:
+        return Blocked.of(self.program)
+
+    @cached_property
+    def _depth(self) -> Depth | None:
+        """What is told from the shallow program of a deep net."""
+        few = self._shallow
+        return None if few is None else depth_of(self.program, few._blocked, few.wiring, few.layers, few.again)
+
+    @cached_property
     def streamed(self) -> Wiring:
         """The same with what is sparse, for weights that stream in."""
         sparsity = sparsity_of(self.wiring)
@@ -105,12 +118,14 @@ class Reading:
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The program, folded."""
-        return self._like.layers if self._like is not None else fold(self.wiring)
+        known = self._like or self._depth
+        return known.layers if known is not None else fold(self.wiring)
 
     @cached_property
     def again(self) -> frozenset[BufferVersion]:
         """What the backward sweep computes again."""
-        return self._like.again if self._like is not None else computed_again(self.wiring, self.layers)
+        known = self._like or self._depth
+        return known.again if known is not None else computed_again(self.wiring, self.layers)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
