@@ -92,6 +92,7 @@ def _wiring(likes: Likes, program: Program, shallow: Wiring) -> Wiring:
         final={b: BufferVersion(*own, *source) for b, _, (source, own) in final},
         batch_size=batch_size(program),
         precision_level=shallow.precision_level,
+        alike=tuple(places.shallow(count).tolist()),
     )
 
 

@@ -100,7 +100,7 @@ class Prices:
         for i in kernels:
             if i not in known:
                 # Most equal ones are told without a comparison of records.
-                looks = _looks(wiring, i)
+                looks = ("like", wiring.alike[i]) if wiring.alike else _looks(wiring, i)
                 if looks not in known:
                     known[looks] = self._kind(wiring, i)
                 known[i] = known[looks]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
+from typing import NamedTuple
 
 from wse_sim.plan.layers import Layer, is_product_of_tensors
 from wse_sim.plan.sparsity import streamed_bytes
@@ -31,6 +32,7 @@ _Held = tuple[tuple[int, int], bool, int]
 class Turn:
     """Kernels of layer `number` and a sweep that run one after the other. Bytes cross the wafer's edge in this turn.
 
+    Turns of equal `likes` are equal but for their layers.
     `dense_bytes` are those of the same weights if none of them were sparse. `moved_bytes` are those of activations that
     another layer made, and which go from its layout to that of this one.
     """
@@ -39,6 +41,7 @@ class Turn:
     layer: Layer
     sweep: Sweep
     kernels: tuple[int, ...]
+    likes: tuple[int, ...]
     weight_bytes: int
     dense_bytes: int
     batch_bytes: int
@@ -67,6 +70,16 @@ class _Traffic:
     moved: frozenset[BufferVersion]
 
 
+class _Sizes(NamedTuple):
+    """Bytes of what crosses the edge in a turn, or moves; of weights as they are sent, and if none were sparse."""
+
+    weights: int
+    dense: int
+    batch: int
+    out: int
+    moved: int
+
+
 @dataclass(frozen=True)
 class _Course:
     """Bytes while each kernel runs: of tensors per sample, and of others."""
@@ -92,7 +105,8 @@ class Turns:
         self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
         self._leaving: frozenset[BufferVersion] = like._leaving if like else _leaving(wiring)
         self._held: dict[int, list[_Held]] = like._held if like else {}
-        self._traffic: dict[tuple[Sweep, tuple[int, ...]], _Traffic] = like._traffic if like else {}
+        self._traffic: dict[tuple[int, ...], _Traffic] = like._traffic if like else {}
+        self._sizes: dict[tuple[int, ...], _Sizes] = {}
         self._like = like if like and _is_in_proportion(wiring, like.wiring) else None
         self.forward: tuple[Turn, ...] = tuple(self._resized(like.forward) if like else self._forward(layers))
         self._ends = {turn.number: n for n, turn in enumerate(self.forward)}
@@ -137,21 +151,34 @@ class Turns:
             yield self._turn(number, layers[number], "forward", tuple(kernels))
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> Turn:
-        key = sweep, kernels
-        if key not in self._traffic:
-            self._traffic[key] = self._traffic_of(number, kernels)
-        traffic, wiring = self._traffic[key], self.wiring
-        nbytes, sparsity = wiring.nbytes, wiring.sparsity
+        likes = self.wiring.likes(kernels)
+        if likes not in self._sizes:
+            # What crosses the edge does not depend on the batch, and how much of it does.
+            if likes not in self._traffic:
+                self._traffic[likes] = self._traffic_of(number, kernels)
+            self._sizes[likes] = self._sizes_of(self._traffic[likes])
+        sizes = self._sizes[likes]
         return Turn(
             number=number,
             layer=layer,
             sweep=sweep,
             kernels=kernels,
-            weight_bytes=sum([streamed_bytes(wiring.type(b), sparsity.weights.get(b)) for b in traffic.weights]),
-            dense_bytes=sum([nbytes[b] for b in traffic.weights]),
-            batch_bytes=sum([nbytes[b] for b in traffic.batch]),
-            bytes_out=sum([streamed_bytes(wiring.type(b), sparsity.gradients.get(i)) for b, i in traffic.out]),
-            moved_bytes=sum([nbytes[b] for b, _ in traffic.moved]),
+            likes=likes,
+            weight_bytes=sizes.weights,
+            dense_bytes=sizes.dense,
+            batch_bytes=sizes.batch,
+            bytes_out=sizes.out,
+            moved_bytes=sizes.moved,
+        )
+
+    def _sizes_of(self, traffic: _Traffic) -> _Sizes:
+        wiring, nbytes, sparsity = self.wiring, self.wiring.nbytes, self.wiring.sparsity
+        return _Sizes(
+            weights=sum([streamed_bytes(wiring.type(b), sparsity.weights.get(b)) for b in traffic.weights]),
+            dense=sum([nbytes[b] for b in traffic.weights]),
+            batch=sum([nbytes[b] for b in traffic.batch]),
+            out=sum([streamed_bytes(wiring.type(b), sparsity.gradients.get(i)) for b, i in traffic.out]),
+            moved=sum([nbytes[b] for b, _ in traffic.moved]),
         )
 
     def _traffic_of(self, number: int, kernels: tuple[int, ...]) -> _Traffic:
@@ -256,6 +283,8 @@ class Turns:
 
     def held(self) -> tuple[Memory, ...]:
         """Most bytes in each turn of the whole step without recompute."""
+        if self._like:
+            return tuple(map(self._in_proportion, self._like.held()))
         ends = list(accumulate(len(turn.kernels) for turn in self.every))
         return tuple(self._whole.most(start, end) for start, end in zip([0, *ends], ends, strict=False))
 

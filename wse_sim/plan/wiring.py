@@ -88,6 +88,8 @@ class Wiring:
     batch_size: int
     precision_level: int = 1  # as `PRECISION_LEVELS` has it
     sparsity: Sparsity = Sparsity()  # of weights that stream in; nothing is spared where they lie still
+    # Equal numbers for instructions that are equal in equal layers, and have as much to do with those around them.
+    alike: tuple[int, ...] = ()
 
     @cached_property
     def sweeps(self) -> dict[int, Sweep]:
@@ -107,6 +109,11 @@ class Wiring:
     def users(self) -> dict[tuple[int, int], tuple[int, ...]]:
         """(buffer, writer or OUTSIDE) -> instructions that read it."""
         return _users(self.operands)
+
+    def likes(self, kernels: Sequence[int]) -> tuple[int, ...]:
+        """The same for kernels of equal layers; those themselves if nothing is known of equal ones."""
+        alike = self.alike
+        return tuple([alike[i] for i in kernels]) if alike else tuple(kernels)
 
     @cached_property
     def nbytes(self) -> list[int]:
@@ -129,8 +136,8 @@ class Wiring:
 
 def is_alike(a: Wiring, b: Wiring) -> bool:
     """Whether two programs are wired in the same way, whatever the sizes of their tensors."""
-    sizes = ("program", "batch_size")
-    return all(getattr(a, f.name) == getattr(b, f.name) for f in fields(Wiring) if f.name not in sizes)
+    other = ("program", "batch_size", "alike")
+    return all(getattr(a, f.name) == getattr(b, f.name) for f in fields(Wiring) if f.name not in other)
 
 
 def work_of(instr: Instr) -> Work:

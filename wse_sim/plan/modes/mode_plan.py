@@ -107,8 +107,9 @@ class Reading:
     def streamed(self) -> Wiring:
         """The same with what is sparse, for weights that stream in."""
         sparsity = sparsity_of(self.wiring)
-        # Most programs have no sparse weight, and what is looked up of them is there already.
-        return replace(self.wiring, sparsity=sparsity) if sparsity != self.wiring.sparsity else self.wiring
+        # Most programs have no sparse weight, and what is looked up of them is there already. Where some have, equal
+        # layers may have other shares of zeros.
+        return replace(self.wiring, sparsity=sparsity, alike=()) if sparsity != self.wiring.sparsity else self.wiring
 
     @cached_property
     def passing(self) -> Wiring:

@@ -135,6 +135,10 @@ def _touched(case: Case, i: int) -> set[int]:
     return {o.buffer for o in case.wiring.operands[i]} | set(case.wiring.results[i])
 
 
+_LaneTimes = tuple[tuple[int, int, int], float, int, int]
+"""Cycles of a turn's lanes, of its weights, its work and what moves before it."""
+
+
 @dataclass(frozen=True)
 class _Timed:
     """A turn with the cycles of its three lanes for one micro-batch.
@@ -170,7 +174,9 @@ class _Run:
         self.share = 1.0 if other else size / case.batch_size
         self.wiring = self.part.passing
         self.mesh = case.machine.usable_width, case.machine.usable_height
-        self._times: dict[object, tuple[tuple[int, int, int], float, int, int]] = {}
+        # By the likes of turns, and by what is looked at of those that have none.
+        self._times: dict[tuple[int, ...], _LaneTimes] = {}
+        self._times_of: dict[object, _LaneTimes] = {}
         self._parts_of: dict[tuple[int, Size], tuple[int, Size]] = {}
         self.turns = self.part.turns
 
@@ -246,6 +252,11 @@ class _Run:
         return [self._time(turn) for turn in (*order, *left)]
 
     def _time(self, turn: Turn) -> _Timed:
+        if turn.likes not in self._times:
+            self._times[turn.likes] = self._known_time(turn)
+        return _Timed(turn, *self._times[turn.likes])
+
+    def _known_time(self, turn: Turn) -> _LaneTimes:
         # Equal layers take equally long: they are timed once.
         looks = (
             tuple(self.case.prices.kinds(self.wiring, turn.kernels)),
@@ -254,12 +265,11 @@ class _Run:
             turn.bytes_out,
             turn.moved_bytes,
         )
-        if looks not in self._times:
-            self._times[looks] = self._time_of(turn)
-        return _Timed(turn, *self._times[looks])
+        if looks not in self._times_of:
+            self._times_of[looks] = self._time_of(turn)
+        return self._times_of[looks]
 
-    def _time_of(self, turn: Turn) -> tuple[tuple[int, int, int], float, int, int]:
-        """Cycles of a turn's lanes, of its weights, its work and what moves before it."""
+    def _time_of(self, turn: Turn) -> _LaneTimes:
         machine, host = self.case.machine, self.case.host
         # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
