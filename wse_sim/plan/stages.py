@@ -102,6 +102,7 @@ class _Census:
         self.made_again = {version.source for version in again}
         self.number = {i: n for n, group in enumerate(groups) for layer in group for i in layer.every_kernel}
         self.depths = stage_depths(wiring, self.number)
+        self._known: dict[tuple[int, ...], tuple[int, int, int]] = {}
         # Where the way back begins: the depth of the last kernel that only knows what is before it.
         sweeps = wiring.sweeps
         self.middle = max((d for i, d in self.depths.items() if sweeps[i] == "forward"), default=0)
@@ -113,30 +114,38 @@ class _Census:
 
     def stage(self, n: int) -> Stage:
         """Stage `n`, with what it holds."""
-        wiring, group = self.wiring, self.groups[n]
+        group = self.groups[n]
         inner = frozenset(b for layer in group for b in layer.inner)
         kernels = [i for layer in group for i in layer.every_kernel]
+        # Of equal layers only what waits differs, by how far they are from the end.
+        likes = self.wiring.likes(kernels)
+        if likes not in self._known:
+            self._known[likes] = self._state_bytes(group), *self._touched_bytes(n, kernels, inner)
+        state_bytes, working, bytes_in = self._known[likes]
         waiting, bytes_out = self._waiting(n, kernels, inner)
-        entering: set[int] = set()
-        # Kernels of a stage follow one another on a sample, so that the largest alone counts.
-        working = 0
-        sizes, number = self.bytes, self.number
-        for i in kernels:
-            operands = wiring.operands[i]
-            touched = {*wiring.results[i], *[buffer for buffer, _ in operands]}
-            entering.update([buffer for buffer, source in operands if source == OUTSIDE or number[source] != n])
-            working = max(working, sum([sizes[b] for b in touched if b in sizes and b not in inner]))
-        bytes_in = sum([sizes[b] for b in entering if b in sizes])
         # What comes in is received while the sample before is worked on.
         return Stage(
             layers=group,
             recomputed=self._recomputed(kernels),
-            state_bytes=self._state_bytes(group),
+            state_bytes=state_bytes,
             waiting_bytes=waiting,
             working_bytes=working + bytes_in,
             bytes_in=bytes_in,
             bytes_out=bytes_out,
         )
+
+    def _touched_bytes(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
+        """Bytes that the kernels of stage `n` work on for a sample, and bytes that come into it."""
+        entering: set[int] = set()
+        # Kernels of a stage follow one another on a sample, so that the largest alone counts.
+        working = 0
+        sizes, number = self.bytes, self.number
+        for i in kernels:
+            operands = self.wiring.operands[i]
+            touched = {*self.wiring.results[i], *[buffer for buffer, _ in operands]}
+            entering.update([buffer for buffer, source in operands if source == OUTSIDE or number[source] != n])
+            working = max(working, sum([sizes[b] for b in touched if b in sizes and b not in inner]))
+        return working, sum([sizes[b] for b in entering if b in sizes])
 
     def _recomputed(self, kernels: Sequence[int]) -> tuple[int, ...]:
         inside = (i for layer in self.groups[self.number[kernels[0]]] for i in layer.recomputed)

@@ -273,15 +273,16 @@ class Place:
 
 @dataclass(frozen=True)
 class SweepCycles:
-    """Cycles of a layer's sweeps in a step."""
+    """Cycles of a layer's sweeps in a step, and those in which what other layers made comes to where it has it."""
 
     forward: int = 0
     backward: int = 0
     update: int = 0
+    moving: int = 0
 
 
-def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles) -> LayerRow:
-    """The row of a layer; without a place the weight host has it."""
+def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles, work_share: float = 1.0) -> LayerRow:
+    """The row of a layer, of whose work a share is done; without a place the weight host has it."""
     instrs = case.wiring.program.instrs
     works = [work_of(instrs[i]) for i in layer.every_kernel]
     return LayerRow(
@@ -296,7 +297,9 @@ def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles)
         flops=sum([work.flops for work in works]),
         bytes=sum([work.bytes_read + work.bytes_written for work in works]),
         bytes_per_pe=place.bytes_per_pe if place else 0,
-        utilisation=_utilisation(case, layer, place, taken.forward + taken.backward) if place else 0.0,
+        # What is left out does not count as done.
+        utilisation=work_share * _utilisation(case, layer, place, taken.forward + taken.backward) if place else 0.0,
+        moving_cycles=taken.moving,
     )
 
 

@@ -15,7 +15,7 @@ Left out: layouts within a layer, and the weight host's own arithmetic.
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -206,14 +206,14 @@ class _Run:
             used_systems=self.case.systems,
             rows=tuple(self._rows(timed)),
         )
-        return ModePlan(report, timeline=self._schedule[0], held_bytes=self._held_bytes())
+        return ModePlan(report, timeline=self._timeline(), held_bytes=self._held_bytes())
 
     @cached_property
     def step_cycles(self) -> int:
         """Cycles of the whole step."""
         # Weights and gradients follow one another through the tree; its latency shows once, where a step begins.
         tree = self.case.host.tree_seconds(self.case.systems) if sum(t.turn.weight_bytes for t in self.timed) else 0
-        return self._schedule[1] + math.ceil(tree * self.case.machine.clock_hz)
+        return self._schedule.end + math.ceil(tree * self.case.machine.clock_hz)
 
     def _held_bytes(self) -> tuple[int, ...]:
         """Bytes on the wafer in each turn of a micro-batch; none where turns run again, which hold other tensors."""
@@ -334,15 +334,15 @@ class _Run:
         return done / sum(flops) if any(flops) else 1.0
 
     @cached_property
-    def _schedule(self) -> tuple[Timeline, int]:
-        """The first micro-batches turn by turn, and the end of all of them."""
+    def _schedule(self) -> "_Clock":
+        """All micro-batches, turn by turn."""
         clock, n = _Clock(self._ahead(self.timed)), 0
+        whole = [one.cycles for one in self.timed]
         before: tuple[int, tuple[int, ...]] = 0, ()
         while n < self.micro_batches:
             # The last micro-batch has what is left of the samples.
             share = self.last_share if n == self.micro_batches - 1 else 1.0
-            for one in self.timed:
-                clock.add(one, one.cycles if share == 1.0 else one.of_share(share), is_shown=n < _SHOWN)
+            clock.add(whole if share == 1.0 else [one.of_share(share) for one in self.timed], is_shown=n < _SHOWN)
             n += 1
             state = clock.end, clock.waiting()
             # Where two in turn leave all lanes alike, all further whole ones do.
@@ -351,7 +351,12 @@ class _Run:
                 clock.skip(skipped * (state[0] - before[0]))
                 n += skipped
             before = state
-        return Timeline(tuple(clock.spans)), clock.end
+        return clock
+
+    def _timeline(self) -> Timeline:
+        """The first micro-batches, turn by turn."""
+        names = [f"{one.turn.layer.name} {one.turn.sweep}" for one in self.timed]
+        return Timeline(tuple(self._schedule.spans(min(_SHOWN, self.micro_batches) * names)))
 
     def least_cycles(self, other: "_Run") -> int:
         """Cycles that this step takes at least, told from `other`, which has fewer micro-batches.
@@ -420,62 +425,73 @@ class _Run:
         for n, layer in enumerate(self.case.layers):
             own = turns_of[n]
             # Work is that of all systems, cycles are those of one.
-            sweeps = SweepCycles(self._sweep_cycles(own, "forward"), self._sweep_cycles(own, "backward"))
-            row = layer_row(self.case, layer, place if own else None, sweeps)
-            # What is left out does not count as done.
-            share = self._work_share(own)
-            moving = self.micro_batches * sum(one.moving_cycles for one in own)
-            yield replace(row, utilisation=share * row.utilisation, moving_cycles=moving)
+            cycles = SweepCycles(
+                forward=self._sweep_cycles(own, "forward"),
+                backward=self._sweep_cycles(own, "backward"),
+                moving=self.micro_batches * sum([one.moving_cycles for one in own]),
+            )
+            yield layer_row(self.case, layer, place if own else None, cycles, self._work_share(own))
 
     def _sweep_cycles(self, timed: Sequence[_Timed], sweep: Sweep) -> int:
-        return sum(math.ceil(self._whole_batches * one.cycles[1]) for one in timed if one.turn.sweep == sweep)
+        return sum([math.ceil(self._whole_batches * one.cycles[1]) for one in timed if one.turn.sweep == sweep])
 
 
 class _Clock:
     """Three lanes: weights up to `ahead` turns before they are needed, the mesh, and results out."""
 
     def __init__(self, ahead: int):
-        self.ahead, self.spans = ahead, list[TimeSpan]()
-        self.end = 0
-        """When all that was added is through."""
-        self._ends: list[int] = []
-        self._last: list[int | None] = [None, None, None]
+        self.ahead, self.end = ahead, 0
+        self._lanes: tuple[int, int, int | None] = 0, 0, None
         self._meshes: list[int] = []
+        self._shown: list[tuple[int, int, int | None]] = []
 
-    def add(self, timed: _Timed, cycles: tuple[int, int, int], is_shown: bool) -> None:
-        """Schedule a turn behind those before it, with cycles of each lane; spans are kept of those that are shown."""
-        arriving, computing, leaving = cycles
-        # The lane of weights runs ahead of the mesh, until the memory for them is full.
-        freed = self._meshes[-self.ahead - 1] if len(self._meshes) > self.ahead else None
-        name = f"{timed.turn.layer.name} {timed.turn.sweep}" if is_shown else ""
-        arrival = self._span(0, name, arriving, 0, freed)
-        # A turn works on weights as they arrive: it ends no earlier than they do, and may begin before.
-        through = self._span(1, name, computing, arrival)
-        self._meshes.append(len(self._ends) - 1)
-        if leaving:
-            through = self._span(2, name, leaving, through)
-        self.end = max(self.end, through)
+    def add(self, turns: Iterable[tuple[int, int, int]], is_shown: bool) -> None:
+        """Schedule turns behind those before them, with cycles of each lane; their ends are kept if they are shown."""
+        arrived, computed, left = self._lanes
+        ahead, meshes = self.ahead, self._meshes
+        for arriving, computing, leaving in turns:
+            # The lane of weights runs ahead of the mesh, until the memory for them is full.
+            freed = meshes[-ahead - 1] if len(meshes) > ahead else 0
+            arrived = max(arrived, freed) + arriving
+            # A turn works on weights as they arrive: it ends no earlier than they do, and may begin before.
+            computed = max(computed + computing, arrived)
+            meshes.append(computed)
+            if leaving:
+                left = max((left or 0) + leaving, computed)
+            if is_shown:
+                self._shown.append((arrived, computed, left if leaving else None))
+        self._lanes = arrived, computed, left
+        self.end = max(computed, left or 0)
 
     def waiting(self) -> tuple[int, ...]:
         """How long before the end all that later turns wait for was through."""
-        lanes = (self._ends[last] for last in self._last if last is not None)
-        return tuple(self.end - end for end in (*lanes, *(self._ends[n] for n in self._meshes[-self.ahead - 1 :])))
+        lanes = (end for end in self._lanes if end is not None)
+        return tuple([self.end - end for end in (*lanes, *self._meshes[-self.ahead - 1 :])])
 
     def skip(self, cycles: int) -> None:
         """Put all that later turns wait for so much later."""
-        self._ends = [end + cycles for end in self._ends]
+        arrived, computed, left = self._lanes
+        self._lanes = arrived + cycles, computed + cycles, left if left is None else left + cycles
+        self._meshes = [end + cycles for end in self._meshes[-self.ahead - 1 :]]
         self.end += cycles
 
-    def _span(self, lane: int, name: str, cycles: int, no_earlier: int, freed: int | None = None) -> int:
-        """The end of a span behind the last one of its lane, and behind `freed`, that ends at `no_earlier` at least."""
-        ends, cause = self._ends, self._last[lane]
-        # Of two that end together the one of the lane is the cause.
-        if freed is not None and (cause is None or ends[freed] > ends[cause]):
-            cause = freed
-        start = ends[cause] if cause is not None else 0
-        end = max(start + cycles, no_earlier)
-        self._last[lane] = len(ends)
-        ends.append(end)
-        if name:
-            self.spans.append(TimeSpan(LANES[lane], name, start, end, cause))
-        return end
+    def spans(self, names: Sequence[str]) -> list[TimeSpan]:
+        """The lanes of the turns that are shown, each behind what let it start."""
+        spans: list[TimeSpan] = []
+        last: list[int | None] = [None, None, None]
+        meshes: list[int] = []
+        for name, ends in zip(names, self._shown, strict=True):
+            for lane, end in enumerate(ends):
+                if end is None:
+                    continue
+                cause = last[lane]
+                freed = meshes[-self.ahead - 1] if lane == 0 and len(meshes) > self.ahead else None
+                # Of two that end together the one of the lane is the cause.
+                if freed is not None and (cause is None or spans[freed].end_cycles > spans[cause].end_cycles):
+                    cause = freed
+                last[lane] = len(spans)
+                if lane == 1:
+                    meshes.append(len(spans))
+                start = spans[cause].end_cycles if cause is not None else 0
+                spans.append(TimeSpan(LANES[lane], name, start, end, cause))
+        return spans
