@@ -11,7 +11,7 @@ from lazytensor.config import override
 from lazytensor.runtime.host import HostBackend
 from wse_sim import WSE2, plan
 from wse_sim.mesh_backend import MeshBackend
-from wse_sim.plan.blocks import BACKWARD, FORWARD, KERNELS, in_blocks, in_blocks_like
+from wse_sim.plan.blocks import BACKWARD, FORWARD, in_blocks
 from wse_sim.plan.layers import fold
 from wse_sim.plan.wiring import wire
 
@@ -66,17 +66,6 @@ def test_mask_of_each_head_and_pair_leaves_a_block_in_parts():
     program, *_ = attention_program(LEAD, ROWS, KEYS, WIDTH, "each head")
     assert in_blocks(program) is program
     assert attention_layer(program).name == "attention in parts"
-
-
-def test_blocks_of_another_batch_are_those_that_would_be_looked_for():
-    other, program = (attention_program((samples, 3), ROWS, KEYS, WIDTH, "causal", 0.2)[0] for samples in (2, 5))
-    theirs, ours = in_blocks(other), in_blocks(program)
-    assert theirs != ours
-    pairs = list(zip(theirs.instrs, ours.instrs, strict=True))
-    blocks = [instr for instr in theirs.instrs if instr.kernel in KERNELS]
-    # All of them told, none of them told, and told in two ways.
-    for told in (pairs, [], [*((block, block) for block in blocks), *pairs]):
-        assert in_blocks_like(program, other, theirs, told) == ours
 
 
 def test_layer_of_one_kernel_is_named_as_such():

@@ -7,7 +7,7 @@ scores themselves, where a mask has other numbers for each head and pair, or whe
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -57,34 +57,6 @@ class Blocked:
 def in_blocks(program: Program, accepts: Callable[[Instr], bool] = lambda instr: True) -> Program:
     """The program with its attention blocks as single instructions, as far as `accepts` takes all of a block's."""
     return Blocked.of(program, accepts).program
-
-
-def in_blocks_like(program: Program, other: Program, whole: Program, pairs: Iterable[tuple[Instr, Instr]]) -> Program:
-    """`in_blocks(program)`, told from `whole`, which is `in_blocks(other)` of the same net with another batch.
-
-    Each block of `whole` is equal to one in `pairs`, of theirs and ours; where they do not tell, blocks are looked for.
-    """
-    blocks: dict[object, tuple[ScoreBlock, Work]] = {}
-    for theirs, ours in pairs:
-        # Some may be equal with the other batch alone.
-        if theirs.kernel in KERNELS and blocks.setdefault(_extents(theirs), _extents(ours)) != _extents(ours):
-            return in_blocks(program)
-    single = {id(theirs): ours for theirs, ours in zip(other.instrs, program.instrs, strict=True)}
-    instrs: list[Instr] = []
-    for theirs in whole.instrs:
-        if id(theirs) in single:
-            instrs.append(single[id(theirs)])
-        elif _extents(theirs) not in blocks:
-            return in_blocks(program)
-        else:
-            block, work = blocks[_extents(theirs)]
-            instrs.append(replace(theirs, attrs={**theirs.attrs, "block": block}, work=work))
-    return replace(program, instrs=tuple(instrs))
-
-
-def _extents(block: Instr) -> tuple[ScoreBlock, Work]:
-    """What the batch may change of a block."""
-    return block.attrs["block"], block.work
 
 
 @dataclass

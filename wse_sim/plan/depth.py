@@ -28,8 +28,9 @@ _ROWS = {FIRST: slice(0, 1), MIDDLE: slice(None), LAST: slice(-1, None)}
 
 @dataclass(frozen=True)
 class Depth:
-    """The wiring and the layers of a deep program, and what it computes again."""
+    """The wiring and the layers of a deep program, and what it computes again, told by its likes."""
 
+    likes: Likes
     wiring: Wiring
     layers: tuple[Layer, ...]
     again: frozenset[BufferVersion]
@@ -43,13 +44,13 @@ def depth_of(
     with suppress(Uneven):
         for likes in likes_of(deep, shallow, blocked):
             with suppress(Uneven):
-                wiring = _wiring(likes, _program(likes, deep, blocked), shallow)
-                return Depth(wiring, _layers(likes, wiring, shallow, layers), _again(likes, again))
+                wiring = _wiring(likes, program_in_blocks(likes, deep, blocked), shallow)
+                return Depth(likes, wiring, _layers(likes, wiring, shallow, layers), _again(likes, again))
     return None
 
 
-def _program(likes: Likes, deep: Program, blocked: Blocked) -> Program:
-    """The deep program with blocks."""
+def program_in_blocks(likes: Likes, deep: Program, blocked: Blocked) -> Program:
+    """The deep program with the blocks of the shallow one."""
     instrs, short = [deep.instrs[n] for n in likes.order.tolist()], blocked.program.instrs
     facts = {
         i: ((origin.named, *origin.draws), (*short[i].reads, *short[i].writes)) for i, origin in blocked.origins.items()
@@ -67,10 +68,10 @@ def _wiring(likes: Likes, program: Program, shallow: Wiring) -> Wiring:
     count, places, buffers = len(program.instrs), likes.instrs, likes.buffers
     operands: list[tuple[BufferVersion, ...]] = [()] * count
     results: list[tuple[int, ...]] = [()] * count
-    for i, _, (sources, read) in _of_instrs(likes, {i: _parts(shallow.operands[i]) for i in shallow.kernels}):
-        operands[i] = tuple(map(BufferVersion, read, sources))
-    for i, _, (_, written) in _of_instrs(likes, {i: ((), shallow.results[i]) for i in shallow.kernels}):
-        results[i] = tuple(written)
+    touched = {i: _parts(shallow.operands[i], shallow.results[i]) for i in shallow.kernels}
+    for i, _, (sources, own) in _of_instrs(likes, touched):
+        operands[i] = tuple(map(BufferVersion, own, sources))
+        results[i] = tuple(own[len(sources) :])
     groups = _of_buffers(likes, {b: ((), (parameter,)) for b, parameter in shallow.groups.items()})
     final = _of_buffers(likes, {b: _parts([version]) for b, version in shallow.final.items()})
     gradients = _by_source((b, i, parameter) for (b, i), parameter in shallow.gradients.items())
@@ -174,8 +175,9 @@ def _widened(likes: Likes, wiring: Wiring, layer: Layer) -> Layer:
     )
 
 
-def _parts(versions: Sequence[BufferVersion]) -> Fact:
-    return [source for _, source in versions], [buffer for buffer, _ in versions]
+def _parts(versions: Sequence[BufferVersion], further: Sequence[int] = ()) -> Fact:
+    """Sources of versions; and their buffers, with further ones behind them."""
+    return [source for _, source in versions], [*(buffer for buffer, _ in versions), *further]
 
 
 def _by_source(rows: Iterator[tuple[int, ...]]) -> dict[int, Fact]:

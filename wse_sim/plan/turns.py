@@ -22,19 +22,29 @@ NARROW = 1.1
 """Segments end where at most so many times the least that crosses anywhere inside the step does."""
 
 
-_Stay = tuple[int, int, str]
-"""A tensor by its buffer and its source and, if it is computed again, the sweep that it is there in."""
 _Held = tuple[tuple[int, int], bool, int]
 """A tensor by its buffer and its source, whether it is computed again, and 0 if it is per sample."""
 
 
+class TurnBytes(NamedTuple):
+    """Bytes that cross the wafer's edge in a turn, or move on it.
+
+    `dense` are those of the same weights if none of them were sparse. `moved` are those of activations that another
+    layer made, and which go from its layout to that of this one.
+    """
+
+    weights: int
+    dense: int
+    batch: int
+    out: int
+    moved: int
+
+
 @dataclass(frozen=True)
 class Turn:
-    """Kernels of layer `number` and a sweep that run one after the other. Bytes cross the wafer's edge in this turn.
+    """Kernels of layer `number` and a sweep that run one after the other.
 
     Turns of equal `likes` are equal but for their layers.
-    `dense_bytes` are those of the same weights if none of them were sparse. `moved_bytes` are those of activations that
-    another layer made, and which go from its layout to that of this one.
     """
 
     number: int
@@ -42,11 +52,7 @@ class Turn:
     sweep: Sweep
     kernels: tuple[int, ...]
     likes: tuple[int, ...]
-    weight_bytes: int
-    dense_bytes: int
-    batch_bytes: int
-    bytes_out: int
-    moved_bytes: int
+    bytes: TurnBytes
 
 
 @dataclass(frozen=True)
@@ -68,16 +74,6 @@ class _Traffic:
     batch: tuple[int, ...]
     out: tuple[BufferVersion, ...]
     moved: frozenset[BufferVersion]
-
-
-class _Sizes(NamedTuple):
-    """Bytes of what crosses the edge in a turn, or moves; of weights as they are sent, and if none were sparse."""
-
-    weights: int
-    dense: int
-    batch: int
-    out: int
-    moved: int
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ class Turns:
         self._leaving: frozenset[BufferVersion] = like._leaving if like else _leaving(wiring)
         self._held: dict[int, list[_Held]] = like._held if like else {}
         self._traffic: dict[tuple[int, ...], _Traffic] = like._traffic if like else {}
-        self._sizes: dict[tuple[int, ...], _Sizes] = {}
+        self._bytes: dict[tuple[int, ...], TurnBytes] = {}
         self._like = like if like and _is_in_proportion(wiring, like.wiring) else None
         self.forward: tuple[Turn, ...] = tuple(self._resized(like.forward) if like else self._forward(layers))
         self._ends = {turn.number: n for n, turn in enumerate(self.forward)}
@@ -152,28 +148,16 @@ class Turns:
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> Turn:
         likes = self.wiring.likes(kernels)
-        if likes not in self._sizes:
+        if likes not in self._bytes:
             # What crosses the edge does not depend on the batch, and how much of it does.
             if likes not in self._traffic:
                 self._traffic[likes] = self._traffic_of(number, kernels)
-            self._sizes[likes] = self._sizes_of(self._traffic[likes])
-        sizes = self._sizes[likes]
-        return Turn(
-            number=number,
-            layer=layer,
-            sweep=sweep,
-            kernels=kernels,
-            likes=likes,
-            weight_bytes=sizes.weights,
-            dense_bytes=sizes.dense,
-            batch_bytes=sizes.batch,
-            bytes_out=sizes.out,
-            moved_bytes=sizes.moved,
-        )
+            self._bytes[likes] = self._bytes_of(self._traffic[likes])
+        return Turn(number=number, layer=layer, sweep=sweep, kernels=kernels, likes=likes, bytes=self._bytes[likes])
 
-    def _sizes_of(self, traffic: _Traffic) -> _Sizes:
+    def _bytes_of(self, traffic: _Traffic) -> TurnBytes:
         wiring, nbytes, sparsity = self.wiring, self.wiring.nbytes, self.wiring.sparsity
-        return _Sizes(
+        return TurnBytes(
             weights=sum([streamed_bytes(wiring.type(b), sparsity.weights.get(b)) for b in traffic.weights]),
             dense=sum([nbytes[b] for b in traffic.weights]),
             batch=sum([nbytes[b] for b in traffic.batch]),
@@ -229,10 +213,15 @@ class Turns:
         if self._like and self._like.segment_ends == self.segment_ends:
             return [self._in_proportion(peak) for peak in self._like._peaks]
         peaks = []
+        known: dict[tuple[tuple[int, ...], ...], Memory] = {}
         start = 0
         for end in self.segment_ends:
             turns = [*self.forward[start : end + 1], *self.backward_of(start, end)]
-            peaks.append(self._course(turns, frozenset(i for turn in turns for i in turn.kernels)).most())
+            # Segments of equal layers hold the same: what others make does not count.
+            likes = tuple([turn.likes for turn in turns])
+            if likes not in known:
+                known[likes] = self._course(turns, frozenset(i for turn in turns for i in turn.kernels)).most()
+            peaks.append(known[likes])
             start = end + 1
         return peaks
 
@@ -296,17 +285,18 @@ class Turns:
         order = [(i, turn.sweep) for turn in turns for i in turn.kernels]
         # Apart from each other, since a smaller batch shrinks the one and not the other.
         begun, stopped, freed = (([0] * len(order), [0] * len(order)) for _ in range(3))
-        last: dict[_Stay, tuple[int, int]] = {}
+        # By a tensor's buffer and its source and, if it is computed again, the sweep that it is there in.
+        last: dict[tuple[int, int] | tuple[int, int, Sweep], tuple[int, int]] = {}
         nbytes = self.wiring.nbytes
         for n, (i, sweep) in enumerate(order):
-            for (buffer, source), is_again, kind in self._held_by(i):
-                if makers is None or source in makers:
+            for version, is_again, kind in self._held_by(i):
+                if makers is None or version[1] in makers:
                     # What is computed again is there twice, and not between.
-                    stay = buffer, source, sweep if is_again else ""
+                    stay = (*version, sweep) if is_again else version
                     if stay not in last:
-                        begun[kind][n] += nbytes[buffer]
+                        begun[kind][n] += nbytes[version[0]]
                     last[stay] = n, kind
-        for (buffer, source, _), (n, kind) in last.items():
+        for (buffer, source, *_), (n, kind) in last.items():
             stopped[kind][n] += nbytes[buffer]
             if source != order[n][0]:
                 freed[kind][n] += nbytes[buffer]

@@ -11,8 +11,8 @@ from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.plan.again import computed_again
-from wse_sim.plan.blocks import Blocked, in_blocks_like
-from wse_sim.plan.depth import Depth, depth_of
+from wse_sim.plan.blocks import Blocked
+from wse_sim.plan.depth import Depth, depth_of, program_in_blocks
 from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
@@ -72,8 +72,9 @@ class Reading:
             if self._depth is not None:
                 return self._depth.wiring
             return replace(wire(self._blocked.program), precision_level=self.precision_level)
-        pairs = zip(like._shallow.wiring.program.instrs, self._shallow.wiring.program.instrs, strict=True)
-        program = in_blocks_like(self.program, like.program, like.wiring.program, pairs)
+        own, theirs, depth = self._shallow._blocked, like._shallow._blocked, like._depth
+        are_told = depth is not None and (own.places, own.origins) == (theirs.places, theirs.origins)
+        program = program_in_blocks(depth.likes, self.program, own) if depth and are_told else self._blocked.program
         return replace(like.wiring, program=program, batch_size=batch_size(program))
 
     @cached_property

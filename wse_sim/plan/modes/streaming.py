@@ -184,7 +184,7 @@ class _Run:
         timed, step_cycles = self.timed, self.step_cycles
         bounds = self._bounds(step_cycles, timed)
         # Weights come for each micro-batch, and samples once.
-        batch_bytes = round(self._whole_batches * self.share * sum(t.turn.batch_bytes for t in timed))
+        batch_bytes = round(self._whole_batches * self.share * sum(t.turn.bytes.batch for t in timed))
         blame = {"fill": ("compute", "moving", "weights", "edge")}
         limit, sentence = verdict(bounds, blame)
         report = ModeReport(
@@ -197,11 +197,11 @@ class _Run:
             verdict=sentence,
             bounds=tuple(bounds),
             peak_bytes_per_pe=self.peak_bytes_per_pe,
-            edge_bytes_in=self.micro_batches * sum(t.turn.weight_bytes for t in timed) + batch_bytes,
-            edge_bytes_out=self.micro_batches * sum(t.turn.bytes_out for t in timed),
+            edge_bytes_in=self.micro_batches * sum(t.turn.bytes.weights for t in timed) + batch_bytes,
+            edge_bytes_out=self.micro_batches * sum(t.turn.bytes.out for t in timed),
             micro_batches=self.micro_batches,
             has_recompute=self.has_recompute,
-            dense_bytes_in=self.micro_batches * sum(t.turn.dense_bytes for t in timed) + batch_bytes,
+            dense_bytes_in=self.micro_batches * sum(t.turn.bytes.dense for t in timed) + batch_bytes,
             work_share=self._work_share(timed),
             used_systems=self.case.systems,
             rows=tuple(self._rows(timed)),
@@ -212,7 +212,7 @@ class _Run:
     def step_cycles(self) -> int:
         """Cycles of the whole step."""
         # Weights and gradients follow one another through the tree; its latency shows once, where a step begins.
-        tree = self.case.host.tree_seconds(self.case.systems) if sum(t.turn.weight_bytes for t in self.timed) else 0
+        tree = self.case.host.tree_seconds(self.case.systems) if sum(t.turn.bytes.weights for t in self.timed) else 0
         return self._schedule.end + math.ceil(tree * self.case.machine.clock_hz)
 
     def _held_bytes(self) -> tuple[int, ...]:
@@ -258,13 +258,7 @@ class _Run:
 
     def _known_time(self, turn: Turn) -> _LaneTimes:
         # Equal layers take equally long: they are timed once.
-        looks = (
-            tuple(self.case.prices.kinds(self.wiring, turn.kernels)),
-            turn.weight_bytes,
-            turn.batch_bytes,
-            turn.bytes_out,
-            turn.moved_bytes,
-        )
+        looks = tuple(self.case.prices.kinds(self.wiring, turn.kernels)), turn.bytes
         if looks not in self._times_of:
             self._times_of[looks] = self._time_of(turn)
         return self._times_of[looks]
@@ -273,13 +267,13 @@ class _Run:
         machine, host = self.case.machine, self.case.host
         # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
-        words = math.ceil(self.share * turn.moved_bytes * 8 / machine.link_bits)
+        words = math.ceil(self.share * turn.bytes.moved * 8 / machine.link_bits)
         work, moving = self._spread(turn.kernels, words)
         # Rows are worked on as they arrive from the layout of the layer before.
         mesh = max(work, moving)
-        weights = turn.weight_bytes * 8 / bits
-        batch = self.share * turn.batch_bytes * 8 / machine.edge_bits_per_cycle
-        lanes = math.ceil(weights + batch), mesh, math.ceil(turn.bytes_out * 8 / bits)
+        weights = turn.bytes.weights * 8 / bits
+        batch = self.share * turn.bytes.batch * 8 / machine.edge_bits_per_cycle
+        lanes = math.ceil(weights + batch), mesh, math.ceil(turn.bytes.out * 8 / bits)
         return lanes, weights, work, moving
 
     def _spread(self, kernels: Sequence[int], words: int) -> tuple[int, int]:
@@ -370,7 +364,7 @@ class _Run:
 
     def _ahead(self, timed: Sequence[_Timed]) -> int:
         """Turns whose weights fit beside the activations. Without room for any they come as they are multiplied."""
-        largest = max((t.turn.weight_bytes for t in timed), default=0)
+        largest = max((t.turn.bytes.weights for t in timed), default=0)
         # Spread over all PEs: a layer's weights lie nowhere in particular until they are multiplied.
         return self.free_bytes // largest if largest else 1
 
