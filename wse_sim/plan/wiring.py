@@ -106,7 +106,7 @@ class Wiring:
         return sweeps
 
     @cached_property
-    def users(self) -> dict[tuple[int, int], tuple[int, ...]]:
+    def users(self) -> Mapping[tuple[int, int], Sequence[int]]:
         """(buffer, writer or OUTSIDE) -> instructions that read it."""
         return _users(self.operands)
 
@@ -295,7 +295,7 @@ def _settling(
     program: Program,
     kernels: Sequence[int],
     touched: Sequence[tuple[set[int], set[int]]],
-    users: Mapping[tuple[int, int], tuple[int, ...]],
+    users: Mapping[tuple[int, int], Sequence[int]],
     per_sample: frozenset[int],
     preparing: set[int],
 ) -> frozenset[int]:
@@ -316,12 +316,12 @@ def _asked_for(program: Program) -> tuple[int, ...]:
     return (*program.fetches, *(end for _, end in program.state.values()))
 
 
-def _users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int, int], tuple[int, ...]]:
+def _users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int, int], list[int]]:
     users: dict[tuple[int, int], list[int]] = {}
     for i, read in enumerate(operands):
         for o in read:
             users.setdefault(o, []).append(i)
-    return {key: tuple(readers) for key, readers in users.items()}
+    return users
 
 
 def flows(wiring: Wiring) -> Iterator[Flow]:

@@ -53,6 +53,31 @@ class Share:
         return self.columns * self.rows
 
 
+@dataclass(frozen=True)
+class LayerWork:
+    """Operations and bytes of a layer, and operations of its sweeps in elements of `item_bytes`, 0 without a sweep."""
+
+    flops: int
+    bytes: int
+    sweep_flops: int
+    item_bytes: int
+
+    @classmethod
+    def of(cls, wiring: Wiring, layer: Layer) -> "LayerWork":
+        """What its kernels do."""
+        instrs = wiring.program.instrs
+        works = [work_of(instrs[i]) for i in layer.every_kernel]
+        # Attention computes scores twice and counts them once: utilisation is of the work that the user asked for.
+        flops = {i: work_of(instrs[i]).flops for i in (*layer.kernels["forward"], *layer.kernels["backward"])}
+        return cls(
+            flops=sum([work.flops for work in works]),
+            bytes=sum([work.bytes_read + work.bytes_written for work in works]),
+            sweep_flops=sum(flops.values()),
+            # Of the type of the layer's largest kernels: that of its products.
+            item_bytes=element_bytes(instrs[max(flops, key=flops.__getitem__)], wiring) if flops else 0,
+        )
+
+
 @dataclass(eq=False)
 class Reading:
     """What is looked up of a program, whichever mode, share or system asks for it.
@@ -63,6 +88,7 @@ class Reading:
     program: Program
     precision_level: int
     other: "Reading | None" = None
+    _works: dict[tuple[int, ...], LayerWork] = field(default_factory=dict, repr=False)
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -122,6 +148,13 @@ class Reading:
         """The program, folded."""
         known = self._like or self._depth
         return known.layers if known is not None else fold(self.wiring)
+
+    def work(self, layer: Layer) -> LayerWork:
+        """What the kernels of a layer do, told once for equal layers."""
+        likes = self.wiring.likes(layer.every_kernel)
+        if likes not in self._works:
+            self._works[likes] = LayerWork.of(self.wiring, layer)
+        return self._works[likes]
 
     @cached_property
     def again(self) -> frozenset[BufferVersion]:
@@ -207,6 +240,10 @@ class Case:
         """The program, folded."""
         return self._reading.layers
 
+    def work(self, layer: Layer) -> LayerWork:
+        """What the kernels of a layer do."""
+        return self._reading.work(layer)
+
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The program as layers lie side by side."""
@@ -284,8 +321,7 @@ class SweepCycles:
 
 def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles, work_share: float = 1.0) -> LayerRow:
     """The row of a layer, of whose work a share is done; without a place the weight host has it."""
-    instrs = case.wiring.program.instrs
-    works = [work_of(instrs[i]) for i in layer.every_kernel]
+    work = case.work(layer)
     return LayerRow(
         label=layer.name,
         where=str(layer.where) if layer.where else "",
@@ -295,28 +331,22 @@ def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles,
         forward_cycles=taken.forward,
         backward_cycles=taken.backward,
         update_cycles=taken.update,
-        flops=sum([work.flops for work in works]),
-        bytes=sum([work.bytes_read + work.bytes_written for work in works]),
+        flops=work.flops,
+        bytes=work.bytes,
         bytes_per_pe=place.bytes_per_pe if place else 0,
         # What is left out does not count as done.
-        utilisation=work_share * _utilisation(case, layer, place, taken.forward + taken.backward) if place else 0.0,
+        utilisation=work_share * _utilisation(case, work, place, taken.forward + taken.backward) if place else 0.0,
         moving_cycles=taken.moving,
     )
 
 
-def _utilisation(case: Case, layer: Layer, place: Place, cycles: int) -> float:
+def _utilisation(case: Case, work: LayerWork, place: Place, cycles: int) -> float:
     """Work over what the computing part's multiply-add units could do in the same cycles (2 operations each)."""
-    kernels = (*layer.kernels["forward"], *layer.kernels["backward"])
-    if not cycles or not kernels:
+    if not cycles or not work.item_bytes:
         return 0.0
-    instrs = case.wiring.program.instrs
-    # Attention computes scores twice and counts them once: utilisation is of the work that the user asked for.
-    flops = [work_of(instrs[i]).flops for i in kernels]
-    # At the rate of the type of the layer's largest kernels: that of its products.
-    largest = kernels[flops.index(max(flops))]
     width, height = place.part
-    peak = 2 * case.machine.per_cycle("fma", element_bytes(instrs[largest], case.wiring)) * width * height * cycles
-    return sum(flops) / peak
+    peak = 2 * case.machine.per_cycle("fma", work.item_bytes) * width * height * cycles
+    return work.sweep_flops / peak
 
 
 def route_rows(routes: Routes, stages: Sequence[Stage], machine: Machine) -> tuple[RouteRow, ...]:
