@@ -329,10 +329,12 @@ def grown(short: Program, skeleton: Skeleton, other: Program | None = None) -> P
         instrs[k] = replace(instrs[k], attrs=_drawn(instrs[k].attrs, number))
     deep = Program(
         buffers=tuple(
-            known.buffers[n]
-            if id(b) in same
-            else Buffer(n, b.type, b.kind, names[n] if n < len(names) else b.name, b.value)
-            for n, b in enumerate(buffers)
+            [
+                known.buffers[n]
+                if id(b) in same
+                else Buffer(n, b.type, b.kind, names[n] if n < len(names) else b.name, b.value)
+                for n, b in enumerate(buffers)
+            ]
         ),
         instrs=tuple(instrs),
         state={name: (n, end) for n, (name, end) in enumerate(zip(names, skeleton.ends, strict=True))},

@@ -101,6 +101,7 @@ class Turns:
         self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
         self._leaving: frozenset[BufferVersion] = like._leaving if like else _leaving(wiring)
         self._held: dict[int, list[_Held]] = like._held if like else {}
+        self._slots: dict[int, list[tuple[int, bool, int]]] = {}
         self._traffic: dict[tuple[int, ...], _Traffic] = like._traffic if like else {}
         self._bytes: dict[tuple[int, ...], TurnBytes] = {}
         self._like = like if like and _is_in_proportion(wiring, like.wiring) else None
@@ -319,19 +320,25 @@ class Turns:
         """
         if i not in self._held:
             wiring, again, inner = self.wiring, self._again, self._inner
-            self._held[i] = [
-                (v, v in again, int(v[0] not in wiring.per_sample))
-                for v in (*wiring.operands[i], *[(b, i) for b in wiring.results[i]])
-                if not (v[0] in wiring.resident or v[0] in inner or v in wiring.gradients)
-            ]
+            versions = (*wiring.operands[i], *[(b, i) for b in wiring.results[i]])
+            # Kernels of equal layers hold the same of their operands and results.
+            like = wiring.alike[i] if wiring.alike else i
+            if like not in self._slots:
+                self._slots[like] = [
+                    (slot, v in again, int(v[0] not in wiring.per_sample))
+                    for slot, v in enumerate(versions)
+                    if not (v[0] in wiring.resident or v[0] in inner or v in wiring.gradients)
+                ]
+            self._held[i] = [(versions[slot], is_again, kind) for slot, is_again, kind in self._slots[like]]
         return self._held[i]
 
 
 def _is_in_proportion(wiring: Wiring, other: Wiring) -> bool:
     """Whether tensors per sample are as large as those of the other batch for each sample, and all others are equal."""
     size, like, per_sample = wiring.batch_size, other.batch_size, wiring.per_sample
-    pairs = enumerate(zip(wiring.nbytes, other.nbytes, strict=True))
-    return all(own * like == its * size if b in per_sample else own == its for b, (own, its) in pairs)
+    mine, theirs = wiring.nbytes, other.nbytes
+    differ = [b for b, (own, its) in enumerate(zip(mine, theirs, strict=True)) if own != its]
+    return per_sample.issuperset(differ) and all(mine[b] * like == theirs[b] * size for b in per_sample)
 
 
 def _leaving(wiring: Wiring) -> frozenset[BufferVersion]:
