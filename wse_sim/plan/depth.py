@@ -17,7 +17,7 @@ from lazytensor.ir.program import Program
 from lazytensor.ir.types import Where
 from wse_sim.plan.blocks import Blocked, calls_of
 from wse_sim.plan.layers import STEP, SWEEPS, Layer
-from wse_sim.plan.likes import FIRST, LAST, MIDDLE, ONCE, Likes, Numbers, Places, likes_of
+from wse_sim.plan.likes import FIRST, LAST, MIDDLE, ONCE, Likes, Places, likes_of
 from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring, batch_size
 
 Fact = tuple[Sequence[int], Sequence[int]]
@@ -231,22 +231,15 @@ def _every(places: Places, numbers: Collection[int], count: int) -> frozenset[in
     # Who is in a set is a fact without further numbers.
     is_in = np.zeros(len(places.zones), bool)
     is_in[list(numbers)] = True
-    pairs = _around(places)
-    if (is_in[pairs] != is_in[places.following[pairs]]).any():
+    if (is_in[places.around] != is_in[places.following[places.around]]).any():
         raise Uneven("a layer has what the next one has not")
     return frozenset(np.flatnonzero(is_in[places.shallow(count)]).tolist())
-
-
-def _around(places: Places) -> Numbers:
-    """What is in the middle layer, or in that before it."""
-    ahead = places.following
-    return np.flatnonzero((ahead >= 0) & ((places.zones == MIDDLE) | (places.zones[ahead] == MIDDLE)))
 
 
 def _require_even(keys: Places, facts: Mapping[int, Fact], instrs: Places, buffers: Places) -> None:
     """Raise Uneven unless the layers around the middle one say what it says."""
     following, *ahead = (p.following.tolist() for p in (keys, instrs, buffers))
-    for key in _around(keys).tolist():
+    for key in keys.around.tolist():
         one, other = facts.get(key), facts.get(following[key])
         told = one and [[places[n] for n in numbers] for places, numbers in zip(ahead, one, strict=True)]
         if told != (other and [list(numbers) for numbers in other]):

@@ -7,6 +7,7 @@ of the shallow one, its last ones, and between them the one in its middle as oft
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,6 +43,12 @@ class Places:
         """The number of the only like, of what is not in the middle layer."""
         known = np.where(self.zones == LAST, self.likes[-1], self.likes[0])
         return np.where(self.zones == MIDDLE, NOWHERE, known)
+
+    @cached_property
+    def around(self) -> Numbers:
+        """What is in the middle layer, or in that before it, and has a like in the next one."""
+        ahead = self.following
+        return np.flatnonzero((ahead >= 0) & ((self.zones == MIDDLE) | (self.zones[ahead] == MIDDLE)))
 
     def with_outside(self) -> "Places":
         """With a last one more, which is `OUTSIDE` in both programs."""
@@ -83,8 +90,10 @@ def likes_of(deep: Program, shallow: Wiring, blocked: Blocked) -> Iterator[Likes
     stacked = _stacked(stretches, shallow, blocked)
     for middle in stacked.middles:
         before = stacked.places(middle)
-        instrs, order = _with_blocks(before, blocked, len(short.instrs), len(deep.instrs))
-        yield Likes(instrs, _buffers(deep, short, before), before, order)
+        # Layers near the ends may be like no other: then one further away is in the middle.
+        with suppress(Uneven):
+            instrs, order = _with_blocks(before, blocked, len(short.instrs), len(deep.instrs))
+            yield Likes(instrs, _buffers(deep, short, before), before, order)
 
 
 def _in_layers(stretches: Sequence[Stretch]) -> Iterator[Stretch]:
@@ -204,6 +213,8 @@ def _with_blocks(before: Places, blocked: Blocked, short_count: int, count: int)
     rank, own = np.full(short_count, NOWHERE), np.full(short_count, NOWHERE)
     rank[places] = 0
     rank[places[falls[0] + 1 :] if len(falls) else []] = 1
+    if (rank[before.around] != rank[before.following[before.around]]).any():
+        raise Uneven("a layer has blocks which the next one has not")
     ranks = rank[before.shallow(count)]
     order = np.concatenate([np.flatnonzero(ranks == n) for n in (0, 1)])
     numbers = np.full(count, NOWHERE)
