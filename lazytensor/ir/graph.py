@@ -132,17 +132,24 @@ def like(n: Node) -> Like:
 
 def again(model: Like, inputs: tuple[Node, ...]) -> Node:
     """The node that is as another one was but for its inputs, which are of the same types."""
-    op, attrs, items, type, where, tracks = model
+    op, items = model[0], model[2]
     key = (op, inputs, items) if items else (op, inputs)
     entry = _table.get(key)
     existing = None if entry is None else entry()
     if existing is not None:
         return existing
-    new = Node(op, inputs, attrs, type)
-    new.items, new.where, new.tracks = items, where, tracks
+    new = apart(model, inputs)
     entry = _Entry(new, _forget)
     entry.key = key
     _table[key] = entry
+    return new
+
+
+def apart(model: Like, inputs: tuple[Node, ...]) -> Node:
+    """The same as a new node, which no table knows."""
+    op, attrs, items, type, where, tracks = model
+    new = Node(op, inputs, attrs, type)
+    new.items, new.where, new.tracks = items, where, tracks
     return new
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lazytensor.ir.graph import Graph, Like, Node, again, like
+from lazytensor.ir.graph import Graph, Like, Node, again, apart, like
 
 CALL, RESULT = "function.call", "function.result"
 """The operations of a call, and of one of its results."""
@@ -41,10 +41,11 @@ class Function:
         models = self._models(len(values))
         if any(model is not None and model[5] for model in models):
             return self.inline(given, mark)
-        call = again(_marked(self._call, mark) if self._is_marked else self._call, tuple(given))
+        # No other parameter is given the same, so that no table has to know them.
+        call = apart(_marked(self._call, mark) if self._is_marked else self._call, tuple(given))
         # What is only handed through needs no call.
         return [
-            values[k] if model is None else again(model, (call,)) for k, model in zip(self.results, models, strict=True)
+            values[k] if model is None else apart(model, (call,)) for k, model in zip(self.results, models, strict=True)
         ]
 
     @cached_property

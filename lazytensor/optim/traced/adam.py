@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import tensor
 from lazytensor.optim.traced.optimizer import Optimizer
 from lazytensor.optim.traced.settings import LEAST, check_betas, check_least, complement, is_on, larger
 from lazytensor.tensor import Tensor
@@ -34,7 +33,7 @@ class AdamBase(Optimizer):
         if group["correct_bias"]:
             # For each parameter, although all have the same: checkpoints of the vendor's hold them so.
             for i in (0, 1):
-                self.new_state(p, f"beta{i + 1}_power", tensor(float(group["betas"][i])))
+                self.new_state(p, f"beta{i + 1}_power", float(group["betas"][i]))
 
     def direction(self, group: dict[str, Any], g: Tensor, state: dict[str, Tensor]) -> Tensor:
         """The step before the learning rate: first moment over root of the second."""

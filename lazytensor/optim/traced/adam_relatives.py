@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import tensor
 from lazytensor.optim.traced.optimizer import Optimizer
 from lazytensor.optim.traced.settings import (
     LEAST,
@@ -55,7 +54,7 @@ class Adamax(Optimizer):
         """Mean, largest, and the power of beta1, which is one ahead."""
         self.new_state(p, "exp_avg")
         self.new_state(p, "exp_inf")
-        self.new_state(p, "beta1_power", tensor(float(group["betas"][0])))
+        self.new_state(p, "beta1_power", float(group["betas"][0]))
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)
@@ -89,8 +88,8 @@ class NAdam(Optimizer):
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Step, product of the momenta, and both moments."""
-        self.new_state(p, "step", tensor(0.0))
-        self.new_state(p, "mu_product", tensor(1.0))
+        self.new_state(p, "step", 0.0)
+        self.new_state(p, "mu_product", 1.0)
         self.new_state(p, "exp_avg")
         self.new_state(p, "exp_avg_sq")
 
@@ -136,7 +135,7 @@ class RAdam(Optimizer):
         """Both moments and the step."""
         self.new_state(p, "exp_avg")
         self.new_state(p, "exp_avg_sq")
-        self.new_state(p, "step", tensor(0.0))
+        self.new_state(p, "step", 0.0)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)
@@ -218,10 +217,10 @@ class ASGD(Optimizer):
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Rate, weight of the newest value in the average, the average, and the step."""
         # Rates are state, since they change with the step, which has no number inside of a compiled graph.
-        self.new_state(p, "eta", tensor(float(group["lr"])))
-        self.new_state(p, "mu", tensor(1.0))
+        self.new_state(p, "eta", float(group["lr"]))
+        self.new_state(p, "mu", 1.0)
         self.new_state(p, "ax")
-        self.new_state(p, "step", tensor(0.0))
+        self.new_state(p, "step", 0.0)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)

@@ -33,7 +33,7 @@ class Adagrad(Optimizer):
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The sum of squares, and the number of steps."""
         self.new_state(p, "sum", full_like(p, float(group["initial_accumulator_value"])))
-        self.new_state(p, "step", tensor(0.0))
+        self.new_state(p, "step", 0.0)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lazytensor.functions import matrix, reductions, shapes
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import tensor, zeros
+from lazytensor.functions.creation import zeros
 from lazytensor.optim.traced.optimizer import Optimizer
 from lazytensor.optim.traced.settings import LEAST, check_least, complement, is_on, larger, length
 from lazytensor.tensor import Tensor
@@ -57,7 +57,7 @@ class Adafactor(Optimizer):
             self.new_state(p, "exp_avg_sq_col", zeros(*p.shape[:-2], p.shape[-1], dtype=p.dtype))
         else:
             self.new_state(p, "exp_avg_sq")
-        self.new_state(p, "step", tensor(0.0))
+        self.new_state(p, "step", 0.0)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         state["step"].add_(1.0)

@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lazytensor import cells
-from lazytensor.functions.creation import zeros_like
 from lazytensor.functions.pointwise import cast_to
+from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.writing import copy_
 from lazytensor.ir.graph import Node
 from lazytensor.ir.graph_function import Function
+from lazytensor.ir.types import Type
+from lazytensor.ops.op import full
 from lazytensor.optim.traced import step_hooks
 from lazytensor.optim.traced.equal_updates import function_of, kind_of
-from lazytensor.tensor import Tensor, grad_mode
+from lazytensor.tensor import Tensor, grad_mode, wrap
 
 # By number, and weak, so that an optimizer that nobody uses is not kept with all its state.
 _alive: "dict[int, weakref.ref[Optimizer]]" = {}
@@ -98,13 +100,18 @@ class Optimizer(step_hooks.Hooked):
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Make the state of one parameter with `new_state`; by default there is none."""
 
-    def new_state(self, p: Tensor, name: str, value: Tensor | None = None) -> None:
-        """Give a parameter a piece of state unless it has it; without a value zeros of its shape."""
-        if name in self.state[p]:
+    def new_state(self, p: Tensor, name: str, value: Tensor | float | None = None) -> None:
+        """Give a parameter a piece of state unless it has it: a number, or without a value zeros of its shape."""
+        own = self.state[p]
+        if name in own:
             return
-        state = zeros_like(p) if value is None else value
-        state.device = p.device
-        self.state[p][name] = state
+        # Constants, which all parameters share until they are updated.
+        if value is None:
+            value = wrap(full(0, p.spec))
+        elif not isinstance(value, Tensor):
+            value = wrap(full(value, Type((), default_dtype())))
+        value.device = p.device
+        own[name] = value
 
     def _name_state(self) -> None:
         prefix = f"optimizer_{self._number}" if self._number else "optimizer"
