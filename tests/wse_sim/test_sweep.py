@@ -1,6 +1,7 @@
 """Sweeps: every point once, in a file that outlives a stop; a point that fails leaves the others."""
 
 import json
+import pickle
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -214,6 +215,40 @@ def test_executor_that_dies_is_an_error_after_what_it_finished_is_safe(tmp_path,
         sweep(**asked, executor=Dying(groups))
     assert len(path.read_text().splitlines()) == 1 + groups
     assert sweep(**asked, executor=Dying(4 - groups)) == sweep(**{**asked, "path": None})
+
+
+class Pure(Executor):
+    """Takes equal calls for one, as a cluster does, also where that was cancelled; runs what is waited for."""
+
+    def __init__(self):
+        self.known = {}
+
+    def submit(self, fn, /, *args):
+        key = pickle.dumps(args)
+        if key not in self.known:
+            self.known[key] = future = Future()
+            # The first two are done at once, and the others wait until somebody cancels them.
+            if len(self.known) <= 2 or any(f.cancelled() for f in self.known.values()):
+                future.set_result(fn(*args))
+        elif self.known[key].cancelled():
+            self.known[key].set_running_or_notify_cancel()
+        return self.known[key]
+
+
+def test_what_is_asked_for_again_does_not_wait_for_what_was_cancelled(tmp_path, monkeypatch):
+    monkeypatch.setattr(tasks, "KIN", 1)
+    asked = {"programs": PROGRAMS, "machines": ["tiny"], "modes": ["streaming"], "systems": [1, 2]}
+    asked |= {"path": tmp_path / "points.jsonl", "executor": Pure()}
+    append = SweepFile.append
+
+    def stop(file, record):
+        append(file, record)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(SweepFile, "append", stop)
+        sweep(**asked)
+    assert len(sweep(**asked)) == 4
 
 
 def test_points_that_ask_for_the_same_prices_are_planned_by_one_process():

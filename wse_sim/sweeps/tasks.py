@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from uuid import uuid4
 
 from lazytensor.errors import ExecutorLost, LazyError
 from lazytensor.ir.program import Program
@@ -94,8 +95,12 @@ def _prices(machine: Machine) -> Prices:
     return known.setdefault(machine, Prices(machine))
 
 
-def plan_tasks(tasks: Iterable[Task]) -> list[SweepRecord]:
-    """The records of tasks that one process plans one after the other."""
+def plan_tasks(tasks: Iterable[Task], ticket: str = "") -> list[SweepRecord]:
+    """The records of tasks that one process plans one after the other.
+
+    Some executors take equal calls for one, and would have what is asked for again wait for what was cancelled before:
+    the `ticket` tells them apart.
+    """
     return [plan_task(task) for task in tasks]
 
 
@@ -148,7 +153,7 @@ def _submit(
 ) -> Exception | None:
     """Hand tasks over; returns the error of an executor that takes none any more."""
     try:
-        waiting.update(executor.submit(plan_tasks, group) for group in groups)
+        waiting.update(executor.submit(plan_tasks, group, uuid4().hex) for group in groups)
     except Exception as error:
         return error
     return None
