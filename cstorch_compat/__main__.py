@@ -93,6 +93,7 @@ def main(argv: list[str] | None = None) -> int:
         # Around the reports behind a script too, and around commands that write files of their own.
         with stops.raising():
             options = _parser()[0].parse_args(argv)
+            # With arguments of its own it is called by a process that goes on behind it.
             if argv is None and "all_lives" in options:
                 garbage.leave_to_the_end()
             status: int = options.execute(options)

@@ -87,6 +87,7 @@ class AbstractCapture(Capture):
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of what depends on no parameter and no sample. Raises TraceError for anything else."""
+        # A value of the client may stand behind an update and depend on a part of it alone.
         [n] = inlined(Graph((), {}, (n,), {})).outputs
         order = topological([n], lambda i: i.value is not None)
         if any(i.op == "batch" or cells.has_no_value(i) for i in order):

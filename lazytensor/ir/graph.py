@@ -138,15 +138,15 @@ def again(model: Like, inputs: tuple[Node, ...]) -> Node:
     existing = None if entry is None else entry()
     if existing is not None:
         return existing
-    new = apart(model, inputs)
+    new = uninterned(model, inputs)
     entry = _Entry(new, _forget)
     entry.key = key
     _table[key] = entry
     return new
 
 
-def apart(model: Like, inputs: tuple[Node, ...]) -> Node:
-    """The same as a new node, which no table knows."""
+def uninterned(model: Like, inputs: tuple[Node, ...]) -> Node:
+    """The same as a new node, which is not found again."""
     op, attrs, items, type, where, tracks = model
     new = Node(op, inputs, attrs, type)
     new.items, new.where, new.tracks = items, where, tracks

@@ -23,6 +23,7 @@ entry:
   %known = icmp sgt i64 %size, 0
   br i1 %known, label %less, label %none
 less:
+  ; A set of cores is a row of bits, 64 in a word.
   %far = lshr i64 %core, 6
   %place = getelementptr i64, ptr %cores, i64 %far
   %word = load i64, ptr %place
@@ -57,6 +58,7 @@ entry:
   %at_away = getelementptr i64, ptr %block, i64 {AWAY}
   %at_crew = getelementptr i64, ptr %block, i64 {CREW}
   %crew = load i64, ptr %at_crew
+  ; One more than the core, since 0 says that nobody is kept from any.
   %mark = add i64 %core, 1
   store i64 %mark, ptr %at_away
   %is_left = call i1 @cores_but(ptr %cores, i64 %core)

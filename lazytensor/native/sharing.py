@@ -239,6 +239,7 @@ where:
   br i1 %is_same, label %tired, label %patience
 patience:
   %more = add i64 %looks, 1
+  ; The clock is asked from time to time: a system call takes as long as some looks.
   %rest_of_looks = urem i64 %more, {LOOKS}
   %is_glance = icmp eq i64 %rest_of_looks, 0
   br i1 %is_glance, label %glance, label %pause
@@ -250,9 +251,12 @@ glance:
   %is_first = icmp eq i64 %more, {LOOKS}
   br i1 %is_first, label %begin, label %judge
 begin:
+  ; The first look at the clock since there was work: from here on it waits.
   store i64 %now, ptr %first
   br label %pause
 judge:
+  ; Looks take some microseconds; if it was longer, the kernel gave the core to another process meanwhile, which a
+  ; thread that only looks would keep from it.
   %gap = sub i64 %now, %then
   %was_away = icmp ugt i64 %gap, {AWAY_NS}
   br i1 %was_away, label %shy_now, label %measure
@@ -268,6 +272,7 @@ measure:
   %long = icmp ugt i64 %waited, %most
   br i1 %long, label %rest, label %pause
 rest:
+  ; Shy for so many waits: then it tries once more whether the core is its own.
   %one_less = sub i64 %times, 1
   %times_left = select i1 %is_shy, i64 %one_less, i64 0
   store i64 %times_left, ptr %shy

@@ -194,9 +194,11 @@ def test_who_serves_on_the_core_of_the_step_sleeps_at_once():
 
 
 AT_REST = """
-import time
+import sys, time
 from lazytensor import config
 from lazytensor.native import sharing
+if "away" in sys.argv:  # every look comes too late, and nobody gets tired of looking otherwise
+    sharing.AWAY_NS, sharing.PATIENCE_NS, sharing.SHORT_NS = 0, 1 << 62, 1 << 62
 from lazytensor.runtime import chain
 from tests.lazytensor.test_chain import X, W, steps
 with config.override(threads=3):
@@ -211,10 +213,11 @@ assert time.process_time() - spent < 0.1
 """
 
 
-def test_who_finds_nothing_to_do_sleeps_after_a_short_while():
+@pytest.mark.parametrize("why", ["tired", "away"])
+def test_who_finds_nothing_to_do_sleeps_after_a_short_while_or_where_its_core_is_taken(why):
     if not config.current().jit:
         pytest.skip("nothing is machine code here")
-    done = subprocess.run([sys.executable, "-c", AT_REST], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", AT_REST, why], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -31,6 +31,7 @@ def function_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> Fu
     for n in (*constants, *nodes):
         places[n] = len(given) + len(places) - len(set(given))
     return Function(
+        values=len(given),
         constants=tuple(constants),
         nodes=tuple((like(n), tuple(places[i] for i in n.inputs)) for n in nodes),
         results=tuple(places[n] for n in results),

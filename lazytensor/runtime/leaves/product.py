@@ -118,9 +118,11 @@ def _multiply_strips(
     tiles = (rows - row) // ROWS * ((columns - column) // PAIR)
     for d in range(0, terms, g[DEPTH]):
         depth = min(g[DEPTH], terms - d)
+        # A strip is LANES rows of the result, term after term: a line of the cache, of which two tiles take half each.
         for t in range(d, d + depth):
             for r in range(row, rows, LANES):
                 copied(a + 4 * (t * m + r), address(own) + 4 * ((r - row) * depth + (t - d) * LANES), LANES)
+        # So many terms are asked for with each tile that the next piece is there when this one is done.
         ahead, each = d + depth, (depth + tiles - 1) // tiles
         for c in range(column, columns, PAIR):
             b = panels + 4 * (c * terms + d * PAIR)
