@@ -17,6 +17,8 @@ from lazytensor.ir.types import Where
 
 UNTOLD = ("id", "uid", DRAW)
 """Attributes that only tell equal nodes apart, as names and the numbers of draws do."""
+LEAVES = ("state", "variable")
+"""Operations that have no other attributes, but for the type that their nodes have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,7 @@ def _kinds(nodes: Sequence[Node]) -> Numbers:
         type = types.get(id(n.type))
         if type is None:
             type = types[id(n.type)] = numbers.setdefault(n.type, len(numbers))
-        attrs = told.get(n.items)
+        attrs = -1 if n.op in LEAVES else told.get(n.items)
         if attrs is None:
             attrs = numbers.setdefault(tuple([item for item in n.items if item[0] not in UNTOLD]), len(numbers))
             told[n.items] = attrs
