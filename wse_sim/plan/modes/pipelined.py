@@ -23,6 +23,7 @@ from wse_sim.phase import Par, Stream
 from wse_sim.plan.designs import FEW, Design, Search
 from wse_sim.plan.layers import SWEEPS
 from wse_sim.plan.modes.as_run import LARGEST, as_run
+from wse_sim.plan.modes.cutting import cut
 from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
@@ -37,7 +38,7 @@ from wse_sim.plan.modes.mode_plan import (
     route_rows,
 )
 from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
-from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, require_room, smaller_meshes
+from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, require_room
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
 from wse_sim.plan.stages import Stage, numbered_names
@@ -50,10 +51,6 @@ from wse_sim.price.relayout import adapter_cycles
 MODE = "pipelined"
 OFF = 0.04
 """The share of an estimate by which the way of a sample may turn out shorter."""
-ATTEMPTS = (7, 4)
-"""Rounds of cutting the mesh. Where the routes of the fullest one find no colours, those of another cutting may."""
-BETWEEN = ("link", "adapter")
-"""Limits that lie between stages."""
 
 
 def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
@@ -120,37 +117,10 @@ def _one_copy(case: Case, placer: str) -> ModePlan:
             placement = replace(search.best.placement, bound_cycles=bound, shortest_cycles=shortest)
             report = replace(search.best.report, bound_cycles=bound)
             return replace(search.best, placement=placement, report=report)
-    return _placed(line, placer)
-
-
-def _placed(line: "_Line", placer: str) -> ModePlan:
-    case = line.case
-    refusal: PlacementError | None = None
-    best: ModePlan | None = None
-    meshes = smaller_meshes(case.machine, sum(line.least_pes))
-    for own in (line, *(line.on(*mesh) for mesh in meshes)):
-        floor = Floor(own.stages, own.kinds, own.cycles, case.batch_size, own.case.machine)
-        for rounds in ATTEMPTS:
-            try:
-                placement = PLACERS[placer](floor, rounds)
-            except PlacementError as error:
-                # A smaller mesh has no more room.
-                return best or does_not_fit(MODE, refusal or error)
-            try:
-                routes = own.routes(placement)
-            except PlacementError as error:
-                refusal = refusal or error
-                continue
-            outcome = own.plan(placement, routes)
-            if best is None or outcome.report.step_cycles < best.report.step_cycles:
-                best = outcome
-            # Where routes had to go where colours were left, those of another cutting may be emptier.
-            if outcome.report.limit not in BETWEEN:
-                return best
-    if best is not None:
-        return best
-    assert refusal is not None
-    return does_not_fit(MODE, refusal)
+    try:
+        return cut(line, PLACERS[placer])
+    except PlacementError as error:
+        return does_not_fit(MODE, error)
 
 
 @dataclass(frozen=True)
@@ -179,7 +149,7 @@ class _Line:
         self.share = case.share or Share(case.batch_size, 1, 1, 1)
         self.bytes_in, self.bytes_out = (self.share.copies * size for size in (self.bytes_in, self.bytes_out))
         self.edge_cycles = math.ceil(max(self.bytes_in, self.bytes_out) * 8 / case.machine.edge_bits_per_cycle)
-        self.least_pes = [least_area(stage, case.machine) for stage in self.stages]
+        self.least_pes: Sequence[int] = [least_area(stage, case.machine) for stage in self.stages]
         self.flows = flows_between(case.wiring, self.stages)
         self._sums = GradientSums(case, self.stages)
 
@@ -224,6 +194,15 @@ class _Line:
         mesh = replace(self.case.machine, width=width, height=height, reserved_columns=0, reserved_rows=0)
         line.case = replace(self.case, machine=mesh)
         return line
+
+    @property
+    def copies(self) -> int:
+        """Copies of it on a system."""
+        return self.share.copies
+
+    def floor(self) -> Floor:
+        """What is to be placed on its mesh."""
+        return Floor(self.stages, self.kinds, self.cycles, self.case.batch_size, self.case.machine)
 
     def placed(self, design: Design) -> tuple[float, ModePlan] | None:
         """The plan of a design on the least mesh that holds it; None where its routes find no colours."""

@@ -1,0 +1,90 @@
+"""A pipeline of many stages, cut from its mesh, or from a smaller one where that is faster."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from lazytensor.errors import PlacementError
+from wse_sim.plan.modes.mode_plan import ModePlan
+from wse_sim.plan.place import CLOSE, Floor, Placement, Placer, area_bound, smaller_meshes
+from wse_sim.plan.routes import Routes
+
+ATTEMPTS = (7, 4)
+"""Rounds of cutting the mesh. Where the routes of the fullest one find no colours, those of another cutting may."""
+BETWEEN = ("link", "adapter")
+"""Limits that lie between stages."""
+GAIN = 0.99
+"""Of the slowest stage's time: a smaller mesh has to promise so much to be cut."""
+LOOSEST = 1.4
+"""Of the area bound: what takes longer does so because smaller parts have shorter ways."""
+
+
+class Line(Protocol):
+    """A line of stages on some mesh."""
+
+    @property
+    def copies(self) -> int:
+        """Of the pipeline, on a system."""
+
+    @property
+    def least_pes(self) -> Sequence[int]:
+        """PEs that the memory of each stage asks for."""
+
+    def floor(self) -> Floor:
+        """What is to be placed, and on what."""
+
+    def on(self, width: int, height: int) -> "Line":
+        """The same on a mesh of that size."""
+
+    def routes(self, placement: Placement) -> Routes:
+        """The routes between the parts of a placement. Raises PlacementError where colours do not suffice."""
+
+    def plan(self, placement: Placement, routes: Routes) -> ModePlan:
+        """The plan of a placement."""
+
+
+def cut(line: Line, placer: Placer) -> ModePlan:
+    """The fastest plan that was found. Raises PlacementError if there is none."""
+    refusal: PlacementError | None = None
+    best: ModePlan | None = None
+    meshes = smaller_meshes(line.floor().machine, sum(line.least_pes))
+    for own in (line, *(line.on(*mesh) for mesh in meshes)):
+        if best is not None and best.report.limit not in BETWEEN and not _may_be_closer(best, own):
+            break
+        try:
+            for rounds in ATTEMPTS:
+                placement = placer(own.floor(), rounds)
+                try:
+                    outcome = own.plan(placement, own.routes(placement))
+                except PlacementError as error:
+                    refusal = refusal or error
+                    continue
+                if best is None or outcome.report.step_cycles < best.report.step_cycles:
+                    best = outcome
+                # Where routes had to go where colours were left, those of another cutting may be emptier.
+                if outcome.report.limit not in BETWEEN:
+                    break
+        except PlacementError as error:
+            # A smaller mesh has no more room.
+            refusal = refusal or error
+            break
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    # Whatever mesh was cut, the bound is that of all of it.
+    return _with_bound(best, min(best.report.bound_cycles, area_bound(line.floor())))
+
+
+def _may_be_closer(best: ModePlan, smaller: Line) -> bool:
+    """Whether a smaller mesh may be faster, cut as close to its area bound as most are."""
+    slowest = best.report.slowest_cycles
+    # Copies are many, and each of them small: few are worth the time.
+    if smaller.copies > 1 or not CLOSE < slowest / best.report.bound_cycles < LOOSEST:
+        return False
+    return CLOSE * area_bound(smaller.floor()) < GAIN * slowest
+
+
+def _with_bound(outcome: ModePlan, bound: int) -> ModePlan:
+    assert outcome.placement is not None
+    placement = replace(outcome.placement, bound_cycles=bound)
+    return replace(outcome, placement=placement, report=replace(outcome.report, bound_cycles=bound))
