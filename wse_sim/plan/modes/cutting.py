@@ -77,9 +77,9 @@ def cut(line: Line, placer: Placer) -> ModePlan:
 
 def _may_be_closer(best: ModePlan, smaller: Line) -> bool:
     """Whether a smaller mesh may be faster, cut as close to its area bound as most are."""
-    slowest = best.report.slowest_cycles
+    slowest, bound = best.report.slowest_cycles, best.report.bound_cycles
     # Copies are many, and each of them small: few are worth the time.
-    if smaller.copies > 1 or not CLOSE < slowest / best.report.bound_cycles < LOOSEST:
+    if smaller.copies > 1 or not CLOSE * bound < slowest < LOOSEST * bound:
         return False
     return CLOSE * area_bound(smaller.floor()) < GAIN * slowest
 
