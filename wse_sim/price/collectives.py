@@ -216,9 +216,9 @@ def queue_words(machine: Machine) -> float:
 def way_words(hops: int, machine: Machine) -> float:
     """Wavelets that a sender can give away while a core `hops` further takes none: what all queues on the way hold."""
     # The ramps at both ends, and then a queue and a wire for each hop; a wire as long as a latency holds a wavelet a
-    # cycle.
+    # cycle, and one at the least.
     ramps = 2 * (machine.queue_depth + machine.ramp_cycles) - 1
-    return ramps + hops * (machine.queue_depth + machine.hop_cycles - 1)
+    return ramps + hops * (machine.queue_depth + max(1, machine.hop_cycles) - 1)
 
 
 def stolen_cycles(early: float, words: int, hops: int, machine: Machine) -> float:
