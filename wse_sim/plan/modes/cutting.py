@@ -1,11 +1,10 @@
 """A pipeline of many stages, cut from its mesh, or from a smaller one where that is faster."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from lazytensor.errors import PlacementError
-from wse_sim.plan.modes.mode_plan import ModePlan
+from wse_sim.plan.modes.mode_plan import ModePlan, Share
 from wse_sim.plan.place import CLOSE, Floor, Placement, Placer, area_bound, smaller_meshes
 from wse_sim.plan.routes import Routes
 
@@ -23,8 +22,8 @@ class Line(Protocol):
     """A line of stages on some mesh."""
 
     @property
-    def copies(self) -> int:
-        """Of the pipeline, on a system."""
+    def share(self) -> Share:
+        """What it is of all copies of the pipeline."""
 
     @property
     def least_pes(self) -> Sequence[int]:
@@ -47,6 +46,7 @@ def cut(line: Line, placer: Placer) -> ModePlan:
     """The fastest plan that was found. Raises PlacementError if there is none."""
     refusal: PlacementError | None = None
     best: ModePlan | None = None
+    cut_from = line
     meshes = smaller_meshes(line.floor().machine, sum(line.least_pes))
     for own in (line, *(line.on(*mesh) for mesh in meshes)):
         if best is not None and best.report.limit not in BETWEEN and not _may_be_closer(best, own):
@@ -60,7 +60,7 @@ def cut(line: Line, placer: Placer) -> ModePlan:
                     refusal = refusal or error
                     continue
                 if best is None or outcome.report.step_cycles < best.report.step_cycles:
-                    best = outcome
+                    best, cut_from = outcome, own
                 # Where routes had to go where colours were left, those of another cutting may be emptier.
                 if outcome.report.limit not in BETWEEN:
                     break
@@ -71,20 +71,16 @@ def cut(line: Line, placer: Placer) -> ModePlan:
     if best is None:
         assert refusal is not None
         raise refusal
+    if cut_from is line:
+        return best
     # Whatever mesh was cut, the bound is that of all of it.
-    return _with_bound(best, min(best.report.bound_cycles, area_bound(line.floor())))
+    return best.with_bound(min(best.report.bound_cycles, area_bound(line.floor())), best.report.slowest_cycles)
 
 
 def _may_be_closer(best: ModePlan, smaller: Line) -> bool:
     """Whether a smaller mesh may be faster, cut as close to its area bound as most are."""
     slowest, bound = best.report.slowest_cycles, best.report.bound_cycles
     # Copies are many, and each of them small: few are worth the time.
-    if smaller.copies > 1 or not CLOSE * bound < slowest < LOOSEST * bound:
+    if smaller.share.copies > 1 or not CLOSE * bound < slowest < LOOSEST * bound:
         return False
     return CLOSE * area_bound(smaller.floor()) < GAIN * slowest
-
-
-def _with_bound(outcome: ModePlan, bound: int) -> ModePlan:
-    assert outcome.placement is not None
-    placement = replace(outcome.placement, bound_cycles=bound)
-    return replace(outcome, placement=placement, report=replace(outcome.report, bound_cycles=bound))

@@ -112,11 +112,7 @@ def _one_copy(case: Case, placer: str) -> ModePlan:
         search = Search(line, case.machine)
         search.run()
         if search.best is not None:
-            assert search.best.placement is not None
-            bound, shortest = search.bound_cycles(), search.shortest_cycles
-            placement = replace(search.best.placement, bound_cycles=bound, shortest_cycles=shortest)
-            report = replace(search.best.report, bound_cycles=bound)
-            return replace(search.best, placement=placement, report=report)
+            return search.best.with_bound(search.bound_cycles(), search.shortest_cycles)
     try:
         return cut(line, PLACERS[placer])
     except PlacementError as error:
@@ -149,7 +145,7 @@ class _Line:
         self.share = case.share or Share(case.batch_size, 1, 1, 1)
         self.bytes_in, self.bytes_out = (self.share.copies * size for size in (self.bytes_in, self.bytes_out))
         self.edge_cycles = math.ceil(max(self.bytes_in, self.bytes_out) * 8 / case.machine.edge_bits_per_cycle)
-        self.least_pes: Sequence[int] = [least_area(stage, case.machine) for stage in self.stages]
+        self.least_pes = [least_area(stage, case.machine) for stage in self.stages]
         self.flows = flows_between(case.wiring, self.stages)
         self._sums = GradientSums(case, self.stages)
 
@@ -194,11 +190,6 @@ class _Line:
         mesh = replace(self.case.machine, width=width, height=height, reserved_columns=0, reserved_rows=0)
         line.case = replace(self.case, machine=mesh)
         return line
-
-    @property
-    def copies(self) -> int:
-        """Copies of it on a system."""
-        return self.share.copies
 
     def floor(self) -> Floor:
         """What is to be placed on its mesh."""
