@@ -215,10 +215,14 @@ def queue_words(machine: Machine) -> float:
 
 def way_words(hops: int, machine: Machine) -> float:
     """Wavelets that a sender can give away while a core `hops` further takes none: what all queues on the way hold."""
-    # The ramps at both ends, and then a queue and a wire for each hop; a wire as long as a latency holds a wavelet a
-    # cycle, and one at the least.
+    # The ramps at both ends, and then the hops between them.
     ramps = 2 * (machine.queue_depth + machine.ramp_cycles) - 1
-    return ramps + hops * (machine.queue_depth + max(1, machine.hop_cycles) - 1)
+    return ramps + hops * _hop_words(machine)
+
+
+def _hop_words(machine: Machine) -> float:
+    """Wavelets that a hop holds: a queue, and a wire as long as its latency, a wavelet a cycle and one at the least."""
+    return machine.queue_depth + max(1, machine.hop_cycles) - 1
 
 
 def stolen_cycles(early: float, words: int, hops: int, machine: Machine) -> float:
@@ -229,7 +233,7 @@ def stolen_cycles(early: float, words: int, hops: int, machine: Machine) -> floa
     """
     # Back-pressure: words that nobody takes fill queue after queue back towards their sender, and stop stealing turns
     # once the last one on the shared links is full.
-    on_the_way = max(0, hops) * (machine.queue_depth + machine.hop_cycles - 1)
+    on_the_way = max(0, hops) * _hop_words(machine)
     # No more than come early, than the queues hold, than there are at all.
     return max(0.0, min(early - 1, queue_words(machine) + on_the_way, words))
 
