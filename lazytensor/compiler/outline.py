@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from lazytensor.ir.graph import Graph, Node
+from lazytensor.ir.graph_function import VARIABLE
 from lazytensor.ir.repeats import Numbers
 from lazytensor.ir.skeleton import DRAW
 from lazytensor.ir.types import Where
 
 UNTOLD = ("id", "uid", DRAW)
 """Attributes that only tell equal nodes apart, as names and the numbers of draws do."""
-LEAVES = ("state", "variable")
+LEAVES = ("state", VARIABLE)
 """Operations that have no other attributes, but for the type that their nodes have."""
 
 

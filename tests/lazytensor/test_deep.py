@@ -6,6 +6,7 @@ import pytest
 
 from lazytensor import abstract
 from lazytensor.compiler.deep import DeepCompiler
+from lazytensor.compiler.outline import LEAVES, UNTOLD
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.ir import graph
 from lazytensor.ir.graph_function import inlined
@@ -34,6 +35,13 @@ def without_our_lines(program):
     """The program as users see it: what a pass makes of nothing has the line of the test that called it."""
     instrs = tuple(replace(i, where=None) if i.where and i.where.file == __file__ else i for i in program.instrs)
     return {f.name: getattr(program, f.name) for f in fields(Program) if f.name != "grown"} | {"instrs": instrs}
+
+
+def test_leaves_of_an_outline_are_told_by_their_type_alone():
+    leaves = [n for n in graph_of(EQUAL[0], 2, "adam").nodes() if n.op in LEAVES]
+    assert {n.op for n in leaves} == set(LEAVES)
+    assert {name for n in leaves for name, *_ in n.items} <= {*UNTOLD, "type"}
+    assert all(n.attrs.get("type", n.type) == n.type for n in leaves)
 
 
 @pytest.mark.slow
