@@ -47,6 +47,7 @@ _PAUSE = {"x86_64": ("llvm.x86.sse2.pause", "", ""), "aarch64": ("llvm.aarch64.h
 _WAIT, _WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, of this process alone
 
 _TAKE = """
+; Take a part of the step and run it; whether there was one.
 define internal i1 @take(ptr %block, ptr %memory) {{
 entry:
   %finished = getelementptr i64, ptr %block, i64 {FINISHED}
@@ -84,6 +85,7 @@ nothing:
   ret i1 false
 }}
 
+; Run the function of an entry on its argument.
 define internal void @one(ptr %entries, i64 %number, ptr %memory) {{
   %at = getelementptr [2 x ptr], ptr %entries, i64 %number
   %function = load ptr, ptr %at
@@ -95,6 +97,7 @@ define internal void @one(ptr %entries, i64 %number, ptr %memory) {{
   ret void
 }}
 
+; A routine as a part: its function, its table, and where its result goes.
 define void @share_routine(ptr %words, i64 %own) {{
   %function = load ptr, ptr %words
   %second = getelementptr i64, ptr %words, i64 1
@@ -111,6 +114,7 @@ define void @share_routine(ptr %words, i64 %own) {{
 """
 
 _RUN = """
+; Run a table of steps, each of so many parts, which all others take from too.
 define void @share_run(ptr %block, ptr %table, i64 %count, ptr %memory) {{
 entry:
   %finished = getelementptr i64, ptr %block, i64 {FINISHED}
@@ -208,6 +212,7 @@ out:
 """
 
 _SERVE = """
+; Take parts until told to stop.
 define void @share_serve(ptr %block, ptr %memory) {{
 entry:
   %bell = getelementptr i64, ptr %block, i64 {BELL}
@@ -300,6 +305,7 @@ out:
   ret void
 }}
 
+; Wake all that sleep: they are to stop.
 define void @share_ring(ptr %block) {{
   %bell = getelementptr i64, ptr %block, i64 {BELL}
   %rings = atomicrmw add ptr %bell, i64 1 seq_cst
@@ -311,6 +317,9 @@ define void @share_ring(ptr %block) {{
 
 _ROWS = """
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+; Calls on a block of rows at a time: how many rows, rows of a block, how many calls, pointers and streams there are;
+; then each call (function, table, elements of a row), pointer (slot, first address, bytes of a row) and stream (first
+; address, bytes of a row).
 define void @share_rows(ptr %words, i64 %own) {
 entry:
   %count = load i64, ptr %words
