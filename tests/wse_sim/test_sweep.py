@@ -11,6 +11,7 @@ from programs import mlp
 from lazytensor.errors import ExecutorLost, LazyError
 from wse_sim import TINY, SweepRecord, plan, sweep, to_frame
 from wse_sim.host import APPLIANCE
+from wse_sim.plan.modes import mode_plan
 from wse_sim.sweeps import sweep as sweeping
 from wse_sim.sweeps import tasks
 from wse_sim.sweeps.digest import content_digest
@@ -42,6 +43,21 @@ def test_record_says_what_plan_says():
         report = plan(SMALL, TINY, r.asked_mode).report
         assert (r.mode, r.samples_per_s, r.verdict) == (report.mode, report.samples_per_s, report.verdict)
         assert r.step_seconds == report.step_cycles / TINY.clock_hz
+
+
+def test_step_is_looked_up_once_for_all_that_plan_it(monkeypatch):
+    looks, own = [], mode_plan.wire
+
+    def counted(program):
+        looks.append(program)
+        return own(program)
+
+    monkeypatch.setattr(mode_plan, "wire", counted)
+    records = sweep(PROGRAMS, ["tiny", "wse2"], ["pipelined", "streaming"], systems=[1, 2])
+    assert len(looks) == len(PROGRAMS)
+    for r in records:
+        report = plan(PROGRAMS[r.program], r.machine, r.asked_mode, systems=r.systems).report
+        assert (r.samples_per_s, r.verdict) == (report.samples_per_s, report.verdict)
 
 
 def test_combinations_come_in_their_order_and_once():

@@ -18,7 +18,7 @@ from wse_sim.plan.wiring import wire
 from wse_sim.sweeps.digest import content_digest
 from wse_sim.sweeps.sweep_file import SweepFile
 from wse_sim.sweeps.sweep_record import Point, SweepRecord
-from wse_sim.sweeps.tasks import Step, Task, executed, packed, plan_task
+from wse_sim.sweeps.tasks import Step, Task, executed, in_turn, packed, plan_task
 
 
 def sweep(
@@ -84,7 +84,7 @@ def sweep(
 
 def _planned(tasks: Iterable[Task], executor: Executor | None) -> Generator[SweepRecord]:
     if executor is None:
-        yield from map(plan_task, tasks)
+        yield from map(plan_task, in_turn(tasks))
     else:
         yield from executed(_packed(tasks), executor)
 

@@ -5,9 +5,9 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 from uuid import uuid4
 
 from lazytensor.errors import ExecutorLost, LazyError
@@ -15,6 +15,7 @@ from lazytensor.ir.program import Program
 from wse_sim.host import Host
 from wse_sim.machine import Machine
 from wse_sim.plan.modes import Source, plan
+from wse_sim.plan.modes.mode_plan import Readings
 from wse_sim.plan.prices import Prices
 from wse_sim.sweeps.sweep_record import Point, SweepRecord, failed, record_of
 
@@ -32,7 +33,10 @@ RESUME = (
 
 @dataclass(frozen=True)
 class Task:
-    """A point with all that it takes to plan it; `step` may be packed, to be sent."""
+    """A point with all that it takes to plan it; `step` may be packed, to be sent.
+
+    `readings` are those of tasks of the same step, planned before it.
+    """
 
     point: Point
     step: Step | bytes
@@ -40,6 +44,7 @@ class Task:
     host: Host
     precision_level: int | None
     has_routes: bool = False
+    readings: Readings | None = field(default=None, repr=False, compare=False)
 
 
 def plan_task(task: Task) -> SweepRecord:
@@ -57,6 +62,7 @@ def plan_task(task: Task) -> SweepRecord:
             _prices(task.machine),
             other=point.mode == "auto",
             precision_level=task.precision_level,
+            readings=task.readings,
         )
         return record_of(point, whole.report, task.has_routes)
     except Exception as error:
@@ -95,13 +101,21 @@ def _prices(machine: Machine) -> Prices:
     return known.setdefault(machine, Prices(machine))
 
 
+def in_turn(tasks: Iterable[Task]) -> Iterator[Task]:
+    """Tasks for one thread, which looks up a step once for all modes, machines and systems that follow each other."""
+    # A step at the sizes that one batch asks for, and no more: a long sweep is to hold no more at its end.
+    for _, own in groupby(tasks, lambda task: (id(task.step), task.point.batch_size)):
+        readings = Readings()
+        yield from (replace(task, readings=readings) for task in own)
+
+
 def plan_tasks(tasks: Iterable[Task], ticket: str = "") -> list[SweepRecord]:
     """The records of tasks that one process plans one after the other.
 
     Some executors take equal calls for one, and would have what is asked for again wait for what was cancelled before:
     the `ticket` tells them apart.
     """
-    return [plan_task(task) for task in tasks]
+    return [plan_task(task) for task in in_turn(tasks)]
 
 
 def kin(tasks: Iterable[Task]) -> list[list[Task]]:

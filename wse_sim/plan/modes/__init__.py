@@ -9,7 +9,7 @@ from lazytensor.ir.program import Program
 from wse_sim.bands import error_band
 from wse_sim.host import APPLIANCE, Host
 from wse_sim.machine import POWER_W, Machine
-from wse_sim.plan.modes.mode_plan import Case, Mode, ModePlan
+from wse_sim.plan.modes.mode_plan import Case, Mode, ModePlan, Readings
 from wse_sim.plan.modes.mode_plan import Source as Source
 from wse_sim.plan.modes.pipelined import pipelined
 from wse_sim.plan.modes.streaming import streaming
@@ -60,6 +60,7 @@ def plan(
     *,
     other: bool = True,
     precision_level: int | None = None,
+    readings: Readings | None = None,
 ) -> Plan:
     """Place and time a step in both modes. "auto" takes the fastest that fits.
 
@@ -68,10 +69,10 @@ def plan(
     otherwise a pipeline is closed forms of its kernels in the rhythm of the slowest stage.
 
     `step` is a program, or a source that gives it for any `batch_size`, in samples on all `systems` together. `prices`
-    may be handed from one plan on the same machine to the next. `precision_level` is one of `PRECISION_LEVELS`, by
-    default that of the program. Never raises for a step that does not fit: the report of that mode says why. Raises
-    LazyError for a machine, a mode, a level or a number of systems that there is not, and for a batch size that a
-    program has not.
+    may be handed from one plan on the same machine to the next, and `readings` from one of the same step.
+    `precision_level` is one of `PRECISION_LEVELS`, by default that of the program. Never raises for a step that does
+    not fit: the report of that mode says why. Raises LazyError for a machine, a mode, a level or a number of systems
+    that there is not, and for a batch size that a program has not.
 
     >>> import lazytensor as lt
     >>> layer = lt.nn.Linear(64, 10)
@@ -83,7 +84,7 @@ def plan(
     machine = Machine.by_name(machine) if isinstance(machine, str) else machine
     with no_search():
         # What was looked up goes with the case before the search: it would look through all of that once more.
-        return _planned(_case(step, machine, batch_size, systems, host, prices), mode, other, precision_level)
+        return _planned(_case(step, machine, batch_size, systems, host, prices, readings), mode, other, precision_level)
 
 
 def _planned(case: Case, mode: str, other: bool, precision_level: int | None) -> Plan:
@@ -134,7 +135,13 @@ def _with_energy(outcome: ModePlan, case: Case) -> ModePlan:
 
 
 def _case(
-    step: Program | Source, machine: Machine, batch_size: int | None, systems: int, host: Host, prices: Prices | None
+    step: Program | Source,
+    machine: Machine,
+    batch_size: int | None,
+    systems: int,
+    host: Host,
+    prices: Prices | None,
+    readings: Readings | None,
 ) -> Case:
     if systems < 1:
         raise LazyError(f"{systems} systems", hint="Give at least one.")
@@ -142,7 +149,8 @@ def _case(
         raise LazyError(f"prices of {prices.machine.name} for {machine.name}", hint="Give those of the same machine.")
     # A program knows one batch; copies and systems that need shares of it ask the source.
     source = None if isinstance(step, Program) else step
-    program = step if isinstance(step, Program) else step.program(batch_size or step.batch_size)
+    readings = Readings() if readings is None else readings
+    program = step if isinstance(step, Program) else readings.program(step, batch_size or step.batch_size)
     case = Case(
         program=program,
         machine=machine,
@@ -150,6 +158,7 @@ def _case(
         systems=systems,
         prices=prices or Prices(machine),
         source=source,
+        readings=readings,
     )
     if batch_size not in (None, case.batch_size):
         hint = "Give a recorded step that knows itself for any batch."
