@@ -7,19 +7,20 @@ from lazytensor.compiler.outline import Outline, outline_of
 from lazytensor.compiler.shallow import WORTH, Cut, Layers
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.graph_function import inlined
-from lazytensor.ir.growth import Uneven, grown, is_alike, require_states, skeleton_of
+from lazytensor.ir.growth import Uneven, grown, is_alike, require_states, sharing, skeleton_of
 from lazytensor.ir.program import Program
 from lazytensor.ir.skeleton import Skeleton
 
 
 @dataclass(frozen=True)
 class _Depth:
-    """How a deep graph was compiled: what was cut of it, what that compiled to, and how it grows again."""
+    """How a deep graph was compiled: what was cut of it, what that compiled to, how it grows again, and to what."""
 
     outline: Outline
     cut: Cut
     short: Program
     skeleton: Skeleton
+    deep: Program
 
 
 class DeepCompiler:
@@ -54,7 +55,8 @@ class DeepCompiler:
         if not is_alike(short, before.short):
             return None
         require_states(short, before.skeleton, [leaf.type for leaf in graph.state.values()])
-        return grown(short, before.skeleton)
+        # Weights and their updates are the same for all batches, and more than half of a deep program.
+        return grown(sharing(short, before.short), before.skeleton, before.deep)
 
     def _anew(self, graph: Graph, outline: Outline) -> Program:
         layers = Layers(outline)
@@ -65,5 +67,6 @@ class DeepCompiler:
         short, long = (self._compiled(inlined(c.of(graph))) for c in (cut, layers.without(count - 1)))
         types = {name: leaf.type for name, leaf in graph.state.items()}
         skeleton = skeleton_of(short, long, count, types, layers.lines_like)
-        self._before = _Depth(outline, cut, short, skeleton)
-        return grown(short, skeleton)
+        deep = grown(short, skeleton)
+        self._before = _Depth(outline, cut, short, skeleton, deep)
+        return deep

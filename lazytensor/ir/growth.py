@@ -242,9 +242,10 @@ def _skeleton(
     # A row of the table is filled up with -1; how many operands it has its instruction says.
     wide, instrs = rows.widths[0], short.instrs
     operands = [references[: counts[0], :wide].tolist(), references[: counts[0], wide:].tolist()]
+    sizes = [len(i.reads) for i in instrs], [len(i.writes) for i in instrs]
     reads, writes = (
-        tuple(tuple(row[: len(getattr(instrs[i], name))]) for i, row in zip(places.tolist(), table, strict=False))
-        for name, table in zip(("reads", "writes"), operands, strict=True)
+        tuple([tuple(row[: own[i]]) for i, row in zip(places.tolist(), table, strict=False)])
+        for own, table in zip(sizes, operands, strict=True)
     )
     state_rows = references[ends[0] : ends[1]]
     if (state_rows[:, 0] != np.arange(len(states))).any():
@@ -283,6 +284,7 @@ def is_alike(a: Program, b: Program) -> bool:
     return (
         np.array_equal(x.kinds, y.kinds)
         and np.array_equal(x.references, y.references)
+        and [own.kind for own in a.buffers] == [own.kind for own in b.buffers]
         and all(
             i.where == k.where and i.kernel == k.kernel and _draw(i.attrs) == _draw(k.attrs)
             for i, k in zip(a.instrs, b.instrs, strict=True)
@@ -305,6 +307,14 @@ def _buffers(rows: _Rows, places: Numbers, references: Numbers) -> tuple[int, ..
     if (likes < 0).any() or (kinds[likes[references[named]]] != kinds[own[named]]).any():
         raise Uneven("a buffer is of two types")
     return tuple(likes.tolist())
+
+
+def sharing(own: Program, other: Program) -> Program:
+    """The program of another batch, with the records of `other` that the batch does not change."""
+    instrs = [b if a == b else a for a, b in zip(own.instrs, other.instrs, strict=True)]
+    # Buffers compare without their values.
+    buffers = [b if a == b and a.value is b.value else a for a, b in zip(own.buffers, other.buffers, strict=True)]
+    return replace(own, instrs=tuple(instrs), buffers=tuple(buffers))
 
 
 def grown(short: Program, skeleton: Skeleton, other: Program | None = None) -> Program:
@@ -330,9 +340,7 @@ def grown(short: Program, skeleton: Skeleton, other: Program | None = None) -> P
     deep = Program(
         buffers=tuple(
             [
-                known.buffers[n]
-                if id(b) in same
-                else Buffer(n, b.type, b.kind, names[n] if n < len(names) else b.name, b.value)
+                known.buffers[n] if id(b) in same else b.like(n, names[n] if n < len(names) else b.name)
                 for n, b in enumerate(buffers)
             ]
         ),
