@@ -19,6 +19,7 @@ from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
+from lazytensor.ops.op import full as splat
 from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, wrap
 
 MOST_STEPS = 1 << 40
@@ -223,7 +224,8 @@ def zeros(
 ) -> Tensor:
     """A tensor of zeros: zeros(2, 3) or zeros((2, 3)). Raises ShapeError for a negative extent."""
     shape = size_of(args if size is None else (size,))
-    return full(shape, 0.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
+    # Every type holds zero: nothing is looked at again, for each parameter of a model begins so.
+    return finished(wrap(splat(0.0, Type(shape, dtype or default_dtype()))), device, requires_grad)
 
 
 def ones(

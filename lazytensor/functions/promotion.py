@@ -163,7 +163,8 @@ def device_of(*values: Any) -> Device:
     if device is CPU:
         return CPU
     for v in values:
-        if isinstance(v, Tensor) and v.device != device and v.spec.shape:
+        # Mostly they are on one and the same, as its only object.
+        if isinstance(v, Tensor) and v.device is not device and v.device != device and v.spec.shape:
             error = ShapeError(
                 "Detected tensor arguments with incompatible devices in the following function call: "
                 f"one is on {v.device} and one on {device}",

@@ -39,7 +39,7 @@ class Function:
     def call(self, given: Sequence[Node], mark: int) -> list[Node]:
         """The same, as results of one call; written out at once where a gradient may flow through one of them."""
         values = [*given, *self.constants]
-        if any(model is not None and model[5] for model in self._models):
+        if self._tracks:
             return self.inline(given, mark)
         # No other parameter is given the same, so that no table has to know them.
         call = uninterned(_marked(self._call, mark) if self._is_marked else self._call, tuple(given))
@@ -52,6 +52,10 @@ class Function:
     @cached_property
     def _is_marked(self) -> bool:
         return any(model[0] == VARIABLE for model, _ in self.nodes)
+
+    @cached_property
+    def _tracks(self) -> bool:
+        return any(model is not None and model[5] for model in self._models)
 
     @cached_property
     def _call(self) -> Like:

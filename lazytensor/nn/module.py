@@ -283,8 +283,9 @@ class Module:
         if remove_duplicate:
             memo.add(self)
         yield prefix, self
-        for name, module in self.named_children():
-            yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> "Iterator[Module]":
         """This module and all below it."""

@@ -5,9 +5,11 @@ import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from lazytensor import cells
+from lazytensor.dtype import DType
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.writing import copy_
@@ -109,7 +111,7 @@ class Optimizer(step_hooks.Hooked):
         if value is None:
             value = wrap(full(0, p.spec))
         elif not isinstance(value, Tensor):
-            value = wrap(full(value, Type((), default_dtype())))
+            value = wrap(full(value, _number(default_dtype())))
         value.device = p.device
         own[name] = value
 
@@ -254,6 +256,12 @@ _Pairs = tuple[dict[str, Any], list[tuple[Tensor, Tensor]]]
 """A group, and its parameters with their gradients."""
 _Functions = dict[tuple[Any, ...], Function | None]
 """The functions that updates are in one call of `step`, all at one line of the script."""
+
+
+@cache
+def _number(dtype: DType) -> Type:
+    # Made once: each parameter has such state, several pieces of it.
+    return Type((), dtype)
 
 
 def _are_whole(changed: list[Tensor]) -> bool:
