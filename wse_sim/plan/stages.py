@@ -80,9 +80,11 @@ def stage_depths(wiring: Wiring, number: dict[int, int]) -> dict[int, int]:
     depths: dict[int, int] = {}
     for i in wiring.kernels:
         # Longest path, not shortest: a sample leaves when the slowest of its operands has come.
-        own = number[i]
-        steps = [depths[s] + (number[s] != own) for _, s in wiring.operands[i] if s != OUTSIDE]
-        depths[i] = max(steps, default=1)
+        own, depth = number[i], 1
+        for _, s in wiring.operands[i]:
+            if s != OUTSIDE and (passed := depths[s] + (number[s] != own)) > depth:
+                depth = passed
+        depths[i] = depth
     return depths
 
 
@@ -155,20 +157,22 @@ class _Census:
         """Bytes of activations that wait in stage `n`, and bytes that leave it for each sample."""
         waiting = bytes_out = 0
         results, users_of, depths, number = self.wiring.results, self.wiring.users, self.depths, self.number
+        sizes, again, middle = self.bytes, self.again, self.middle
         for i in kernels:
             depth = depths[i]
             for b in results[i]:
-                size = self.bytes.get(b)
+                size = sizes.get(b)
                 if size is None or b in inner:
                     continue
                 # What only this stage reads, before the next sample comes, waits for nothing.
                 # Readers of this version: another kernel may write over the buffer when they are done.
-                users = users_of.get((b, i), ())
-                read_at = [depths[r] for r in users]
-                if (b, i) in self.again:
+                version, last = (b, i), depth
+                users, is_again = users_of.get(version, ()), version in again
+                for at in [depths[r] for r in users]:
                     # Kept for those that come before the way back, and computed again for the others.
-                    read_at = [at for at in read_at if at <= self.middle]
-                waiting += (max([depth, *read_at]) - depth) * size
+                    if at > last and not (is_again and at > middle):
+                        last = at
+                waiting += (last - depth) * size
                 bytes_out += size if [r for r in users if number[r] != n] else 0
         return waiting, bytes_out
 
