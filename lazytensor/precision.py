@@ -60,7 +60,7 @@ def lowered(*nodes: Node) -> tuple[Node, ...]:
     half = _casts.half
     if half is None:
         return nodes
-    return tuple(cast(n, half) if n.type.dtype is float32 else n for n in nodes)
+    return tuple([cast(n, half) if n.type.dtype is float32 else n for n in nodes])
 
 
 def multiplied(*nodes: Node) -> tuple[Node, ...]:

@@ -41,4 +41,4 @@ def function_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> Fu
 def kind_of(given: Sequence[Node]) -> tuple[object, ...]:
     """What the values of two parameters have in common if the same is recorded of them: types, and which are one."""
     places = {n: k for k, n in enumerate(given)}
-    return tuple((n.type, n.tracks, places[n]) for n in given)
+    return tuple([(n.type, n.tracks, places[n]) for n in given])

@@ -174,8 +174,8 @@ class Optimizer(step_hooks.Hooked):
         changed = [p, *state.values()]
         settings = _settings(group)
         # The parameter as it is read, with its own mark for gradients, is one more value than its cell's.
-        values = [*(cells.read(t.cell) for t in changed), g.node, p.node]
-        given = [*values, *(v for v in settings if isinstance(v, Node))]
+        values = [*[cells.read(t.cell) for t in changed], g.node, p.node]
+        given = [*values, *[v for v in settings if isinstance(v, Node)]]
         kind = settings, p.device, tuple(state), _are_whole(changed), kind_of(given)
         function, step = known.get(kind), cells.here.current
         assert step is not None
