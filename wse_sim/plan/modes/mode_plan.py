@@ -177,14 +177,16 @@ class Reading:
 class Readings:
     """A step at the sizes of its batch that a plan has asked for, each read once."""
 
-    _programs: dict[int, Program] = field(default_factory=dict)
+    _programs: dict[tuple[int, int], tuple[Source, Program]] = field(default_factory=dict)
     _readings: dict[tuple[int, int], Reading] = field(default_factory=dict)
 
     def program(self, source: Source, batch_size: int) -> Program:
         """The step with so many samples."""
-        if batch_size not in self._programs:
-            self._programs[batch_size] = source.program(batch_size)
-        return self._programs[batch_size]
+        # With the source itself, so that no other one comes by its number.
+        key = id(source), batch_size
+        if key not in self._programs:
+            self._programs[key] = source, source.program(batch_size)
+        return self._programs[key][1]
 
     def of(self, program: Program, precision_level: int) -> Reading:
         """What is looked up of a program."""
