@@ -15,7 +15,7 @@ from lazytensor.ir.types import Where
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.layers import Layer
 from wse_sim.plan.modes import plan
-from wse_sim.plan.place import PLACERS, Floor, area_bound, least_area
+from wse_sim.plan.place import PLACERS, ROUNDS, Floor, area_bound, least_area
 from wse_sim.plan.shapes import Shapes
 from wse_sim.plan.stages import Stage
 
@@ -53,8 +53,8 @@ def floors(draw):
     return Floor(stages, kinds, lambda n, w, h: times[kinds[n]](w, h), draw(st.sampled_from([1, 64])), machine)
 
 
-def place(floor: Floor):
-    return PLACERS["slicing"](floor)
+def place(floor: Floor, fills_sooner: bool = False):
+    return PLACERS["slicing"](floor, ROUNDS, fills_sooner)
 
 
 def in_order(floor: Floor, order) -> Floor:
@@ -66,15 +66,29 @@ def in_order(floor: Floor, order) -> Floor:
     )
 
 
+def ideal(work, batch_size: int) -> Floor:
+    """Stages whose times are their work over their area."""
+
+    def time(n: int, width: int, height: int) -> int:
+        return math.ceil(work[n] / (width * height))
+
+    return Floor([stage(1)] * len(work), work, time, batch_size, replace(WSE2, width=210, height=202))
+
+
+def times_of(floor: Floor, placement) -> list[int]:
+    """What the stages of a floor take where they are placed."""
+    return [floor.time(n, *part) for n, part in enumerate(placement.parts)]
+
+
 @pytest.mark.slow
 @few
-@given(floors(), st.randoms(use_true_random=False))
-def test_stages_in_any_order_lie_on_cells_of_their_own_and_hold_what_they_hold(floor, random):
+@given(floors(), st.randoms(use_true_random=False), st.booleans())
+def test_stages_in_any_order_lie_on_cells_of_their_own_and_hold_what_they_hold(floor, random, fills_sooner):
     order = list(range(len(floor.stages)))
     random.shuffle(order)
     for case in (floor, in_order(floor, order)):
         try:
-            placement = place(case)
+            placement = place(case, fills_sooner)
         except PlacementError as error:
             assert "PEs" in error.what and error.hint
             continue
@@ -100,14 +114,55 @@ def test_stages_that_just_fit_in_memory_are_cut_in_any_order():
 
 
 def test_the_area_bound_is_the_work_over_the_mesh_where_shapes_cost_nothing():
-    machine = replace(WSE2, width=210, height=202)
-    work = [1, 2, 3, 4]
-    floor = Floor([stage(1)] * 4, work, lambda n, w, h: math.ceil(work[n] * 1e9 / (w * h)), 1024, machine)
+    floor = ideal([1e9, 2e9, 3e9, 4e9], batch_size=1024)
     bound = area_bound(floor)
-    assert bound == pytest.approx(10e9 / machine.usable_pes, rel=0.01)
+    assert bound == pytest.approx(10e9 / floor.machine.usable_pes, rel=0.01)
     placement = place(floor)
-    slowest = max(floor.time(n, *part) for n, part in enumerate(placement.parts))
+    slowest = max(times_of(floor, placement))
     assert placement.bound_cycles <= slowest <= 1.05 * bound
+
+
+def step_of(times, batch_size: int) -> float:
+    """The rhythm for all samples but the first one, which passes all stages."""
+    return (max(times) * (batch_size - 1) + sum(times)) / batch_size
+
+
+def least_step(work, batch_size: int, area: int) -> float:
+    """The least step of ideal stages, for any areas that fill the mesh.
+
+    For each time of the slowest stage the others are looked for among times whose squares are as their work.
+    """
+    work, steps = np.array(work, float), []
+    for slowest in np.linspace(1, 3, 200) * work.sum() / area:
+        low, high = 0.0, slowest / math.sqrt(work.min())
+        for _ in range(50):
+            middle = (low + high) / 2
+            is_enough = (work / np.minimum(slowest, middle * np.sqrt(work))).sum() <= area
+            low, high = (low, middle) if is_enough else (middle, high)
+        steps.append(step_of(np.minimum(slowest, high * np.sqrt(work)), batch_size))
+    return min(steps)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.integers(1, 64), min_size=2, max_size=12), st.integers(1, 64))
+def test_stages_of_little_work_are_faster_where_that_makes_the_step_shorter(shares, batch_size):
+    floor = ideal([1e8 * share for share in shares], batch_size)
+    sooner, plain = (step_of(times_of(floor, place(floor, which)), batch_size) for which in (True, False))
+    # What the placer weighs also has ways through the parts, a thousandth of these steps.
+    assert sooner <= 1.01 * plain
+    assert sooner <= 1.08 * least_step(floor.kinds, batch_size, floor.machine.usable_pes)
+
+
+def test_rhythm_of_a_placement_that_fills_sooner_is_not_counted_against_its_bound():
+    floor = ideal([64e8, 1e8, 4e8, 1e8], batch_size=5)
+    placement, plain = place(floor, True), place(floor)
+    times = times_of(floor, placement)
+    assert placement.bound_cycles <= placement.shortest_cycles == plain.shortest_cycles <= 1.05 * plain.bound_cycles
+    # Of the areas that are together as large the square roots of the work are the best.
+    assert max(times) > 1.05 * placement.bound_cycles
+    for share, own in zip((1, 1 / 12.8, 4 / 12.8, 1 / 12.8), times, strict=True):
+        assert own == pytest.approx(math.sqrt(share) * max(times), rel=0.1)
 
 
 @pytest.mark.slow

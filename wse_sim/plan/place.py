@@ -6,10 +6,12 @@ from `shapes`: for a time, the least height of each width. The least time that t
 least time whose shapes can be cut is a little above it. What came out is priced, and cut again with what that tells.
 
 A rectangle is larger than the part of it that computes where memory asks for more PEs than time does. Area that buys
-nothing stays free.
+nothing stays free. Where few samples flow through many stages, what the first of them takes counts as much as the
+rhythm: then the slowest stages lend some area to those of little work, which it makes faster by more.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +40,8 @@ SLACKS = (1.01, 1.02, 1.03, 1.035, 1.04, 1.045, 1.05, 1.06, 1.07, 1.1, 1.15, 1.2
 """Multiples of a time at which cuts are looked for, until there are some."""
 CLOSE = 1.05
 """Of the area bound: no faster layout is looked for."""
+FILLING = 0.1
+"""The share of a step that its first sample has to take for stages of little work to be made faster than others."""
 ROUNDS = 7
 """So many times the mesh is cut anew at most, each time with the prices of the layouts before, if nobody says less."""
 REPAIRS = 2
@@ -65,7 +69,7 @@ class Placement:
 
     `bound_cycles` is the area bound: the least time of the slowest stage that the areas of the stages would allow. The
     slowest stage takes `shortest_cycles` in that placement of all that were looked at where it is the fastest; here it
-    may take longer, on smaller parts with shorter ways between them.
+    may take longer, on smaller parts with shorter ways between them, or so that others take less.
 
     >>> import lazytensor as lt, wse_sim
     >>> tiny = wse_sim.plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
@@ -96,24 +100,28 @@ class Floor:
     machine: Machine
 
 
-Placer = Callable[[Floor, int], Placement]
-"""Places stages in so many rounds at most."""
+Placer = Callable[[Floor, int, bool], Placement]
+"""Places stages in so many rounds at most; with True in as slow a rhythm as lets the first sample through sooner."""
 
 
-def slicing(floor: Floor, rounds: int = ROUNDS) -> Placement:
-    """The placement with the fastest step. Raises PlacementError if memory does not allow any."""
+def slicing(floor: Floor, rounds: int = ROUNDS, fills_sooner: bool = False) -> Placement:
+    """The placement with the fastest step. Raises PlacementError if memory does not allow any.
+
+    The slowest stage takes as little as it may, or with `fills_sooner` a little more, where the area that it gives
+    makes the step shorter at stages of little work: the first sample passes all of them.
+    """
     require_room(floor.stages, floor.machine)
     if not floor.stages:
         return Placement((), (), ())
-    cutting = _Cutting(floor, rounds)
+    cutting = _Cutting(floor, rounds, fills_sooner)
     bound = cutting.bound()
     layout = cutting.fastest(bound)
     if layout is None:
         raise _too_full(floor)
     per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(floor.stages, layout.rects, strict=True))
     # Shapes between those that were priced may be faster than all that the bound was told of.
-    bound = min(bound, layout.slowest)
-    return Placement(tuple(layout.rects), tuple(layout.parts), tuple(per_pe), bound, layout.slowest)
+    shortest = min(cutting.shortest, layout.slowest)
+    return Placement(tuple(layout.rects), tuple(layout.parts), tuple(per_pe), min(bound, shortest), shortest)
 
 
 def area_bound(floor: Floor) -> int:
@@ -212,8 +220,8 @@ class _Menu:
 class _Cutting:
     """Cuts a mesh among stages."""
 
-    def __init__(self, floor: Floor, rounds: int = ROUNDS):
-        self.floor, self.rounds = floor, rounds
+    def __init__(self, floor: Floor, rounds: int = ROUNDS, fills_sooner: bool = False):
+        self.floor, self.rounds, self.fills_sooner = floor, rounds, fills_sooner
         self.width, self.height = floor.machine.usable_width, floor.machine.usable_height
         # One stage of each kind stands for the time of all of them. Memory is each stage's own: those that come first
         # hold the samples of all that follow.
@@ -223,15 +231,26 @@ class _Cutting:
         self.shapes = {kind: Shapes(partial(floor.time, n), self.width, self.height) for kind, n in samples.items()}
         self.least = [least_area(stage, floor.machine) for stage in floor.stages]
         self.longest = LONGEST
+        # Of the time of the slowest stage, what each kind is to take.
+        self.shares = dict.fromkeys(samples, 1.0)
+        # Of all layouts, the least time of the slowest stage.
+        self.shortest = 0
 
     def bound(self) -> int:
         """The area bound."""
-        limit = self._least_time(self._first_time())
+        return self._least_rhythm(self._first_time())
+
+    def _least_rhythm(self, first: int) -> int:
+        """The least time of the slowest stage that the areas allow, looked for from `first` on."""
+        limit = self._least_time(first)
         for _ in range(self.rounds):
-            shapes = [(shapes, least_shape(shapes.heights(limit))) for shapes in self.shapes.values()]
-            slowest = max(one.tried(width, height, limit) for one, (_, width, height) in shapes)
+            over = 0.0
+            for kind, shapes in self.shapes.items():
+                own = self._limit_of(kind, limit)
+                _, width, height = least_shape(shapes.heights(own))
+                over = max(over, shapes.tried(width, height, own) / own)
             # A bound of shapes that turn out slower than they were told would be none.
-            if slowest <= _CLOSE_PRICE * limit:
+            if over <= _CLOSE_PRICE:
                 break
             limit = self._least_time(limit)
         return limit
@@ -241,6 +260,9 @@ class _Cutting:
         best = self._settled(bound)
         if best is None:
             return None
+        self.shortest = best.slowest
+        if self.fills_sooner:
+            best = self._filled_sooner(best)
         # Squares have the shortest ways, and smaller parts shorter ones.
         self.longest = SQUARE
         for times in SLOWER:
@@ -251,6 +273,38 @@ class _Cutting:
                 break
             best = min(best, layout, key=self._step)
         return best
+
+    def _filled_sooner(self, best: _Layout) -> _Layout:
+        """The layout, or a faster one whose rhythm is slower and whose first sample is sooner through all stages."""
+        if sum(best.cycles) < FILLING * self.floor.batch_size * self._step(best):
+            return best
+        self.shares = self._shares_at(best.slowest)
+        layout = self._settled(self._least_rhythm(best.slowest))
+        self.shares = dict.fromkeys(self.shapes, 1.0)
+        return best if layout is None else min(best, layout, key=self._step)
+
+    def _shares_at(self, limit: int) -> dict[Hashable, float]:
+        """What each kind is to take of the time of the slowest stage, for the shortest step on the same area.
+
+        A stage with work w has the area w / t at a time t. Of B samples one takes the times of all stages and the
+        others the rhythm T, so that a step is (B - 1) T / B and the sum of t / B. On a given area it is the shortest
+        where t ** 2 / w is one number for all stages that are faster than T (Lagrange). The n others, which take T, are
+        B - 1 + n times T in that sum: so their work over B - 1 + n is the most work of a stage that is faster.
+        """
+        counts = Counter(self.floor.kinds)
+        work = {kind: least_shape(shapes.heights(limit))[0] * limit for kind, shapes in self.shapes.items()}
+        slow = set(work)
+        while True:
+            samples = self.floor.batch_size - 1 + sum(counts[kind] for kind in slow)
+            most = sum(counts[kind] * work[kind] for kind in slow) / samples
+            light = {kind for kind in slow if work[kind] < most}
+            if not light:
+                return {kind: min(1.0, math.sqrt(own / most)) for kind, own in work.items()}
+            slow -= light
+
+    def _limit_of(self, kind: Hashable, limit: int) -> int:
+        """What a kind is to take where the slowest stage takes `limit`."""
+        return max(1, int(self.shares[kind] * limit))
 
     def _way(self, layout: _Layout) -> float:
         # Forward and back through every part, from corner to corner.
@@ -286,7 +340,8 @@ class _Cutting:
 
     def _has_area(self, limit: int) -> bool:
         """Whether the smallest shapes that keep a time, and hold what stages hold, are no larger than the mesh."""
-        least = {kind: least_shape(shapes.heights(limit))[0] for kind, shapes in self.shapes.items()}
+        kinds = self.shapes.items()
+        least = {kind: least_shape(shapes.heights(self._limit_of(kind, limit)))[0] for kind, shapes in kinds}
         needed = sum(max(least[kind], own) for kind, own in zip(self.floor.kinds, self.least, strict=True))
         return needed <= self.width * self.height
 
@@ -307,7 +362,7 @@ class _Cutting:
             for slack in SLACKS:
                 limit = int(slack * target)
                 kinds = self.shapes.items()
-                menus = {kind: self._menu(shapes.heights(limit, is_known)) for kind, shapes in kinds}
+                menus = {k: self._menu(shapes.heights(self._limit_of(k, limit), is_known)) for k, shapes in kinds}
                 curves = self._curves([menus[kind].heights for kind in self.floor.kinds])
                 if tree := self._tree(curves, orders):
                     rects = packed(tree, curves, self.width, self.height)
@@ -352,7 +407,10 @@ class _Cutting:
         pairs = [(kind, width) for kind, (width, _) in zip(self.floor.kinds, layout.parts, strict=True)]
 
         def heights(limit: int) -> dict[tuple[Hashable, int], int]:
-            return {(k, w): math.ceil(self.shapes[k].height_at(w, limit) - 1e-6) for k, w in dict.fromkeys(pairs)}
+            return {
+                (k, w): math.ceil(self.shapes[k].height_at(w, self._limit_of(k, limit)) - 1e-6)
+                for k, w in dict.fromkeys(pairs)
+            }
 
         def curves(limit: int) -> list[Curve]:
             own, wide = heights(limit), np.arange(1, self.width + 1)
@@ -372,7 +430,8 @@ class _Cutting:
 
     def _priced(self, rects: Sequence[Rect], parts: Sequence[tuple[int, int]], limit: int) -> _Layout:
         pairs = zip(self.floor.kinds, parts, strict=True)
-        return _Layout(rects, parts, [self.shapes[kind].tried(*part, limit) for kind, part in pairs])
+        cycles = [self.shapes[kind].tried(*part, self._limit_of(kind, limit)) for kind, part in pairs]
+        return _Layout(rects, parts, cycles)
 
     def _curves(self, heights: Sequence[Lengths]) -> list[Curve]:
         """The curves of all stages, with what memory asks for."""

@@ -77,7 +77,7 @@ class Layers:
         return None
 
     def _cut(self, placer: Placer) -> Run:
-        placement = placer(self._floor, ROUNDS)
+        placement = placer(self._floor, ROUNDS, False)
         if self._slowest(placement.parts) == TOO_SMALL_CYCLES:
             raise self._no_room()
         run = self._priced(placement.rects, placement.parts)

@@ -8,8 +8,11 @@ from wse_sim.plan.modes.mode_plan import ModePlan, Share
 from wse_sim.plan.place import CLOSE, Floor, Placement, Placer, area_bound, smaller_meshes
 from wse_sim.plan.routes import Routes
 
-ATTEMPTS = (7, 4)
-"""Rounds of cutting the mesh. Where the routes of the fullest one find no colours, those of another cutting may."""
+ATTEMPTS = ((7, True), (4, True), (7, False), (4, False))
+"""Rounds of cutting the mesh, and whether its pipeline is to fill sooner.
+
+Where the routes of one cutting find no colours, those of another may.
+"""
 BETWEEN = ("link", "adapter")
 """Limits that lie between stages."""
 GAIN = 0.99
@@ -52,8 +55,8 @@ def cut(line: Line, placer: Placer) -> ModePlan:
         if best is not None and best.report.limit not in BETWEEN and not _may_be_closer(best, own):
             break
         try:
-            for rounds in ATTEMPTS:
-                placement = placer(own.floor(), rounds)
+            for rounds, fills_sooner in ATTEMPTS:
+                placement = placer(own.floor(), rounds, fills_sooner)
                 try:
                     outcome = own.plan(placement, own.routes(placement))
                 except PlacementError as error:
@@ -74,12 +77,18 @@ def cut(line: Line, placer: Placer) -> ModePlan:
     if cut_from is line:
         return best
     # Whatever mesh was cut, the bound is that of all of it.
-    return best.with_bound(min(best.report.bound_cycles, area_bound(line.floor())), best.report.slowest_cycles)
+    shortest = _shortest(best)
+    return best.with_bound(min(best.report.bound_cycles, area_bound(line.floor())), shortest)
+
+
+def _shortest(plan: ModePlan) -> int:
+    assert plan.placement is not None
+    return plan.placement.shortest_cycles
 
 
 def _may_be_closer(best: ModePlan, smaller: Line) -> bool:
     """Whether a smaller mesh may be faster, cut as close to its area bound as most are."""
-    slowest, bound = best.report.slowest_cycles, best.report.bound_cycles
+    slowest, bound = _shortest(best), best.report.bound_cycles
     # Copies are many, and each of them small: few are worth the time.
     if smaller.share.copies > 1 or not CLOSE * bound < slowest < LOOSEST * bound:
         return False
