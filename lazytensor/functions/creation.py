@@ -224,7 +224,7 @@ def zeros(
 ) -> Tensor:
     """A tensor of zeros: zeros(2, 3) or zeros((2, 3)). Raises ShapeError for a negative extent."""
     shape = size_of(args if size is None else (size,))
-    # Every type holds zero: nothing is looked at again, for each parameter of a model begins so.
+    # Each parameter of a model begins so, and every type holds zero: the number needs no look, as it does in `full`.
     return finished(wrap(splat(0.0, Type(shape, dtype or default_dtype()))), device, requires_grad)
 
 

@@ -380,6 +380,7 @@ stream:
   %start = add i64 %first, %skipped
   %all = mul i64 %block, %row_bytes
   %each = udiv i64 %all, %steps
+  ; Rounded up to lines of the cache, so that no two calls ask for parts of one.
   %up = add i64 %each, 63
   %whole = and i64 %up, -64
   %from = mul i64 %whole, %j

@@ -21,7 +21,7 @@ from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.pipeline.seats import between, direction
 from wse_sim.plan.modes import plan
-from wse_sim.plan.place import smaller_meshes
+from wse_sim.plan.place import PLACERS, smaller_meshes
 from wse_sim.plan.routes import NO_COLOUR, Routes, StageColours, lanes_of, require_colours, routes_of
 from wse_sim.price.relayout import adapter_cycles
 
@@ -176,6 +176,34 @@ def test_a_deep_pipeline_that_is_cut_loosely_is_cut_closer_from_a_smaller_mesh(m
     # What areas would allow is that of the mesh, whatever was cut.
     assert closer.bound_cycles == loose.bound_cycles
     assert closer.slowest_cycles < 1.1 * closer.bound_cycles < loose.slowest_cycles
+
+
+def test_a_pipeline_that_fills_sooner_but_has_no_colours_keeps_the_fastest_rhythm(monkeypatch):
+    deep, mesh = (
+        mlp((16,) * 20 + (256,) * 8, batch=8),
+        replace(WSE2, width=87, height=71, reserved_columns=0, reserved_rows=0),
+    )
+    sooner = plan(deep, mesh, "pipelined", other=False)
+    line_of = sys.modules["wse_sim.plan.modes.pipelined"]._Line
+    refused, own, cutting = [], line_of.routes, PLACERS["slicing"]
+
+    def placed(floor, rounds, fills_sooner):
+        placement = cutting(floor, rounds, fills_sooner)
+        if fills_sooner:
+            refused.append(placement)
+        return placement
+
+    def routes(line, placement):
+        if any(placement is one for one in refused):
+            raise PlacementError("a route finds no colour", hint="Use another cutting.")
+        return own(line, placement)
+
+    monkeypatch.setitem(PLACERS, "slicing", placed)
+    monkeypatch.setattr(line_of, "routes", routes)
+    plain = plan(deep, mesh, "pipelined", other=False)
+    assert refused and plain.chosen.placement.shortest_cycles == sooner.chosen.placement.shortest_cycles
+    assert plain.report.chosen.slowest_cycles < sooner.report.chosen.slowest_cycles
+    assert plain.report.chosen.step_cycles > sooner.report.chosen.step_cycles
 
 
 def test_smaller_meshes_lie_in_each_other_and_have_room():
