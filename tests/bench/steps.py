@@ -143,7 +143,11 @@ def step_of(name: str) -> Callable[[], None]:
     torch.manual_seed(0)
     model = make()
     net = cstorch.compile(model, cstorch.backend())
-    optimizer = cstorch.optim.AdamW(model.parameters(), lr=1e-3)
+    parameters = model.parameters()
+    if name.startswith("W1"):
+        optimizer = cstorch.optim.SGD(parameters, lr=0.05, momentum=0.9)
+    else:
+        optimizer = cstorch.optim.AdamW(parameters, lr=1e-3)
     is_words = isinstance(model, Words)
     x = rng.integers(0, classes, shape) if is_words else rng.random(shape, dtype=np.float32)
     y = rng.integers(0, classes, shape if is_words else shape[0])

@@ -3,6 +3,7 @@
 import json
 import math
 import time
+import warnings
 
 import pytest
 from hypothesis import given
@@ -107,6 +108,20 @@ def test_another_batch_size_is_a_warning_on_the_cpu(cpu):
     with pytest.warns(UserWarning, match=r"between batches \(4 vs 2\)"):
         for _ in executor(2, (4, 2)):
             pass
+
+
+def test_a_line_warns_once_for_all_its_batches(cpu):
+    uneven = DataLoader(lambda: [(creation.zeros(4, 3), creation.zeros(2)) for _ in range(3)])
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in DataExecutor(uneven, num_steps=3):
+            pass
+        assert len(seen) == 1
+        warnings.simplefilter("always")
+        for _ in DataExecutor(uneven, num_steps=3):
+            pass
+    assert len(seen) == 4
+    assert all("within the same batch" in str(w.message) and w.filename == __file__ for w in seen)
 
 
 def test_another_batch_size_is_an_error_on_csx():
