@@ -10,7 +10,7 @@ from lazytensor import dtype as dt
 from lazytensor.errors import ShapeError
 from lazytensor.functions import shapes
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, prepared
+from lazytensor.functions.promotion import Operand, prepared, require_one_dtype
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
@@ -46,15 +46,19 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 def setitem(x: Tensor, index: Any, value: Operand) -> None:
     """Write `value`, broadcast, to the part of x that `index` names.
 
-    Raises IndexError as reading does, and ShapeError for a value that does not broadcast.
+    Raises IndexError as reading does, and ShapeError for a value that does not broadcast, or has another type where
+    tensors pick the places.
     """
-    view, picks = _seen(x, index)
+    # True names all of it, which a new dimension does too without places to look up.
+    view, picks = _seen(x, None if index is True else index)
     # In the type of the target: a double from NumPy is not to raise what it is written into.
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
     if not picks:
         view.write(prepared(_trimmed(value, view.spec.shape), view.dtype, view.spec.shape))
-    elif _is_plain_mask(picks, view, value):
+        return
+    _require_its_type(picks, view, value)
+    if _is_plain_mask(picks, view, value):
         view.write(_masked(view, picks[0][1], value))
     else:
         dims, indices = _resolved(view, picks)
@@ -65,11 +69,23 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
 def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """x with `values` written to, or added to, x[indices]; None takes a whole dimension.
 
-    Raises IndexError outside the extents, ShapeError for values that do not broadcast.
+    Raises IndexError outside the extents, ShapeError for values that do not broadcast or have another type.
     """
     _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
+    _require_its_type(picks, x, values)
     dims, places = _resolved(x, picks)
     return tensor_of(_put(x, dims, places, values, accumulate), x, values)
+
+
+def _require_its_type(picks: Picks, view: Tensor, value: Operand) -> None:
+    """Raise ShapeError for a tensor of another type than what it is written into, where tensors pick the places."""
+    if not isinstance(value, Tensor) or value.dtype is view.dtype:
+        return
+    # One element is filled in wherever a mask holds, as a number would be.
+    if value.spec.size == 1 and all(p.dtype is dt.bool_ for _, p in picks):
+        return
+    text = "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source"
+    require_one_dtype(view.dtype, value.dtype, text.format(view.dtype.name, value.dtype.name))
 
 
 def _put(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:

@@ -14,6 +14,7 @@ from lazytensor.ops import full
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import refuse_elements, refuse_overflow
 from lazytensor.ops.shape import broadcast_to
+from lazytensor.precision import half_type
 from lazytensor.tensor import CPU, Device, Tensor, arg
 
 Number = bool | int | float
@@ -37,6 +38,16 @@ def set_default_dtype(dtype: DType) -> None:
     if dtype.kind != "f":
         raise ShapeError(f"only floating-point types are supported as the default type, got {dtype}")
     _default = dtype
+
+
+def require_one_dtype(dtype: DType, other: DType, text: str) -> None:
+    """Raise ShapeError with `text` unless both are one type, and say how an operand of the other one is converted."""
+    if dtype is other:
+        return
+    hint = f"Convert one of them: .to({dtype}) where it is {other}."
+    if half_type() is not None:
+        hint += " Automatic casts give products in a half type, and sums, powers and losses in float32."
+    raise ShapeError(text, where=source.where(), hint=hint)
 
 
 def scalar_dtype(value: Any) -> DType:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import config
+from lazytensor import config, precision
 from lazytensor.capture import Capture
 from lazytensor.errors import TraceError
 from lazytensor.nn import Embedding, EmbeddingBag
@@ -177,6 +177,57 @@ def test_diff_undoes_cumsum(row):
     sums = lt.cumsum(lt.tensor([0, *row], dtype=lt.int64), 0)
     assert lt.diff(sums).tolist() == row
     assert sums.tolist()[-1] == sum(row)
+
+
+MASK, PLACES = [True, False, True], [0, 2]
+
+
+@pytest.mark.parametrize("dtype", [lt.float64, lt.float16, lt.int64])
+@pytest.mark.parametrize(
+    "index, extents, is_taken",
+    [
+        (slice(0, 2), [2], True),
+        (1, [], True),
+        (MASK, [], True),
+        (MASK, [1], True),
+        (True, [3], True),
+        (MASK, [2], False),
+        (PLACES, [], False),
+        (PLACES, [2], False),
+        ((slice(None), PLACES), [2], False),
+    ],
+)
+def test_places_and_masks_are_written_in_the_type_of_the_target(dtype, index, extents, is_taken):
+    """As PyTorch: what names a part converts, and what picks elements does not, but for one that a mask fills in."""
+    x, value = lt.zeros(2, 3) if isinstance(index, tuple) else lt.zeros(3), lt.ones(extents).to(dtype)
+    if is_taken:
+        x[index] = value
+        assert x.dtype is lt.float32 and x.sum() > 0
+        return
+    with pytest.raises(RuntimeError, match=r"Index put requires .* dtypes match(?s:.)*\.to\(torch.float32\)"):
+        x[index] = value
+    assert not x.any()
+    x[index] = value.to(x.dtype)
+    assert x.sum() > 0
+
+
+def test_a_type_that_automatic_casts_gave_is_named_with_the_way_out():
+    x, y, places = lt.zeros(3), lt.ones(2).half(), lt.tensor([0, 2])
+    writes = (
+        lambda: x.index_put((places,), y),
+        lambda: x.scatter(0, places, y),
+        lambda: x.index_add(0, places, y),
+        lambda: x.masked_scatter(lt.tensor(MASK), y),
+    )
+    for write in writes:
+        with pytest.raises(RuntimeError, match=r"\.to\(torch.float32\) where it is torch.float16") as plain:
+            write()
+        assert "casts" not in str(plain.value)
+        with (
+            precision.autocast(lt.float16),
+            pytest.raises(RuntimeError, match="Automatic casts give products in a half"),
+        ):
+            write()
 
 
 def test_errors_name_the_place():
