@@ -13,13 +13,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazytensor import autograd, cells, source
+from lazytensor import autograd, cells, saved, source
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, detached, is_used, set_apart, unique
 from lazytensor.members import fact, method
-from lazytensor.ops.pieces import Joint, Piece
+from lazytensor.ops.pieces import Joint, Piece, whole
 from lazytensor.saved import KIND_NAMES
-from lazytensor.tensor import Tensor, grad_mode, handle, is_grad_enabled, leaves, untracked, wrap
+from lazytensor.tensor import Tensor, cell_of, grad_mode, handle, is_grad_enabled, leaves, untracked, wrap
 from lazytensor.together import Part, Whole
 
 Hook = Callable[..., Any]
@@ -196,7 +196,16 @@ def walk_back(
         wanted += [(c.node, c) for c in chosen if not c.leaf_id]
     with grad_mode(create_graph):
         gradients = autograd.gradients_of(roots, seeds, [n for n, _ in wanted], inputs is None, is_recurring)
+        if create_graph:
+            keep(roots, [whole(g) for g in gradients])
         _hand_out([t for _, t in wanted], gradients, create_graph)
+
+
+def keep(roots: Sequence[Node], gradients: Sequence[Node | None]) -> None:
+    """Prepare gradients for a walk back through them: what they were computed from may have been written over."""
+    # In a step nothing is checked.
+    if cells.here.current is None:
+        saved.keep(roots, [g for g in gradients if g is not None], cell_of)
 
 
 def _hand_out(tensors: Sequence[Tensor], gradients: Sequence[Node | Piece | None], create_graph: bool) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from lazytensor import autograd, source
-from lazytensor.arrival import follow, hooked, rule_number, walk_back
+from lazytensor.arrival import follow, hooked, keep, rule_number, walk_back
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node
 from lazytensor.members import fact, method
@@ -62,6 +62,8 @@ def grad(
     with grad_mode(create_graph):
         gradients = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), [n for places in uses for n in places]))
         results = [_summed([next(gradients) for _ in places]) for places in uses]
+        if create_graph:
+            keep(nodes, results)
     if not (allow_unused or materialize_grads) and any(g is None for g in results):
         raise AutogradError(
             "One of the differentiated Tensors appears to not have been used in the graph.",

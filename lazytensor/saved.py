@@ -4,7 +4,8 @@ Values are immutable here, so that a gradient could always be computed. PyTorch 
 after an operation kept it, and a graph whose values were freed, are errors there, and so they are here.
 """
 
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from lazytensor import autograd, source
 from lazytensor.cells import REPLACED, SPENT, Cell, Replaced
@@ -15,6 +16,10 @@ from lazytensor.ops import OPS
 from lazytensor.ops.pieces import whole
 
 KIND_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
+_KEPT = "kept"
+"""Key in a node's memo: its result (0) and operands (from 1) that were lost already when a walk made the node."""
+_WITHIN = "within"
+"""Key in a node's memo: the result of the operation in place that it is a part of."""
 _RENAMED = frozenset({"cast", "detach"})
 
 
@@ -53,9 +58,39 @@ def spend(root: Node) -> None:
             n.memo[SPENT] = n.memo.get(SPENT, 0) + 1
 
 
+def join(result: Node, operands: Collection[Node | None]) -> None:
+    """Note that the nodes between operands and what was written over one of them are one operation.
+
+    It keeps what it writes over, as the one kernel does that PyTorch has for it.
+    """
+    if all(i in operands for i in result.inputs):
+        return
+    by = weakref.ref(result)
+    for n in topological([result], lambda n: not n.tracks or n in operands):
+        if n.tracks and n is not result and n not in operands:
+            n.memo = n.memo or {}
+            n.memo[_WITHIN] = by
+
+
+def keep(roots: Sequence[Node], gradients: Sequence[Node], cell_of: Callable[[int], Cell | None]) -> None:
+    """Note of gradients, which a walk back from `roots` made, that they have the lost values that they are made of.
+
+    That walk was let through: what it used of them had been kept by operations that write in place.
+    """
+    walked = set(autograd.tracked(roots))
+    for n in topological(gradients, lambda n: not n.tracks or n in walked):
+        if n.tracks and n not in walked:
+            lost = {k for k, i in enumerate((n, *n.inputs)) if _replaced(i, cell_of) is not None}
+            if lost:
+                n.memo = n.memo or {}
+                n.memo[_KEPT] = lost | n.memo.get(_KEPT, set())
+
+
 def _lost(n: Node, cell_of: Callable[[int], Cell | None]) -> Iterator[tuple[Node, Replaced]]:
     """The values that the gradient of a node needs and that were written over."""
-    candidates = [(i, lost) for i in (n, *n.inputs) if (lost := _replaced(i, cell_of)) is not None]
+    kept = n.memo.get(_KEPT, ()) if n.memo is not None else ()
+    ends = [i for k, i in enumerate((n, *n.inputs)) if k not in kept]
+    candidates = [(i, lost) for i in ends if (lost := _replaced(i, cell_of)) is not None]
     if not candidates:
         return
     needed, keeps = _needed(n), OPS[n.op].keeps
@@ -64,8 +99,14 @@ def _lost(n: Node, cell_of: Callable[[int], Cell | None]) -> Iterator[tuple[Node
             continue
         # An operation that writes in place keeps a copy of what it replaces.
         by = lost.by()
-        if at in needed and n is not by and not (by is not None and by.op in _RENAMED and n in by.inputs):
+        if at in needed and n is not by and not (by is not None and _is_part(n, by)):
             yield at, lost
+
+
+def _is_part(n: Node, by: Node) -> bool:
+    """Whether a node is a part of the operation whose result was written."""
+    within = n.memo.get(_WITHIN) if n.memo is not None else None
+    return (within is not None and within() is by) or (by.op in _RENAMED and n in by.inputs)
 
 
 def _replaced(n: Node, cell_of: Callable[[int], Cell | None]) -> Replaced | None:

@@ -271,7 +271,7 @@ class Tensor(Methods):
         """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed."""
         root = self.node
         if here.current is None:
-            saved.check(root, _cell_of)
+            saved.check(root, cell_of)
             if not is_retained:
                 saved.spend(root)
             return
@@ -427,7 +427,7 @@ def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: 
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def _cell_of(leaf_id: int) -> Cell | None:
+def cell_of(leaf_id: int) -> Cell | None:
     """The cell of a leaf that somebody still holds."""
     leaf_tensor = leaves.get(leaf_id)
     return leaf_tensor.cell if leaf_tensor is not None else None

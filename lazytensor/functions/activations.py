@@ -19,6 +19,7 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.randomness import bernoulli_
 from lazytensor.functions.shapes import dim_of, sliced, view
+from lazytensor.functions.writing import assign
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.precision import half_type, lowered
@@ -32,10 +33,7 @@ sigmoid, tanh = pw.sigmoid, pw.tanh
 
 def _placed(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
     """`out`, or x with `out` written to it. In a step the write moves a cell on, so that views of x see it."""
-    if not inplace:
-        return out
-    x.write(out.node)
-    return x
+    return assign(x, out) if inplace else out
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -82,7 +82,8 @@ _OPERANDS = (Tensor, bool, int, float)
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         result = function(self, *args, **kwargs)
-        return result if result is NotImplemented else assign(self, result)
+        operands = (a for a in (*args, *kwargs.values()) if isinstance(a, Tensor))
+        return result if result is NotImplemented else assign(self, result, *operands)
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
     method.__doc__ = f"`{function.__name__}`, written back into this tensor: {function.__doc__}"

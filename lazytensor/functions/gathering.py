@@ -314,7 +314,9 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     Raises ShapeError for a mask that is not bool, and for another type.
     """
     shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_scatter").spec.shape)
-    text = f"masked_scatter: expected self and source to have same dtypes but got {x.dtype.name} and {source.dtype.name}"
+    text = (
+        f"masked_scatter: expected self and source to have same dtypes but got {x.dtype.name} and {source.dtype.name}"
+    )
     require_one_dtype(x.dtype, source.dtype, text)
     wide = expand(mask, shape)
     if not source.spec.size or not math.prod(shape):

@@ -84,7 +84,9 @@ def _require_its_type(picks: Picks, view: Tensor, value: Operand) -> None:
     # One element is filled in wherever a mask holds, as a number would be.
     if value.spec.size == 1 and all(p.dtype is dt.bool_ for _, p in picks):
         return
-    text = "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source"
+    text = (
+        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source"
+    )
     require_one_dtype(view.dtype, value.dtype, text.format(view.dtype.name, value.dtype.name))
 
 

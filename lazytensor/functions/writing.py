@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lazytensor import cells, random, source
+from lazytensor import cells, random, saved, source
 from lazytensor.errors import ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import Operand, prepared, stored
@@ -12,9 +12,15 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor
 
 
-def assign(x: Tensor, value: Tensor) -> Tensor:
-    """Write the result of an operation into x. Raises ShapeError if x would have to grow, or to lose its kind."""
+def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
+    """Write the result of an operation into x, which it was computed from, and from other operands.
+
+    Raises ShapeError if x would have to grow, or to lose its kind.
+    """
     n = value.node
+    # What a gradient needs of them is asked outside of steps alone.
+    is_asked = n.tracks and cells.here.current is None
+    before = {x.cell.node, x.node, *(o.node for o in operands)} if is_asked else set()
     if n.type != x.spec:
         if n.type.shape != x.spec.shape:
             raise ShapeError(
@@ -34,6 +40,8 @@ def assign(x: Tensor, value: Tensor) -> Tensor:
         # The tensor of the result goes, and x alone shows its value.
         n.cells -= 1
     x.write(n)
+    if before and x.cell.node is not None:
+        saved.join(x.cell.node, before)
     return x
 
 

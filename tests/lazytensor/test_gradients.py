@@ -1,7 +1,9 @@
 """Gradients by name, hooks, functions with their own backward, and the hooks of modules."""
 
 import copy
+import functools
 import gc
+import inspect
 import pickle
 
 import numpy as np
@@ -11,8 +13,10 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor.errors import AutogradError
+from lazytensor.functions import attach
 from lazytensor.gradients import Function, backward, grad, once_differentiable
 from lazytensor.ir import graph
+from lazytensor.nn import functional as F
 from tests.lazytensor.front_strategies import follow, smooth_programs
 
 
@@ -124,6 +128,82 @@ def test_a_result_written_over_is_refused_where_the_gradient_is_made_of_it():
     y.sum().backward(retain_graph=True)  # what writes in place keeps what it needs
     y.mul_(2)
     with pytest.raises(AutogradError, match="output 0 of Relu, is at version 3; expected version 2 instead"):
+        y.sum().backward()
+
+
+def _of_one_tensor():
+    """Functions of one tensor that write in place too: those of the registry, and activations that are told to."""
+    for function, mark in attach.marked():
+        parameters = [*inspect.signature(function).parameters.values()]
+        if mark.in_place and all(p.default is not p.empty for p in parameters[1:]):
+            yield from ((name, function, lambda x, name=name: getattr(x, f"{name}_")()) for name in mark.names)
+    for name in dir(F):
+        function = getattr(F, name)
+        if "inplace" not in (inspect.signature(function).parameters if inspect.isfunction(function) else ()):
+            continue
+        if "drop" not in name and name not in ("rrelu", "threshold"):
+            yield f"F.{name}", function, functools.partial(function, inplace=True)
+
+
+ONE_TENSOR = {name: ways for name, *ways in _of_one_tensor()}
+
+
+@pytest.mark.parametrize("part", [lambda y: y, lambda y: y[1:, ::2]], ids=["whole", "view"])
+@pytest.mark.parametrize("name", ONE_TENSOR)
+def test_gradients_through_what_writes_in_place_are_those_of_what_does_not(name, part):
+    """Of both orders: an operation keeps what it writes over, of however many nodes it is made."""
+    function, in_place = ONE_TENSOR[name]
+    start = np.linspace(0.1, 0.9, 16, dtype=np.float32).reshape(4, 4)
+    found = []
+    for writes in (False, True):
+        x = lt.tensor(start, requires_grad=True)
+        y = x * 1
+        try:
+            if writes:
+                in_place(part(y))
+                z = part(y)
+            else:
+                z = function(part(y))
+        except (RuntimeError, TypeError) as error:
+            found.append(type(error).__name__)
+            continue
+        if not z.requires_grad or z.shape != part(y).shape:
+            found.append("no gradient")
+            continue
+        weights = lt.arange(z.numel()).reshape(z.shape) + 1.0
+        (first,) = grad((z * weights).sum(), x, create_graph=True)
+        second = grad((first * first).sum(), x, materialize_grads=True)[0] if first.requires_grad else first
+        found.append([first.tolist(), second.tolist()])
+    # What integers alone have fails both ways, and what changes the shape is not written.
+    if "no gradient" not in found:
+        np.testing.assert_equal(*found)
+
+
+def test_most_functions_of_one_tensor_have_gradients_to_compare():
+    assert {"F.mish", "F.hardswish", "F.silu", "F.elu", "sinc", "sqrt", "exp", "lgamma"} <= set(ONE_TENSOR)
+    assert len(ONE_TENSOR) > 60
+
+
+def test_a_gradient_keeps_nothing_that_is_written_over_behind_its_walk():
+    x = leaf(2.0, 3.0)
+    for writes_first in (True, False):
+        y = x * 1
+        z = (lt.nn.functional.silu(y, inplace=True) if writes_first else y * y * y).sum()
+        (g,) = grad(z, x, create_graph=True)
+        if writes_first:
+            g.sum().backward()
+            continue
+        y.add_(1)
+        with pytest.raises(AutogradError, match="modified by an inplace operation"):
+            g.sum().backward()
+
+
+@pytest.mark.parametrize("function", [F.hardswish, F.mish])
+def test_a_value_that_another_operation_needs_is_refused_however_many_nodes_write_over_it(function):
+    x = leaf(2.0, 3.0)
+    y = x * 1
+    y.mul_(function(y))
+    with pytest.raises(AutogradError, match="modified by an inplace operation"):
         y.sum().backward()
 
 
