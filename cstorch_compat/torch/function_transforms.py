@@ -3,11 +3,13 @@
 `vmap` calls its function once for each sample; all calls belong to one graph, and the numbers are the same.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from lazytensor import stack
+from lazytensor.functions.creation import zeros_like
 from lazytensor.gradients import grad as gradients_of
 from lazytensor.nn import Module
 from lazytensor.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -71,25 +73,57 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     return stacked, {k: stack([b[k] for b in buffers]) for k in buffers[0]}
 
 
+@dataclass(frozen=True)
+class Tracked:
+    """Arguments of a function, with `leaves`: the tensors by which derivatives are asked for."""
+
+    leaves: list[Tensor]
+    structure: Any
+    arguments: tuple[Any, ...]
+    is_inner: bool
+    """Whether a tensor belongs to an outer derivative, whose graph goes on through this one."""
+
+    @classmethod
+    def of(cls, places: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> "Tracked":
+        """Of the arguments at those places, in trees of any kind."""
+        flat, structure = tree_flatten([args[k] for k in places])
+        is_inner = any(t.requires_grad for t in tree_leaves([list(args), kwargs]) if isinstance(t, Tensor))
+        leaves = [t if t.requires_grad else t.detach().requires_grad_() for t in flat]
+        chosen = dict(zip(places, tree_unflatten(leaves, structure), strict=True))
+        return cls(leaves, structure, tuple(chosen.get(k, a) for k, a in enumerate(args)), is_inner)
+
+    def gradients(self, outputs: Any, seeds: Any = None) -> list[Tensor]:
+        """Of each leaf, zeros where nothing leads to it. `outputs` are one or several tensors."""
+        slopes: Sequence[Tensor | None] = [None] * len(self.leaves)
+        pairs = [(o, s) for o, s in zip(outputs, seeds or [None] * len(outputs), strict=True) if o.requires_grad]
+        if pairs:
+            given = [s for _, s in pairs] if seeds else None
+            roots = [o for o, _ in pairs]
+            slopes = gradients_of(roots, self.leaves, given, True, self.is_inner, allow_unused=True)
+        return [self.finished(zeros_like(t) if g is None else g) for g, t in zip(slopes, self.leaves, strict=True)]
+
+    def finished(self, value: Any) -> Any:
+        """What is handed out, in a tree: nothing of it is tracked where no outer derivative is."""
+        return value if self.is_inner else tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, value)
+
+    def alike(self, values: Sequence[Tensor], is_one: bool) -> Any:
+        """Tensors of the leaves, in the structure of the arguments; a tuple of them unless there is but one."""
+        by_argument = tree_unflatten(list(values), self.structure)
+        return by_argument[0] if is_one else tuple(by_argument)
+
+
 def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
     """A function that gives the gradient of `func` by some of its arguments, and its value."""
     places = (argnums,) if isinstance(argnums, int) else argnums
 
     def derived(*args: Any, **kwargs: Any) -> Any:
-        flat, structure = tree_flatten([args[k] for k in places])
-        # A tensor that is tracked already belongs to an outer derivative, whose graph goes on through this one.
-        is_inner = any(t.requires_grad for t in tree_leaves([args, kwargs]) if isinstance(t, Tensor))
-        leaves = [t if t.requires_grad else t.detach().requires_grad_() for t in flat]
-        chosen = dict(zip(places, tree_unflatten(leaves, structure), strict=True))
-        result = func(*(chosen.get(k, a) for k, a in enumerate(args)), **kwargs)
+        tracked = Tracked.of(places, args, kwargs)
+        result = func(*tracked.arguments, **kwargs)
         value, aux = result if has_aux else (result, None)
         if not isinstance(value, Tensor) or value.ndim:
             raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor")
-        slopes = gradients_of(value, leaves, create_graph=is_inner, allow_unused=True)
-        whole = [g if g is not None else t.detach() * 0 for g, t in zip(slopes, leaves, strict=True)]
-        by_argument = tree_unflatten([g if is_inner else g.detach() for g in whole], structure)
-        answer = by_argument[0] if isinstance(argnums, int) else tuple(by_argument)
-        value = value if is_inner else value.detach()
+        answer = tracked.alike(tracked.gradients([value]), isinstance(argnums, int))
+        value = tracked.finished(value)
         return (answer, (value, aux)) if has_aux else (answer, value)
 
     return derived

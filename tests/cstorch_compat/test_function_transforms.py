@@ -1,9 +1,15 @@
 """Functions made of functions. Numbers and messages are recorded from PyTorch 2.13.0."""
 
+import functools
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cstorch_compat.torch.function_transforms import functional_call, grad, grad_and_value, stack_module_state, vmap
-from lazytensor import arange, manual_seed, nn, ones, randn, tensor
+from cstorch_compat.torch.jacobians import hessian, jacfwd, jacrev, jvp, vjp
+from lazytensor import arange, manual_seed, nn, ones, randn, stack, tensor
 
 
 def test_gradients_of_each_sample_by_the_parameters_of_a_module():
@@ -48,3 +54,58 @@ def test_a_call_with_other_parameters_leaves_the_module_as_it_was():
     assert functional_call(model, others, ones(1, 2)).item() == 3 and model.weight is before
     with pytest.raises(RuntimeError, match=r"Unexpected key\(s\): 'foo'.\n\tMissing key\(s\): 'bias', 'weight'"):
         functional_call(model, {"foo": before}, ones(1, 2), strict=True)
+
+
+vectors = st.lists(st.floats(-2, 2, width=32), min_size=3, max_size=3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(vectors, vectors, st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6))
+def test_tables_and_products_of_derivatives_are_those_of_the_closed_form(start, direction, matrix):
+    x, v, a = tensor(start), tensor(direction), tensor(matrix).view(2, 3)
+    whole = np.cos(a.numpy() @ x.numpy())[:, None] * a.numpy()
+
+    def function(x):
+        return (a @ x).sin()
+
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
+    for table in (jacrev, jacfwd):
+        close(table(function)(x).numpy(), whole)
+    value, change = jvp(function, (x,), (v,))
+    close(value.numpy(), function(x).numpy())
+    close(change.numpy(), whole @ v.numpy())
+    value, pulled_back = vjp(function, x)
+    (slope,) = pulled_back(ones(2))
+    close(slope.numpy(), whole.sum(0))
+    close(hessian(lambda x: (x**3).sum())(x).numpy(), np.diag(6 * x.numpy()))
+    # Derivatives nest in each other, and in a map over samples.
+    close(grad(lambda x: jvp(function, (x,), (v,))[1].sum())(x).numpy(), hessian(lambda x: function(x).sum())(x) @ v)
+    close(vmap(jacrev(function))(stack([x, v])).numpy(), np.stack([whole, jacrev(function)(v).numpy()]))
+
+
+def test_tables_of_derivatives_have_the_trees_of_results_and_arguments():
+    x, y = tensor([1.0, 2.0]), tensor([3.0, 5.0])
+    first, second = jacrev(lambda x, y: (x * y, {"sum": x.sum()}), argnums=(0, 1))(x, y)
+    assert [t.tolist() for t in first] == [[[3, 0], [0, 5]], [[1, 0], [0, 2]]]
+    assert [t.tolist() for t in second["sum"]] == [[1, 1], [0, 0]]
+    (_, mixed), _ = hessian(lambda x, y: (x * x * y).sum(), argnums=(0, 1))(x, y)
+    assert mixed.tolist() == [[2, 0], [0, 4]]
+    assert jacrev(lambda d: d["a"] * d["b"])({"a": x, "b": y})["b"].tolist() == [[1, 0], [0, 2]]
+    table, aux = jacrev(lambda x: (x * 2, x.sum()), has_aux=True)(x)
+    assert table.tolist() == [[2, 0], [0, 2]] and aux.item() == 3 and not aux.requires_grad
+    value, change, aux = jvp(lambda x, y: ((x * y, y), x), (x, y), (ones(2), y * 0), has_aux=True)
+    assert [t.tolist() for t in change] == [[3, 5], [0, 0]] and aux.tolist() == [1, 2]
+    value, pulled_back, aux = vjp(lambda x, y: ({"p": x * y}, y), x, y, has_aux=True)
+    assert [t.tolist() for t in pulled_back({"p": ones(2)})] == [[3, 5], [1, 2]] and value["p"].tolist() == [3, 10]
+    with pytest.raises(RuntimeError, match="Expected pytree structure of cotangents"):
+        pulled_back(ones(2))
+
+
+def test_what_no_argument_leads_to_has_no_derivative_and_what_is_tracked_keeps_its_graph():
+    x, infinite = tensor([1.0, 2.0]), tensor([float("inf"), 1.0])
+    assert jacrev(lambda x: ones(2))(infinite).tolist() == [[0, 0], [0, 0]]
+    assert jvp(lambda x: ones(2), (x,), (x,))[1].tolist() == [0, 0]
+    assert not jacrev(lambda x: x * x)(x).requires_grad
+    x.requires_grad_()
+    jacrev(lambda x: x * x)(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
