@@ -342,6 +342,11 @@ def is_computable(n: Node) -> bool:
     return not any(has_no_value(i) for i in topological([n], lambda i: i.value is not None))
 
 
+def is_missing(n: Node) -> bool:
+    """Whether a plan has no value for a node of the outside: what is read of it are zeros."""
+    return is_abstract and here.current is None and not is_computable(n)
+
+
 def _shown(n: Node) -> np.ndarray:
     """What is seen of a value outside of the abstract step: zeros where it depends on what has no value."""
     if is_computable(n):

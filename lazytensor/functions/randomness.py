@@ -165,7 +165,8 @@ def multinomial(
 
     Raises ShapeError for weights that are none, and for more samples than there are places to choose from.
     """
-    weights = x.array("multinomial")
+    # Zeros would be no weights, and all are as good for a plan.
+    weights = np.ones(x.spec.shape, np.float32) if cells.is_missing(x.node) else x.array("multinomial")
     if x.ndim not in (1, 2) or x.dtype.kind != "f":
         raise ShapeError("prob_dist must be 1 or 2 dim and of a floating-point type", where=source.where())
     if num_samples <= 0 or (not replacement and num_samples > weights.shape[-1]):

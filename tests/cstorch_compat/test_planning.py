@@ -226,6 +226,34 @@ def test_few_rows_are_told_in_sentences(tmp_path):
     assert "\n\n" not in as_text(5 * rows)
 
 
+POLICY = """
+import torch
+from torch import nn
+from torch.distributions import Categorical
+
+net = nn.Linear(4, 3)
+optimizer = torch.optim.Adam(net.parameters())
+states = torch.rand(8, 4)
+with torch.no_grad():
+    actions = torch.multinomial(Categorical(logits=net(states)).probs, 1).squeeze(1)
+chosen = Categorical(logits=net(states)).log_prob(actions)
+loss = -chosen.mean()
+loss.backward()
+optimizer.step()
+"""
+
+
+def test_distributions_of_a_plan_are_checked_in_its_step_alone(plan):
+    """Before the step a plan has no values, and draws all the same; in it nobody has any, as on the system."""
+    outcome = plan(POLICY)
+    line = 1 + next(i for i, line in enumerate(POLICY.splitlines()) if line.startswith("chosen"))
+    assert outcome.returncode == 1
+    assert f"script.py:{line}: .item() needs the value" in outcome.stderr
+    assert "Make the distribution with validate_args=False" in outcome.stderr
+    text = POLICY.replace("chosen = Categorical(logits=net(states))", "chosen = Categorical(None, net(states), False)")
+    assert json.loads(plan(text, "--json").stdout)["batch_size"] == 8
+
+
 def test_value_that_is_only_printed_may_be_zero(plan):
     text = PLAIN.replace("loss.backward()", "print(loss.item()); loss.backward()")
     assert plan(text, "--zeros", "--output").stderr.splitlines()[1:2] == ["0.0"]

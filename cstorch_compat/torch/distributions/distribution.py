@@ -6,6 +6,8 @@ from typing import Any
 
 from cstorch_compat.torch.distributions import support as constraints
 from cstorch_compat.torch.distributions.support import Constraint
+from lazytensor import cells
+from lazytensor.errors import TraceError
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.promotion import default_dtype
@@ -81,7 +83,7 @@ class Distribution:
             value = self.__dict__[name]
             if not isinstance(value, Tensor):
                 continue
-            if not bool(reductions.all(constraint.check(value)).item()):
+            if not _holds(constraint, value):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -188,7 +190,7 @@ class Distribution:
         # Unknown until the parameters are: nothing to hold a value to.
         if isinstance(support, constraints.Dependent):
             return
-        if not bool(reductions.all(support.check(value)).item()):
+        if not _holds(support, value):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support "
                 f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
@@ -205,3 +207,14 @@ class Distribution:
 
 class ExponentialFamily(Distribution):
     """A family whose density is exp of a product of parameters and statistics."""
+
+
+def _holds(constraint: Constraint, value: Tensor) -> bool:
+    """Whether all elements keep a constraint; where a plan has no values none is broken."""
+    if cells.is_missing(value.node):
+        return True
+    try:
+        return bool(reductions.all(constraint.check(value)).item())
+    except TraceError as error:
+        hint = "Make the distribution with validate_args=False: a step has no values to be looked at."
+        raise TraceError(error.what, where=error.where, hint=hint) from None
