@@ -174,12 +174,11 @@ def resize_as_(x: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
 @method
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """Write one value to the diagonal of a matrix, or of a tensor of equal extents."""
-    with grad_mode(False):
-        rows, columns = x.spec.shape[0], min(x.spec.shape)
-        # The same number in every dimension; below its end the diagonal of a tall matrix skips a row and begins again.
-        steps = np.arange(columns) if not wrap or x.ndim > 2 else np.arange(0, rows * columns, columns + 1)
-        places = [steps for _ in x.spec.shape] if not wrap or x.ndim > 2 else [steps // columns, steps % columns]
-        x[tuple(from_array(p, dt.int64) for p in places)] = fill_value
+    rows, columns = x.spec.shape[0], min(x.spec.shape)
+    # The same number in every dimension; below its end the diagonal of a tall matrix skips a row and begins again.
+    steps = np.arange(columns) if not wrap or x.ndim > 2 else np.arange(0, rows * columns, columns + 1)
+    places = [steps for _ in x.spec.shape] if not wrap or x.ndim > 2 else [steps // columns, steps % columns]
+    x[tuple(from_array(p, dt.int64) for p in places)] = fill_value
     return x
 
 

@@ -11,6 +11,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import shapes
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, prepared, require_one_dtype
+from lazytensor.functions.writing import overwrite
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
@@ -55,7 +56,7 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
     if not picks:
-        view.write(prepared(_trimmed(value, view.spec.shape), view.dtype, view.spec.shape))
+        overwrite(view, prepared(_trimmed(value, view.spec.shape), view.dtype, view.spec.shape))
         return
     _require_its_type(picks, view, value)
     if _is_plain_mask(picks, view, value):

@@ -3,13 +3,16 @@
 import numpy as np
 
 from lazytensor import cells, random, saved, source
+from lazytensor import dtype as dt
 from lazytensor.errors import ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import Operand, prepared, stored
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
 from lazytensor.members import method
-from lazytensor.ops import const, full
+from lazytensor.ops import call, const, full
 from lazytensor.ops.elementwise import cast
-from lazytensor.tensor import Tensor
+from lazytensor.tensor import Tensor, is_grad_enabled
 
 
 def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
@@ -45,32 +48,38 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
     return x
 
 
+def overwrite(x: Tensor, n: Node) -> Tensor:
+    """Write a value that x was not computed from. Where x is tracked it stays so, and what it was has no gradient."""
+    # In a step it would be an operation more for nothing but a flag.
+    if cells.here.current is None and not n.tracks and x.node.tracks and is_grad_enabled() and not x.leaf_id:
+        n = call("where", full(1, Type(n.type.shape, dt.bool_)), n, x.node)
+    x.write(n)
+    return x
+
+
 @method
 def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
     """Write the values of another tensor, converted and broadcast."""
     # Any type goes into any other here, unlike results: a copy says that it converts.
-    x.write(prepared(value, x.dtype, x.spec.shape))
-    return x
+    return overwrite(x, prepared(value, x.dtype, x.spec.shape))
 
 
 @method
 def fill_(x: Tensor, value: Operand) -> Tensor:
     """Write one value everywhere."""
-    x.write(stored(value, x.dtype, x.spec.shape))
-    return x
+    return overwrite(x, stored(value, x.dtype, x.spec.shape))
 
 
 @method
 def zero_(x: Tensor) -> Tensor:
     """Write zeros everywhere."""
-    x.write(full(0, x.spec))
-    return x
+    return overwrite(x, full(0, x.spec))
 
 
 def _filled(x: Tensor, values: np.ndarray) -> Tensor:
     # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
-    x.write(const(values, x.spec) if cells.here.current is None or is_replayed() else drawn(values, x.dtype).node)
-    return x
+    is_known = cells.here.current is None or is_replayed()
+    return overwrite(x, const(values, x.spec) if is_known else drawn(values, x.dtype).node)
 
 
 def is_unseen(x: Tensor) -> bool:

@@ -106,3 +106,11 @@ def test_scores_of_attention_are_changed_by_a_function(torch_module):
     out = flex_attention(q, k, v, block_mask=mask)
     assert out[0, :, :2, 0].flatten().tolist() == pytest.approx([-0.039373, -0.186834, -0.129230, 0.417363], abs=1e-5)
     assert mask.shape == (1, 1, 4, 4)
+
+
+def test_a_diagonal_that_is_filled_has_no_gradient_and_the_rest_keeps_its_own(torch_module):
+    x = torch_module.ones(2, 2, requires_grad=True)
+    (x * 2).fill_diagonal_(-9.0).sum().backward()
+    assert x.grad.tolist() == [[0, 2], [2, 0]]
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
+        x.fill_diagonal_(0.0)

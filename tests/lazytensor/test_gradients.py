@@ -207,6 +207,33 @@ def test_a_value_that_another_operation_needs_is_refused_however_many_nodes_writ
         y.sum().backward()
 
 
+@pytest.mark.parametrize(
+    ("write", "left"),
+    [
+        (lambda y: y.zero_(), 0),
+        (lambda y: y.fill_(2.0), 0),
+        (lambda y: y.copy_(lt.ones(2, 2)), 0),
+        (lambda y: y.uniform_(), 0),
+        (lambda y: y.__setitem__(slice(None), 0.5), 0),
+        (lambda y: y.__setitem__(None, 0.5), 0),
+        (lambda y: y[0].zero_(), 2),
+        (lambda y: y.t()[:, 1].fill_(3.0), 2),
+        (lambda y: y.__setitem__((0, 1), 0.5), 3),
+    ],
+)
+def test_what_is_written_over_stays_tracked_and_its_part_has_no_gradient(write, left):
+    x = lt.ones(2, 2, requires_grad=True)
+    y = x * 1
+    write(y)
+    assert y.requires_grad
+    y.sum().backward()
+    assert x.grad.sum() == left
+    with lt.no_grad():
+        z = lt.ones(2, 2)
+        write(z)
+    assert not z.requires_grad
+
+
 def test_a_leaf_that_was_written_to_is_refused_and_its_data_are_not():
     x, w, v = leaf(2.0), leaf(2.0), leaf(2.0)
     z = (v * x).sum()
