@@ -8,6 +8,7 @@ import numpy as np
 
 from cstorch_compat.torch import sparse_coo, tensor_memory
 from lazytensor import dtype as dt
+from lazytensor import source
 from lazytensor.cells import adopt
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError, ShapeError
@@ -173,7 +174,9 @@ def resize_as_(x: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
 
 @method
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Write one value to the diagonal of a matrix, or of a tensor of equal extents."""
+    """Write one value to the diagonal of a matrix, or of a tensor of equal extents. Raises ShapeError for a vector."""
+    if x.ndim < 2:
+        raise ShapeError("dimensions must larger than 1", where=source.where())
     rows, columns = x.spec.shape[0], min(x.spec.shape)
     # The same number in every dimension; below its end the diagonal of a tall matrix skips a row and begins again.
     steps = np.arange(columns) if not wrap or x.ndim > 2 else np.arange(0, rows * columns, columns + 1)

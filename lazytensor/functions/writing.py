@@ -66,7 +66,10 @@ def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
 
 @method
 def fill_(x: Tensor, value: Operand) -> Tensor:
-    """Write one value everywhere."""
+    """Write one value everywhere. Raises ShapeError for a tensor of more than one."""
+    if isinstance(value, Tensor) and value.ndim:
+        text = f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+        raise ShapeError(text, where=source.where(), hint="Write x.copy_(value) for values of its own shape.")
     return overwrite(x, stored(value, x.dtype, x.spec.shape))
 
 

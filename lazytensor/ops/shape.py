@@ -112,9 +112,16 @@ def slice_(x: Node, starts: Dims, limits: Dims, strides: Dims | None = None) -> 
 
 def broadcast_to(x: Node, shape: Dims) -> Node:
     """x seen in the larger `shape`, aligned at the last dimension. Raises ShapeError if it does not broadcast."""
-    if x.type.shape == shape:
+    own = x.type.shape
+    if own == shape:
         return x
-    dims = tuple(range(len(shape) - len(x.type.shape), len(shape)))
+    if len(own) > len(shape):
+        raise ShapeError(
+            f"expand({x.type}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or "
+            f"equal to the number of dimensions in the tensor ({len(own)})",
+            where=source.where(),
+        )
+    dims = tuple(range(len(shape) - len(own), len(shape)))
     return call("broadcast_in_dim", x, shape=shape, dims=dims)
 
 

@@ -81,7 +81,10 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
         result = shared(n, arrays) if shared is not None else None
         if result is None:
             result = OPS[n.op].eval(*arrays, **n.attrs)
-    except LazyError:
+    except LazyError as e:
+        # What an operation refuses of its values has no line by itself.
+        if e.where is None and n.where is not None and type(e).__init__ is LazyError.__init__:
+            raise type(e)(e.what, where=n.where, hint=e.hint) from None
         raise
     # NumPy computes late, far from the call: what it says of it names neither the function nor the line.
     except (MemoryError, ValueError, OverflowError, TypeError) as e:

@@ -237,6 +237,23 @@ def test_errors_name_the_place():
         lt.zeros(2, 3)[lt.tensor([True, False, True])]
     with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape"):
         lt.zeros(2, 3)[[0, 1]] = lt.zeros(2, 2)
+    with pytest.raises(RuntimeError, match="only supports 0-dimension value"):
+        lt.zeros(2).fill_(lt.ones(2))
+
+
+@pytest.mark.parametrize("write", [lambda x, y: x.__setitem__(0, y), lambda x, y: x[:, 1].copy_(y)])
+def test_a_value_of_more_dimensions_than_its_place_is_refused_at_once(write):
+    x = lt.zeros(2, 2)
+    with pytest.raises(RuntimeError, match=r"test_indexing.py:\d+: expand\(.*number of sizes provided \(1\)"):
+        write(x, lt.ones(2, 2))
+    assert not x.any()
+
+
+def test_what_an_operation_refuses_of_its_values_has_the_line_of_the_operation():
+    quotient = lt.ones(2).long() // lt.zeros(2).long()
+    line = inspect.currentframe().f_lineno - 1
+    with pytest.raises(RuntimeError, match=f"test_indexing.py:{line}: ZeroDivisionError"):
+        quotient.tolist()
 
 
 # -- inside a step ---------------------------------------------------------------------------------------------------
