@@ -7,7 +7,7 @@ needs, which PyTorch refuses when backward runs, is harmless here: the gradient 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from lazytensor import autograd, source
+from lazytensor import autograd, cells, source
 from lazytensor.arrival import follow, hooked, keep, rule_number, walk_back
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node
@@ -65,10 +65,13 @@ def grad(
         if create_graph:
             keep(nodes, results)
     if not (allow_unused or materialize_grads) and any(g is None for g in results):
+        hint = "Set allow_unused=True if this is the desired behavior."
+        if cells.is_abstract:
+            hint += " A plan begins where the model is called: what leads to its input has to be computed in it."
         raise AutogradError(
             "One of the differentiated Tensors appears to not have been used in the graph.",
             where=source.where(),
-            hint="Set allow_unused=True if this is the desired behavior.",
+            hint=hint,
         )
     with grad_mode(create_graph):
         answers = [_answer(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]

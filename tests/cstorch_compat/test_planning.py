@@ -254,6 +254,21 @@ def test_distributions_of_a_plan_are_checked_in_its_step_alone(plan):
     assert json.loads(plan(text, "--json").stdout)["batch_size"] == 8
 
 
+def test_gradient_by_what_leads_to_the_model_says_where_a_plan_begins(plan):
+    text = """
+import torch
+
+net = torch.nn.Linear(2, 1)
+x = torch.rand(8, 1, requires_grad=True)
+y = net(torch.cat([x, x], 1))
+torch.autograd.grad(y.sum(), x, create_graph=True)
+"""
+    outcome = plan(text)
+    assert outcome.returncode == 1
+    assert "script.py:7: One of the differentiated Tensors" in outcome.stderr
+    assert "A plan begins where the model is called" in outcome.stderr
+
+
 def test_value_that_is_only_printed_may_be_zero(plan):
     text = PLAIN.replace("loss.backward()", "print(loss.item()); loss.backward()")
     assert plan(text, "--zeros", "--output").stderr.splitlines()[1:2] == ["0.0"]
