@@ -550,7 +550,7 @@ class Methods:
         """Write exponential numbers of a rate. Raises ShapeError for a rate that is not positive."""
 
     def fill_(self, value: Operand) -> Tensor:
-        """Write one value everywhere."""
+        """Write one value everywhere. Raises ShapeError for a tensor of more than one."""
 
     def fix(self) -> Tensor:
         """x without its fraction. Of each element of x, in its shape and type."""
