@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_nets import program_of
 
@@ -146,12 +146,17 @@ def least_step(work, batch_size: int, area: int) -> float:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.integers(1, 64), min_size=2, max_size=12), st.integers(1, 64))
+@example([1, 1, 3], 1)
+@example([2, 1, 2, 3, 1], 21)
 def test_stages_of_little_work_are_faster_where_that_makes_the_step_shorter(shares, batch_size):
-    floor = ideal([1e8 * share for share in shares], batch_size)
+    # So much work that ways through the parts, which the placer weighs too, are nothing beside it.
+    floor = ideal([1e10 * share for share in shares], batch_size)
     sooner, plain = (step_of(times_of(floor, place(floor, which)), batch_size) for which in (True, False))
-    # What the placer weighs also has ways through the parts, a thousandth of these steps.
-    assert sooner <= 1.01 * plain
-    assert sooner <= 1.08 * least_step(floor.kinds, batch_size, floor.machine.usable_pes)
+    assert sooner <= 1.001 * plain
+    # What is cut for the rhythm leaves some of the mesh free, and where nothing follows the first sample there is no
+    # rhythm: 1.12 was the most of some 3,000 draws for a batch of one, and 1.04 for larger ones.
+    most = 1.15 if batch_size == 1 else 1.08
+    assert sooner <= most * least_step(floor.kinds, batch_size, floor.machine.usable_pes)
 
 
 def test_rhythm_of_a_placement_that_fills_sooner_is_not_counted_against_its_bound():
