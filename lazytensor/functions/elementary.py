@@ -11,7 +11,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import creation
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, default_dtype, operands, require_one_dtype, result_type
+from lazytensor.functions.promotion import Operand, default_dtype, operands, result_type, unlike_types
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
@@ -311,7 +311,8 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
 
     Raises ShapeError for unlike types and negative tolerances.
     """
-    require_one_dtype(input.dtype, other.dtype, f"{input.dtype.name} did not match {other.dtype.name}")
+    if input.dtype is not other.dtype:
+        raise unlike_types(input.dtype, other.dtype, f"{input.dtype.name} did not match {other.dtype.name}")
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise ShapeError(f"{name} must be greater than or equal to zero, but got {value}", where=source.where())

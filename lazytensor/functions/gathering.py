@@ -14,7 +14,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.indexing import check_places
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, broadcast_shape, require_elements, require_one_dtype, stored
+from lazytensor.functions.promotion import Operand, broadcast_shape, require_elements, stored, unlike_types
 from lazytensor.functions.shapes import dim_of, expand, reshape, unsqueeze, view
 from lazytensor.ir.graph import Node
 from lazytensor.ir.reduction import REDUCTIONS
@@ -76,7 +76,8 @@ def _sources(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
     """What is scattered, cut to the extents of the index."""
     if not isinstance(src, Tensor):
         return stored(src, x.dtype, index.spec.shape)
-    require_one_dtype(x.dtype, src.dtype, f"{what}(): Expected self.dtype to be equal to src.dtype")
+    if src.dtype is not x.dtype:
+        raise unlike_types(x.dtype, src.dtype, f"{what}(): Expected self.dtype to be equal to src.dtype")
     if not index.spec.size:
         return full(0, Type((), x.dtype))  # nobody reads it
     # A source may be larger than the index; what the index does not name is not read.
@@ -179,7 +180,8 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 def _row_written(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool, what: str) -> Tensor:
     """x with rows of `src` set at, or added to, places of a dimension. Raises ShapeError for another type or count."""
     base, d, places = _rows(x, dim, index, what)
-    require_one_dtype(x.dtype, src.dtype, f"{what}(): self and source expected to have the same dtype")
+    if src.dtype is not x.dtype:
+        raise unlike_types(x.dtype, src.dtype, f"{what}(): self and source expected to have the same dtype")
     n = places.type.size
     shape = tuple(n if k == d else e for k, e in enumerate(base.spec.shape))
     given = lifted(src)
@@ -314,10 +316,10 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     Raises ShapeError for a mask that is not bool, and for another type.
     """
     shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_scatter").spec.shape)
-    text = (
-        f"masked_scatter: expected self and source to have same dtypes but got {x.dtype.name} and {source.dtype.name}"
-    )
-    require_one_dtype(x.dtype, source.dtype, text)
+    if source.dtype is not x.dtype:
+        types = f"{x.dtype.name} and {source.dtype.name}"
+        text = f"masked_scatter: expected self and source to have same dtypes but got {types}"
+        raise unlike_types(x.dtype, source.dtype, text)
     wide = expand(mask, shape)
     if not source.spec.size or not math.prod(shape):
         return pw.clone(expand(x, shape))

@@ -10,7 +10,7 @@ from lazytensor import dtype as dt
 from lazytensor.errors import ShapeError
 from lazytensor.functions import shapes
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, prepared, require_one_dtype
+from lazytensor.functions.promotion import Operand, prepared, unlike_types
 from lazytensor.functions.writing import overwrite
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
@@ -85,10 +85,9 @@ def _require_its_type(picks: Picks, view: Tensor, value: Operand) -> None:
     # One element is filled in wherever a mask holds, as a number would be.
     if value.spec.size == 1 and all(p.dtype is dt.bool_ for _, p in picks):
         return
-    text = (
-        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source"
-    )
-    require_one_dtype(view.dtype, value.dtype, text.format(view.dtype.name, value.dtype.name))
+    types = f"{view.dtype.name} for the destination and {value.dtype.name} for the source"
+    text = f"Index put requires the source and destination dtypes match, got {types}"
+    raise unlike_types(view.dtype, value.dtype, text)
 
 
 def _put(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:

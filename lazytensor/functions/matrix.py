@@ -8,7 +8,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import shapes
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, broadcast_shape, require_one_dtype
+from lazytensor.functions.promotion import Operand, broadcast_shape, unlike_types
 from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
@@ -26,8 +26,10 @@ def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
         x, y = multiplied(x, y)
     if x.type.dtype is not y.type.dtype:  # a script's calls of matmul were lowered before; others meet in float32
         x, y = raised(x, y)
-    one, other = x.type.dtype, y.type.dtype
-    require_one_dtype(one, other, f"expected m1 and m2 to have the same dtype, but got: {one.name} != {other.name}")
+    if x.type.dtype is not y.type.dtype:
+        types = f"{x.type.dtype.name} != {y.type.dtype.name}"
+        text = f"expected m1 and m2 to have the same dtype, but got: {types}"
+        raise unlike_types(x.type.dtype, y.type.dtype, text)
     return x, y
 
 
@@ -132,9 +134,9 @@ def addend(x: Tensor) -> Tensor:
 
 def _of_one_type(x: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
     """Both, as PyTorch takes them where no casts are on. Raises ShapeError for unlike types."""
-    if half_type() is None and host_half_type() is None:
+    if x.dtype is not product.dtype and half_type() is None and host_half_type() is None:
         text = f"self and mat2 must have the same dtype, got {x.spec} and {product.spec}"
-        require_one_dtype(x.dtype, product.dtype, text)
+        raise unlike_types(x.dtype, product.dtype, text)
     return x, product
 
 

@@ -20,9 +20,9 @@ from lazytensor.functions.promotion import (
     device_of,
     operands,
     prepared,
-    require_one_dtype,
     result_type,
     stored,
+    unlike_types,
 )
 from lazytensor.members import method
 from lazytensor.ops import call
@@ -351,10 +351,12 @@ def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
 @method(in_place=True)
 def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     """a + weight * (b - a), counted from the nearer end so that both are exact. Raises ShapeError for unlike types."""
-    expected = f"expected dtype {a.dtype.name} for"
-    require_one_dtype(a.dtype, b.dtype, f"{expected} `end` but got dtype {b.dtype.name}")
-    if isinstance(weight, Tensor) and weight.ndim:
-        require_one_dtype(a.dtype, weight.dtype, f"{expected} `weight` but got {weight.spec}")
+    if a.dtype is not b.dtype:
+        text = f"expected dtype {a.dtype.name} for `end` but got dtype {b.dtype.name}"
+        raise unlike_types(a.dtype, b.dtype, text)
+    if isinstance(weight, Tensor) and weight.ndim and weight.dtype is not a.dtype:
+        text = f"expected dtype {a.dtype.name} for `weight` but got {weight.spec}"
+        raise unlike_types(a.dtype, weight.dtype, text)
     # PyTorch's two formulas: the difference is always taken from the nearer end.
     way = b - a
     if not isinstance(weight, Tensor):

@@ -40,14 +40,12 @@ def set_default_dtype(dtype: DType) -> None:
     _default = dtype
 
 
-def require_one_dtype(dtype: DType, other: DType, text: str) -> None:
-    """Raise ShapeError with `text` unless both are one type, and say how an operand of the other one is converted."""
-    if dtype is other:
-        return
+def unlike_types(dtype: DType, other: DType, text: str) -> ShapeError:
+    """The error `text` of operands that have to be of one type, with the conversion that makes them so."""
     hint = f"Convert one of them: .to({dtype}) where it is {other}."
     if half_type() is not None:
         hint += " Automatic casts give products in a half type, and sums, powers and losses in float32."
-    raise ShapeError(text, where=source.where(), hint=hint)
+    return ShapeError(text, where=source.where(), hint=hint)
 
 
 def scalar_dtype(value: Any) -> DType:

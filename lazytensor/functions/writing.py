@@ -52,10 +52,8 @@ def overwrite(x: Tensor, n: Node) -> Tensor:
     """Write a value that x was not computed from. Where x is tracked it stays so, and what it was has no gradient."""
     # In a step it would be an operation more for nothing but a flag. What lies in a store between steps is not tracked,
     # and not fetched to be written over.
-    if cells.here.current is not None or n.tracks or x.leaf_id or x.cell.node is None or not is_grad_enabled():
-        x.write(n)
-        return x
-    if x.node.tracks:
+    is_asked = cells.here.current is None and x.cell.node is not None and is_grad_enabled()
+    if is_asked and not n.tracks and not x.leaf_id and x.node.tracks:
         n = call("where", full(1, Type(n.type.shape, dt.bool_)), n, x.node)
     x.write(n)
     return x
