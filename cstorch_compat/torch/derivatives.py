@@ -1,6 +1,6 @@
 """`torch.autograd.functional`: products with derivatives, and derivatives as whole tensors, by the graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazytensor import gradients
@@ -35,9 +35,10 @@ def _finished(t: Tensor | None, like: Tensor, create_graph: bool, strict: bool) 
     return t if create_graph else t.detach()
 
 
-def _gradients(
-    outputs: Any, inputs: tuple[Tensor, ...], seeds: Any = None, create_graph: bool = False
+def gradients_of(
+    outputs: Any, inputs: Sequence[Tensor], seeds: Any = None, create_graph: bool = False
 ) -> tuple[Tensor | None, ...]:
+    """The gradients of outputs, weighted by `seeds`, by each input; None where nothing leads to it."""
     tracked = [(o, None if seeds is None else s) for o, s in zip(_listed(outputs), _listed(seeds), strict=False)]
     # An output that no input reaches has no gradient to ask for.
     tracked = [(o, s) for o, s in tracked if o.requires_grad]
@@ -58,7 +59,7 @@ def vjp(
             "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
         )
     seeds = v if v is not None else tuple(ones_like(o) for o in _listed(outputs))
-    rows = _gradients(outputs, variables, seeds, create_graph)
+    rows = gradients_of(outputs, variables, seeds, create_graph)
     products = [_finished(g, x, create_graph, strict) for g, x in zip(rows, variables, strict=True)]
     return _outputs(outputs, create_graph), _alike(products, inputs)
 
@@ -74,18 +75,22 @@ def jvp(
     variables = _variables(inputs, create_graph)
     directions = _listed(v) if v is not None else tuple(ones_like(x) for x in variables)
     outputs = func(*variables)
-    # The product u J is linear in u, so its own gradient along v is J v, whatever u is.
-    dummies = tuple(zeros_like(o).requires_grad_() for o in _listed(outputs))
-    rows = _gradients(outputs, variables, dummies, create_graph=True)
-    used = [(r, d) for r, d in zip(rows, directions, strict=True) if r is not None and r.requires_grad]
-    if used:
-        columns = gradients.grad(
-            [r for r, _ in used], dummies, [d for _, d in used], create_graph=create_graph, allow_unused=True
-        )
-    else:
-        columns = (None,) * len(dummies)
+    columns = changes_along(_listed(outputs), variables, directions, create_graph)
     products = [_finished(c, o, create_graph, strict) for c, o in zip(columns, _listed(outputs), strict=True)]
     return _outputs(outputs, create_graph), _alike(products, outputs)
+
+
+def changes_along(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor], create_graph: bool
+) -> tuple[Tensor | None, ...]:
+    """How each output changes where the inputs move along `directions`; None where it does not."""
+    # The product u J is linear in u, so its own gradient along v is J v, whatever u is.
+    dummies = tuple(zeros_like(o).detach().requires_grad_() for o in outputs)
+    rows = gradients_of(outputs, inputs, dummies, create_graph=True)
+    used = [(r, d) for r, d in zip(rows, directions, strict=True) if r is not None and r.requires_grad]
+    if not used:
+        return (None,) * len(dummies)
+    return gradients_of([r for r, _ in used], dummies, [d for _, d in used], create_graph)
 
 
 def jacobian(
@@ -99,19 +104,20 @@ def jacobian(
     """The derivative of each output by each input: [*output, *input]; tuples of them where there are several."""
     variables = _variables(inputs, create_graph)
     outputs = func(*variables)
-    table = [_alike(_rows(o, variables, create_graph, strict), inputs) for o in _listed(outputs)]
+    table = [_alike(table_of(o, variables, create_graph, strict), inputs) for o in _listed(outputs)]
     return _alike(table, outputs)
 
 
-def _rows(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool, strict: bool) -> list[Tensor]:
-    rows = []
+def table_of(output: Tensor, inputs: Sequence[Tensor], create_graph: bool, strict: bool = False) -> list[Tensor]:
+    """The derivative of an output by each input: [*output, *input]."""
     # One pass for each element: a row of the Jacobian is the gradient of one output.
-    for element in output.reshape(-1).unbind():
-        row = _gradients(element, inputs, create_graph=create_graph)
-        rows.append([_finished(g, x, create_graph, strict) for g, x in zip(row, inputs, strict=True)])
+    rows = [gradients_of(element, inputs, create_graph=create_graph) for element in output.reshape(-1).unbind()]
     shape = tuple(output.shape)
+    if not rows:
+        return [output.new_zeros(*shape, *x.shape) for x in inputs]
     return [
-        stack(list(column)).reshape(*shape, *x.shape) for column, x in zip(zip(*rows, strict=True), inputs, strict=True)
+        stack([_finished(g, x, create_graph, strict) for g in column]).reshape(*shape, *x.shape)
+        for column, x in zip(zip(*rows, strict=True), inputs, strict=True)
     ]
 
 
@@ -129,7 +135,7 @@ def hessian(
         outputs = func(*variables)
         if outputs.numel() != 1:
             raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
-        row = _gradients(outputs, variables, create_graph=True)
+        row = gradients_of(outputs, variables, create_graph=True)
         return _alike([_finished(g, x, True, strict) for g, x in zip(row, variables, strict=True)], inputs)
 
     return jacobian(gradient, inputs, create_graph, strict)
@@ -142,10 +148,10 @@ def vhp(
     variables = _variables(inputs, create_graph)
     directions = _listed(v) if v is not None else tuple(ones_like(x) for x in variables)
     outputs = func(*variables)
-    first = _gradients(outputs, variables, create_graph=True)
+    first = gradients_of(outputs, variables, create_graph=True)
     used = [(g, d) for g, d in zip(first, directions, strict=True) if g is not None and g.requires_grad]
     second = (
-        _gradients([g for g, _ in used], variables, [d for _, d in used], create_graph)
+        gradients_of([g for g, _ in used], variables, [d for _, d in used], create_graph)
         if used
         else [None] * len(variables)
     )

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from cstorch_compat.torch.derivatives import gradients_of
 from lazytensor import stack
 from lazytensor.functions.creation import zeros_like
-from lazytensor.gradients import grad as gradients_of
 from lazytensor.nn import Module
 from lazytensor.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from lazytensor.tensor import Tensor
@@ -93,13 +93,8 @@ class Tracked:
         return cls(leaves, structure, tuple(chosen.get(k, a) for k, a in enumerate(args)), is_inner)
 
     def gradients(self, outputs: Any, seeds: Any = None) -> list[Tensor]:
-        """Of each leaf, zeros where nothing leads to it. `outputs` are one or several tensors."""
-        slopes: Sequence[Tensor | None] = [None] * len(self.leaves)
-        pairs = [(o, s) for o, s in zip(outputs, seeds or [None] * len(outputs), strict=True) if o.requires_grad]
-        if pairs:
-            given = [s for _, s in pairs] if seeds else None
-            roots = [o for o, _ in pairs]
-            slopes = gradients_of(roots, self.leaves, given, True, self.is_inner, allow_unused=True)
+        """Of the outputs, weighted by `seeds`, by each leaf; zeros where nothing leads to it."""
+        slopes = gradients_of(outputs, self.leaves, seeds, self.is_inner)
         return [self.finished(zeros_like(t) if g is None else g) for g, t in zip(slopes, self.leaves, strict=True)]
 
     def finished(self, value: Any) -> Any:
@@ -122,7 +117,7 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
         value, aux = result if has_aux else (result, None)
         if not isinstance(value, Tensor) or value.ndim:
             raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor")
-        answer = tracked.alike(tracked.gradients([value]), isinstance(argnums, int))
+        answer = tracked.alike(tracked.gradients(value), isinstance(argnums, int))
         value = tracked.finished(value)
         return (answer, (value, aux)) if has_aux else (answer, value)
 

@@ -6,12 +6,10 @@ says of forward mode. The numbers are the same.
 
 from typing import Any
 
+from cstorch_compat.torch.derivatives import changes_along, table_of
 from cstorch_compat.torch.function_transforms import Function, Tracked
-from lazytensor import stack
 from lazytensor.functions.creation import zeros_like
-from lazytensor.gradients import grad as gradients_of
 from lazytensor.pytree import tree_flatten, tree_unflatten
-from lazytensor.tensor import Tensor
 
 
 def jacrev(
@@ -30,7 +28,9 @@ def jacrev(
         result = func(*tracked.arguments, **kwargs)
         value, aux = result if has_aux else (result, None)
         outputs, structure = tree_flatten(value)
-        tables = [tracked.alike(_table(o, tracked), isinstance(argnums, int)) for o in outputs]
+        tables = [
+            tracked.alike(table_of(o, tracked.leaves, tracked.is_inner), isinstance(argnums, int)) for o in outputs
+        ]
         answer = tree_unflatten(tables, structure)
         return (answer, tracked.finished(aux)) if has_aux else answer
 
@@ -47,16 +47,6 @@ def jacfwd(
 def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
     """A function that gives the second derivatives of `func`: [*result, *argument, *argument], in trees of them."""
     return jacrev(jacrev(func, argnums), argnums)
-
-
-def _table(output: Tensor, tracked: Tracked) -> list[Tensor]:
-    rows = [tracked.gradients([element]) for element in output.reshape(-1).unbind()]
-    columns = zip(*rows, strict=True) if rows else ([] for _ in tracked.leaves)
-    shape = tuple(output.shape)
-    return [
-        stack(list(column)).reshape(*shape, *t.shape) if rows else output.new_zeros(*shape, *t.shape)
-        for column, t in zip(columns, tracked.leaves, strict=True)
-    ]
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
@@ -86,18 +76,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     value, aux = result if has_aux else (result, None)
     outputs, structure = tree_flatten(value)
     directions = tree_flatten(list(tangents))[0]
-    moving = [o for o in outputs if o.requires_grad]
-    # The product u J is linear in u, so its own gradient along the tangents is J times them, whatever u is.
-    weights = [zeros_like(o).detach().requires_grad_() for o in moving]
-    rows = gradients_of(moving, tracked.leaves, weights, True, True, allow_unused=True) if moving else ()
-    used = [(r, d) for r, d in zip(rows, directions, strict=False) if r is not None and r.requires_grad]
-    columns = _along(used, weights, tracked.is_inner) if used else [None] * len(moving)
-    by_output = {id(o): c for o, c in zip(moving, columns, strict=True)}
-    changes = [zeros_like(o) if (c := by_output.get(id(o))) is None else c for o in outputs]
+    columns = changes_along(outputs, tracked.leaves, directions, tracked.is_inner)
+    changes = [zeros_like(o) if c is None else c for c, o in zip(columns, outputs, strict=True)]
     answers = tracked.finished(value), tracked.finished(tree_unflatten(changes, structure))
     return (*answers, tracked.finished(aux)) if has_aux else answers
-
-
-def _along(used: list[tuple[Tensor, Tensor]], weights: list[Tensor], is_inner: bool) -> tuple[Tensor | None, ...]:
-    rows, directions = [r for r, _ in used], [d for _, d in used]
-    return gradients_of(rows, weights, directions, create_graph=is_inner, allow_unused=True)
