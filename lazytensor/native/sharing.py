@@ -41,6 +41,7 @@ MOST_PARTS = (1 << 16) - 1
 OWN = 4
 """Which argument of a routine is the working memory of the thread that runs it."""
 
+# How long who runs a table sleeps for the parts of others before it looks whether one of them was put aside with one.
 _MOMENT_NS = 300_000
 # How a processor is told that a loop only waits.
 _PAUSE = {"x86_64": ("llvm.x86.sse2.pause", "", ""), "aarch64": ("llvm.aarch64.hint", "i32", "i32 1")}
@@ -425,6 +426,7 @@ out:
 def functions() -> Mapping[str, int] | None:
     """The addresses of the functions by name; None on a system whose threads wait in another way."""
     kind = platform.machine()
+    # The numbers of system calls are those of Linux, and the words of a block are addresses of 64 bits.
     if sys.platform != "linux" or kind not in CALLS or sys.maxsize < 1 << 32:
         return None
     pause, parameter, argument = _PAUSE[kind]
@@ -437,6 +439,7 @@ def functions() -> Mapping[str, int] | None:
     words["STEP_MASK"] = -(MOST_PARTS + 1)
     declared = f"declare i64 @syscall(i64, ...)\ndeclare i32 @sched_getcpu()\ndeclare void @{pause}({parameter})"
     declared += "\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+    # One module for all: the routines call each other, and `_ROWS` has no words to fill in.
     texts = [declared, *(text.format(**words) for text in (_TAKE, CORES, _RUN, _SERVE)), stack_of_products(), _ROWS]
     names = ("share_run", "share_serve", "share_ring", "share_product", "share_routine", "share_rows")
     return machine.addresses("\n".join(texts), names)
