@@ -30,12 +30,16 @@ def names() -> Iterator[tuple[str, Any]]:
 def docs() -> dict[str, str | None]:
     """The text of each name and, of a class, of what it has; a thing of several names counts under the first."""
     said: dict[int, tuple[str, str | None]] = {}
+    # Until all are known by their numbers: that of one which is made anew at each look would soon be another one's.
+    alive: list[Any] = []
     for full, thing in names():
+        alive.append(thing)
         if full.rpartition(".")[2].startswith("_") or not callable(thing) or id(thing) in said:
             continue
         said[id(thing)] = full, inspect.getdoc(thing)
         if inspect.isclass(thing) and thing.__module__.startswith(PACKAGES):
-            own = ((n, inspect.getattr_static(thing, n, None)) for n in dir(thing) if not n.startswith("_"))
+            own = [(n, inspect.getattr_static(thing, n, None)) for n in dir(thing) if not n.startswith("_")]
+            alive += own
             said.update({id(t): (f"{full}.{n}", inspect.getdoc(t)) for n, t in own if id(t) not in said})
     # The one module whose text a command prints.
     return dict(said.values()) | {"lazytensor.config": config.__doc__}
