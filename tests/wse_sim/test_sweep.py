@@ -313,18 +313,32 @@ def test_source_that_cannot_be_sent_is_refused_by_name():
         sweep({"local": Local()}, ["tiny"], executor=pool)
 
 
-def test_stop_takes_back_what_the_executor_has_not_begun(tmp_path, monkeypatch):
-    begun = []
+class Slow(Executor):
+    """Finishes the first call, and begins none of the others."""
 
+    def __init__(self):
+        self.futures = []
+
+    def submit(self, function, /, *arguments):
+        future = Future()
+        if not self.futures:
+            future.set_result(function(*arguments))
+        self.futures.append(future)
+        return future
+
+
+def test_stop_takes_back_what_the_executor_has_not_begun(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SweepFile, "append", stop)
-    monkeypatch.setattr(tasks, "plan", lambda *_, **__: begun.append(1))
-    asked = {"systems": range(1, 400), "path": tmp_path / "points.jsonl"}
-    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
-        sweep({"small": SMALL}, ["tiny"], ["streaming"], executor=pool, **asked)
-    assert len(begun) < 399
+    executor = Slow()
+    asked = {"systems": range(1, 40), "path": tmp_path / "points.jsonl"}
+    with pytest.raises(KeyboardInterrupt):
+        sweep({"small": SMALL}, ["tiny"], ["streaming"], executor=executor, **asked)
+    _, *others = executor.futures
+    assert others
+    assert all(future.cancelled() for future in others)
 
 
 def test_digest_of_a_lone_program_can_be_left_out_where_nothing_is_told_by_it(tmp_path):
