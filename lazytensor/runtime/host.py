@@ -27,6 +27,7 @@ from lazytensor.kernels.routine import Routine
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
 from lazytensor.runtime import blas, chain, jit, row_runs, team, timing
+from lazytensor.runtime.aligned import within
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.lasting import Lasting, lasting_fetches
 
@@ -257,8 +258,6 @@ def _memory(
     program: Program, arena: Arena, block: np.ndarray, store: StateStore, outside: Mapping[int, np.ndarray]
 ) -> list[np.ndarray]:
     """The array of each buffer; those of the batch are placeholders until the first step."""
-    # NumPy promises 16 bytes only; offsets of the arena count from the first aligned one.
-    start = -block.ctypes.data % ALIGNMENT
     arrays: list[np.ndarray] = []
     for b in program.buffers:
         if b.kind == "state":
@@ -268,8 +267,7 @@ def _memory(
         elif b.index in outside:
             arrays.append(outside[b.index])
         elif b.index in arena.offsets:
-            at, size = start + arena.offsets[b.index], b.type.size * b.type.dtype.host.itemsize
-            arrays.append(block[at : at + size].view(b.type.dtype.host).reshape(b.type.shape))
+            arrays.append(within(block, b.type.shape, b.type.dtype.host, arena.offsets[b.index]))
         else:
             arrays.append(np.zeros(b.type.shape, b.type.dtype.host))
     for view, owner in arena.views.items():

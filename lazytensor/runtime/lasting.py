@@ -8,9 +8,10 @@ import sys
 
 import numpy as np
 
-from lazytensor.compiler.arena import ALIGNMENT, views_of
+from lazytensor.compiler.arena import views_of
 from lazytensor.ir.program import Program
 from lazytensor.ir.types import Type
+from lazytensor.runtime.aligned import block_of, within
 
 LARGE = 1 << 20
 """From so many bytes on; a copy of fewer takes less than to bind the instructions that write them anew."""
@@ -60,13 +61,8 @@ class Lasting:
     def _references(self, k: int) -> int:
         return sys.getrefcount(self._blocks[k])
 
-    def _bytes(self) -> int:
-        return self._type.size * self._type.dtype.host.itemsize
-
     def _block(self) -> np.ndarray:
-        return np.empty(self._bytes() + ALIGNMENT, np.uint8)
+        return block_of(self._type.size * self._type.dtype.host.itemsize)
 
     def _array(self) -> np.ndarray:
-        block = self._blocks[0]
-        start = -block.ctypes.data % ALIGNMENT
-        return block[start : start + self._bytes()].view(self._type.dtype.host).reshape(self._type.shape)
+        return within(self._blocks[0], self._type.shape, self._type.dtype.host)

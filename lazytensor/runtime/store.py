@@ -6,6 +6,7 @@ import numpy as np
 
 from lazytensor.errors import StateError
 from lazytensor.ir.types import StateId
+from lazytensor.runtime.aligned import aligned
 
 
 class Store:
@@ -24,7 +25,9 @@ class Store:
         """Take in new state; the store keeps a contiguous copy of its own. Raises StateError if the name is taken."""
         if state in self._arrays:
             raise StateError(f"there is already state called {state}", hint="Give each tensor its own name.")
-        self._arrays[state] = np.array(array, order="C", copy=True)
+        given = np.asarray(array)
+        self._arrays[state] = own = aligned(given.shape, given.dtype)
+        own[...] = given
         return self._arrays[state]
 
     def array(self, state: StateId) -> np.ndarray:

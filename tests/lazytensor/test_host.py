@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lazytensor import config
+from lazytensor.compiler.arena import ALIGNMENT
 from lazytensor.compiler.codegen import generate
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.dtype import bfloat16, float16, float32, int64
@@ -84,6 +85,18 @@ def test_state_lives_in_the_store():
         store.array("q")
     with pytest.raises(StateError, match=r"p is \[5\], the new value \[4\]"):
         store.put("p", np.zeros(4))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i8", "?"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (3,), (5, 7), (300, 300)])
+def test_state_begins_where_a_line_of_the_cache_does(shape, dtype):
+    given, store = np.ones(shape, dtype).T, Store()
+    # Behind each other they would all begin elsewhere.
+    for name in "abcd":
+        own = store.add(name, given)
+        assert not own.size or own.ctypes.data % ALIGNMENT == 0
+        assert own.flags.c_contiguous and own.flags.writeable
+        assert own.dtype == given.dtype and np.array_equal(own, given) and not np.shares_memory(own, given)
 
 
 def test_an_unknown_kernel_is_refused_when_it_is_bound():
