@@ -119,7 +119,10 @@ def scripts(tmp_path):
 def test_mypy_knows_tensors(scripts, monkeypatch):
     monkeypatch.setenv("MYPYPATH", str(ROOT))
     cache = f"--cache-dir={ROOT / '.mypy_cache' / 'scripts'}"
+    # Mypy raises the limit of recursion for good: what nests too deeply for it would not for tests behind this one.
+    limit = sys.getrecursionlimit()
     report, _, _ = api.run(["--strict", "--config-file=", cache, str(scripts / "sound.py"), str(scripts / "faulty.py")])
+    sys.setrecursionlimit(limit)
     places = [line.split(":")[:2] for line in report.splitlines() if ": error:" in line]
     assert {(file.rpartition("/")[2], int(n)) for file, n in places} == {("faulty.py", n) for n in FAULTY_LINES}, report
 
