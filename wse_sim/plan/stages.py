@@ -7,7 +7,7 @@ from its forward stage to the last one and back, one more sample enters with eac
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lazytensor.ir.types import Where
 from wse_sim.plan.layers import Layer
@@ -46,6 +46,10 @@ class Stage:
     def held_bytes(self) -> int:
         """All that its PEs hold."""
         return self.state_bytes + self.waiting_bytes + self.working_bytes
+
+    def receiving(self, more: int) -> "Stage":
+        """The stage where so many bytes more come in for each sample, or fewer."""
+        return replace(self, bytes_in=self.bytes_in + more, working_bytes=self.working_bytes + more)
 
     def kernels(self, sweep: Sweep) -> tuple[int, ...]:
         """The kernels of a sweep."""

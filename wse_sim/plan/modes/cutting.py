@@ -41,6 +41,9 @@ class Line(Protocol):
     def routes(self, placement: Placement) -> Routes:
         """The routes between the parts of a placement. Raises PlacementError where colours do not suffice."""
 
+    def relayed(self) -> "Line | None":
+        """The same where what many stages read is handed on from one to the next; None where nothing is."""
+
     def plan(self, placement: Placement, routes: Routes) -> ModePlan:
         """The plan of a placement."""
 
@@ -55,22 +58,18 @@ def cut(line: Line, placer: Placer) -> ModePlan:
         if best is not None and best.report.limit not in BETWEEN and not _may_be_closer(best, own):
             break
         try:
-            for rounds, fills_sooner in ATTEMPTS:
-                placement = placer(own.floor(), rounds, fills_sooner)
-                try:
-                    outcome = own.plan(placement, own.routes(placement))
-                except PlacementError as error:
-                    refusal = refusal or error
-                    continue
-                if best is None or outcome.report.step_cycles < best.report.step_cycles:
-                    best, cut_from = outcome, own
-                # Where routes had to go where colours were left, those of another cutting may be emptier.
-                if outcome.report.limit not in BETWEEN:
-                    break
+            outcomes, without = _plans(own, placer)
+            # A refusal tells of the routes to each reader: a user knows these, and not how a tensor is handed on.
+            refusal = refusal or without
+            if not outcomes and (relayed := own.relayed()) is not None:
+                outcomes, _ = _plans(relayed, placer)
         except PlacementError as error:
             # A smaller mesh has no more room.
             refusal = refusal or error
             break
+        for outcome in outcomes:
+            if best is None or outcome.report.step_cycles < best.report.step_cycles:
+                best, cut_from = outcome, own
     if best is None:
         assert refusal is not None
         raise refusal
@@ -79,6 +78,23 @@ def cut(line: Line, placer: Placer) -> ModePlan:
     # Whatever mesh was cut, the bound is that of all of it.
     shortest = _shortest(best)
     return best.with_bound(min(best.report.bound_cycles, area_bound(line.floor())), shortest)
+
+
+def _plans(line: Line, placer: Placer) -> tuple[list[ModePlan], PlacementError | None]:
+    """Plans of some cuttings of its mesh, and why the first without one has none. PlacementError where no room is."""
+    outcomes: list[ModePlan] = []
+    refusal: PlacementError | None = None
+    for rounds, fills_sooner in ATTEMPTS:
+        placement = placer(line.floor(), rounds, fills_sooner)
+        try:
+            outcomes.append(line.plan(placement, line.routes(placement)))
+        except PlacementError as error:
+            refusal = refusal or error
+            continue
+        # Where routes had to go where colours were left, those of another cutting may be emptier.
+        if outcomes[-1].report.limit not in BETWEEN:
+            break
+    return outcomes, refusal
 
 
 def _shortest(plan: ModePlan) -> int:

@@ -10,6 +10,7 @@ Where the layouts of its ends differ, the ports of an adapter take and give each
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -39,6 +40,7 @@ from wse_sim.plan.modes.mode_plan import (
 )
 from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, require_room
+from wse_sim.plan.relays import relayed_flows
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
 from wse_sim.plan.stages import Stage, numbered_names
@@ -135,9 +137,7 @@ class _Line:
     def __init__(self, case: Case):
         self.case, self.wiring = case, case.wiring
         self.stages = case.stages
-        # Equal stages get one number: their parts are priced once, and found again in no time.
-        numbers: dict[object, int] = {}
-        self.kinds = [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
+        self.kinds = self._numbered_kinds()
         self._costs: dict[tuple[int, int, int], _StageCosts] = {}
         self._stage_colours: dict[tuple[int, int, int], StageColours] = {}
         self.bytes_in, self.bytes_out = self._edge_bytes()
@@ -148,6 +148,11 @@ class _Line:
         self.least_pes = [least_area(stage, case.machine) for stage in self.stages]
         self.flows = flows_between(case.wiring, self.stages)
         self._sums = GradientSums(case, self.stages)
+
+    def _numbered_kinds(self) -> list[int]:
+        """One number for equal stages: their parts are priced once, and found again in no time."""
+        numbers: dict[object, int] = {}
+        return [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
 
     def _kind(self, stage: Stage) -> object:
         prices = self.case.prices
@@ -189,6 +194,21 @@ class _Line:
         line = copy(self)
         mesh = replace(self.case.machine, width=width, height=height, reserved_columns=0, reserved_rows=0)
         line.case = replace(self.case, machine=mesh)
+        return line
+
+    def relayed(self) -> "_Line | None":
+        """The line in relays, where a stage that adds up on the way takes in what comes to it; None without any."""
+        line, flows = copy(self), relayed_flows(self.wiring, self.stages)
+        if flows == self.flows:
+            return None
+        line.flows, line._costs, line._stage_colours = flows, {}, {}
+        more = Counter[int]()
+        for between, sign in ((flows, 1), (self.flows, -1)):
+            for (_, target), size in between.items():
+                more[target] += sign * size
+        line.stages = tuple(stage.receiving(more[n]) for n, stage in enumerate(self.stages))
+        line.least_pes = [least_area(stage, self.case.machine) for stage in line.stages]
+        line.kinds = line._numbered_kinds()
         return line
 
     def floor(self) -> Floor:

@@ -1,0 +1,135 @@
+"""Relays: what many stages read is handed on, what one stage adds up is added up on the way, and nothing is lost."""
+
+import sys
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import quick
+
+import lazytensor as lt
+from lazytensor import abstract, nn
+from lazytensor.nn import functional as F
+from tests.recorded_steps import recorded
+from wse_sim import WSE2, plan
+from wse_sim.plan.modes.mode_plan import Reading
+from wse_sim.plan.relays import relayed_flows
+from wse_sim.plan.routes import flows_between
+
+
+class Shared(nn.Module):
+    """Layers each of which reads what one of the first made, beside what comes from the layer before."""
+
+    def __init__(self, width: int, readings: list[int]):
+        super().__init__()
+        self.readings = readings
+        self.first = nn.ModuleList(nn.Linear(width, width) for _ in range(max(readings) + 1))
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in readings)
+
+    def forward(self, x: lt.Tensor) -> lt.Tensor:
+        shared = [F.relu(layer(x)) for layer in self.first]
+        for layer, n in zip(self.layers, self.readings, strict=True):
+            x = F.relu(layer(x) + shared[n])
+        return x
+
+
+def step_of(width: int, readings: list[int]):
+    with abstract.mode():
+        model = Shared(width, readings)
+    return recorded(model, (width,))
+
+
+def read(readings: list[int]) -> Reading:
+    return Reading(step_of(16, readings).program(8), 1)
+
+
+def received(flows):
+    sizes = Counter()
+    for (_, target), size in flows.items():
+        sizes[target] += size
+    return sizes
+
+
+@quick
+@given(readings=st.lists(st.integers(0, 3), min_size=1, max_size=12))
+def test_all_that_is_read_comes_to_its_readers_and_no_byte_more_is_sent(readings):
+    reading = read(readings)
+    direct, relayed = (flows(reading.wiring, reading.stages) for flows in (flows_between, relayed_flows))
+    assert sum(relayed.values()) == sum(direct.values())
+    # Whoever reads is reached from whoever makes.
+    onward = defaultdict(set)
+    for source, target in relayed:
+        onward[source].add(target)
+    for source, target in direct:
+        reached, rest = set(), [source]
+        while rest:
+            for n in onward[rest.pop()] - reached:
+                reached.add(n)
+                rest.append(n)
+        assert target in reached
+    # And what nobody adds up for it comes in whole.
+    own, on_the_way = received(direct), received(relayed)
+    fewer = [n for n in own if on_the_way[n] < own[n]]
+    assert all(sum(target == n for _, target in direct) > 2 for n in fewer)
+
+
+def test_a_tensor_goes_from_reader_to_reader_and_its_gradients_are_added_up_on_the_way_back():
+    reading = read([0, 0, 0, 0])
+    direct, relayed = (flows(reading.wiring, reading.stages) for flows in (flows_between, relayed_flows))
+    # Stage 1 makes what it and the three behind it read: 16 numbers of four bytes for each sample.
+    assert {(1, 2), (1, 3), (1, 4), (2, 1), (3, 1), (4, 1)} <= set(direct)
+    onward = {(0, 1): 64, (1, 2): 128, (2, 3): 128, (3, 4): 128}
+    assert relayed == onward | {(target, source): size for (source, target), size in onward.items()}
+
+
+def test_a_tensor_that_each_stage_reads_alone_goes_straight_to_it():
+    with abstract.mode():
+        model = nn.Sequential(*(m for _ in range(5) for m in (nn.Linear(8, 8), nn.ReLU())))
+    reading = Reading(recorded(model, (8,)).program(4), 1)
+    assert relayed_flows(reading.wiring, reading.stages) == flows_between(reading.wiring, reading.stages)
+
+
+SHARING = [n % 4 for n in range(27)]
+MESH = replace(WSE2, width=120, height=80, reserved_columns=0, reserved_rows=0)
+
+
+@pytest.fixture(scope="module")
+def sharing():
+    return step_of(24, SHARING)
+
+
+def test_what_many_stages_read_fits_in_relays_where_routes_to_all_of_them_find_no_colours(sharing, monkeypatch):
+    relayed = plan(sharing, MESH, "pipelined", 64, other=False).pipelined
+    assert relayed.report.fits and relayed.report.router_colours <= MESH.colours
+    ends = {(route.source, route.target) for route in relayed.routes.routes}
+    reading = Reading(sharing.program(64), 1)
+    assert ends == set(relayed_flows(reading.wiring, reading.stages))
+
+    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "smaller_meshes", lambda *_: ())
+    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"]._Line, "relayed", lambda line: None)
+    assert "finds no colour" in plan(sharing, MESH, "pipelined", 64, other=False).report.chosen.reason
+
+
+def test_a_stage_that_adds_up_on_the_way_takes_in_what_comes_to_it(sharing):
+    line_of = sys.modules["wse_sim.plan.modes.pipelined"]._Line
+    seen = []
+
+    def relayed(line, own=line_of.relayed):
+        seen.append((line, own(line)))
+        return seen[-1][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_of, "relayed", relayed)
+        plan(sharing, MESH, "pipelined", 64, other=False)
+    line, other = seen[0]
+    came, comes = ([stage.bytes_in for stage in each.stages] for each in (line, other))
+    assert sum(came) == sum(comes) and came != comes and min(comes) > 0
+    assert [two.held_bytes - one.held_bytes for one, two in zip(line.stages, other.stages, strict=True)] == [
+        two - one for one, two in zip(came, comes, strict=True)
+    ]
+    slower = [n for n, (a, b) in enumerate(zip(came, comes, strict=True)) if b > a]
+    assert slower
+    for n in slower:
+        assert other.costs_of(n, 3, 3).steady.cycles >= line.costs_of(n, 3, 3).steady.cycles
