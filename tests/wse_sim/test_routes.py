@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from programs import mlp
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import mlp, quick
 from small_pipelines import Case
 from test_floors import stage
 from test_simulated_pipeline import hold_to_host
@@ -70,10 +72,40 @@ def test_a_route_without_a_colour_is_refused_with_its_ends_and_line():
     stages = [stage(1, 7), stage(1, 8)]
     require_colours(routes_of(flows, rects, MACHINE), stages, rects, MACHINE)
     single = replace(MACHINE, colours=1)
-    words = "layer 7 to layer 8 finds no colour that is free on its way; tiny has 1 colours"
+    # Whichever is laid first takes the only one.
+    words = "layer 8 to layer 7 finds no colour that is free on its way; tiny has 1 colours"
     with pytest.raises(PlacementError, match=words) as raised:
         require_colours(routes_of(flows, rects, single), stages, rects, single)
-    assert raised.value.where == stages[0].where
+    assert raised.value.where == stages[1].where
+
+
+@quick
+@given(data=st.data())
+def test_routes_that_are_laid_again_find_no_fewer_colours(data):
+    rects = [Rect(4 * x, 4 * y, 3, 3) for x in range(4) for y in range(4)]
+    stages = st.integers(0, len(rects) - 1)
+    flows = data.draw(st.dictionaries(st.tuples(stages, stages).filter(lambda ends: len(set(ends)) == 2), st.just(9)))
+    mesh = replace(MACHINE, colours=data.draw(st.integers(1, 4)))
+
+    def without():
+        return sum(route.colour == NO_COLOUR for route in routes_of(flows, rects, mesh).routes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["wse_sim.plan.routes"], "TURNS", 1)
+        once = without()
+    assert without() <= once
+
+
+@pytest.mark.parametrize(("seed", "colours"), [(34, 5), (0, 6), (11, 6), (16, 7)])
+def test_routes_of_which_some_go_without_at_first_all_find_a_colour(seed, colours, monkeypatch):
+    rects = [Rect(x, y, 1, 1) for x in range(5) for y in range(5)]
+    rng = np.random.default_rng(seed)
+    flows = {tuple(rng.choice(25, 2, replace=False).tolist()): 4 for _ in range(20)}
+    mesh = replace(MACHINE, colours=colours)
+    assert NO_COLOUR not in {route.colour for route in routes_of(flows, rects, mesh).routes}
+    # Three times are too few: those that went without must not be forgotten behind those that do then.
+    monkeypatch.setattr(sys.modules["wse_sim.plan.routes"], "TURNS", 3)
+    assert NO_COLOUR in {route.colour for route in routes_of(flows, rects, mesh).routes}
 
 
 def test_kernels_take_colours_that_routes_over_their_rectangles_cannot_have():

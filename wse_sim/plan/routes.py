@@ -11,12 +11,14 @@ such a port holds its part of a sample, and makes the parts of one layer into th
 
 A route has one colour on all routers that it passes, given first come, first served, of those that no other route takes
 there. Kernels take the last colours of all on every router of their rectangle, as `price/colours.py` counts them.
-A route that finds none turns the other way; without one there either, it is laid before all others.
+A route that finds none turns the other way; without one there either it is laid again, before those that went without
+less often.
 It turns the other way too where it would make a link pass more than any route has to. If colours do not suffice then,
 all routes take the emptier way, and if they do not again, the first that has a colour.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,8 +37,10 @@ DIRECTIONS = ("east", "west", "south", "north")
 NO_COLOUR = -1
 Lines = NDArray[np.int64]
 _WORD_BYTES = 4
-TURNS = 4
-"""So many times routes are laid anew at most, those that found no colour first."""
+TURNS = 16
+"""So many times routes are laid anew at most, those first that found no colour most often."""
+PATIENCE = 3
+"""So many times without one more that finds a colour."""
 
 
 @dataclass(frozen=True)
@@ -169,19 +173,22 @@ def _laid(
     enough: float,
 ) -> tuple["_Links", Mapping[tuple[int, int], Route]]:
     """Routes of all flows, some of them without a colour if these do not suffice."""
-    order = list(flows)
-    for _ in range(TURNS):
+    without = Counter[tuple[int, int]]()
+    fewest, best = len(flows) + 1, 0
+    for turn in range(TURNS):
         mesh = _Links(machine, enough)
         # Kernels first: what they take is taken whatever passes over their rectangles.
         for rect, colours in zip(rects, stage_colours, strict=False):
             mesh.take(rect, colours.count)
-        laid = {ends: mesh.lay(ends, flows[ends], rects) for ends in order}
-        left = [ends for ends in order if laid[ends].colour == NO_COLOUR]
-        # Which routes come first decides what is free for the others: the ones with the least choice should.
-        if not left or left == order[: len(left)]:
+        # Which routes come first decides what is free for the others: those that went without most often should.
+        laid = {ends: mesh.lay(ends, flows[ends], rects) for ends in sorted(flows, key=lambda ends: -without[ends])}
+        left = [ends for ends, route in laid.items() if route.colour == NO_COLOUR]
+        if len(left) < fewest:
+            fewest, best, kept = len(left), turn, (mesh, laid)
+        if not left or turn - best >= PATIENCE:
             break
-        order = [*left, *(ends for ends in order if ends not in left)]
-    return mesh, laid
+        without.update(left)
+    return kept
 
 
 def require_colours(
