@@ -11,11 +11,13 @@ from programs import quick
 
 import lazytensor as lt
 from lazytensor import abstract, nn
+from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.types import Type
 from lazytensor.nn import functional as F
 from tests.recorded_steps import recorded
 from wse_sim import WSE2, plan
 from wse_sim.plan.modes.mode_plan import Reading
-from wse_sim.plan.relays import relayed_flows
+from wse_sim.plan.relays import _added, relayed_flows
 from wse_sim.plan.routes import flows_between
 
 
@@ -82,6 +84,37 @@ def test_a_tensor_goes_from_reader_to_reader_and_its_gradients_are_added_up_on_t
     assert {(1, 2), (1, 3), (1, 4), (2, 1), (3, 1), (4, 1)} <= set(direct)
     onward = {(0, 1): 64, (1, 2): 128, (2, 3): 128, (3, 4): 128}
     assert relayed == onward | {(target, source): size for (source, target), size in onward.items()}
+
+
+@pytest.mark.parametrize(
+    ("body", "sums"),
+    [
+        ((("load", 0), ("load", 1), ("add", 0, 1), ("load", 2), ("add", 2, 3)), [[0, 1, 2]]),
+        ((("load", 0), ("load", 1), ("mul", 0, 1), ("load", 2), ("add", 2, 3)), []),
+        ((("load", 0), ("load", 1), ("add", 0, 1), ("mul", 2, 2)), [[0, 1]]),
+        # What is read for something else too has to come alone: by one load or by two.
+        ((("load", 0), ("load", 1), ("add", 0, 1), ("mul", 1, 2)), []),
+        ((("load", 0), ("load", 1), ("add", 0, 1), ("load", 1), ("mul", 2, 3)), []),
+        # And of a sum that is read twice nothing is added up further.
+        ((("load", 0), ("load", 1), ("add", 0, 1), ("load", 2), ("add", 2, 3), ("mul", 2, 4)), [[0, 1]]),
+    ],
+)
+def test_a_sum_is_of_operands_that_are_loaded_for_it_alone(body, sums):
+    scalars = tuple(
+        Scalar("load", lt.float32, (), rest[0]) if op == "load" else Scalar(op, lt.float32, rest) for op, *rest in body
+    )
+    vector, access = Type((4,), lt.float32), Access((1,))
+    nest = Nest(
+        name="sum",
+        loops=(Loop("i", 4),),
+        inputs=(vector,) * 3,
+        outputs=(vector,),
+        reads=(access,) * 3,
+        writes=(access,),
+        body=scalars,
+        stores=(Store(0, len(scalars) - 1),),
+    )
+    assert list(_added(nest)) == sums
 
 
 def test_a_tensor_that_each_stage_reads_alone_goes_straight_to_it():

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from lazytensor.ir.nest import Nest
+from lazytensor.ir.nest import Access, Nest
 from wse_sim.plan.stages import Stage, sample_bytes
 from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
 
@@ -57,16 +57,18 @@ def _sums(wiring: Wiring, number: Mapping[int, int]) -> Iterator[tuple[int, Mapp
         if nest is None or len(operands) != len(nest.inputs):
             continue
         for slots in _added(nest):
-            parts: dict[int, dict[int, BufferVersion]] = defaultdict(dict)
-            for version in (operands[slot] for slot in slots):
+            # Makers add up what lies as their own part does.
+            parts: dict[tuple[int, Access], dict[int, BufferVersion]] = defaultdict(dict)
+            for slot in slots:
+                version = operands[slot]
                 if not _flows(wiring, version):
                     continue
                 maker = number[version.source]
                 # Who makes a part may read it too.
                 if {i} == {user for user in wiring.users[version] if number[user] != maker}:
                     # Of two that one stage makes the second keeps its own way.
-                    parts[sample_bytes(wiring, version.buffer)].setdefault(maker, version)
-            for size, makers in parts.items():
+                    parts[sample_bytes(wiring, version.buffer), nest.reads[slot]].setdefault(maker, version)
+            for (size, _), makers in parts.items():
                 if len(makers) > 1:
                     yield number[i], makers, size
 
@@ -74,10 +76,11 @@ def _sums(wiring: Wiring, number: Mapping[int, int]) -> Iterator[tuple[int, Mapp
 def _added(nest: Nest) -> Iterator[Sequence[int]]:
     """The operands of each sum in a body: those that are loaded for nothing else, and whose sums are."""
     uses = Counter([a for scalar in nest.body for a in scalar.args] + [store.value for store in nest.stores])
+    loads = Counter(scalar.attr for scalar in nest.body if scalar.op == "load")
     # By scalar: the operands of which it is the sum, and of those that nothing has added up further.
     sums: dict[int, list[int]] = {}
     for n, scalar in enumerate(nest.body):
-        if scalar.op == "load":
+        if scalar.op == "load" and loads[scalar.attr] == 1:
             sums[n] = [scalar.attr]
         elif scalar.op == "add":
             sums[n] = [slot for a in scalar.args if uses[a] == 1 for slot in sums.pop(a, ())]
