@@ -26,7 +26,7 @@ LAYERS = """
     lazytensor.dialect
     lazytensor.drawings
     lazytensor.ir
-    lazytensor.runtime.backend  lazytensor.source  lazytensor.encoding
+    lazytensor.runtime.backend  lazytensor.runtime.aligned  lazytensor.source  lazytensor.encoding
     lazytensor.lazyarray  lazytensor.life_cycle  lazytensor.cirh
     lazytensor.ops
     lazytensor.autograd  lazytensor.precision  lazytensor.runtime.store  lazytensor.runtime.reference

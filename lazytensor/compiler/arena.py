@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from lazytensor.ir.program import Program
-
-ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
+from lazytensor.runtime.aligned import ALIGNMENT
 
 
 @dataclass(frozen=True)

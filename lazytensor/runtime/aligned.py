@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lazytensor.compiler.arena import ALIGNMENT
+ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
 
 
 def block_of(size_bytes: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor import config
-from lazytensor.compiler.arena import ALIGNMENT, Arena, lay_out
+from lazytensor.compiler.arena import Arena, lay_out
 from lazytensor.compiler.codegen import distinct_slots, generate, parts_of
 from lazytensor.dtype import DType, float32, round_to
 from lazytensor.errors import CompileError, ShapeError
@@ -27,7 +27,7 @@ from lazytensor.kernels.routine import Routine
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
 from lazytensor.runtime import blas, chain, jit, row_runs, team, timing
-from lazytensor.runtime.aligned import within
+from lazytensor.runtime.aligned import ALIGNMENT, within
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.lasting import Lasting, lasting_fetches
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from lazytensor import config
-from lazytensor.compiler.arena import ALIGNMENT
 from lazytensor.compiler.codegen import generate
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.dtype import bfloat16, float16, float32, int64
@@ -19,6 +18,7 @@ from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import reshape
 from lazytensor.runtime import host
+from lazytensor.runtime.aligned import ALIGNMENT
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.testing import batch, state

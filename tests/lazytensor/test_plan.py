@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor import config
-from lazytensor.compiler.arena import ALIGNMENT, lay_out
+from lazytensor.compiler.arena import lay_out
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.dtype import float32
 from lazytensor.ir.graph import Graph
@@ -13,6 +13,7 @@ from lazytensor.ir.types import Type, Where
 from lazytensor.ops import call, full_like
 from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import reshape, transpose
+from lazytensor.runtime.aligned import ALIGNMENT
 from lazytensor.testing import batch, graphs, state, values_for
 from tests.oracles import assert_same, run_host, run_reference
 
