@@ -36,6 +36,8 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the input functions here are made to be forked"),
 ]
 BATCH = 6
+SOON = 20
+"""Seconds: a busy machine takes them, and a worker that is waited for takes sixty or more."""
 
 
 @contextmanager
@@ -318,7 +320,7 @@ def test_the_end_of_a_worker_is_an_error_at_once(end, text):
     start = time.monotonic()
     with csx(1, 2), pytest.raises(RuntimeError, match=rf"input worker 1 \(pid \d+\) {text}, while step \d+ was due"):
         read(failing((1, 2), end), 20)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < SOON
 
 
 def test_a_worker_killed_from_outside_is_an_error():
@@ -382,14 +384,14 @@ def test_leaving_the_loop_sends_the_workers_home(leave):
         except KeyError:
             pass
         assert multiprocessing.active_children() == []
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < SOON
 
 
 def test_a_worker_that_is_busy_does_not_hold_up_the_end():
     start = time.monotonic()
     with csx(1, 2), stream(numbered(sleep=lambda rank, i: 60 * (rank == 1 and i == 1)), 50) as opened:
         next(iter(opened))
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < SOON
 
 
 def test_the_names_of_shared_memory_are_gone_while_workers_run():

@@ -64,9 +64,9 @@ def planted(tmp_path):
 
 
 def test_ten_planted_names_are_all_listed_with_their_lines(planted):
-    begun = time.perf_counter()
+    begun = time.process_time()
     missing = missing_names(str(planted / "train.py"))
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
     assert {m.name for m in missing} == set(NAMES)
     for m in missing:
         for place in m.places:
