@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wse_sim.placement.curves import NEVER, Curve
 from wse_sim.placement.slicing import ABOVE, BESIDE, Cuts, Intervals, Tree
@@ -28,38 +29,52 @@ class Snake:
         self.table = Intervals(curves, width, height, self.group)
         self.narrowest = [0] + [NEVER] * self.n
         self.begin = [0] * (self.n + 1)
+        alone = [self.table.least_width(n, n + 1) for n in range(self.n)]
+        most = [max(widest, math.ceil(ROOMY * own)) if widest else width for own in alone]
+        self._most = np.minimum(most, width)
         # Columns are cut from left to right, each as narrow as its blocks allow: which blocks share one is all there
         # is to choose, and the narrowest way to the first so many of them holds for all that follow.
+        columns = self._columns()
         for start in range(self.n):
-            if self.narrowest[start] < width:
-                left = width - self.narrowest[start]
-                most = max(widest, math.ceil(ROOMY * self.table.least_width(start, start + 1))) if widest else width
-                for stop, column in self._columns(start, min(most, left)):
-                    if self.narrowest[start] + column < self.narrowest[stop]:
-                        self.narrowest[stop], self.begin[stop] = self.narrowest[start] + column, start
+            for stop, column in columns[start]:
+                total = self.narrowest[start] + column
+                if total <= width and total < self.narrowest[stop]:
+                    self.narrowest[stop], self.begin[stop] = total, start
 
     @property
     def least_width(self) -> int:
         """The width of all columns together, `NEVER` if the mesh is too narrow for them."""
         return self.narrowest[self.n]
 
-    def _columns(self, start: int, width: int) -> Iterator[tuple[int, int]]:
-        """Each end of a column that begins with a block, and the column's least width, up to `width`."""
-        for stop, curve in self._stacks(start, width):
-            yield stop, int(np.argmax(curve <= self.height)) + 1
+    def _columns(self) -> list[list[tuple[int, int]]]:
+        """For each block the ends of the columns that begin with it, and the least width of each."""
+        columns: list[list[tuple[int, int]]] = [[] for _ in range(self.n)]
+        for starts, size, curves in self._stacks():
+            for start, column in zip(starts.tolist(), (curves <= self.height).argmax(axis=1).tolist(), strict=True):
+                columns[start].append((start + size, column + 1))
+        return columns
 
-    def _stacks(self, start: int, width: int) -> Iterator[tuple[int, Curve]]:
-        """The curve of each column that begins with a block and is no wider than `width`."""
-        stacks = {start: np.zeros(width, np.int16)}
-        for stop in range(start + 1, self.n + 1):
-            before = range(max(start, stop - self.group), stop)
-            curve = np.min([stacks[b] + self.table.curve(b, stop)[:width] for b in before], axis=0)
-            # Too high even on all the width that is left.
-            if curve[-1] > self.height:
+    def _stacks(self) -> Iterator[tuple[NDArray[np.intp], int, NDArray[np.int16]]]:
+        """First blocks, a size, and the curves of the columns of so many blocks that are not too high, for each size."""
+        starts, wide = np.arange(self.n), int(self._most.max())
+        # By size, and there by first block: all columns of a size at once.
+        stacks = {0: np.zeros((self.n, wide), np.int16)}
+        for size in range(1, self.n + 1):
+            starts = starts[starts + size <= self.n]
+            if not len(starts):
                 return
-            curve[curve > self.height] = NEVER
-            stacks[stop] = curve
-            yield stop, curve
+            groups = range(1, min(self.group, size) + 1)
+            curves = np.min(
+                [stacks[size - g][starts] + self.table.heights[g - 1, starts + size - g, :wide] for g in groups], axis=0
+            )
+            # What is too high even on all the width that it may have is so with more blocks too.
+            is_low = curves[np.arange(len(starts)), self._most[starts] - 1] <= self.height
+            starts, curves = starts[is_low], curves[is_low]
+            curves[curves > self.height] = NEVER
+            stacks[size] = np.full((self.n, wide), NEVER, np.int16)
+            stacks[size][starts] = curves
+            stacks.pop(size - self.group, None)
+            yield starts, size, curves
 
     def tree(self) -> Tree | None:
         """The columns as a tree, if they fit."""
@@ -76,17 +91,18 @@ class Snake:
 
     def _column(self, cuts: Cuts, start: int, stop: int, is_upward: bool) -> int:
         width = self.narrowest[stop] - self.narrowest[start]
-        stacks = {start: np.zeros(width, np.int16), **dict(self._stacks(start, width))}
+        high = {start: 0}
+        before: dict[int, int] = {}
+        for end in range(start + 1, stop + 1):
+            high[end], before[end] = min(
+                (high[b] + int(self.table.curve(b, end)[width - 1]), b) for b in range(max(start, end - self.group), end)
+            )
         nodes: list[int] = []
         first = len(cuts.cuts)
         while stop > start:
-            before = min(
-                range(max(start, stop - self.group), stop),
-                key=lambda b: stacks[b][-1] + int(self.table.curve(b, stop)[width - 1]),
-            )
-            high = int(self.table.curve(before, stop)[width - 1])
-            nodes.append(self.table.cut(cuts, before, stop, (width, high)))
-            stop = before
+            one = before[stop]
+            nodes.append(self.table.cut(cuts, one, stop, (width, high[stop] - high[one])))
+            stop = one
         if is_upward:
             # What lies above within a group comes to lie below, as the line runs.
             for i in range(first, len(cuts.cuts)):
