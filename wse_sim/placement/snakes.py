@@ -55,7 +55,7 @@ class Snake:
         return columns
 
     def _stacks(self) -> Iterator[tuple[NDArray[np.intp], int, NDArray[np.int16]]]:
-        """First blocks, a size, and the curves of the columns of so many blocks that are not too high, for each size."""
+        """For each size first blocks, the size, and the curves of columns of so many blocks that are not too high."""
         starts, wide = np.arange(self.n), int(self._most.max())
         # By size, and there by first block: all columns of a size at once.
         stacks = {0: np.zeros((self.n, wide), np.int16)}
@@ -94,9 +94,8 @@ class Snake:
         high = {start: 0}
         before: dict[int, int] = {}
         for end in range(start + 1, stop + 1):
-            high[end], before[end] = min(
-                (high[b] + int(self.table.curve(b, end)[width - 1]), b) for b in range(max(start, end - self.group), end)
-            )
+            nearest = range(max(start, end - self.group), end)
+            high[end], before[end] = min((high[b] + int(self.table.curve(b, end)[width - 1]), b) for b in nearest)
         nodes: list[int] = []
         first = len(cuts.cuts)
         while stop > start:
