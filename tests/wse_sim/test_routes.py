@@ -210,32 +210,37 @@ def test_a_deep_pipeline_that_is_cut_loosely_is_cut_closer_from_a_smaller_mesh(m
     assert closer.slowest_cycles < 1.1 * closer.bound_cycles < loose.slowest_cycles
 
 
-def test_a_pipeline_that_fills_sooner_but_has_no_colours_keeps_the_fastest_rhythm(monkeypatch):
+def test_a_pipeline_without_colours_to_fill_sooner_does_so_on_a_smaller_mesh_or_keeps_the_fastest_rhythm(monkeypatch):
     deep, mesh = (
         mlp((16,) * 20 + (256,) * 8, batch=8),
         replace(WSE2, width=87, height=71, reserved_columns=0, reserved_rows=0),
     )
-    sooner = plan(deep, mesh, "pipelined", other=False)
+    free = plan(deep, mesh, "pipelined", other=False)
     line_of = sys.modules["wse_sim.plan.modes.pipelined"]._Line
-    refused, own, cutting = [], line_of.routes, PLACERS["slicing"]
+    sooner, own, cutting, refused = [], line_of.routes, PLACERS["slicing"], {87}
 
     def placed(floor, rounds, fills_sooner):
         placement = cutting(floor, rounds, fills_sooner)
         if fills_sooner:
-            refused.append(placement)
+            sooner.append(placement)
         return placement
 
     def routes(line, placement):
-        if any(placement is one for one in refused):
+        if line.case.machine.width in refused and any(placement is one for one in sooner):
             raise PlacementError("a route finds no colour", hint="Use another cutting.")
         return own(line, placement)
 
     monkeypatch.setitem(PLACERS, "slicing", placed)
     monkeypatch.setattr(line_of, "routes", routes)
-    plain = plan(deep, mesh, "pipelined", other=False)
-    assert refused and plain.chosen.placement.shortest_cycles == sooner.chosen.placement.shortest_cycles
-    assert plain.report.chosen.slowest_cycles < sooner.report.chosen.slowest_cycles
-    assert plain.report.chosen.step_cycles > sooner.report.chosen.step_cycles
+    smaller = plan(deep, mesh, "pipelined", other=False)
+    assert smaller.chosen.placement.rects in [one.rects for one in sooner]
+    refused |= set(range(87))
+    late = plan(deep, mesh, "pipelined", other=False)
+    assert late.chosen.placement.rects not in [one.rects for one in sooner]
+    assert smaller.report.chosen.step_cycles < late.report.chosen.step_cycles > free.report.chosen.step_cycles
+    # The rhythm is the fastest that there is then.
+    assert late.chosen.placement.shortest_cycles == free.chosen.placement.shortest_cycles
+    assert late.report.chosen.slowest_cycles < free.report.chosen.slowest_cycles
 
 
 def test_smaller_meshes_lie_in_each_other_and_have_room():

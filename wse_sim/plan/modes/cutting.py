@@ -1,18 +1,26 @@
 """A pipeline of many stages, cut from its mesh, or from a smaller one where that is faster."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lazytensor.errors import PlacementError
 from wse_sim.plan.modes.mode_plan import ModePlan, Share
 from wse_sim.plan.place import CLOSE, Floor, Placement, Placer, area_bound, smaller_meshes
 from wse_sim.plan.routes import Routes
 
-ATTEMPTS = ((7, True), (4, True), (7, False), (4, False))
-"""Rounds of cutting the mesh, and whether its pipeline is to fill sooner.
 
-Where the routes of one cutting find no colours, those of another may.
-"""
+class Attempt(NamedTuple):
+    """A way to cut a mesh: in so many rounds at most, and so that its pipeline fills sooner or not."""
+
+    rounds: int
+    fills_sooner: bool
+
+
+FILLING_SOONER = (Attempt(7, True), Attempt(4, True))
+ATTEMPTS = (*FILLING_SOONER, Attempt(7, False), Attempt(4, False))
+"""Where the routes of one cutting find no colours, those of another may."""
+SOONER = 2
+"""So many smaller meshes are cut where only a pipeline that fills late has colours on all of it."""
 BETWEEN = ("link", "adapter")
 """Limits that lie between stages."""
 GAIN = 0.99
@@ -52,24 +60,28 @@ def cut(line: Line, placer: Placer) -> ModePlan:
     """The fastest plan that was found. Raises PlacementError if there is none."""
     refusal: PlacementError | None = None
     best: ModePlan | None = None
-    cut_from = line
+    cut_from, is_sooner, more = line, True, SOONER
     meshes = smaller_meshes(line.floor().machine, sum(line.least_pes))
     for own in (line, *(line.on(*mesh) for mesh in meshes)):
+        attempts: Sequence[Attempt] = ATTEMPTS
         if best is not None and best.report.limit not in BETWEEN and not _may_be_closer(best, own):
-            break
+            # The fastest step of a smaller mesh may be shorter than one that fills late on all of this.
+            if is_sooner or not more:
+                break
+            attempts, more = FILLING_SOONER, more - 1
         try:
-            outcomes, without = _plans(own, placer)
+            outcomes, without = _plans(own, placer, attempts)
             # A refusal tells of the routes to each reader: a user knows these, and not how a tensor is handed on.
             refusal = refusal or without
-            if not outcomes and (relayed := own.relayed()) is not None:
-                outcomes, _ = _plans(relayed, placer)
+            if not outcomes and attempts is ATTEMPTS and (relayed := own.relayed()) is not None:
+                outcomes, _ = _plans(relayed, placer, attempts)
         except PlacementError as error:
             # A smaller mesh has no more room.
             refusal = refusal or error
             break
-        for outcome in outcomes:
+        for attempt, outcome in outcomes:
             if best is None or outcome.report.step_cycles < best.report.step_cycles:
-                best, cut_from = outcome, own
+                best, cut_from, is_sooner = outcome, own, attempt.fills_sooner
     if best is None:
         assert refusal is not None
         raise refusal
@@ -80,19 +92,22 @@ def cut(line: Line, placer: Placer) -> ModePlan:
     return best.with_bound(min(best.report.bound_cycles, area_bound(line.floor())), shortest)
 
 
-def _plans(line: Line, placer: Placer) -> tuple[list[ModePlan], PlacementError | None]:
+def _plans(
+    line: Line, placer: Placer, attempts: Sequence[Attempt]
+) -> tuple[list[tuple[Attempt, ModePlan]], PlacementError | None]:
     """Plans of some cuttings of its mesh, and why the first without one has none. PlacementError where no room is."""
-    outcomes: list[ModePlan] = []
+    outcomes: list[tuple[Attempt, ModePlan]] = []
     refusal: PlacementError | None = None
-    for rounds, fills_sooner in ATTEMPTS:
-        placement = placer(line.floor(), rounds, fills_sooner)
+    for attempt in attempts:
+        placement = placer(line.floor(), *attempt)
         try:
-            outcomes.append(line.plan(placement, line.routes(placement)))
+            outcome = line.plan(placement, line.routes(placement))
         except PlacementError as error:
             refusal = refusal or error
             continue
+        outcomes.append((attempt, outcome))
         # Where routes had to go where colours were left, those of another cutting may be emptier.
-        if outcomes[-1].report.limit not in BETWEEN:
+        if outcome.report.limit not in BETWEEN:
             break
     return outcomes, refusal
 
