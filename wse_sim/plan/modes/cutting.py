@@ -19,12 +19,14 @@ class Attempt(NamedTuple):
 FILLING_SOONER = (Attempt(7, True), Attempt(4, True))
 ATTEMPTS = (*FILLING_SOONER, Attempt(7, False), Attempt(4, False))
 """Where the routes of one cutting find no colours, those of another may."""
-SOONER = 2
-"""So many smaller meshes are cut where only a pipeline that fills late has colours on all of it."""
+PATIENCE = 2
+"""So many smaller meshes in a row without a faster plan end the search for one."""
 BETWEEN = ("link", "adapter")
 """Limits that lie between stages."""
 GAIN = 0.99
 """Of the slowest stage's time: a smaller mesh has to promise so much to be cut."""
+MOST_COPIES = 2
+"""Of more copies none is cut closer."""
 LOOSEST = 1.4
 """Of the area bound: what takes longer does so because smaller parts have shorter ways."""
 
@@ -60,15 +62,16 @@ def cut(line: Line, placer: Placer) -> ModePlan:
     """The fastest plan that was found. Raises PlacementError if there is none."""
     refusal: PlacementError | None = None
     best: ModePlan | None = None
-    cut_from, is_sooner, more = line, True, SOONER
+    cut_from, is_sooner, missed = line, True, 0
     meshes = smaller_meshes(line.floor().machine, sum(line.least_pes))
     for own in (line, *(line.on(*mesh) for mesh in meshes)):
         attempts: Sequence[Attempt] = ATTEMPTS
         if best is not None and best.report.limit not in BETWEEN and not _may_be_closer(best, own):
             # The fastest step of a smaller mesh may be shorter than one that fills late on all of this.
-            if is_sooner or not more:
-                break
-            attempts, more = FILLING_SOONER, more - 1
+            attempts = () if is_sooner else FILLING_SOONER
+        if not attempts or missed == PATIENCE:
+            break
+        missed += best is not None
         try:
             outcomes, without = _plans(own, placer, attempts)
             # A refusal tells of the routes to each reader: a user knows these, and not how a tensor is handed on.
@@ -81,7 +84,7 @@ def cut(line: Line, placer: Placer) -> ModePlan:
             break
         for attempt, outcome in outcomes:
             if best is None or outcome.report.step_cycles < best.report.step_cycles:
-                best, cut_from, is_sooner = outcome, own, attempt.fills_sooner
+                best, cut_from, is_sooner, missed = outcome, own, attempt.fills_sooner, 0
     if best is None:
         assert refusal is not None
         raise refusal
@@ -121,6 +124,6 @@ def _may_be_closer(best: ModePlan, smaller: Line) -> bool:
     """Whether a smaller mesh may be faster, cut as close to its area bound as most are."""
     slowest, bound = _shortest(best), best.report.bound_cycles
     # Copies are many, and each of them small: few are worth the time.
-    if smaller.share.copies > 1 or not CLOSE * bound < slowest < LOOSEST * bound:
+    if smaller.share.copies > 2 or not CLOSE * bound < slowest < LOOSEST * bound:
         return False
     return CLOSE * area_bound(smaller.floor()) < GAIN * slowest
