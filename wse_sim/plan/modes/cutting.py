@@ -26,7 +26,7 @@ BETWEEN = ("link", "adapter")
 GAIN = 0.99
 """Of the slowest stage's time: a smaller mesh has to promise so much to be cut."""
 MOST_COPIES = 2
-"""Of more copies none is cut closer."""
+"""Of more none is cut closer."""
 LOOSEST = 1.4
 """Of the area bound: what takes longer does so because smaller parts have shorter ways."""
 
@@ -123,7 +123,7 @@ def _shortest(plan: ModePlan) -> int:
 def _may_be_closer(best: ModePlan, smaller: Line) -> bool:
     """Whether a smaller mesh may be faster, cut as close to its area bound as most are."""
     slowest, bound = _shortest(best), best.report.bound_cycles
-    # Copies are many, and each of them small: few are worth the time.
-    if smaller.share.copies > 2 or not CLOSE * bound < slowest < LOOSEST * bound:
+    # Many copies are small, and few of them worth the time.
+    if smaller.share.copies > MOST_COPIES or not CLOSE * bound < slowest < LOOSEST * bound:
         return False
     return CLOSE * area_bound(smaller.floor()) < GAIN * slowest
