@@ -36,7 +36,7 @@ TEXTS = (
     *(f"cstorch_compat/names/{n}.txt" for n in "torch_surface mirrors known_names".split()),
     *(f"cstorch_compat/{n}.txt" for n in "check/operations torch/cpu_build optim/signatures".split()),
     *(f"cstorch_compat/page/{n}" for n in "sections.js charts.js drawing.js page.css page.html".split()),
-    "wse_sim/validation/measured.json",
+    *(f"wse_sim/validation/{n}.json" for n in "measured whole_runs".split()),
 )
 """Files that are packed into one, tighter than wheels pack. `plain_files.text_of` reads them, by their names alone."""
 PRINTED = "config.py"
@@ -61,24 +61,25 @@ def without_spaces(path: pathlib.Path) -> str:
     return re.sub(r"(?m)^ *//.*\n", "", text)
 
 
-def hidden_notes(body: list[ast.stmt], offered: Container[str] | None) -> Iterator[ast.stmt]:
+def hidden_notes(body: list[ast.stmt], offered: Container[str] | None, parents: Container[str]) -> Iterator[ast.stmt]:
     """The texts of functions and classes that no `help` shows; where all are offered (None), those of private ones."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             is_class = isinstance(node, ast.ClassDef)
-            # A private class may be the parent of public ones, which say what it says.
             is_private = not is_class and node.name.startswith("_") and not node.name.endswith("__")
             hides = is_private or (offered is not None and node.name not in offered)
-            # What is local to a function is seen by nobody.
-            inner = (offered if hides else None) if is_class else ()
-            yield from hidden_notes(node.body, inner)
+            # What is local to a function is seen by nobody. A private class may be the parent of public ones, which say
+            # what it says.
+            is_seen = is_class and (not hides or node.name in parents)
+            inner = () if not is_seen else offered if hides else None
+            yield from hidden_notes(node.body, inner, parents)
             yield from filter(is_text, node.body[1:])
             if hides and len(node.body) > 1 and is_text(node.body[0]):
                 yield node.body[0]
         else:
             for part in (node, *getattr(node, "handlers", ())):
-                yield from hidden_notes(getattr(part, "body", []), offered)
-                yield from hidden_notes(getattr(part, "orelse", []), offered)
+                yield from hidden_notes(getattr(part, "body", []), offered, parents)
+                yield from hidden_notes(getattr(part, "orelse", []), offered, parents)
 
 
 def is_text(statement: ast.stmt) -> bool:
@@ -107,11 +108,19 @@ def offered_names(folder: pathlib.Path) -> set[str]:
     return names
 
 
-def for_users(text: str, offered: Container[str] | None, is_whole: bool = False) -> str:
+def parent_names(folder: pathlib.Path) -> set[str]:
+    """Every name that a class below the folder gives as its parent's, or as that of the parent's module."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py"))
+    classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    parts = (part for node in classes for base in node.bases for part in ast.walk(base))
+    return {str(getattr(part, "id", getattr(part, "attr", ""))) for part in parts}
+
+
+def for_users(text: str, offered: Container[str] | None, parents: Container[str], is_whole: bool = False) -> str:
     """A Python file with what is for those who change it taken out of its lines; `is_whole` keeps its own docstring."""
     lines = without_comments(text).splitlines(keepends=True)
     body = ast.parse(text).body
-    for note in (*hidden_notes(body, offered), *filter(is_text, body[1:])):
+    for note in (*hidden_notes(body, offered, parents), *filter(is_text, body[1:])):
         lines[note.lineno - 1 : note.end_lineno] = ["\n"] * (note.end_lineno - note.lineno + 1)
     head = body[0] if body and is_text(body[0]) and not is_whole else None
     if head and (offered is not None or head.end_lineno > head.lineno):
@@ -128,12 +137,12 @@ class Wheel(build_py):
         super().run()
         if self.editable_mode:
             return
-        offered = offered_names(pathlib.Path(self.build_lib))
+        offered, parents = (names(pathlib.Path(self.build_lib)) for names in (offered_names, parent_names))
         for path in pathlib.Path(self.build_lib).rglob("*.py"):
             is_whole = path.name in (*OFFERS, PRINTED)
             room = path.relative_to(self.build_lib).parts[1:-1]
             words = offered if room and API.isdisjoint(room) else None
-            path.write_text(for_users(path.read_text(encoding="utf-8"), words, is_whole), encoding="utf-8")
+            path.write_text(for_users(path.read_text(encoding="utf-8"), words, parents, is_whole), encoding="utf-8")
         for path in pathlib.Path(self.build_lib).rglob("*.js*"):
             path.write_text(without_spaces(path), encoding="utf-8")
         paths = [pathlib.Path(self.build_lib, name) for name in TEXTS]
