@@ -250,8 +250,10 @@ def _replaced(cell: Cell, old: Node, n: Node) -> None:
     losses = old.memo.setdefault(REPLACED, {})
     # A constant may be the first value of any number of cells: looked through each time they are twice as many.
     if len(losses) >= LOSSES_KEPT and not len(losses) & (len(losses) - 1):
-        for key in [key for key, lost in losses.items() if lost.cell() is None]:
-            del losses[key]
+        # Of a copy, which is made at once: other threads give cells the same value, and take theirs away.
+        for key, lost in list(losses.items()):
+            if lost.cell() is None and losses.get(key) is lost:
+                losses.pop(key, None)
     losses[id(cell)] = Replaced(weakref.ref(cell), cell.version, weakref.ref(n))
 
 

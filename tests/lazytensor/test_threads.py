@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -69,6 +70,21 @@ def train(width: int, seen: list[float]) -> None:
         optimizer.step()
         with no_grad():
             seen.append(float(losses.cross_entropy(two(lt.tanh(one(x))), y)))
+
+
+@pytest.mark.parametrize("kept", [8, 16, 64])
+def test_threads_write_over_one_value_while_others_forget_who_had_it(kept):
+    value = lt.zeros(3).cell.node
+
+    def write() -> None:
+        last: deque[cells.Cell] = deque(maxlen=kept)
+        for _ in range(20_000):
+            last.append(cells.Cell(value))
+            cells._replaced(last[-1], value, value)
+        # Whoever is there is never forgotten.
+        assert all(value.memo[cells.REPLACED][id(one)].cell() is one for one in last)
+
+    together(*[write] * 4)
 
 
 def test_four_threads_train_four_models_to_pytorchs_losses():
