@@ -67,10 +67,10 @@ def results(y: Node) -> list[Node]:
     return [call("result", y, index=k) for k in range(len(y.type))] if isinstance(y.type, tuple) else [y]
 
 
-def assert_close(got, want, epsilon: float) -> None:
+def assert_close(got, want, epsilon: float, least: float = 0.0) -> None:
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     finite = np.abs(want[np.isfinite(want)])
-    np.testing.assert_allclose(got, want, rtol=4 * epsilon, atol=epsilon * finite.max(initial=1e-300))
+    np.testing.assert_allclose(got, want, rtol=4 * epsilon, atol=max(least, epsilon * finite.max(initial=1e-300)))
 
 
 def test_every_operation_has_a_row():
@@ -127,7 +127,9 @@ def test_lowering_keeps_the_value(name, lower, data):
     if lower is lower_to_cirh:
         assert all(is_settled(n.op, name) for n in lowered.nodes())
     for got, want in zip(evaluate(lowered.outputs, env), evaluate(outputs, env), strict=True):
-        assert_close(got, want, INEXACT.get(name, 1e-12) if lower is lower_to_cirh else 1e-12)
+        # What CIRH adds to one first, as in log1p, loses the digits that one has no place for.
+        inexact = (INEXACT.get(name, 1e-12), 2**-52) if lower is lower_to_cirh else (1e-12,)
+        assert_close(got, want, *inexact)
 
 
 def is_settled(op: str, name: str) -> bool:
