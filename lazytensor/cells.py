@@ -250,10 +250,14 @@ def _replaced(cell: Cell, old: Node, n: Node) -> None:
     losses = old.memo.setdefault(REPLACED, {})
     # A constant may be the first value of any number of cells: looked through each time they are twice as many.
     if len(losses) >= LOSSES_KEPT and not len(losses) & (len(losses) - 1):
-        # Of a copy, which is made at once: other threads give cells the same value, and take theirs away.
-        for key, lost in list(losses.items()):
-            if lost.cell() is None and losses.get(key) is lost:
-                losses.pop(key, None)
+        # Of a copy: other threads give cells the same value, and take theirs away. A list of pairs is not made at once:
+        # they may have Python search for garbage.
+        for key, lost in losses.copy().items():
+            if lost.cell() is None:
+                found = losses.pop(key, None)
+                # A new cell may have the number of the one that is gone by now.
+                if found is not None and found is not lost:
+                    losses.setdefault(key, found)
     losses[id(cell)] = Replaced(weakref.ref(cell), cell.version, weakref.ref(n))
 
 
