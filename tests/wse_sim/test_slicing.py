@@ -13,7 +13,7 @@ from wse_sim.placement.curves import NEVER, inverse, least_area, staircase
 from wse_sim.placement.order import line_up
 from wse_sim.placement.short_wires import TREES, Task, fits, short_tree, shorten
 from wse_sim.placement.slicing import fits_mesh, ordered_tree, rectangles, renamed
-from wse_sim.placement.snakes import Snake
+from wse_sim.placement.snakes import ROOMY, Snake
 
 few = settings(deadline=None, max_examples=25)
 shapes = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=4)
@@ -102,6 +102,29 @@ def test_a_search_is_deterministic():
         curves([[(3, 2), (2, 4)], [(2, 2)], [(4, 1), (1, 4)], [(2, 3)]] * 3, 12, 10), [(0, 9, 1), (3, 7, 2)], 12, 10
     )
     assert short_tree(task, 5000, math.inf) == short_tree(task, 5000, math.inf)
+
+
+@few
+@given(menus, sides, sides, st.none() | st.integers(1, 6))
+def test_a_snake_has_the_narrowest_columns(blocks, width, height, widest):
+    line = curves(blocks, width, height)
+
+    def column(start, stop):
+        """The least width on which blocks stand above each other."""
+        return next(
+            (w for w in range(1, width + 1) if sum(int(c[w - 1]) for c in line[start:stop]) <= height), math.inf
+        )
+
+    def no_wider(start, stop):
+        """The same, but for columns that are too wide for their first block."""
+        alone, own = column(start, start + 1), column(start, stop)
+        is_allowed = own < math.inf and (widest is None or own <= max(widest, math.ceil(ROOMY * alone)))
+        return own if is_allowed else math.inf
+
+    least = [0.0]
+    for stop in range(1, len(line) + 1):
+        least.append(min(least[start] + no_wider(start, stop) for start in range(stop)))
+    assert Snake(line, width, height, 1, widest).least_width == (least[-1] if least[-1] <= width else NEVER)
 
 
 def test_a_snake_runs_down_and_up():
