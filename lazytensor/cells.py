@@ -254,10 +254,10 @@ def _replaced(cell: Cell, old: Node, n: Node) -> None:
         # they may have Python search for garbage.
         for key, lost in losses.copy().items():
             if lost.cell() is None:
-                found = losses.pop(key, None)
+                newest = losses.pop(key, None)
                 # A new cell may have the number of the one that is gone by now.
-                if found is not None and found is not lost:
-                    losses.setdefault(key, found)
+                if newest is not None and newest is not lost:
+                    losses.setdefault(key, newest)
     losses[id(cell)] = Replaced(weakref.ref(cell), cell.version, weakref.ref(n))
 
 
