@@ -1,0 +1,110 @@
+"""Which meshes a pipeline of many stages is cut from, told from lines whose times are drawn."""
+
+import math
+import sys
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import quick
+
+from lazytensor.errors import PlacementError
+from wse_sim import WSE2
+from wse_sim.plan.modes.cutting import LOOSEST, MOST_COPIES, PATIENCE, cut
+from wse_sim.plan.modes.mode_plan import ModePlan, Share
+from wse_sim.plan.place import CLOSE, Floor, Placement, smaller_meshes
+from wse_sim.plan.report import ModeReport
+
+BOUND = 1000
+MACHINE = replace(WSE2, width=64, height=48, reserved_columns=0, reserved_rows=0)
+MESHES = [(64, 48), *smaller_meshes(MACHINE, 1)]
+
+
+@dataclass
+class Drawn:
+    """A line that takes what was drawn for the number of its mesh; None where no route finds a colour."""
+
+    times: list[int | None]
+    copies: int = 1
+    mesh: tuple[int, int] = MESHES[0]
+    tried: list[int] = field(default_factory=list)
+    least_pes = (1,)
+
+    @property
+    def share(self):
+        return Share(8, 1, 1, self.copies)
+
+    def floor(self):
+        width, height = self.mesh
+        return Floor((), (), lambda *_: 1, 8, replace(MACHINE, width=width, height=height))
+
+    def on(self, width, height):
+        return replace(self, mesh=(width, height))
+
+    def relayed(self):
+        return None
+
+    def routes(self, placement):
+        number = MESHES.index(self.mesh)
+        if number not in self.tried:
+            self.tried.append(number)
+        if self.times[number] is None:
+            raise PlacementError(f"no colour on mesh {number}", hint="Use another one.")
+
+    def plan(self, placement, routes):
+        time = self.times[MESHES.index(self.mesh)]
+        report = ModeReport("pipelined", fits=True, step_cycles=time, limit="fill", bound_cycles=BOUND)
+        return ModePlan(report, placement=replace(placement, shortest_cycles=time))
+
+
+def placed(floor, rounds, fills_sooner):
+    return Placement((), (), (), bound_cycles=BOUND)
+
+
+@pytest.fixture(autouse=True)
+def bounds(monkeypatch):
+    """A bound that no smaller mesh is far from."""
+    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "area_bound", lambda floor: BOUND)
+
+
+TIMES = st.lists(st.none() | st.integers(BOUND, int(1.5 * BOUND)), min_size=len(MESHES), max_size=len(MESHES))
+
+
+@quick
+@given(times=TIMES, copies=st.integers(1, 4))
+def test_the_fastest_of_what_was_cut_is_taken_and_the_search_ends_in_time(times, copies):
+    line = Drawn(times, copies)
+    if all(time is None for time in times):
+        with pytest.raises(PlacementError, match="mesh 0"):
+            cut(line, placed)
+        return
+    report = cut(line, placed).report
+    assert line.tried == list(range(len(line.tried)))
+    best = math.inf
+    missed = 0
+    for n, time in enumerate(times):
+        # Without a plan, for one that is loose and has few copies, and until so many in a row gained nothing.
+        goes_on = best == math.inf or (
+            copies <= MOST_COPIES
+            and CLOSE * BOUND < best < LOOSEST * BOUND
+            and missed < PATIENCE
+            # What smaller meshes promise.
+            and 0.99 * best > CLOSE * BOUND
+        )
+        assert (n in line.tried) == goes_on
+        if not goes_on:
+            break
+        missed += best != math.inf
+        if time is not None and time < best:
+            best, missed = time, 0
+    assert report.step_cycles == best
+    assert report.bound_cycles == BOUND
+
+
+@pytest.mark.parametrize(("copies", "tried"), [(1, [0, 1, 2]), (MOST_COPIES, [0, 1, 2]), (MOST_COPIES + 1, [0])])
+def test_as_few_copies_as_are_worth_it_are_cut_closer(copies, tried):
+    line = Drawn([int(1.3 * BOUND), int(1.2 * BOUND), int(1.04 * BOUND), *[BOUND] * (len(MESHES) - 3)], copies)
+    report = cut(line, placed).report
+    assert line.tried == tried
+    assert report.step_cycles == line.times[tried[-1]]
