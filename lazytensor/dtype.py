@@ -6,7 +6,6 @@ bits (Cerebras documentation of the number formats).
 """
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,30 @@ import numpy as np
 from lazytensor.errors import ShapeError
 
 
-@dataclass(frozen=True, eq=False)
 class DType:
-    """An element type; one object for each name, so identity is equality."""
+    """An element type; one object for each name, so identity is equality.
 
+    Read-only. No dataclass: `dataclasses.asdict` of a user's own would take it apart, and leaves PyTorch's alone.
+    """
+
+    __slots__ = ("exponent_bits", "host", "itemsize", "kind", "mantissa_bits", "mlir", "name")
     name: str
     host: np.dtype  # how arrays hold it
     itemsize: int  # bytes on the device and in files
     kind: str  # "b" bool, "i" integer, "f" floating point
-    mantissa_bits: int = 0
-    exponent_bits: int = 0
-    mlir: str = field(default="")
+    mantissa_bits: int
+    exponent_bits: int
+    mlir: str
+
+    def __init__(self, name: str, host: np.dtype, **facts: Any):
+        for key, value in {"mantissa_bits": 0, "exponent_bits": 0, "name": name, "host": host, **facts}.items():
+            object.__setattr__(self, key, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name!r} of {self!r} is read-only")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name!r} of {self!r} is read-only")
 
     @property
     def is_floating_point(self) -> bool:

@@ -8,6 +8,7 @@ every spelling of its module.
 import contextlib
 import functools
 import importlib.machinery
+import pathlib
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +24,8 @@ CODE_OF_MIRRORS = "cstorch_compat.generations."
 """Classes that were written for one public module say that they live there; those of other rooms keep their place."""
 
 
+FILE = str(pathlib.Path(__file__).with_name("__init__.py"))
+"""The file of all of them. Whoever looks for the source of a public class reads it, and sees Python without one."""
 _SLOT: Any = vars(ModuleType)["__dict__"]
 
 
@@ -47,7 +50,7 @@ class Mirror(ModuleType):
         super().__init__(name, table.entries()[path].doc)
         # Written to the dict, as Python's own import does: setattr is what scripts do.
         own = _own(self)
-        own["_path"], own["_span"], own["__path__"], own["__file__"] = path, span, [], str(table.TABLE)
+        own["_path"], own["_span"], own["__path__"], own["__file__"] = path, span, [], FILE
         own["__spec__"] = importlib.machinery.ModuleSpec(name, None, origin=own["__file__"], is_package=True)
         if path == CSTORCH and span is not None:
             own["__version__"] = f"{span.until}.0"

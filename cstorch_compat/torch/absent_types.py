@@ -6,8 +6,6 @@ so. Sizes and kinds as PyTorch 2.13.0 gives them.
 
 from typing import Any
 
-import numpy as np
-
 from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import OptionMissing
@@ -33,25 +31,19 @@ class AbsentType(DType):
     """A dtype that can be named, compared and asked for its size, and that no tensor has."""
 
     def __init__(self, name: str, itemsize: int, kind: str):
-        # The record is frozen; its own constructor would want the array type that there is not.
-        for field, value in (("name", name), ("itemsize", itemsize), ("_letter", kind), ("mlir", "")):
-            object.__setattr__(self, field, value)
+        # Read-only, and without the array type that there is not.
+        facts = {"name": name, "itemsize": itemsize, "mantissa_bits": 0, "exponent_bits": 0, "mlir": ""}
+        for key, value in (*facts.items(), ("_letter", kind)):
+            object.__setattr__(self, key, value)
 
     _letter: str
 
-    def _refusal(self) -> OptionMissing:
-        hint = INSTEAD[self._letter]
-        return OptionMissing(f"there are no tensors of {self!r} in this version", where=source.where(), hint=hint)
-
-    @property
-    def host(self) -> np.dtype:
-        """Raises OptionMissing: no array can hold it."""
-        raise self._refusal()
-
-    @property
-    def kind(self) -> str:
-        """Raises OptionMissing: no operation can tell how to compute with it."""
-        raise self._refusal()
+    def __getattr__(self, name: str) -> Any:
+        """Raises OptionMissing for `host` and `kind`: no array can hold it, and no operation compute with it."""
+        if name in ("host", "kind"):
+            hint = INSTEAD[self._letter]
+            raise OptionMissing(f"there are no tensors of {self!r} in this version", where=source.where(), hint=hint)
+        raise AttributeError(f"'torch.dtype' object has no attribute {name!r}")
 
     @property
     def is_floating_point(self) -> bool:

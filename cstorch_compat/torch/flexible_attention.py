@@ -6,7 +6,6 @@ same numbers because they are made of operations on tensors.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from lazytensor import arange, ones, where
@@ -26,13 +25,16 @@ def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Tensor, Te
     )
 
 
-@dataclass(frozen=True)
 class BlockMask:
     """A mask by blocks; kept whole here, since the compiler has no kernel that skips blocks."""
 
-    mask: Tensor
-    mask_mod: Modifier | None = None
-    BLOCK_SIZE: tuple[int, int] = (DEFAULT_BLOCK, DEFAULT_BLOCK)
+    def __init__(
+        self,
+        mask: Tensor,
+        mask_mod: Modifier | None = None,
+        BLOCK_SIZE: tuple[int, int] = (DEFAULT_BLOCK, DEFAULT_BLOCK),
+    ):
+        self.mask, self.mask_mod, self.BLOCK_SIZE = mask, mask_mod, BLOCK_SIZE
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -5,7 +5,6 @@ What needs a second process says so; a script that asks whether it is distribute
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -42,12 +41,11 @@ class Backend(str):
         return super().__new__(cls, name.lower())
 
 
-@dataclass(frozen=True)
 class ProcessGroup:
     """The group of this one process."""
 
-    backend: str = "gloo"
-    name: str = "0"
+    def __init__(self, backend: str = "gloo", name: str = "0"):
+        self.backend, self.name = backend, name
 
     def rank(self) -> int:
         """0."""

@@ -1,5 +1,6 @@
 """The public modules as Python sees them: every row stands for something, and imports, pickles and questions work."""
 
+import dataclasses
 import importlib
 import inspect
 import operator
@@ -8,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from cstorch_compat import names
 from cstorch_compat.names import shim, table
 from cstorch_compat.names.mirror import mirror
 
@@ -22,6 +24,8 @@ def installed():
 
 WORDS = [line.split(":")[0] for line in table.TABLE.read_text().splitlines() if line[:1].isalpha()]
 """The heads of the table: a module each, or all of PyTorch's modules from one on down."""
+DATACLASSES = {"TreeSpec", "GetAttrKey", "MappingKey", "SequenceKey", "LeafSpec", "Measurement"}
+"""Those of PyTorch that are."""
 
 
 @pytest.mark.parametrize("path", [word.removesuffix(table.ALL_BELOW) for word in WORDS])
@@ -37,6 +41,20 @@ def test_no_name_stands_twice_below_a_module():
     assert {w for w in WORDS if not w.endswith(table.ALL_BELOW)} <= table.entries().keys()
 
 
+@pytest.mark.parametrize("path", [word.removesuffix(table.ALL_BELOW) for word in WORDS if word.startswith("torch")])
+def test_no_class_is_a_dataclass_unless_the_original_is(path):
+    """`dataclasses.asdict` takes a dataclass apart, pydantic looks at its fields."""
+    module = mirror(path)
+    assert {name for name in module.__all__ if dataclasses.is_dataclass(getattr(module, name))} <= DATACLASSES
+
+
+@pytest.mark.parametrize("name", ["Tensor", "dtype", "device", "Size"])
+def test_a_class_of_the_original_that_has_no_python_source_has_none(name, installed):
+    """Pydantic and other tools ask for it, and go on without where it is an OSError."""
+    with pytest.raises(OSError, match="could not find class definition"):
+        inspect.getsource(getattr(importlib.import_module("torch"), name))
+
+
 @pytest.mark.parametrize("path", ["torch", "torch.nn.functional", "cerebras.pytorch", "cerebras.pytorch.optim"])
 def test_a_star_import_gives_what_dir_shows(path, installed):
     names: dict[str, object] = {}
@@ -49,7 +67,7 @@ def test_a_star_import_gives_what_dir_shows(path, installed):
 def test_a_mirror_is_a_module_with_a_place(path, installed):
     module = importlib.import_module(path)
     assert isinstance(module, ModuleType) and module.__name__ == path == module.__spec__.name
-    assert module.__file__ == str(table.TABLE) and path in repr(module)
+    assert module.__file__ == names.__file__ and path in repr(module)
     assert importlib.import_module(path) is module is mirror(path)
 
 
