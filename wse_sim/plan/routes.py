@@ -11,15 +11,12 @@ such a port holds its part of a sample, and makes the parts of one layer into th
 
 A route has one colour on all routers that it passes, given first come, first served, of those that no other route takes
 there. Kernels take the last colours of all on every router of their rectangle, as `price/colours.py` counts them.
-A route that finds none turns the other way; without one there either it is laid again, before those that went without
-less often.
-It turns the other way too where it would make a link pass more than any route has to. If colours do not suffice then,
-all routes take the emptier way, and if they do not again, the first that has a colour.
+A route that finds none turns the other way, and so does one that would make a link pass more than any route has to.
+Where some are without one then, `colouring` looks for colours for all of them.
 """
 
-import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +26,7 @@ from numpy.typing import NDArray
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
+from wse_sim.plan.colouring import WAYS, Choice, Colouring, Span, clashes_of
 from wse_sim.plan.stages import Stage, sample_bytes
 from wse_sim.plan.wiring import OUTSIDE, Wiring
 
@@ -37,10 +35,12 @@ DIRECTIONS = ("east", "west", "south", "north")
 NO_COLOUR = -1
 Lines = NDArray[np.int64]
 _WORD_BYTES = 4
-TURNS = 16
-"""So many times routes are laid anew at most, those first that found no colour most often."""
-PATIENCE = 3
-"""So many times without one more that finds a colour."""
+
+
+class NoColours(PlacementError):
+    """Some routes find no colour: `share` of all."""
+
+    share: float
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,14 @@ def routes_of(
     alone = max(
         size / max(_narrow(rects[n], rects[m], is_row) for is_row in (True, False)) for (n, m), size in flows.items()
     )
-    for enough in (alone, 0.0, math.inf):
-        mesh, laid = _laid(flows, rects, machine, stage_colours, enough)
-        if all(route.colour != NO_COLOUR for route in laid.values()):
-            break
+    mesh = _Links(machine, alone)
+    # Kernels first: what they take is taken whatever passes over their rectangles.
+    for rect, colours in zip(rects, stage_colours, strict=False):
+        mesh.take(rect, colours.count)
+    kernels = mesh.taken.copy()
+    laid = {ends: mesh.lay(ends, size, rects) for ends, size in flows.items()}
+    if any(route.colour == NO_COLOUR for route in laid.values()):
+        mesh = _laid_anew(flows, rects, mesh, kernels, laid)
     # Only now: a link is as full as all routes make it, those laid later too.
     routes = tuple(mesh.with_link(laid[ends], rects) for ends in flows)
     return Routes(
@@ -165,30 +169,31 @@ def routes_of(
     )
 
 
-def _laid(
+def _laid_anew(
     flows: Mapping[tuple[int, int], int],
     rects: Sequence[Rect],
-    machine: Machine,
-    stage_colours: Sequence[StageColours],
-    enough: float,
-) -> tuple["_Links", Mapping[tuple[int, int], Route]]:
-    """Routes of all flows, some of them without a colour if these do not suffice."""
-    without = Counter[tuple[int, int]]()
-    fewest, best = len(flows) + 1, 0
-    for turn in range(TURNS):
-        mesh = _Links(machine, enough)
-        # Kernels first: what they take is taken whatever passes over their rectangles.
-        for rect, colours in zip(rects, stage_colours, strict=False):
-            mesh.take(rect, colours.count)
-        # Which routes come first decides what is free for the others: those that went without most often should.
-        laid = {ends: mesh.lay(ends, flows[ends], rects) for ends in sorted(flows, key=lambda ends: -without[ends])}
-        left = [ends for ends, route in laid.items() if route.colour == NO_COLOUR]
-        if len(left) < fewest:
-            fewest, best, kept = len(left), turn, (mesh, laid)
-        if not left or turn - best >= PATIENCE:
-            break
-        without.update(left)
-    return kept
+    mesh: "_Links",
+    kernels: NDArray[np.uint64],
+    laid: dict[tuple[int, int], Route],
+) -> "_Links":
+    """The mesh where `kernels` alone take colours, with all of `laid` anew, of which as many as possible have some."""
+    anew = copy(mesh)
+    anew.loads, anew.taken = np.zeros_like(mesh.loads), kernels
+    ways = [(rects[n], rects[m], is_first) for n, m in flows for is_first in (True, False)]
+    legs, narrow = [_legs_of(*way) for way in ways], [_narrow(*way) for way in ways]
+    sizes = (size for size in flows.values() for _ in range(WAYS))
+    colouring = Colouring(
+        clashes_of([(one.span(), other.span()) for one, other in legs], len(kernels)),
+        limits=[mesh.colours - anew.used(own).bit_count() for own in legs],
+        is_heavy=[flow > mesh.enough * lines for flow, lines in zip(sizes, narrow, strict=True)],
+        start=[None if r.colour == NO_COLOUR else Choice(1 - r.is_row_first, r.colour) for r in laid.values()],
+    )
+    pairs = list(zip(flows.items(), colouring.search(), strict=True))
+    # What goes without is laid last: it says where it finds the most colours taken.
+    for (ends, size), choice in sorted(pairs, key=lambda pair: pair[1] is None):
+        way, colour = choice or Choice(0, NO_COLOUR)
+        laid[ends] = anew.put(ends, size, rects, is_row_first=not way, colour=colour)
+    return anew
 
 
 def require_colours(
@@ -214,12 +219,14 @@ def require_colours(
             x, y = route.full
             at = (n for n, rect in enumerate(rects) if rect.overlaps(Rect(x, y, 1, 1)) and n < len(stage_colours))
             whose = next((f", where {_wanted(stages[n], stage_colours[n])}" for n in at), "")
-            raise PlacementError(
+            error = NoColours(
                 f"the route from {ends} finds no colour that is free on its way; {has}. It is fullest at core "
                 f"({x}, {y}){whose}",
                 where=stages[route.source].where,
                 hint="Use weight-streaming mode, or fewer tensors that skip layers.",
             )
+            error.share = sum(r.colour == NO_COLOUR for r in routes.routes) / len(routes.routes)
+            raise error
 
 
 def _wanted(stage: Stage, colours: StageColours) -> str:
@@ -303,6 +310,15 @@ class _Legs:
             self.is_row, self.lines, np.minimum(self.starts, self.ends), np.maximum(self.starts, self.ends) + 1
         )
 
+    def span(self) -> Span:
+        """The cores that they pass, row by row."""
+        patch = self.cells()
+        passed = patch.counts > 0 if self.is_row else (patch.counts > 0).T
+        row, column = (patch.line, patch.along) if self.is_row else (patch.along, patch.line)
+        # Lanes lie side by side: what they pass of a row has no gap.
+        last = column + passed.shape[1] - 1 - passed[:, ::-1].argmax(axis=1)
+        return Span(row, column + passed.argmax(axis=1), np.where(passed.any(axis=1), last, -1))
+
     def links(self) -> Iterator[tuple[int, _Patch]]:
         """By direction, the links that leave their cores but the last one."""
         up, down = self.ends > self.starts, self.ends < self.starts
@@ -357,7 +373,7 @@ class _Links:
         self.taken[rect.y : rect.y + rect.height, rect.x : rect.x + rect.width] |= bits
 
     def lay(self, ends: tuple[int, int], size: int, rects: Sequence[Rect]) -> Route:
-        """A route with the first colour that is free on its way; what it loads is added up."""
+        """A route with the first colour that is free on its way."""
         one, other = (rects[n] for n in ends)
         is_row_first, legs = True, _legs_of(one, other, True)
         colour, load = self._free(legs), self._load(one, other, True, legs, size)
@@ -368,7 +384,13 @@ class _Links:
             free = self._free(turned)
             is_emptier = load > self.enough and self._load(one, other, False, turned, size) < load
             if free != NO_COLOUR and (colour == NO_COLOUR or is_emptier):
-                is_row_first, legs, colour = False, turned, free
+                is_row_first, colour = False, free
+        return self.put(ends, size, rects, is_row_first, colour)
+
+    def put(self, ends: tuple[int, int], size: int, rects: Sequence[Rect], is_row_first: bool, colour: int) -> Route:
+        """A route that goes that way, with a colour or without one; what it loads is added up."""
+        one, other = (rects[n] for n in ends)
+        legs = _legs_of(one, other, is_row_first)
         lanes = len(legs[0].lines)
         for own in legs:
             for direction, patch in own.links():
@@ -391,11 +413,16 @@ class _Links:
 
     def _free(self, legs: Sequence[_Legs]) -> int:
         """The first colour that is free on a way, or NO_COLOUR."""
+        used = self.used(legs)
+        return next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
+
+    def used(self, legs: Sequence[_Legs]) -> int:
+        """The colours, a bit for each, that are taken on any core of a way."""
         used = 0
         # A router takes a colour from one side only: a route needs one that nobody else has on any core of its way.
         for patch in (own.cells() for own in legs):
             used |= int(np.bitwise_or.reduce(patch.on(self.taken)[patch.counts > 0]))
-        return next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
+        return used
 
     def _load(self, one: Rect, other: Rect, is_row_first: bool, legs: Sequence[_Legs], size: int) -> float:
         """Bytes on the fullest link of a way with those of a new route on it."""

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from lazytensor.errors import PlacementError
 from wse_sim.plan.modes.mode_plan import ModePlan, Share
 from wse_sim.plan.place import CLOSE, Floor, Placement, Placer, area_bound, smaller_meshes
-from wse_sim.plan.routes import Routes
+from wse_sim.plan.routes import NoColours, Routes
 
 
 class Attempt(NamedTuple):
@@ -21,6 +21,8 @@ ATTEMPTS = (*FILLING_SOONER, Attempt(7, False), Attempt(4, False))
 """Where the routes of one cutting find no colours, those of another may."""
 PATIENCE = 2
 """So many smaller meshes in a row without a faster plan end the search for one."""
+HOPELESS = 0.05
+"""Where a larger share of the routes of one cutting finds no colours, no other one is tried."""
 BETWEEN = ("link", "adapter")
 """Limits that lie between stages."""
 GAIN = 0.99
@@ -107,6 +109,8 @@ def _plans(
             outcome = line.plan(placement, line.routes(placement))
         except PlacementError as error:
             refusal = refusal or error
+            if isinstance(error, NoColours) and error.share > HOPELESS:
+                break
             continue
         outcomes.append((attempt, outcome))
         # Where routes had to go where colours were left, those of another cutting may be emptier.
