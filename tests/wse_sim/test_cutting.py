@@ -11,10 +11,11 @@ from programs import quick
 
 from lazytensor.errors import PlacementError
 from wse_sim import WSE2
-from wse_sim.plan.modes.cutting import LOOSEST, MOST_COPIES, PATIENCE, cut
+from wse_sim.plan.modes.cutting import ATTEMPTS, HOPELESS, LOOSEST, MOST_COPIES, PATIENCE, cut
 from wse_sim.plan.modes.mode_plan import ModePlan, Share
 from wse_sim.plan.place import CLOSE, Floor, Placement, smaller_meshes
 from wse_sim.plan.report import ModeReport
+from wse_sim.plan.routes import NoColours
 
 BOUND = 1000
 MACHINE = replace(WSE2, width=64, height=48, reserved_columns=0, reserved_rows=0)
@@ -108,3 +109,23 @@ def test_as_few_copies_as_are_worth_it_are_cut_closer(copies, tried):
     report = cut(line, placed).report
     assert line.tried == tried
     assert report.step_cycles == line.times[tried[-1]]
+
+
+@pytest.mark.parametrize(("share", "tried"), [(HOPELESS, len(ATTEMPTS)), (1.01 * HOPELESS, 1)])
+def test_a_mesh_on_which_many_routes_find_no_colours_is_not_cut_otherwise(share, tried, monkeypatch):
+    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "smaller_meshes", lambda *_: ())
+    placements = []
+
+    def noted(*how):
+        placements.append(placed(*how))
+        return placements[-1]
+
+    def routes(line, placement):
+        error = NoColours("no colour", hint="Use another mesh.")
+        error.share = share
+        raise error
+
+    monkeypatch.setattr(Drawn, "routes", routes)
+    with pytest.raises(NoColours):
+        cut(Drawn([BOUND] * len(MESHES)), noted)
+    assert len(placements) == tried
