@@ -102,7 +102,7 @@ class Colouring:
         self._steps += 1
         ways = [WAYS * n + way for n in self.without for way in range(WAYS)]
         may = self._is_there[ways] & (self._tabu[ways] <= self._steps)
-        costs = np.where(may, WAYS * self._taken[ways] + self._is_heavy[ways], _NEVER)
+        costs = np.where(may, 2 * self._taken[ways] + self._is_heavy[ways], _NEVER)
         least = int(costs.min())
         if least == _NEVER:
             # Not for long: nothing is forbidden for ever.
