@@ -31,8 +31,8 @@ def aligned(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
 class Rooms:
     """Memory for many arrays that are made together, and mostly leave together: for small ones a block for several.
 
-    The system gives such a block in large pages, and is asked for a hundredth of them. A block stays as long as any
-    array in it. Threads may share one of these.
+    The system gives such a block in large pages, and is asked a quarter as often. A block stays as long as any array in
+    it. Threads may share one of these.
     """
 
     BLOCK_BYTES = 1 << 23

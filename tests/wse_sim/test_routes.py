@@ -96,9 +96,16 @@ def test_routes_of_which_some_go_without_at_first_all_find_a_colour(seed, colour
 
 
 @quick
-@given(seed=st.integers(0, 1000), count=st.integers(1, 30), colours=st.integers(2, 8), own=st.integers(0, 2))
-def test_no_two_routes_over_one_core_have_one_colour_nor_one_that_its_kernels_have(seed, count, colours, own):
+@given(
+    seed=st.integers(0, 1000),
+    count=st.integers(1, 30),
+    colours=st.integers(2, 8),
+    own=st.integers(0, 2),
+    extents=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=25, max_size=25),
+)
+def test_no_two_routes_over_one_core_have_one_colour_nor_one_that_its_kernels_have(seed, count, colours, own, extents):
     (rects, flows), mesh = grid_of(count, seed), replace(MACHINE, colours=colours)
+    rects = [Rect(4 * rect.x, 4 * rect.y, *extent) for rect, extent in zip(rects, extents, strict=True)]
     laid = routes_of(flows, rects, mesh, [StageColours("matmul", own)] * len(rects))
     assert [(route.source, route.target) for route in laid.routes] == list(flows)
     taken = Counter()
