@@ -141,8 +141,7 @@ def _refuse_shared(t: Tensor, n: Node) -> None:
 def run_hooks(table: dict[int, Hook], g: Node, device: Any) -> Node:
     """The gradient after all hooks. Raises TypeError or AutogradError for an answer that cannot take its place."""
     for hook in list(table.values()):
-        given = wrap(g if is_grad_enabled() else untracked(g))
-        given.device = device
+        given = wrap(g if is_grad_enabled() else untracked(g), device)
         answer = hook(given)
         # A hook may as well write to what it was given.
         g = _fitting(hook, given if answer is None else answer, g)

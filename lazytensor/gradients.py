@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from lazytensor import autograd, cells, source
 from lazytensor.arrival import follow, hooked, keep, rule_number, walk_back
+from lazytensor.device import CPU
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node
 from lazytensor.members import fact, method
@@ -77,7 +78,8 @@ def grad(
         answers = [_answer(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]
     if materialize_grads:
         answers = [
-            wrap(call("full", value=0.0, type=t.spec)) if g is None else g for t, g in zip(wanted, answers, strict=True)
+            wrap(call("full", value=0.0, type=t.spec), t.device) if g is None else g
+            for t, g in zip(wanted, answers, strict=True)
         ]
     return tuple(answers)
 
@@ -105,9 +107,7 @@ def _answer(t: Tensor, g: Node | None, create_graph: bool) -> Tensor | None:
     if g is None:
         return None
     g = hooked(t, g) if t.leaf_id else g
-    answer = wrap(g if create_graph else untracked(g))
-    answer.device = t.device
-    return answer
+    return wrap(g if create_graph else untracked(g), t.device)
 
 
 def backward(
@@ -181,19 +181,13 @@ class Context:
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """The tensors given to `save_for_backward`."""
-        return tuple(None if s is None else _seen(*s) for s in self._saved)
+        return tuple(None if s is None else wrap(*s) for s in self._saved)
 
     def freeze(self, outputs: dict[int, Node]) -> None:
         """Remember the values of the kept tensors; `outputs` gives the tracked nodes of those that are results."""
         # What was saved is what backward sees, whatever is written to the tensors in between.
         self._saved = [None if t is None else (outputs.get(id(t), t.node), t.device) for t in self._kept]
         self._kept = ()
-
-
-def _seen(n: Node, device: Any) -> Tensor:
-    tensor = wrap(n)
-    tensor.device = device
-    return tensor
 
 
 class Function:
@@ -253,7 +247,9 @@ def _attached(
     cls: Any, ctx: Context, args: tuple[Any, ...], inputs: list[Node], results: list[Any], tracked: dict[int, Node]
 ) -> list[Any]:
     fixed = {id(t) for t in ctx._fixed}
+    # Not the tensors themselves: the rule would keep them.
     types = [r.spec if isinstance(r, Tensor) else None for r in results]
+    devices = [r.device if isinstance(r, Tensor) else CPU for r in results]
     attached = []
     for i, r in enumerate(results):
         if not isinstance(r, Tensor) or r.dtype.kind != "f" or id(r) in fixed:
@@ -264,7 +260,8 @@ def _attached(
 
         def rule(g: Node, i: int = i) -> tuple[Node | None, ...]:
             zeros = [None if t is None or not ctx.materialize else call("full", value=0.0, type=t) for t in types]
-            given = [wrap(g) if k == i else None if z is None else wrap(z) for k, z in enumerate(zeros)]
+            nodes = [g if k == i else z for k, z in enumerate(zeros)]
+            given = [None if n is None else wrap(n, device) for n, device in zip(nodes, devices, strict=True)]
             return (None, *_backward_of(cls, ctx, given, args))
 
         n = tracked[id(r)] = custom_vjp(untracked(r.node), inputs, rule)
@@ -277,7 +274,7 @@ def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
         with grad_mode(False):
             r.write(n)
         return r
-    return _seen(n, r.device)
+    return wrap(n, r.device)
 
 
 def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]) -> list[Node | None]:

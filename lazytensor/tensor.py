@@ -302,10 +302,9 @@ class Tensor(Methods):
     def accumulate(self, g: Node) -> None:
         """Add a gradient to `.grad`."""
         if self.grad is None:
-            self.grad = first = wrap(g)
-            first.device = self.device
+            self.grad = wrap(g, self.device)
         else:
-            self.grad = wrap(self.grad.node + g)
+            self.grad = wrap(self.grad.node + g, self.device)
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """A copy of the values. Raises AutogradError for a tensor that requires a gradient."""
@@ -433,9 +432,12 @@ def cell_of(leaf_id: int) -> Cell | None:
     return leaf_tensor.cell if leaf_tensor is not None else None
 
 
-def wrap(n: Node) -> Tensor:
-    """A new tensor with the value `n`."""
-    return blank(Tensor).look(adopt(n))
+def wrap(n: Node, device: Device = CPU) -> Tensor:
+    """A new tensor with the value `n`; what a script is given of a gradient is where its value is."""
+    tensor = blank(Tensor).look(adopt(n))
+    if device is not CPU:
+        tensor.device = device
+    return tensor
 
 
 def untracked(n: Node) -> Node:

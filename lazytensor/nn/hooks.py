@@ -7,6 +7,7 @@ from typing import Any
 
 from lazytensor import source
 from lazytensor.arrival import Handle
+from lazytensor.device import Device
 from lazytensor.errors import AutogradError
 from lazytensor.gradients import observed
 from lazytensor.ir.graph import Node
@@ -150,7 +151,7 @@ class _Passage:
             is_watched = isinstance(a, Tensor) and a.requires_grad
             if is_watched:
                 self.waiting.add(i)
-            reporting.append(_as(a, partial(self.arrived, i)) if is_watched else a)
+            reporting.append(_as(a, partial(self.arrived, i, a.device)) if is_watched else a)
         # Without such an argument (a model's first layer) nothing ever arrives, and the hooks run when the output's
         # gradient starts.
         self.has_inputs = bool(self.waiting)
@@ -165,15 +166,15 @@ class _Passage:
         results = list(out) if isinstance(out, tuple | list) else [out]
         self.grad_outputs = [None] * len(results)
         seen = [
-            _as(r, partial(self.started, i)) if isinstance(r, Tensor) and r.requires_grad else r
+            _as(r, partial(self.started, i, r.device)) if isinstance(r, Tensor) and r.requires_grad else r
             for i, r in enumerate(results)
         ]
         return type(out)(seen) if isinstance(out, tuple | list) else seen[0]
 
-    def started(self, i: int, g: Node) -> Node:
+    def started(self, i: int, device: Device, g: Node) -> Node:
         """The gradient of an output has come."""
         # One output after the other: hooks of a module with several see None for those still to come.
-        self.grad_outputs[i] = wrap(untracked(g))
+        self.grad_outputs[i] = wrap(untracked(g), device)
         for _, hook in _due(self.module, "_backward_pre_hooks"):
             answer = hook(self.module, tuple(self.grad_outputs))
             if answer is not None:
@@ -183,9 +184,9 @@ class _Passage:
         replaced = self.grad_outputs[i]
         return g if replaced is None else replaced.node
 
-    def arrived(self, i: int, g: Node) -> Node:
+    def arrived(self, i: int, device: Device, g: Node) -> Node:
         """The gradient of an argument has come; with the last one the hooks run."""
-        self.grad_inputs[i] = wrap(untracked(g))
+        self.grad_inputs[i] = wrap(untracked(g), device)
         self.waiting.discard(i)
         if self.waiting:
             return g
@@ -215,9 +216,7 @@ class _Passage:
 
 
 def _as(t: Tensor, report: Callable[[Node], Node]) -> Tensor:
-    reporting = wrap(observed(t.node, report))
-    reporting.device = t.device
-    return reporting
+    return wrap(observed(t.node, report), t.device)
 
 
 def watched(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
