@@ -219,12 +219,9 @@ class _Units:
     def __init__(self, grouping: Grouping):
         self.grouping = grouping
         self.moved: dict[FusionGroup, FusionGroup] = {}
-        # The ranks of the first and the last value that each gives.
         rank = grouping.rank
-        ranks: dict[Call, tuple[int, int]] = {n: (rank[n], rank[n]) for n in grouping.kernels}
-        for group in grouping.groups:
-            stored = [rank[n] for n, _ in group.stores]
-            ranks[group] = min(stored), max(stored)
+        ranks: dict[Call, int] = {n: rank[n] for n in grouping.kernels}
+        ranks |= {group: min(rank[n] for n, _ in group.stores) for group in grouping.groups}
         self.paths = Paths(self._edges(), ranks, lambda call: not isinstance(call, FusionGroup))
 
     def _edges(self) -> Iterable[tuple[Call, Call]]:

@@ -14,15 +14,14 @@ Call = object
 class Paths:
     """Edges between calls, from the maker of a value to its readers.
 
-    `ranks` are those of the first and of the last value that each call gives: no path leads from a later one to an
-    earlier one. `stays` tells the calls that will not merge.
+    `ranks` are those of the first value that each call gives, before its readers. `stays` tells the calls that will not
+    merge.
     """
 
-    def __init__(
-        self, edges: Iterable[tuple[Call, Call]], ranks: dict[Call, tuple[int, int]], stays: Callable[[Call], bool]
-    ):
-        self.first = {call: first for call, (first, _) in ranks.items()}
-        self.last = {call: last for call, (_, last) in ranks.items()}
+    def __init__(self, edges: Iterable[tuple[Call, Call]], ranks: dict[Call, int], stays: Callable[[Call], bool]):
+        # No path leads to a lower rank. Through a merged call one leads from what comes before its last value to what
+        # comes behind its first: all that leads to a call has no higher rank than it.
+        self.rank = dict(ranks)
         # Dictionaries for their order: sets of objects differ from run to run.
         self.after: dict[Call, dict[Call, None]] = {call: {} for call in ranks}
         self.before: dict[Call, dict[Call, None]] = {call: {} for call in ranks}
@@ -38,13 +37,13 @@ class Paths:
 
     def has_detour(self, start: Call, goal: Call) -> bool:
         """True if a path leads from one group to the other through some third call."""
-        if self.first[start] > self.last[goal]:
+        if self.rank[start] > self.rank[goal]:
             return False
         return self._enters[start] <= self._leaves[goal] or self._is_way(start, goal)
 
     def merge(self, a: Call, b: Call) -> None:
         """Let group `a` stand for `b` too."""
-        self.first[a], self.last[a] = min(self.first[a], self.first[b]), max(self.last[a], self.last[b])
+        self.rank[a] = min(self.rank[a], self.rank[b])
         self._enters[a] = min(self._enters[a], self._enters[b])
         self._leaves[a] = max(self._leaves[a], self._leaves[b])
         for edges, back in ((self.after, self.before), (self.before, self.after)):
@@ -56,16 +55,23 @@ class Paths:
         for edges in (self.after, self.before):
             edges[a].pop(a, None)
             edges[a].pop(b, None)
+        lowered = [a]
+        while lowered:
+            call = lowered.pop()
+            for maker in self.before[call]:
+                if self.rank[maker] > self.rank[call]:
+                    self.rank[maker] = self.rank[call]
+                    lowered.append(maker)
 
     def _is_way(self, start: Call, goal: Call) -> bool:
-        latest, first = self.last[goal], self.first
-        stack = [u for u in self.after[start] if u is not goal and first[u] < latest]
+        rank, most = self.rank, self.rank[goal]
+        stack = [u for u in self.after[start] if u is not goal and rank[u] <= most]
         seen = set(stack)
         while stack:
             for u in self.after[stack.pop()]:
                 if u is goal:
                     return True
-                if u not in seen and first[u] < latest:
+                if u not in seen and rank[u] <= most:
                     seen.add(u)
                     stack.append(u)
         return False
