@@ -10,7 +10,7 @@ import numpy as np
 from lazytensor import dtype as dt
 from lazytensor import random, source
 from lazytensor.cells import adopt
-from lazytensor.device import place
+from lazytensor.device import CPU, place
 from lazytensor.dtype import DType
 from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, MemoryMissing, NumberTooLarge, ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
@@ -19,8 +19,9 @@ from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import full as splat
-from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, wrap
+from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, untracked, wrap
 
 MOST_STEPS = 1 << 40
 """Steps beyond which no memory holds them, and NumPy fails in words of its own."""
@@ -60,6 +61,10 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     tensor([4, 6])
     """
     if isinstance(data, Tensor):
+        if device is None and data.device is not CPU is chosen_device():
+            # Where it is, and without a question for its values: in a step there are none yet.
+            copied = wrap(cast(untracked(data.node), dtype or data.dtype), data.device)
+            return copied.requires_grad_() if requires_grad else copied
         data, dtype = data.array("torch.tensor()"), dtype or data.dtype
     elif isinstance(data, Sequence | bool | int | float) and not isinstance(data, str | np.generic):
         data = _nested(data, dtype)

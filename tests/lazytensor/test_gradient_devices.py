@@ -1,4 +1,4 @@
-"""Where the gradients are that a script is given: on the device of the value that they belong to."""
+"""Where gradients and copies are that a script is given: on the device of the value that they belong to."""
 
 import lazytensor as lt
 from lazytensor import nn
@@ -37,3 +37,18 @@ def test_what_scripts_see_of_a_gradient_is_on_the_device_of_its_value():
     seen += grad((used * 2).sum(), (used, unused), allow_unused=True, materialize_grads=True)
     # The second gradient of a leaf is added to the first.
     assert {t.device for t in (*seen, x.grad, *(p.grad for p in layer.parameters()))} == {wafer}
+
+
+def test_a_copy_of_a_tensor_is_where_it_is_unless_a_device_is_named():
+    x = lt.tensor([1.5, 2.5])
+    x.device = lt.Device("lazy:0")
+    copied = lt.tensor(x, dtype=lt.int64)
+    assert (copied.device, copied.tolist()) == (x.device, [1, 2])
+    assert lt.as_tensor(x, dtype=lt.float64).device == x.device
+    assert lt.tensor(x, device="cpu").device == lt.tensor([x[0], x[1]]).device == lt.Device("cpu")
+    # A value of its own, without history.
+    leaf = lt.tensor(x, requires_grad=True)
+    x += 1
+    assert leaf.tolist() == [1.5, 2.5] and leaf.is_leaf and leaf.requires_grad
+    with lt.Device("meta"):
+        assert lt.tensor(x).device == lt.Device("meta")

@@ -91,7 +91,8 @@ def grid_of(count: int, seed: int) -> tuple[list[Rect], dict[tuple[int, int], in
 def test_routes_of_which_some_go_without_at_first_all_find_a_colour(seed, colours, monkeypatch):
     (rects, flows), mesh = grid_of(20, seed), replace(MACHINE, colours=colours)
     assert NO_COLOUR not in {route.colour for route in routes_of(flows, rects, mesh).routes}
-    monkeypatch.setattr(sys.modules["wse_sim.plan.colouring"], "PATIENCE", 0)
+    for name in ("PATIENCE", "LEAST_PATIENCE"):
+        monkeypatch.setattr(sys.modules["wse_sim.plan.colouring"], name, 0)
     assert NO_COLOUR in {route.colour for route in routes_of(flows, rects, mesh).routes}
 
 

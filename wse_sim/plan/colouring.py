@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 WAYS = 2
 """Ways that a route can go."""
-PATIENCE = 5000
-"""So many steps without one route more that has a colour end the search."""
+PATIENCE = 15
+"""So many steps for each route without one more that has a colour end the search."""
+LEAST_PATIENCE = 500
+"""Steps that are taken however few routes there are."""
 _NEVER = 1 << 20
 
 
@@ -88,10 +90,10 @@ class Colouring:
     def search(self) -> list[Choice | None]:
         """What routes have in the end: all a colour, or as many as ever had one at once."""
         best, draw, since = list(self.choices), random.Random(0), 0
-        fewest = len(self.without)
+        fewest, most = len(self.without), max(LEAST_PATIENCE, PATIENCE * len(best))
         # Where kernels leave a route nothing on either way, no search helps.
         if self._is_there.reshape(len(best), -1).any(axis=1).all():
-            while self.without and since < PATIENCE:
+            while self.without and since < most:
                 self._step(draw)
                 since += 1
                 if len(self.without) < fewest:
