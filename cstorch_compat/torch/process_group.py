@@ -172,6 +172,7 @@ def init_process_group(
             where=source.where(),
             hint="Start the script with --nproc_per_node=1, or without torchrun.",
         )
+    # With a colon it names one for each kind of device, as in "cpu:gloo,cuda:nccl": that of the CPU is enough.
     if chosen not in ("gloo", "fake") and ":" not in chosen:
         raise DistributedError(
             f"Distributed package doesn't have {chosen.upper()} built in",

@@ -19,8 +19,8 @@ class Paths:
     """
 
     def __init__(self, edges: Iterable[tuple[Call, Call]], ranks: dict[Call, int], stays: Callable[[Call], bool]):
-        # No path leads to a lower rank. Through a merged call one leads from what comes before its last value to what
-        # comes behind its first: all that leads to a call has no higher rank than it.
+        # A call has no higher rank than what it leads to, so no path leads to a lower one. A merged call has the lower
+        # of two ranks, and `merge` lowers what leads to it: by way of that call it comes before all behind either.
         self.rank = dict(ranks)
         # Dictionaries for their order: sets of objects differ from run to run.
         self.after: dict[Call, dict[Call, None]] = {call: {} for call in ranks}
