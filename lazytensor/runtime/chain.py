@@ -28,6 +28,7 @@ Refusal = Callable[[], Exception]
 Word = tuple[Any, int]
 """A table of arguments, and a place in it."""
 _WORD = ctypes.c_int64
+_ROUTINE_WORDS = _WORD * 3
 BLOCK_WORDS = 64
 STOP, CREW, PLACE = 48, 58, 8
 """The words of the block that tell those who serve it to end, and how many they are, and the words of the place of a
@@ -59,11 +60,9 @@ class RoutinePart:
 
     __slots__ = ("argument", "function", "held", "kept", "places", "words")
 
-    def __init__(self, call: Any):
-        known = functions()
-        assert known is not None
-        self.words = (_WORD * 3)(call.function, call.argument)
-        self.function, self.argument = known["share_routine"], ctypes.addressof(self.words)
+    def __init__(self, entry: int, call: Any):
+        self.words = _ROUTINE_WORDS(call.function, call.argument)
+        self.function, self.argument = entry, ctypes.addressof(self.words)
         # Behind phase, part, geometry and both memories come the operands.
         self.held, self.places, self.kept = call.held, call.places[3:], call.held[1][2:4]
 
@@ -98,16 +97,19 @@ class Parts:
 
 def routine(function: Any, work: Routine, arrays: tuple[np.ndarray, ...]) -> list[Step] | None:
     """The phases of a routine as steps that a chain can take; None where its kernel is not machine code of ours."""
-    if not isinstance(function, Kernel) or functions() is None:
+    known = functions()
+    if not isinstance(function, Kernel) or known is None:
         return None
     shared = _crew(team.team().threads).shared(work.shared)
     operands: Sequence[int] = range(len(arrays))
     steps: list[Step] = []
     refusal = partial(work.error, work.refusal) if work.refusal else None
+    entry = known["share_routine"]
     for phase, count in enumerate(work.parts):
         # The memory of a thread takes its place in the table when a part runs.
-        calls = [function.bound(phase, k, work.geometry, shared, shared[:0], *arrays) for k in range(count)]
-        steps.append(Parts([RoutinePart(c) for c in calls], operands, max(work.own, 1), refusal))
+        arguments = work.geometry, shared, shared[:0], *arrays
+        calls = function.bound_parts([(phase, k) for k in range(count)], arguments)
+        steps.append(Parts([RoutinePart(entry, c) for c in calls], operands, max(work.own, 1), refusal))
     return steps
 
 
