@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from lazytensor import source
 from lazytensor.compiler.show import REWRITES, is_shown, show
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, any_, pat
@@ -128,8 +129,12 @@ def _positive_zero(n: Node) -> bool:
 def simplify(graph: Graph) -> Graph:
     """The graph after all rules; every value is the same bit for bit."""
     if not is_shown(REWRITES):
-        return RULES.rewrite(graph)
+        return RULES.rewrite(graph, source.at)
     steps: list[str] = []
-    lowered = RULES.rewrite(graph, lambda rule, before, after: steps.append(f"{rule.name}: {before} -> {after}"))
+
+    def note(rule: Rule, before: Node, after: Node) -> None:
+        steps.append(f"{rule.name}: {before} -> {after}")
+
+    lowered = RULES.rewrite(graph, source.at, note)
     show(REWRITES, "rewrites", lambda: "\n".join(steps))
     return lowered

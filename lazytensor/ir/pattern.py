@@ -4,7 +4,7 @@ A rule states an identity that holds in IEEE arithmetic: `x * 0` is not 0 for Na
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ class Pat(Algebra):
         return pat(name, *(o if isinstance(o, Pat) else filled(o) for o in operands))
 
     def match(self, n: Node, bindings: Bindings) -> bool:
-        """Whether n fits; bindings are added to `found`. A name that stands twice must bind the same node."""
+        """Whether n fits; adds what names bind to `bindings`. A name that stands twice must bind the same node."""
         if self.op and (n.op != self.op or len(n.inputs) != len(self.inputs)):
             return False
         if self.when is not None and not self.when(n):
@@ -59,6 +59,10 @@ def filled(value: float) -> Pat:
     return Pat("full", (), when=lambda n: n.attrs["value"] == value and not isinstance(n.attrs["value"], bool))
 
 
+At = Callable[[Where | None], AbstractContextManager[None]]
+"""Fixes the place of what is made while it is entered."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """What `pattern` matches becomes `build(bindings, node)`, a node of the same type, or None to leave it."""
@@ -78,37 +82,32 @@ class RuleSet:
         for rule in self.rules:
             self._by_op.setdefault(rule.pattern.op, []).append(rule)
 
-    def step(self, n: Node) -> tuple[Node, Rule] | None:
+    def _step(self, n: Node, place: Where | None, at: At) -> tuple[Node, Rule] | None:
         """The first rule that applies to n, with its result."""
         for rule in self._by_op.get(n.op, ()):
             bindings: Bindings = {}
             if rule.pattern.match(n, bindings):
-                out = rule.build(bindings, n)
+                with at(place):
+                    out = rule.build(bindings, n)
                 if out is not None and out is not n:
                     return out, rule
         return None
 
-    def rewrite(
-        self,
-        graph: Graph,
-        trace: Callable[[Rule, Node, Node], Any] | None = None,
-        at: Callable[[Where | None], AbstractContextManager[None]] = lambda place: nullcontext(),
-    ) -> Graph:
+    def rewrite(self, graph: Graph, at: At, trace: Callable[[Rule, Node, Node], Any] | None = None) -> Graph:
         """The graph with rules applied bottom-up until none applies; `trace(rule, before, after)` sees each.
 
-        `at(place)` is entered while an operation of that place is rewritten.
+        `at(place)` is entered while a rule rewrites an operation of that place: what it makes belongs there.
         """
 
         def change(old: Node, inputs: tuple[Node, ...]) -> Node:
             # The inputs are in their last form; only the node itself can still change. Each result is tried again from
             # the first rule.
-            with at(old.where):
-                n = same(old, inputs)
-                while (match := self.step(n)) is not None:
-                    out, rule = match
-                    if trace is not None:
-                        trace(rule, n, out)
-                    n = out
+            n = same(old, inputs)
+            while (match := self._step(n, old.where, at)) is not None:
+                out, rule = match
+                if trace is not None:
+                    trace(rule, n, out)
+                n = out
             return n
 
         mapping = rebuild(graph.roots(), change)
