@@ -82,3 +82,36 @@ def test_a_loss_lies_with_its_logits_though_their_weight_is_that_of_the_first_la
     stages = stages_of(wiring, folded, computed_again(wiring, folded))
     assert len(stages) == 4
     assert max(flows_between(wiring, stages).values()) < length * words
+
+
+@settings(deadline=None, max_examples=6)
+@given(st.integers(2, 5), st.booleans())
+def test_averages_of_weights_lie_with_them_and_tell_nothing_of_the_order(layers, is_scaled):
+    """A teacher's weights are averaged before all else, the last first, by what may be made of all of them."""
+    widths = range(8, 9 + layers)
+    with abstract.mode():
+        student, teacher = (
+            nn.Sequential(*(part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.Tanh())))
+            for _ in range(2)
+        )
+        optimizer = SGD(student.parameters(), lr=0.1)
+    pairs = [*zip(teacher.parameters(), student.parameters(), strict=True)][::-1]
+
+    def step(x):
+        with lt.no_grad():
+            share = lt.tanh(sum(own.square().sum() for _, own in pairs)) if is_scaled else 0.1
+            for average, own in pairs:
+                average.copy_(average + (own - average) * share)
+            # Twice, so that averages are kernels of their own.
+            aim = teacher(x) - teacher(-x).mean(0)
+        loss = F.mse_loss(student(x), aim)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    wiring = wire(abstract.record(step, [abstract.tensor((8, 8))]).program())
+    folded = [layer for layer in fold(wiring) if layer.parameters]
+    shapes = [{wiring.type(b).shape for b in layer.parameters} for layer in folded]
+    assert shapes == [{(b, a), (b,)} for a, b in pairwise(widths)]
+    assert all(layer.has_product and len(layer.parameters) == 4 for layer in folded)

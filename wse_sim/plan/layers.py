@@ -81,32 +81,54 @@ class _Folding:
         self._starts = {end: start for start, end in wiring.program.state.values()}
         self._roots: dict[int, frozenset[int]] = {}
         self._readers: dict[int, list[int]] = defaultdict(list)
+        self._fed: set[int] = set()  # kernels of what is made of the batch
         for i in wiring.kernels:
+            if any(o.source in self._fed or wiring.kind(o.buffer) == "batch" for o in wiring.operands[i]):
+                self._fed.add(i)
             self._roots[i] = self._roots_of(i)
             for o in wiring.operands[i]:
                 self._readers[o.buffer].append(i)
 
     def layers(self) -> tuple[Layer, ...]:
         waiting: list[int] = []
+        aside = {i for i in self.wiring.kernels if self._is_aside(i)}
         for i in self.wiring.kernels:
+            if i in aside:
+                continue
             if own := self._key(i):
                 self.keys[i] = own
                 self._used.add(own)
             else:
                 waiting.append(i)
+        for i in sorted(aside):
+            self.keys[i] = self._weight_key(self._roots[i])
         # What has no operand from a layer, such as zeros to add to, lies with its first reader.
         for i in reversed(waiting):
             users = (u for b in self.wiring.results[i] for u in self.wiring.users.get((b, i), ()))
             self.keys[i] = next((self.keys[u] for u in users if u in self.keys), (STEP, 0))
-        # Keys that became one along the way are one layer, in the order of its first kernel.
+        # Keys that became one along the way are one layer, in the order in which samples come to them: masks of random
+        # bits and moving averages of weights are made before the first layer, and tell nothing of the order.
         members: dict[_Key, list[int]] = {}
-        for i in self.wiring.kernels:
+        for i in sorted(self.wiring.kernels, key=lambda i: i not in self._fed):
             members.setdefault(self._find(self.keys[i]), []).append(i)
         products = {self._find(key) for key in self._products}
         states: dict[_Key, list[int]] = defaultdict(list)
         for buffer, parameter in self.wiring.groups.items():
             states[self._find(("weight", parameter))].append(buffer)
-        return tuple(self._layer(key, kernels, tuple(states[key]), key in products) for key, kernels in members.items())
+        return tuple(
+            self._layer(key, sorted(kernels), tuple(states[key]), key in products) for key, kernels in members.items()
+        )
+
+    def _is_aside(self, i: int) -> bool:
+        """Whether a kernel makes something of weights alone, such as a copy or an average: it lies where they do.
+
+        Their layers are those of what reads them with samples, and are known by then.
+        """
+        if i in self._fed or self.sweeps[i] == "update" or not self._roots[i]:
+            return False
+        # A product of weights alone, as of two factors, is a layer.
+        is_nest = self.sweeps[i] == "forward" and self.wiring.program.instrs[i].kernel == "nest"
+        return is_nest or i in self.wiring.preparing
 
     def _key(self, i: int) -> _Key | None:
         wiring, instr, roots = self.wiring, self.wiring.program.instrs[i], self._roots[i]
@@ -115,8 +137,6 @@ class _Folding:
             return self._weight_key(gradients)
         if self.sweeps[i] == "update":
             return self._settling_key(i)
-        if roots and i in wiring.preparing:
-            return self._weight_key(roots)
         is_product = is_product_of_tensors(instr)
         if is_product or (roots and instr.kernel != "nest"):
             key = self._weight_key(roots) if roots else self._attention_key(i)
@@ -188,17 +208,20 @@ class _Folding:
         """Parameters of floating point that a kernel reads, itself or as a copy that was prepared of them."""
         roots: set[int] = set()
         for o in self.wiring.operands[i]:
+            kind = self.wiring.type(o.buffer)
+            # A scalar is a scale or a rate, and no weight.
+            if not kind.shape:
+                continue
             if o.source in self.wiring.preparing:
                 roots |= self._roots[o.source]
-            elif o.buffer in self.wiring.groups and self.wiring.type(o.buffer).dtype.is_floating_point:
-                # A scalar in the state is a scale or a rate, and no weight.
-                roots |= {self.wiring.groups[o.buffer]} if self.wiring.type(o.buffer).shape else set()
+            elif o.buffer in self.wiring.groups and kind.dtype.is_floating_point:
+                roots.add(self.wiring.groups[o.buffer])
         return frozenset(roots)
 
     def _layer(self, key: _Key, kernels: list[int], states: tuple[int, ...], has_product: bool) -> Layer:
         wiring, program = self.wiring, self.wiring.program
         # The kernel that reads the weight names the layer; a cast before it may stand on another line.
-        first = next((i for i in kernels if i in self._anchors), kernels[0])
+        first = next((i for i in kernels if i in self._anchors), min(kernels, key=lambda i: i not in self._fed))
         where = program.instrs[first].where
         is_attention = key[0] == "attention"
         inner = self._inner(kernels) if is_attention else frozenset[int]()
