@@ -115,3 +115,29 @@ def test_averages_of_weights_lie_with_them_and_tell_nothing_of_the_order(layers,
     shapes = [{wiring.type(b).shape for b in layer.parameters} for layer in folded]
     assert shapes == [{(b, a), (b,)} for a, b in pairwise(widths)]
     assert all(layer.has_product and len(layer.parameters) == 4 for layer in folded)
+
+
+@settings(deadline=None, max_examples=3)
+@given(st.integers(1, 3), st.integers(1, 2))
+def test_attention_comes_behind_what_it_reads_however_often_samples_pass_its_weights(blocks, views):
+    width, heads = 16, 2
+    with abstract.mode():
+        lines = [nn.ModuleList([nn.Linear(width, width, bias=False) for _ in range(4)]) for _ in range(blocks)]
+        optimizer = SGD([w for line in lines for w in line.parameters()], lr=0.1)
+
+    def net(x):
+        for to_q, to_k, to_v, out in lines:
+            q, k, v = (to(x).unflatten(-1, (heads, -1)).transpose(1, 2) for to in (to_q, to_k, to_v))
+            x = out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return x
+
+    def step(*x):
+        loss = sum(net(view).square().mean() for view in x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    batch = [abstract.tensor((8, 4 + n, width)) for n in range(views)]
+    folded = [layer for layer in fold(wire(abstract.record(step, batch).program())) if layer.has_product]
+    assert [layer.is_attention for layer in folded] == [*[False] * 3, *[True] * views, False] * blocks

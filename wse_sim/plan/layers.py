@@ -9,7 +9,7 @@ that stays as it is, "attention in parts", forward kernels run again in the back
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,7 +48,7 @@ class Layer:
 
 
 def fold(wiring: Wiring) -> tuple[Layer, ...]:
-    """The layers of a program in the order of their first kernels. Every kernel is in exactly one."""
+    """The layers of a program in the order in which samples come to them. Every kernel is in exactly one."""
     return _Folding(wiring).layers()
 
 
@@ -116,8 +116,21 @@ class _Folding:
         for buffer, parameter in self.wiring.groups.items():
             states[self._find(("weight", parameter))].append(buffer)
         return tuple(
-            self._layer(key, sorted(kernels), tuple(states[key]), key in products) for key, kernels in members.items()
+            self._layer(key, sorted(members[key]), tuple(states[key]), key in products)
+            for key in self._in_order(members)
         )
+
+    def _in_order(self, members: Mapping[_Key, Sequence[int]]) -> list[_Key]:
+        """Keys as they are, but for attention blocks: each comes right behind the last layer that it reads from."""
+        # One that layers come to a second time, with other samples, would lie behind all of these else.
+        places = {key: n for n, key in enumerate(members)}
+        behind: dict[_Key, int] = {}
+        for key, kernels in members.items():
+            sources = (o.source for i in kernels if self.sweeps[i] == "forward" for o in self.wiring.operands[i])
+            makers = {self._find(self.keys[s]) for s in sources if s in self.keys}
+            if key[0] == "attention":
+                behind[key] = max((places[m] for m in makers if m[0] == "weight"), default=places[key])
+        return sorted(members, key=lambda key: (behind.get(key, places[key]), key in behind, places[key]))
 
     def _is_aside(self, i: int) -> bool:
         """Whether a kernel makes something of weights alone, such as a copy or an average: it lies where they do.
