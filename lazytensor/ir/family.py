@@ -49,6 +49,10 @@ PLACES: Mapping[type, tuple[str, ...]] = {
 """Members that number other records, and follow no batch."""
 
 
+class NotLinear(CompileError):
+    """Work of a step grows faster than its batch."""
+
+
 class NotAffine(Exception):
     """Two records differ in more than numbers that depend on the batch; says where."""
 
@@ -244,6 +248,8 @@ class StepFamily:
             if ends:
                 last, before = list(ends.items())[-1]
                 difference = unlike(before, program, last, size)
+                if isinstance(difference, NotLinear):
+                    raise difference
             ends[size] = program
             # An extent that equals another one by chance may give one of the programs another form.
             if len(ends) > 1 and difference is None:
@@ -276,7 +282,7 @@ def unlike(a: Program, b: Program, first: int, second: int) -> CompileError | No
         except NotAffine as e:
             return _refused(f"{x.label}: {e}", x, first, second)
         if x.work != y.work and _is_square(x, y, a, b):
-            return _refused(f"{x.label}: its work grows with the square of the batch", x, first, second)
+            return _refused(f"{x.label}: its work grows with the square of the batch", x, first, second, NotLinear)
     if len(a.instrs) != len(b.instrs):
         return _refused(f"{len(a.instrs)} and {len(b.instrs)} kernels", None, first, second)
     try:
@@ -296,8 +302,10 @@ def _is_square(x: Instr, y: Instr, a: Program, b: Program) -> bool:
     return any(sum(m != n for m, n in zip(s.shape, t.shape, strict=True)) > 1 for s, t in pairs)
 
 
-def _refused(what: str, instr: Instr | None, first: int, second: int) -> CompileError:
-    return CompileError(
+def _refused(
+    what: str, instr: Instr | None, first: int, second: int, kind: type[CompileError] = CompileError
+) -> CompileError:
+    return kind(
         f"the program does not follow the batch: with {first} and {second} samples it has {what}",
         where=instr.where if instr is not None else None,
         hint="Take the batch from the data (x.shape[0]) instead of fixing it; the script's own batch can be planned.",

@@ -7,6 +7,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import Builder, machines, mlp, mlps
 
+import lazytensor as lt
+from lazytensor import abstract, nn
+from lazytensor.nn import functional as F
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.again import computed_again
@@ -154,3 +157,21 @@ def test_more_stages_than_pes_do_not_stand(side):
     report = pipelined(mlp((4, 4, 4, 4, 4, 4), 2), machine).report
     assert not report.fits
     assert "5" in report.reason
+
+
+def test_a_step_whose_samples_read_each_other_is_refused_in_micro_batches_and_planned_whole():
+    """Scores of all pairs of samples, as contrastive losses have them: a part of the batch is another step."""
+    with abstract.mode():
+        model = nn.Linear(256, 256)
+
+    def step(x):
+        y = model(x)
+        return F.cross_entropy(y @ y.T, lt.arange(x.shape[0]))
+
+    family = abstract.record(step, [abstract.tensor((512, 256))])
+    small = replace(TINY, usable_bytes_per_pe=1500)
+    whole, parts = (plan(family, machine, "streaming", other=False).report.streaming for machine in (WSE2, small))
+    assert whole.fits
+    assert not parts.fits
+    for text in ("in micro-batches alone", "grows with the square of the batch", "test_placement.py", "smaller batch"):
+        assert text in parts.reason

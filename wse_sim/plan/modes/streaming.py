@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lazytensor.errors import PlacementError
+from lazytensor.errors import LazyError, PlacementError
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.plan.best_part import Size, best_part
 from wse_sim.plan.modes.mode_plan import (
@@ -67,7 +67,13 @@ def _on_systems(case: Case) -> ModePlan:
         ways = list(_ways(case, whole))
     except PlacementError as error:
         return does_not_fit(MODE, error)
-    runs = [run for way in ways if (run := _fastest(case, *way))]
+    try:
+        runs = [run for way in ways if (run := _fastest(case, *way))]
+    except LazyError as error:
+        # Where a sample reads others of its batch, a step in parts is another one.
+        what = f"the batch fits in micro-batches alone, and {error.what}"
+        hint = "Use a smaller batch or a larger machine, or take the batch from the data (x.shape[0])."
+        return does_not_fit(MODE, PlacementError(what, where=error.where, hint=hint))
     if not runs:
         return does_not_fit(MODE, _too_large(case, whole, whole.memory(), _usable_bytes(case)))
     return min(runs, key=lambda run: run.step_cycles).plan()
