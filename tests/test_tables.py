@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lazytensor import autograd, source
+from lazytensor import autograd
 from lazytensor import dtype as dt
 from lazytensor.compiler.lower import lower_to_cirh, lower_to_host
 from lazytensor.compiler.simplify import RULES, simplify
@@ -301,7 +301,7 @@ def assert_same_bits(got: np.ndarray, want: np.ndarray) -> None:
 def test_rule_keeps_every_bit(name, seed):
     root = EXAMPLES[name]
     graph, fired = Graph((), {}, (root,), {}), []
-    after = RULES.rewrite(graph, source.at, lambda rule, before, made: fired.append(rule.name)).outputs
+    after = RULES.rewrite(graph, lambda rule, before, made: fired.append(rule.name)).outputs
     leaves = [n for n in graph.nodes() if n.op == "batch"]
     rng = np.random.default_rng(seed)
     env = {n: rng.choice(SPECIAL, n.type.shape).astype(np.float32) for n in leaves}
@@ -312,7 +312,9 @@ def test_rule_keeps_every_bit(name, seed):
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_what_a_rule_makes_stands_where_the_operation_stood(name):
     graph = Graph((), {}, (EXAMPLES[name],), {})
-    assert {n.where for n in simplify(graph).nodes()} <= {n.where for n in graph.nodes()}
+    # A constant may be one that somebody else has.
+    made = [n for n in simplify(graph).nodes() if n.inputs]
+    assert {n.where for n in made} <= {n.where for n in graph.nodes()}
 
 
 def test_subtracting_negative_zero_is_kept():

@@ -28,7 +28,7 @@ def folded(graph: Graph) -> Graph:
             result = fold(n, *(_number(i) for i in old.inputs)) if fold else None
         return n if result is None else result
 
-    tidy = KEPT.rewrite(_without_statistics(graph), source.at)
+    tidy = KEPT.rewrite(_without_statistics(graph), at=source.at)
     mapping = rebuild(tidy.roots(), change)
     return tidy.replaced(lambda root: mapping[root])
 

@@ -129,12 +129,12 @@ def _positive_zero(n: Node) -> bool:
 def simplify(graph: Graph) -> Graph:
     """The graph after all rules; every value is the same bit for bit."""
     if not is_shown(REWRITES):
-        return RULES.rewrite(graph, source.at)
+        return RULES.rewrite(graph, at=source.at)
     steps: list[str] = []
 
     def note(rule: Rule, before: Node, after: Node) -> None:
         steps.append(f"{rule.name}: {before} -> {after}")
 
-    lowered = RULES.rewrite(graph, source.at, note)
+    lowered = RULES.rewrite(graph, note, at=source.at)
     show(REWRITES, "rewrites", lambda: "\n".join(steps))
     return lowered

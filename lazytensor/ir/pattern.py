@@ -4,7 +4,7 @@ A rule states an identity that holds in IEEE arithmetic: `x * 0` is not 0 for Na
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,10 @@ At = Callable[[Where | None], AbstractContextManager[None]]
 """Fixes the place of what is made while it is entered."""
 
 
+def _anywhere(place: Where | None) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 @dataclass(frozen=True)
 class Rule:
     """What `pattern` matches becomes `build(bindings, node)`, a node of the same type, or None to leave it."""
@@ -93,10 +97,13 @@ class RuleSet:
                     return out, rule
         return None
 
-    def rewrite(self, graph: Graph, at: At, trace: Callable[[Rule, Node, Node], Any] | None = None) -> Graph:
+    def rewrite(
+        self, graph: Graph, trace: Callable[[Rule, Node, Node], Any] | None = None, *, at: At = _anywhere
+    ) -> Graph:
         """The graph with rules applied bottom-up until none applies; `trace(rule, before, after)` sees each.
 
-        `at(place)` is entered while a rule rewrites an operation of that place: what it makes belongs there.
+        `at(place)` is entered while a rule rewrites an operation of that place: with `source.at`, what it makes belongs
+        there, and else to the line that asks for the graph.
         """
 
         def change(old: Node, inputs: tuple[Node, ...]) -> Node:
