@@ -27,7 +27,7 @@ from lazytensor.kernels.routine import Routine
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
 from lazytensor.runtime import blas, chain, jit, row_runs, team, timing
-from lazytensor.runtime.aligned import ALIGNMENT, within
+from lazytensor.runtime.aligned import within, zeros_in_large_pages
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.lasting import Lasting, lasting_fetches
 
@@ -67,7 +67,7 @@ class HostExecutable:
         is_alone = timing.current() is not None or not config.current().jit
         candidates = () if is_alone else row_runs.runs_of(program)
         self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
-        block = np.zeros(self._arena.size_bytes + ALIGNMENT, np.uint8)
+        block = zeros_in_large_pages(self._arena.size_bytes)
         touching = _touching(block)
         # Behind the memory, which is touched beside: this loads LLVM.
         runs = {run.places[0]: run for run in candidates if run.is_machine_code()}
