@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lazytensor.compiler.pipeline import compile_graph
+from lazytensor.compiler.pipeline import AS_IS, Target, compile_graph
 from lazytensor.ir.graph import Graph
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.reference import evaluate
@@ -39,12 +39,12 @@ def run_reference(graph: Graph, batches: list[list[np.ndarray]], start: dict[str
     return fetched, held
 
 
-def run_host(graph: Graph, batches: list[list[np.ndarray]], start: dict[str, np.ndarray]):
-    """The same by the compiled program."""
+def run_host(graph: Graph, batches: list[list[np.ndarray]], start: dict[str, np.ndarray], target: Target = AS_IS):
+    """The same by the program that is compiled for a target."""
     store = Store()
     for s, a in start.items():
         store.add(s, a)
-    executable = HostBackend().compile(compile_graph(graph), store)
+    executable = HostBackend().compile(compile_graph(graph, target), store)
     fetched = [[np.array(v) for v in executable.step(arrays)] for arrays in batches]
     return fetched, store.snapshot()
 

@@ -18,10 +18,10 @@ from lazytensor.ir.types import Work
 from lazytensor.ops.op import OPS
 
 
-def fuse(graph: Graph, matches: Matches) -> list[KernelCall]:
-    """All calls of the graph, nests and kernels, in no particular order."""
+def fuse(graph: Graph, matches: Matches, keeps_layers: bool = False) -> list[KernelCall]:
+    """All calls of the graph, nests and kernels, in no particular order; `keeps_layers` as in `group.merge`."""
     grouping = Grouping(graph, matches)
-    merge(grouping)
+    merge(grouping, keeps_layers)
     calls = [_Writer(group, grouping).call() for group in grouping.groups]
     # Equal layers have equal nests: one object each, so that whoever knows one by identity knows them all.
     nests: dict[tuple[Any, ...], Nest] = {}

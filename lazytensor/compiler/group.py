@@ -24,6 +24,7 @@ from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.nest import Access
 
+PRODUCTS = ("matmul", "conv")
 MAX_MEMBERS = 96  # nodes computed in one nest; bounds the compile time of a nest
 MAX_OPERANDS = 16  # of a merged nest; LLVM checks each pair of arrays for overlap before a vector loop
 
@@ -201,9 +202,13 @@ def _size(extents: Iterable[int]) -> int:
     return size
 
 
-def merge(grouping: Grouping) -> None:
-    """The second pass: fewer, larger groups."""
-    units = _Units(grouping)
+def merge(grouping: Grouping, keeps_layers: bool = False) -> None:
+    """The second pass: fewer, larger groups; with `keeps_layers` none that waits for two products, each for one alone.
+
+    On a wafer products lie in layers of their own, and what is computed behind them does so with them: two towers that
+    share a mask would wait for each other.
+    """
+    units = _Units(grouping, keeps_layers)
     # A stack: the last pairs are tried first.
     pending = list(units.candidates())
     while pending:
@@ -216,8 +221,8 @@ def merge(grouping: Grouping) -> None:
 class _Units:
     """Groups and kernel calls with the edges between them, kept up to date while groups merge."""
 
-    def __init__(self, grouping: Grouping):
-        self.grouping = grouping
+    def __init__(self, grouping: Grouping, keeps_layers: bool):
+        self.grouping, self.keeps_layers = grouping, keeps_layers
         self.moved: dict[FusionGroup, FusionGroup] = {}
         rank = grouping.rank
         ranks: dict[Call, int] = {n: rank[n] for n in grouping.kernels}
@@ -263,6 +268,8 @@ class _Units:
             return False
         if len(a.members) + len(b.members) > MAX_MEMBERS:
             return False
+        if self.keeps_layers and self._joins_layers(a, b):
+            return False
         # A value that one makes and the other reads counts once, and is not read at all after the merge.
         operands = {value_of(n) for g in (a, b) for n, _ in (*g.loads, *g.stores)}
         if len(operands) > MAX_OPERANDS:
@@ -270,6 +277,13 @@ class _Units:
         if not (self._reads_in_order(a, b) and self._reads_in_order(b, a)):
             return False
         return not self.paths.has_detour(a, b) and not self.paths.has_detour(b, a)
+
+    def _joins_layers(self, a: FusionGroup, b: FusionGroup) -> bool:
+        """Whether both read products, and none that the other reads too."""
+        one, other = (
+            {n for n, _ in group.loads if n.op in PRODUCTS and n in self.grouping.matches} for group in (a, b)
+        )
+        return bool(one and other) and one.isdisjoint(other)
 
     def _reads_in_order(self, maker: FusionGroup, user: FusionGroup) -> bool:
         """True if `user` needs from `maker` only the elements of the same iteration."""

@@ -7,6 +7,7 @@ pass, add a row and put it into the targets that take it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lazytensor import config
@@ -86,11 +87,9 @@ PRINT_CIRH = Pass("print_cirh", _print_cirh, ("graph", "heading"), "cirh", level
 MATCH = Pass("match", match, ("graph",), "matches", level=show.NESTS)
 CAUSAL = Pass("causal", causal, ("graph", "matches"), "matches", level=show.NESTS)
 FUSE = Pass("fuse", fuse, ("graph", "matches"), "calls", level=show.NESTS)
+FUSE_LAYERS = Pass("fuse_layers", partial(fuse, keeps_layers=True), ("graph", "matches"), "calls", level=show.NESTS)
 PLAN = Pass("plan", plan, ("graph", "calls"), "program", level=show.NESTS)
 BIND = Pass("bind", _bind, ("program", "backend", "store"), "executable", level=show.PLACEMENT)
-
-KERNELS = (MATCH, FUSE, PLAN, BIND)
-"""From a graph that the host can run to a bound program: the same for every target."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,8 @@ class Target:
 
 
 HOST = Target("host", (RECORD, LOWER_TO_HOST, SIMPLIFY, MATCH, CAUSAL, FUSE, PLAN, BIND))
-CSX = Target("csx", (RECORD, LOWER_TO_CIRH, PRINT_CIRH, SIMPLIFY, *KERNELS))
-AS_IS = Target("as is", (RECORD, *KERNELS))
+CSX = Target("csx", (RECORD, LOWER_TO_CIRH, PRINT_CIRH, SIMPLIFY, MATCH, FUSE_LAYERS, PLAN, BIND))
+AS_IS = Target("as is", (RECORD, MATCH, FUSE, PLAN, BIND))
 """For a graph that is to be run as it stands, without rewriting."""
 
 PASSES: Mapping[str, Pass] = {p.name: p for target in (HOST, CSX) for p in target.passes}

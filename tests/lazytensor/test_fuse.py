@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from lazytensor import config
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.match import match
+from lazytensor.compiler.pipeline import AS_IS, PASSES, Target
 from lazytensor.dtype import bfloat16, cbfloat16, float16, float32, float64
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
@@ -18,11 +19,12 @@ from lazytensor.testing import batch, graphs, state, values_for
 from tests.oracles import assert_same, run_host, run_reference
 
 WIDE = Type((64, 32), float32)
+IN_LAYERS = Target("in layers", tuple(PASSES[name] for name in ("match", "fuse_layers", "plan", "bind")))
 
 
-def calls_of(*outputs, updates=None, states=None):
+def calls_of(*outputs, updates=None, states=None, **options):
     graph = Graph((), states or {}, outputs, updates or {})
-    return fuse(graph, match(graph))
+    return fuse(graph, match(graph), **options)
 
 
 def nests(calls):
@@ -93,6 +95,19 @@ def test_a_merge_never_closes_a_cycle_through_a_kernel():
     assert len(nests(calls_of(total, e))) == 2
 
 
+def test_two_towers_that_share_a_mask_share_a_nest_unless_layers_are_kept():
+    """On a wafer each tower lies in layers of its own, and would wait for the other one."""
+    x, w, u, m = (batch(n, Type((8, 8), float32)) for n in range(4))
+    mask = call("mul", full_like(-1e4, m), call("sub", full_like(1.0, m), m))
+    towers = [call("exp", call("add", matmul(x, weight), mask)) for weight in (w, u)]
+    assert len(nests(calls_of(*towers))) == 1
+    kept = [call.nest for call in calls_of(*towers, keeps_layers=True) if call.nest]
+    assert len(kept) == 2
+    # What reads one product in two ways still does so once.
+    both = (call("exp", towers[0]), call("neg", matmul(x, w)))
+    assert len(nests(calls_of(*both, keeps_layers=True))) == len(nests(calls_of(*both))) == 1
+
+
 def test_views_are_strides_and_reshapes_are_free():
     x = batch(0, Type((4, 6), float32))
     y = call("neg", slice_(transpose(x, (1, 0)), (1, 0), (5, 4), (2, 1)))
@@ -112,12 +127,12 @@ def test_a_reshape_that_splits_inside_a_transpose_still_works():
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.data())
-def test_compiled_programs_equal_the_reference(data):
+@given(st.data(), st.sampled_from((AS_IS, IN_LAYERS)))
+def test_compiled_programs_equal_the_reference(data, target):
     dtype = data.draw(st.sampled_from((float32, float32, float64, float16, bfloat16, cbfloat16)))
     graph = data.draw(graphs(dtype, max_nodes=30))
     first, start = values_for(graph, 1)
     second, _ = values_for(graph, 2)
     batches = [first, second, first]
     with config.override(jit=False, check=True):
-        assert_same(run_host(graph, batches, start), run_reference(graph, batches, start))
+        assert_same(run_host(graph, batches, start, target), run_reference(graph, batches, start))

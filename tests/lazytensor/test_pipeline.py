@@ -136,7 +136,7 @@ def test_the_text_says_what_the_heading_does():
 SHOWN = {
     1: ["record"],
     2: ["lower_to_cirh", "print_cirh", "rewrites", "simplify"],
-    3: ["match", "fuse", "plan"],
+    3: ["match", "fuse_layers", "plan"],
     4: ["bind"],
 }
 PROMISED = {
