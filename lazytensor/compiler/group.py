@@ -203,10 +203,10 @@ def _size(extents: Iterable[int]) -> int:
 
 
 def merge(grouping: Grouping, keeps_layers: bool = False) -> None:
-    """The second pass: fewer, larger groups; with `keeps_layers` none that waits for two products, each for one alone.
+    """The second pass: fewer, larger groups; with `keeps_layers` none of two that wait for a product each.
 
     On a wafer products lie in layers of their own, and what is computed behind them does so with them: two towers that
-    share a mask would wait for each other.
+    share a mask would wait for each other. What waits for both anyway may come together.
     """
     units = _Units(grouping, keeps_layers)
     # A stack: the last pairs are tried first.
@@ -279,11 +279,28 @@ class _Units:
         return not self.paths.has_detour(a, b) and not self.paths.has_detour(b, a)
 
     def _joins_layers(self, a: FusionGroup, b: FusionGroup) -> bool:
-        """Whether both read products, and none that the other reads too."""
+        """Whether both read products, and each waits for its own alone."""
         one, other = (
             {n for n, _ in group.loads if n.op in PRODUCTS and n in self.grouping.matches} for group in (a, b)
         )
-        return bool(one and other) and one.isdisjoint(other)
+        if not one or not other or one & other:
+            return False
+        return not (self._waits_for(b, one) or self._waits_for(a, other))
+
+    def _waits_for(self, group: FusionGroup, nodes: set[Node]) -> bool:
+        """Whether any of the nodes is among all that a group is made of."""
+        rank = self.grouping.rank
+        first = min(rank[n] for n in nodes)
+        seen = {n for n, _ in group.stores}
+        rest = list(seen)
+        while rest:
+            n = rest.pop()
+            if n in nodes:
+                return True
+            before = {i for i in n.inputs if rank[i] >= first} - seen
+            seen |= before
+            rest += before
+        return False
 
     def _reads_in_order(self, maker: FusionGroup, user: FusionGroup) -> bool:
         """True if `user` needs from `maker` only the elements of the same iteration."""

@@ -18,12 +18,13 @@ LARGE_PAGE = 1 << 21
 
 
 def zeros_in_large_pages(size_bytes: int) -> np.ndarray:
-    """Memory of zeros in which so many bytes have room behind its first aligned one, in large pages if there are any.
+    """Aligned memory of zeros, of so many bytes or some more, in large pages if the system gives any.
 
     What steps go through again and again takes the processor less time to look up: a step of 12 MB takes 3 % less.
     """
     if size_bytes < LARGE_PAGE // 2 or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return np.zeros(size_bytes + ALIGNMENT, np.uint8)
+        block = np.zeros(size_bytes + ALIGNMENT, np.uint8)
+        return block[-block.ctypes.data % ALIGNMENT :]
     whole = -(-size_bytes // LARGE_PAGE) * LARGE_PAGE
     # One more, since a large page begins at a multiple of its size; what is never touched is never given.
     memory = mmap.mmap(-1, whole + LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
