@@ -1,13 +1,17 @@
 """Memory for arrays that are made together: each has its own part of a block, whoever asks for it."""
 
+import errno
 import itertools
+import mmap
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lazytensor.runtime.aligned import ALIGNMENT, Rooms
+from lazytensor.runtime import aligned
+from lazytensor.runtime.aligned import ALIGNMENT, LARGE_PAGE, Rooms, zeros_in_large_pages
 
 SHAPES = st.lists(
     st.tuples(
@@ -43,6 +47,26 @@ def test_small_arrays_of_a_block_lie_side_by_side_and_a_large_one_alone():
     one, large, two = (rooms.empty((size,), "u1") for size in (100, Rooms.SMALL_BYTES + 1, 100))
     assert span(two)[0] - span(one)[0] == 2 * ALIGNMENT
     assert not np.shares_memory(large, one.base)
+
+
+@pytest.mark.parametrize("missing", ["", "large pages", "room"])
+@pytest.mark.parametrize("size", [1, LARGE_PAGE // 2 - 1, LARGE_PAGE // 2, LARGE_PAGE, 3 * LARGE_PAGE + 1])
+def test_memory_is_zero_and_aligned_on_systems_with_large_pages_and_without(size, missing, monkeypatch):
+    class Refusing(mmap.mmap):
+        def madvise(self, *arguments):
+            raise OSError(errno.EINVAL, "no large pages")
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOMEM, "no room")
+
+    if missing:
+        monkeypatch.setattr(aligned.mmap, "mmap", Refusing if missing == "large pages" else full)
+    block = zeros_in_large_pages(size)
+    assert size <= block.nbytes < size + LARGE_PAGE
+    assert block.ctypes.data % ALIGNMENT == 0
+    assert not block.any()
+    block[:] = 1
+    assert block.all()
 
 
 def test_threads_are_given_different_parts():
