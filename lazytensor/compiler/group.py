@@ -24,7 +24,7 @@ from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.nest import Access
 
-PRODUCTS = ("matmul", "conv")
+PRODUCTS = ("matmul", "conv")  # operations with a layer of their own on a wafer
 MAX_MEMBERS = 96  # nodes computed in one nest; bounds the compile time of a nest
 MAX_OPERANDS = 16  # of a merged nest; LLVM checks each pair of arrays for overlap before a vector loop
 

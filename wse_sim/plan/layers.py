@@ -125,11 +125,11 @@ class _Folding:
         # One that layers come to a second time, with other samples, would lie behind all of these else.
         places = {key: n for n, key in enumerate(members)}
         behind: dict[_Key, int] = {}
-        for key, kernels in members.items():
-            sources = (o.source for i in kernels if self.sweeps[i] == "forward" for o in self.wiring.operands[i])
+        for key in (key for key in members if key[0] == "attention"):
+            forward = [i for i in members[key] if self.sweeps[i] == "forward"]
+            sources = (o.source for i in forward for o in self.wiring.operands[i])
             makers = {self._find(self.keys[s]) for s in sources if s in self.keys}
-            if key[0] == "attention":
-                behind[key] = max((places[m] for m in makers if m[0] == "weight"), default=places[key])
+            behind[key] = max((places[m] for m in makers if m[0] == "weight"), default=places[key])
         return sorted(members, key=lambda key: (behind.get(key, places[key]), key in behind, places[key]))
 
     def _is_aside(self, i: int) -> bool:
