@@ -16,6 +16,7 @@ from wse_sim.pipeline.price import StepPrice
 from wse_sim.plan.modes.chain_runs import Layers, Run, edge_bytes, edge_cycles
 from wse_sim.plan.modes.mode_plan import (
     Case,
+    Mode,
     ModePlan,
     Place,
     Share,
@@ -54,6 +55,20 @@ def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[Hashable], place
     except PlacementError as error:
         return does_not_fit(MODE, error)
     return _plan(case, chain, stages, run)
+
+
+def largest_run(case: Case, run: Mode) -> int:
+    """The largest batch for which cores have room, or none."""
+    # Samples one by one need the same room in any batch that fills the pipeline.
+    for size in range(min(case.batch_size - 1, len(case.stages)), 0, -1):
+        try:
+            smaller = case.with_batch(size)
+            if smaller is not None and run(smaller).report.fits:
+                return size
+        except LazyError:
+            # The script allows other batches alone.
+            continue
+    return 0
 
 
 def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> Run:

@@ -60,8 +60,12 @@ class Line(Protocol):
         """The plan of a placement."""
 
 
-def cut(line: Line, placer: Placer) -> ModePlan:
-    """The fastest plan that was found. Raises PlacementError if there is none."""
+def cut(line: Line, placer: Placer, whole: Line | None = None) -> ModePlan:
+    """The fastest plan that was found. Raises PlacementError if there is none.
+
+    The area bound that it shows is that of `whole`, the line on all that there is, if that is more.
+    """
+    whole = whole or line
     refusal: PlacementError | None = None
     best: ModePlan | None = None
     cut_from, is_sooner, missed = line, True, 0
@@ -90,11 +94,11 @@ def cut(line: Line, placer: Placer) -> ModePlan:
     if best is None:
         assert refusal is not None
         raise refusal
-    if cut_from is line:
+    if cut_from is whole:
         return best
     # Whatever mesh was cut, the bound is that of all of it.
     shortest = _shortest(best)
-    return best.with_bound(min(best.report.bound_cycles, area_bound(line.floor())), shortest)
+    return best.with_bound(min(best.report.bound_cycles, area_bound(whole.floor())), shortest)
 
 
 def _plans(

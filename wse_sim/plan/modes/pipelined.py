@@ -20,10 +20,11 @@ from lazytensor.errors import LazyError, PlacementError
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.mesh_call import operation
 from wse_sim.layout import Rect, ceil_div
+from wse_sim.machine import Machine
 from wse_sim.phase import Par, Stream
-from wse_sim.plan.designs import FEW, Design, Search
+from wse_sim.plan.designs import FEW, Design, Search, of_known_sides
 from wse_sim.plan.layers import SWEEPS
-from wse_sim.plan.modes.as_run import LARGEST, as_run
+from wse_sim.plan.modes.as_run import LARGEST, as_run, largest_run
 from wse_sim.plan.modes.cutting import cut
 from wse_sim.plan.modes.mode_plan import (
     Case,
@@ -38,7 +39,7 @@ from wse_sim.plan.modes.mode_plan import (
     reason_of,
     route_rows,
 )
-from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
+from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies, part_of
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, require_room
 from wse_sim.plan.relays import relayed_flows
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
@@ -61,7 +62,7 @@ def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
     A chain of layers on a small mesh is priced as simulated cores run it, and all else by the kernels of its stages.
     """
     if case.machine.usable_pes > LARGEST:
-        return in_copies(case, lambda copy: _one_copy(copy, placer))
+        return _priced(case, placer)
     unrunnable: list[LazyError] = []
 
     def run_copy(copy: Case) -> ModePlan:
@@ -78,24 +79,11 @@ def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
     # Where cores have no room for a chain it does not fit: its kernels' prices would make a mesh on which nothing can
     # run look faster than a larger one on which it does.
     if not unrunnable:
-        return replace(run, report=replace(run.report, largest_batch=_largest_run(case, placer)))
-    outcome = in_copies(case, lambda copy: _one_copy(copy, placer))
+        largest = largest_run(case, lambda smaller: _run_copy(smaller, placer))
+        return replace(run, report=replace(run.report, largest_batch=largest))
+    outcome = _priced(case, placer)
     not_run = reason_of(unrunnable[0]) if outcome.report.fits else ""
     return replace(outcome, report=replace(outcome.report, not_run=not_run))
-
-
-def _largest_run(case: Case, placer: str) -> int:
-    """The largest batch for which cores have room, or none."""
-    # Samples one by one need the same room in any batch that fills the pipeline.
-    for size in range(min(case.batch_size - 1, len(case.stages)), 0, -1):
-        try:
-            smaller = case.with_batch(size)
-            if smaller is not None and _run_copy(smaller, placer).report.fits:
-                return size
-        except LazyError:
-            # The script allows other batches alone.
-            continue
-    return 0
 
 
 def _run_copy(case: Case, placer: str) -> ModePlan:
@@ -103,7 +91,18 @@ def _run_copy(case: Case, placer: str) -> ModePlan:
     return as_run(case, line.stages, line.kinds, PLACERS[placer])
 
 
-def _one_copy(case: Case, placer: str) -> ModePlan:
+def _priced(case: Case, placer: str) -> ModePlan:
+    """The step by the kernels of its stages; many stages lie on a mesh of known sides, if it has room for them."""
+    known = of_known_sides(case.machine)
+    if len(case.stages) > FEW and known is not case.machine:
+        outcome = in_copies(replace(case, machine=known), lambda copy: _one_copy(copy, placer, case.machine))
+        if outcome.report.fits:
+            return outcome
+    return in_copies(case, lambda copy: _one_copy(copy, placer))
+
+
+def _one_copy(case: Case, placer: str, machine: Machine | None = None) -> ModePlan:
+    """One copy on its part of the mesh, which is of a machine that may have more."""
     try:
         # Of stages that have no room on the mesh nothing else is looked up.
         require_room(case.stages, case.machine)
@@ -115,8 +114,12 @@ def _one_copy(case: Case, placer: str) -> ModePlan:
         search.run()
         if search.best is not None:
             return search.best.with_bound(search.bound_cycles(), search.shortest_cycles)
+    whole = line
+    if machine is not None:
+        part = part_of(machine, line.share.columns, line.share.rows)
+        whole = line.on(part.usable_width, part.usable_height)
     try:
-        return cut(line, PLACERS[placer])
+        return cut(line, PLACERS[placer], whole)
     except PlacementError as error:
         return does_not_fit(MODE, error)
 

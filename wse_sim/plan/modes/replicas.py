@@ -121,7 +121,7 @@ def _run(case: Case, systems: int, copies: int, run: Run) -> ModePlan | None:
         return None
     if part is None:
         return None
-    return run(replace(part, machine=_part_of(case.machine, columns, rows), systems=systems, share=share))
+    return run(replace(part, machine=part_of(case.machine, columns, rows), systems=systems, share=share))
 
 
 def grid(copies: int, machine: Machine) -> tuple[int, int]:
@@ -130,7 +130,7 @@ def grid(copies: int, machine: Machine) -> tuple[int, int]:
     return min(shapes, key=lambda s: abs(math.log(machine.usable_width * s[1] / (machine.usable_height * s[0]))))
 
 
-def _part_of(machine: Machine, columns: int, rows: int) -> Machine:
+def part_of(machine: Machine, columns: int, rows: int) -> Machine:
     """The mesh that a copy has, as a machine; its cores and its clock are those of the whole."""
     if columns * rows == 1:
         return machine
