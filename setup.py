@@ -31,6 +31,8 @@ OFFERS = ("__init__.py", "mirrors.txt", "methods.pyi")
 """Files that name what scripts may import."""
 API = frozenset("functions nn optim data torch torchvision generations sparse metrics watch testing".split())
 """Rooms that are for scripts as a whole: what is attached to classes there has no other place that names it."""
+SPREAD = frozenset("functions torch generations".split())
+"""Those of them whose functions are offered without being named, as all of a file."""
 TEXTS = (
     "lazytensor/examples.txt",
     *(f"cstorch_compat/names/{n}.txt" for n in "torch_surface mirrors known_names".split()),
@@ -44,7 +46,8 @@ PRINTED = "config.py"
 
 
 def without_comments(text: str) -> str:
-    """A Python file with every comment taken out of its line."""
+    """A Python file with every comment taken out of its line, those of LLVM's language in its texts too."""
+    text = re.sub(r"(?m)^ *; .*$", "", text)
     lines = text.splitlines(keepends=True)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -82,6 +85,13 @@ def hidden_notes(body: list[ast.stmt], offered: Container[str] | None, parents: 
                 yield from hidden_notes(getattr(part, "orelse", []), offered, parents)
 
 
+def helper_notes(body: list[ast.stmt], offered: Container[str]) -> Iterator[ast.stmt]:
+    """The texts of functions that nobody offers, and that no decorator attaches to anything."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list and node.name not in offered:
+            yield from filter(is_text, node.body[:1] if len(node.body) > 1 else ())
+
+
 def is_text(statement: ast.stmt) -> bool:
     """Whether a statement is a text and nothing else."""
     return (
@@ -116,11 +126,22 @@ def parent_names(folder: pathlib.Path) -> set[str]:
     return {str(getattr(part, "id", getattr(part, "attr", ""))) for part in parts}
 
 
-def for_users(text: str, offered: Container[str] | None, parents: Container[str], is_whole: bool = False) -> str:
-    """A Python file with what is for those who change it taken out of its lines; `is_whole` keeps its own docstring."""
+def for_users(
+    text: str,
+    offered: Container[str] | None,
+    parents: Container[str],
+    is_whole: bool = False,
+    helped: Container[str] | None = None,
+) -> str:
+    """A Python file with what is for those who change it taken out of its lines; `is_whole` keeps its own docstring.
+
+    `offered` are the names that scripts may import, or None for all of them; of functions then those in `helped`, if
+    that is given.
+    """
     lines = without_comments(text).splitlines(keepends=True)
     body = ast.parse(text).body
-    for note in (*hidden_notes(body, offered, parents), *filter(is_text, body[1:])):
+    helpers = helper_notes(body, helped) if helped is not None else ()
+    for note in (*hidden_notes(body, offered, parents), *helpers, *filter(is_text, body[1:])):
         lines[note.lineno - 1 : note.end_lineno] = ["\n"] * (note.end_lineno - note.lineno + 1)
     head = body[0] if body and is_text(body[0]) and not is_whole else None
     if head and (offered is not None or head.end_lineno > head.lineno):
@@ -142,7 +163,9 @@ class Wheel(build_py):
             is_whole = path.name in (*OFFERS, PRINTED)
             room = path.relative_to(self.build_lib).parts[1:-1]
             words = offered if room and API.isdisjoint(room) else None
-            path.write_text(for_users(path.read_text(encoding="utf-8"), words, parents, is_whole), encoding="utf-8")
+            helped = offered if room and SPREAD.isdisjoint(room) else None
+            text = for_users(path.read_text(encoding="utf-8"), words, parents, is_whole, helped)
+            path.write_text(text, encoding="utf-8")
         for path in pathlib.Path(self.build_lib).rglob("*.js*"):
             path.write_text(without_spaces(path), encoding="utf-8")
         paths = [pathlib.Path(self.build_lib, name) for name in TEXTS]

@@ -56,7 +56,7 @@ def test_a_file_is_said_as_it_is_imported(monkeypatch):
 
 def test_locations_are_all_that_they_add():
     x, w = batch(0, Type((3,), float32)), state("model.w", Type((3,), float32))
-    new = call("add", call("sin", x), call("full", value=1.0, type=x.type))
+    new = call("add", call("sin", x), call("full", value=1.625, type=x.type))
     graph = Graph((x,), {"model.w": w}, (call("mul", new, w),), {"model.w": new}, ("y",))
     text = cirh_text(graph, locations=True)
     assert without_locations(text) == cirh_text(graph)
