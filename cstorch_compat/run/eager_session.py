@@ -34,10 +34,14 @@ class EagerSession(Session):
             # State comes in by its name, and a view by the tensor that it is a view of.
             if not t.lens and t.cell.home is None and not t.cell.state and t.cell.epoch is None:
                 capture.feed(t.cell, i, f"input{path}")
-        with capture:
-            result = step_fn(*args, **kwargs)
-            with spans.span(spans.STEPS, "execute on the host"):
-                self.runner.run(capture)
+        try:
+            self.runner.begin(capture)
+            with capture:
+                result = step_fn(*args, **kwargs)
+                with spans.span(spans.STEPS, "execute on the host"):
+                    self.runner.run(capture)
+        finally:
+            self.runner.end()
         return result
 
     def bind(self, arguments: Any) -> Any:

@@ -8,9 +8,9 @@ from lazytensor.ir.graph import Node
 from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Match, Step, op_work
 
 LEAST_FLOPS = 1_000_000  # 10 us or so: below twice that a product stays whole
-LEAST_ROWS = 64
-BLOCK = 256
-"""Rows or columns of a part, about: BLAS packs the other operand anew for each, so smaller parts cost more."""
+LEAST_ROWS = 128
+BLOCK, COLUMNS = 256, 64
+"""Rows of a part, about, and columns: BLAS packs the other operand anew for each, so smaller parts cost more."""
 MOST_PARTS = 16
 LINE = 16  # elements in a line of the cache; register tiles of BLAS divide it
 
@@ -81,11 +81,11 @@ def _cut(attrs: Attrs, outs: Arrays, ins: Arrays) -> list[partial[object]]:
         blocks = [(slice(None),) * lead + (s,) for s in _blocks(out.shape[lead], parts)]
         return [_product(a[s], b[s], out[s]) for s in blocks]
     m, n = out.shape
-    parts = min(parts, _power(max(2 * BLOCK, m, n) // BLOCK))
-    # By rows where there are enough: threads that write beside each other into one row wait for its lines.
+    # Few rows beside many columns: a thread then reads some columns of the larger operand alone, those that it read and
+    # updated in the step before. Elsewhere by rows, whose parts write no line of the cache together.
     if m < min(n, LEAST_ROWS):
-        return [_product(a, b[:, s], out[:, s]) for s in _blocks(n, parts, LINE)]
-    return [_product(a[s], b, out[s]) for s in _blocks(m, parts, LINE)]
+        return [_product(a, b[:, s], out[:, s]) for s in _blocks(n, min(parts, _power(n // COLUMNS)), LINE)]
+    return [_product(a[s], b, out[s]) for s in _blocks(m, min(parts, _power(max(2 * BLOCK, m, n) // BLOCK)), LINE)]
 
 
 MATMUL = Kernel("matmul", match=_match, bind=_bind, cut=_cut, work=op_work("matmul"), benefit=2)

@@ -15,7 +15,9 @@ import sys
 from collections.abc import Mapping
 
 from lazytensor.native import machine
+from lazytensor.native.ahead import AHEAD
 from lazytensor.native.cores import CALLS, CORES, GLANCES
+from lazytensor.native.row_blocks import ROWS
 from lazytensor.native.stacks import stack_of_products
 
 SPINS = 4000
@@ -27,16 +29,20 @@ SHY, LOOKS = 64, 256
 """LOOKS are made between two looks at the clock."""
 TICKET, FINISHED, ENTRIES, BELL, SLEEPERS, WAITS, STOP, CORE = range(0, 64, 8)
 AWAY, CREW = CORE + 1, CORE + 2
+TABLE, COUNT, HALT, DONE, OWNER = range(STOP + 1, STOP + 6)
 """Where in the block, in words of 8 bytes, each shared word stands: on lines of the cache of their own.
 
-The ticket is the number of the step times 65,536, plus how many of its parts nobody has taken. It changes as a whole,
-so that who takes a part of a step cannot be reading the entries of another.
+The ticket has the number of the step, the first of its parts that nobody has taken, and the one behind the last of
+them, in 32, 16 and 16 bits. It changes as a whole, so that who takes a part of a step cannot be reading the entries of
+another. Who begins tables takes the last parts and all others the first ones: most of what a thread works on is then
+what it worked on in the steps before, and lies in its cache.
 
 Behind the core of the thread that runs the table are the one from which the others are kept, plus 1, and how many
-others there are.
+others there are. Behind the word by which all stop are those of a table that is offered; see `ahead`.
 """
 PLACE = 8
-"""Words of the place of a thread: its working memory, its number for the kernel, and whether it has a part in hand."""
+"""Words of the place of a thread: its working memory, its number for the kernel (0 for who begins tables), and whether
+it has a part in hand, and a table."""
 MOST_PARTS = (1 << 16) - 1
 OWN = 4
 """Which argument of a routine is the working memory of the thread that runs it."""
@@ -54,21 +60,29 @@ entry:
   %finished = getelementptr i64, ptr %block, i64 {FINISHED}
   %place = getelementptr i64, ptr %block, i64 {ENTRIES}
   %waits = getelementptr i64, ptr %block, i64 {WAITS}
+  %at_number = getelementptr i64, ptr %memory, i64 1
+  %own_number = load atomic i64, ptr %at_number monotonic, align 8
+  %begins = icmp eq i64 %own_number, 0
   br label %look
 look:
   %ticket = load atomic i64, ptr %block seq_cst, align 8
-  %left = and i64 %ticket, {MOST_PARTS}
-  %none = icmp eq i64 %left, 0
+  %behind = and i64 %ticket, {MOST_PARTS}
+  %above = lshr i64 %ticket, 16
+  %first = and i64 %above, {MOST_PARTS}
+  %none = icmp eq i64 %first, %behind
   br i1 %none, label %nothing, label %try
 try:
   ; If these are of another step, the ticket is another by now too, and the exchange fails.
   %entries = load atomic ptr, ptr %place seq_cst, align 8
-  %less = sub i64 %ticket, 1
-  %pair = cmpxchg ptr %block, i64 %ticket, i64 %less seq_cst seq_cst
+  %shorter = sub i64 %ticket, 1
+  %later = add i64 %ticket, {NEXT_PART}
+  %rest = select i1 %begins, i64 %shorter, i64 %later
+  %pair = cmpxchg ptr %block, i64 %ticket, i64 %rest seq_cst seq_cst
   %mine = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %mine, label %run, label %look
 run:
-  %number = sub i64 %left, 1
+  %last = sub i64 %behind, 1
+  %number = select i1 %begins, i64 %last, i64 %first
   %in_hand = getelementptr i64, ptr %memory, i64 2
   store atomic i64 1, ptr %in_hand monotonic, align 8
   call void @one(ptr %entries, i64 %number, ptr %memory)
@@ -115,15 +129,43 @@ define void @share_routine(ptr %words, i64 %own) {{
 """
 
 _RUN = """
-; Run a table of steps, each of so many parts, which all others take from too.
-define void @share_run(ptr %block, ptr %table, i64 %count, ptr %memory) {{
+; Wake so many of the others, away from the core of the thread that begins tables.
+define internal void @rouse(ptr %block, ptr %memory, i64 %most) {{
+entry:
+  %bell = getelementptr i64, ptr %block, i64 {BELL}
+  %at_away = getelementptr i64, ptr %block, i64 {AWAY}
+  %at_number = getelementptr i64, ptr %memory, i64 1
+  %number = load atomic i64, ptr %at_number monotonic, align 8
+  %is_other = icmp ne i64 %number, 0
+  %core = call i32 @sched_getcpu()
+  %long = zext i32 %core to i64
+  %mark = add i64 %long, 1
+  %away = load i64, ptr %at_away
+  %is_away = icmp eq i64 %away, %mark
+  %is_settled = or i1 %is_other, %is_away
+  br i1 %is_settled, label %strike, label %send
+send:
+  call void @keep_away(ptr %block, ptr %memory, i64 %long)
+  br label %strike
+strike:
+  %rings = atomicrmw add ptr %bell, i64 1 seq_cst
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAKE}, i64 %most)
+  ret void
+}}
+
+; Run a table of steps, each of so many parts, which all others take from too; how many have run.
+define i64 @share_run(ptr %block, ptr %table, i64 %count, ptr %memory) {{
 entry:
   %finished = getelementptr i64, ptr %block, i64 {FINISHED}
   %place = getelementptr i64, ptr %block, i64 {ENTRIES}
-  %bell = getelementptr i64, ptr %block, i64 {BELL}
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %waits = getelementptr i64, ptr %block, i64 {WAITS}
   %at_core = getelementptr i64, ptr %block, i64 {CORE}
+  %at_halt = getelementptr i64, ptr %block, i64 {HALT}
+  %at_number = getelementptr i64, ptr %memory, i64 1
+  %own_number = load atomic i64, ptr %at_number monotonic, align 8
+  %is_first = icmp eq i64 %own_number, 0
+  %at_table = getelementptr i64, ptr %memory, i64 3
   ; Seconds and nanoseconds, after which it is looked once more whether another one was put aside.
   %moment = alloca [2 x i64]
   store [2 x i64] [i64 0, i64 {MOMENT_NS}], ptr %moment
@@ -131,7 +173,14 @@ entry:
 head:
   %k = phi i64 [ 0, %entry ], [ %next, %tail ]
   %over = icmp eq i64 %k, %count
-  br i1 %over, label %out, label %step
+  br i1 %over, label %out, label %ask
+ask:
+  ; Who runs a table for another thread ends where that comes back to it.
+  %has_table = load atomic i64, ptr %at_table monotonic, align 8
+  %halt = load atomic i64, ptr %at_halt monotonic, align 8
+  %is_ahead = and i64 %has_table, %halt
+  %is_enough = icmp ne i64 %is_ahead, 0
+  br i1 %is_enough, label %out, label %step
 step:
   %row = getelementptr [2 x i64], ptr %table, i64 %k
   %parts = load i64, ptr %row
@@ -158,19 +207,8 @@ publish:
   %anybody = icmp ne i64 %beds, 0
   br i1 %anybody, label %ring, label %work
 ring:
-  %at_away = getelementptr i64, ptr %block, i64 {AWAY}
-  %away = load i64, ptr %at_away
-  %number = zext i32 %core to i64
-  %mark = add i64 %number, 1
-  %is_away = icmp eq i64 %away, %mark
-  br i1 %is_away, label %strike, label %send
-send:
-  call void @keep_away(ptr %block, ptr %memory, i64 %number)
-  br label %strike
-strike:
-  %rings = atomicrmw add ptr %bell, i64 1 seq_cst
   %most = sub i64 %parts, 1
-  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAKE}, i64 %most)
+  call void @rouse(ptr %block, ptr %memory, i64 %most)
   br label %work
 work:
   %ran = call i1 @take(ptr %block, ptr %memory)
@@ -188,6 +226,8 @@ pause:
   call void @{PAUSE}
   br label %wait
 late:
+  br i1 %is_first, label %fetch, label %sleep
+fetch:
   call void @pull(ptr %block, ptr %memory)
   br label %sleep
 sleep:
@@ -208,7 +248,7 @@ tail:
   %next = add i64 %k, 1
   br label %head
 out:
-  ret void
+  ret i64 %k
 }}
 """
 
@@ -219,6 +259,7 @@ entry:
   %bell = getelementptr i64, ptr %block, i64 {BELL}
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %stop = getelementptr i64, ptr %block, i64 {STOP}
+  %at_table = getelementptr i64, ptr %block, i64 {TABLE}
   %at_core = getelementptr i64, ptr %block, i64 {CORE}
   %at_number = getelementptr i64, ptr %memory, i64 1
   %own_number = call i64 (i64, ...) @syscall(i64 {GETTID})
@@ -230,13 +271,20 @@ entry:
   store i64 0, ptr %shy
   br label %look
 look:
-  %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ]
+  %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ], [ 0, %accept ]
   %ran = call i1 @take(ptr %block, ptr %memory)
   br i1 %ran, label %look, label %idle
 idle:
   %asked = load atomic i64, ptr %stop seq_cst, align 8
   %stops = icmp ne i64 %asked, 0
-  br i1 %stops, label %out, label %where
+  br i1 %stops, label %out, label %offer
+offer:
+  %offered = load atomic i64, ptr %at_table seq_cst, align 8
+  %is_offered = icmp ne i64 %offered, 0
+  br i1 %is_offered, label %accept, label %where
+accept:
+  call void @run_offered(ptr %block, ptr %memory)
+  br label %look
 where:
   ; On the core of the thread that runs the steps every look would be one that it waits for.
   %core = call i32 @sched_getcpu()
@@ -291,9 +339,14 @@ tired:
   %rings = load atomic i64, ptr %bell seq_cst, align 8
   %others = atomicrmw add ptr %sleepers, i64 1 seq_cst
   %ticket = load atomic i64, ptr %block seq_cst, align 8
-  %left = and i64 %ticket, {MOST_PARTS}
+  %behind = and i64 %ticket, {MOST_PARTS}
+  %above = lshr i64 %ticket, 16
+  %next_part = and i64 %above, {MOST_PARTS}
+  %left = sub i64 %behind, %next_part
   %late = load atomic i64, ptr %stop seq_cst, align 8
-  %news = or i64 %left, %late
+  %table = load atomic i64, ptr %at_table seq_cst, align 8
+  %orders = or i64 %late, %table
+  %news = or i64 %left, %orders
   %quiet = icmp eq i64 %news, 0
   br i1 %quiet, label %bed, label %up
 bed:
@@ -316,112 +369,6 @@ define void @share_ring(ptr %block) {{
 """
 
 
-_ROWS = """
-declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
-; Calls on a block of rows at a time: how many rows, rows of a block, how many calls, pointers and streams there are;
-; then each call (function, table, elements of a row), pointer (slot, first address, bytes of a row) and stream (first
-; address, bytes of a row).
-define void @share_rows(ptr %words, i64 %own) {
-entry:
-  %count = load i64, ptr %words
-  %at_block = getelementptr i64, ptr %words, i64 1
-  %block = load i64, ptr %at_block
-  %at_steps = getelementptr i64, ptr %words, i64 2
-  %steps = load i64, ptr %at_steps
-  %at_pointers = getelementptr i64, ptr %words, i64 3
-  %pointers = load i64, ptr %at_pointers
-  %at_streams = getelementptr i64, ptr %words, i64 4
-  %streams = load i64, ptr %at_streams
-  %calls = getelementptr i64, ptr %words, i64 5
-  %places = getelementptr [3 x i64], ptr %calls, i64 %steps
-  %ahead = getelementptr [3 x i64], ptr %places, i64 %pointers
-  br label %head
-head:
-  %row = phi i64 [ 0, %entry ], [ %next, %tail ]
-  %more = icmp slt i64 %row, %count
-  br i1 %more, label %rows, label %out
-rows:
-  %rest = sub i64 %count, %row
-  %is_last = icmp slt i64 %rest, %block
-  %height = select i1 %is_last, i64 %rest, i64 %block
-  br label %point
-point:
-  %k = phi i64 [ 0, %rows ], [ %after, %move ]
-  %moved = icmp eq i64 %k, %pointers
-  br i1 %moved, label %call, label %move
-move:
-  %place = getelementptr [3 x i64], ptr %places, i64 %k
-  %slot = load ptr, ptr %place
-  %at_base = getelementptr i64, ptr %place, i64 1
-  %base = load i64, ptr %at_base
-  %at_bytes = getelementptr i64, ptr %place, i64 2
-  %bytes = load i64, ptr %at_bytes
-  %far = mul i64 %row, %bytes
-  %address = add i64 %base, %far
-  store i64 %address, ptr %slot
-  %after = add i64 %k, 1
-  br label %point
-call:
-  %j = phi i64 [ 0, %point ], [ %later, %run ]
-  %called = icmp eq i64 %j, %steps
-  br i1 %called, label %tail, label %share
-share:
-  ; Before each call a share of what the next block reads is asked for: it comes while this block is computed.
-  %n = phi i64 [ 0, %call ], [ %other, %line ]
-  %asked = icmp eq i64 %n, %streams
-  br i1 %asked, label %run, label %stream
-stream:
-  %other = add i64 %n, 1
-  %at_first = getelementptr [2 x i64], ptr %ahead, i64 %n
-  %first = load i64, ptr %at_first
-  %at_row_bytes = getelementptr i64, ptr %at_first, i64 1
-  %row_bytes = load i64, ptr %at_row_bytes
-  %next_row = add i64 %row, %block
-  %skipped = mul i64 %next_row, %row_bytes
-  %start = add i64 %first, %skipped
-  %all = mul i64 %block, %row_bytes
-  %each = udiv i64 %all, %steps
-  ; Rounded up to lines of the cache, so that no two calls ask for parts of one.
-  %up = add i64 %each, 63
-  %whole = and i64 %up, -64
-  %from = mul i64 %whole, %j
-  %behind = add i64 %from, %whole
-  %to = call i64 @llvm.smin.i64(i64 %behind, i64 %all)
-  br label %line
-line:
-  %byte = phi i64 [ %from, %stream ], [ %next_byte, %fetch ]
-  %is_within = icmp slt i64 %byte, %to
-  br i1 %is_within, label %fetch, label %share
-fetch:
-  %line_address = add i64 %start, %byte
-  %line_pointer = inttoptr i64 %line_address to ptr
-  ; To be read, into the second-level cache; behind the end of an array this does nothing.
-  call void @llvm.prefetch.p0(ptr %line_pointer, i32 0, i32 2, i32 1)
-  %next_byte = add i64 %byte, 64
-  br label %line
-run:
-  %step = getelementptr [3 x i64], ptr %calls, i64 %j
-  %function = load ptr, ptr %step
-  %at_table = getelementptr i64, ptr %step, i64 1
-  %table = load ptr, ptr %at_table
-  %at_unit = getelementptr i64, ptr %step, i64 2
-  %unit = load i64, ptr %at_unit
-  %end = mul i64 %height, %unit
-  %at_end = getelementptr i64, ptr %table, i64 1
-  store i64 0, ptr %table
-  store i64 %end, ptr %at_end
-  call void %function(ptr %table)
-  %later = add i64 %j, 1
-  br label %call
-tail:
-  %next = add i64 %row, %block
-  br label %head
-out:
-  ret void
-}
-"""
-
-
 @functools.cache
 def functions() -> Mapping[str, int] | None:
     """The addresses of the functions by name; None on a system whose threads wait in another way."""
@@ -435,11 +382,13 @@ def functions() -> Mapping[str, int] | None:
     words |= {"WAIT": _WAIT, "WAKE": _WAKE, "SPINS": SPINS, "CORE": CORE}
     words |= {"PATIENCE_NS": PATIENCE_NS, "SHORT_NS": SHORT_NS, "AWAY_NS": AWAY_NS, "SHY": SHY, "LOOKS": LOOKS}
     words |= {"TICKET": TICKET, "FINISHED": FINISHED, "ENTRIES": ENTRIES, "BELL": BELL, "SLEEPERS": SLEEPERS}
-    words |= {"OWN": OWN, "WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": MOST_PARTS + 1}
-    words["STEP_MASK"] = -(MOST_PARTS + 1)
+    words |= {"OWN": OWN, "WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": 1 << 32, "NEXT_PART": 1 << 16}
+    words |= {"TABLE": TABLE, "COUNT": COUNT, "HALT": HALT, "DONE": DONE, "OWNER": OWNER}
+    words["STEP_MASK"] = -(1 << 32)
     declared = f"declare i64 @syscall(i64, ...)\ndeclare i32 @sched_getcpu()\ndeclare void @{pause}({parameter})"
     declared += "\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    # One module for all: the routines call each other, and `_ROWS` has no words to fill in.
-    texts = [declared, *(text.format(**words) for text in (_TAKE, CORES, _RUN, _SERVE)), stack_of_products(), _ROWS]
-    names = ("share_run", "share_serve", "share_ring", "share_product", "share_routine", "share_rows")
-    return machine.addresses("\n".join(texts), names)
+    # One module for all: the routines call each other, and `ROWS` has no words to fill in.
+    ours = [text.format(**words) for text in (_TAKE, CORES, _RUN, AHEAD, _SERVE)]
+    texts = [declared, *ours, stack_of_products(), ROWS]
+    names = ("run", "offer", "return", "serve", "ring", "product", "routine", "rows")
+    return machine.addresses("\n".join(texts), tuple(f"share_{name}" for name in names))

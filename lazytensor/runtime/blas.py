@@ -56,24 +56,34 @@ _lock = threading.Lock()
 _steps: list[int] = []  # for each step that is running, the number of threads when it began
 
 
+def hold() -> None:
+    """Have BLAS run in the thread that calls it, until there is a `release` for each `hold`."""
+    if not _known:
+        _known.append(_control())
+    if (control := _known[0]) is not None:
+        with _lock:
+            _steps.append(control[0]())
+            control[1](1)
+
+
+def release() -> None:
+    """Undo a `hold`: when none is left, BLAS has its threads again."""
+    if (control := _known[0]) is not None:
+        with _lock:
+            # The largest number is the one from before all steps that overlap: it goes last.
+            before = min(_steps)
+            _steps.remove(before)
+            if not _steps:
+                control[1](before)
+
+
 class one_thread:
-    """A block in which BLAS runs in the thread that calls it; when no step runs any more it has its threads again."""
+    """A block in which BLAS is held to one thread."""
 
     __slots__ = ()
 
     def __enter__(self) -> None:
-        if not _known:
-            _known.append(_control())
-        if (control := _known[0]) is not None:
-            with _lock:
-                _steps.append(control[0]())
-                control[1](1)
+        hold()
 
     def __exit__(self, *error: object) -> None:
-        if (control := _known[0]) is not None:
-            with _lock:
-                # The largest number is the one from before all steps that overlap: it goes last.
-                before = min(_steps)
-                _steps.remove(before)
-                if not _steps:
-                    control[1](before)
+        release()

@@ -4,31 +4,23 @@ Temporary buffers lie in one aligned arena, state in the store, batch arrays whe
 instructions that read the batch are bound anew when other arrays come. A step allocates nothing large.
 """
 
+import math
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from lazytensor import config
 from lazytensor.compiler.arena import Arena, lay_out
-from lazytensor.compiler.codegen import distinct_slots, generate, parts_of
-from lazytensor.dtype import DType, float32, round_to
+from lazytensor.dtype import round_to
 from lazytensor.errors import CompileError, ShapeError
-from lazytensor.ir.nest import Nest, Scalar, elementwise, rebased
-from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
-from lazytensor.kernels import BY_NAME
-from lazytensor.kernels.matmul import MATMUL
-from lazytensor.kernels.parts import Bounds
-from lazytensor.kernels.routine import Routine
-from lazytensor.kernels.routines import routine_of
-from lazytensor.ops.op import OPS
-from lazytensor.runtime import blas, chain, jit, row_runs, team, timing
+from lazytensor.runtime import blas, chain, row_runs, timing
 from lazytensor.runtime.aligned import within, zeros_in_large_pages
 from lazytensor.runtime.backend import Store as StateStore
+from lazytensor.runtime.binders import Bind, Compiled, Step, binder, timed
 from lazytensor.runtime.lasting import Lasting, lasting_fetches
 
 PAGE_BYTES = 4096
@@ -38,10 +30,8 @@ COPIED_BYTES = 1 << 19
 """A batch of so many bytes is copied in 30 us or less: sooner than what reads it is bound anew."""
 SMALL_BYTES = 1 << 14
 """One of so many bytes is copied sooner than the addresses of machine code that reads it are changed."""
-Step = Callable[[], object]
-Bind = Callable[[list[np.ndarray]], list[Step]]
-Compiled = dict[tuple[int, tuple[int, ...]], tuple[Nest, Bind]]
-"""By the nest's identity and the slots of its operands."""
+PART_FLOPS = 20_000_000
+"""More work in a part takes longer than to trace a step: who comes back to a step that was begun would wait for it."""
 
 
 class HostBackend:
@@ -77,6 +67,11 @@ class HostExecutable:
         self._steps: list[Step] = []
         self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
         self._places: list[chain.Place] = []
+        # Of each step how many arrays of the batch it waits for, and how many of those that came early are in place.
+        self._waits: list[float] = []
+        self._begun = 0
+        # By how many arrays of a batch there are, what can be begun with them.
+        self._early: dict[int, tuple[chain.Chain | None, int]] = {}
         # Of what uses arrays that may be others next time: the words of machine code that are addresses in a buffer,
         # and of all else where it stands and how it is bound.
         self._words: dict[int, list[chain.Word]] = {b: [] for b in (*program.batch, *self._blocks)}
@@ -106,7 +101,7 @@ class HostExecutable:
             thread.join()
 
     def _add(self, instr: Instr, may_move: bool) -> None:
-        bind = _timed(_binder(instr, self.program, self._compiled), instr, self.program)
+        bind = timed(binder(instr, self.program, self._compiled), instr, self.program)
         steps = bind(self._operands(instr))
         parts = [step for step in steps if isinstance(step, chain.Parts)]
         if may_move and len(parts) < len(steps):
@@ -114,11 +109,27 @@ class HostExecutable:
         elif may_move:
             self._note_words(parts, (*instr.reads, *instr.writes))
         self._steps += steps
+        self._waits += [self._waits_for([instr], getattr(step, "count", 1)) for step in steps]
 
     def _add_run(self, run: row_runs.Run) -> None:
         step = run.bind([self._arrays[b] for b in run.operands], self._arena.views)
         self._note_words([step], run.operands)
         self._steps.append(step)
+        self._waits.append(self._waits_for([loop.instr for loop in run.loops], step.count))
+
+    def _waits_for(self, instrs: Sequence[Instr], parts: int) -> float:
+        """How many arrays of the batch have to be there; without end for what must not run for nothing."""
+        program, views = self.program, self._arena.views
+        writes, uses = (
+            {views.get(b, b) for i in instrs for b in own(i)}
+            for own in (lambda i: i.writes, lambda i: (*i.reads, *i.writes))
+        )
+        # Results that last have one place or another, as the caller holds them when all of the step is known.
+        if max(i.work.flops for i in instrs) // parts > PART_FLOPS:
+            return math.inf
+        if uses & self._blocks.keys() or any(program.buffers[b].kind != "temp" for b in writes):
+            return math.inf
+        return max((k + 1 for k, b in enumerate(program.batch) if b in uses), default=0)
 
     def _note_words(self, parts: Sequence[chain.Parts], operands: Sequence[int]) -> None:
         for step in parts:
@@ -139,25 +150,19 @@ class HostExecutable:
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one step and return the fetches; see `Executable`. Raises ShapeError for a batch of other types."""
-        bound = self._bound
-        if len(batch) != len(bound):
-            raise ShapeError(f"the step takes {len(bound)} arrays, the batch has {len(batch)}")
-        for k, b, place, is_half in self._copied:
-            array = batch[k]
-            # Mostly there are many, of which each fits.
-            if is_half or array.shape != place.shape or array.dtype is not place.dtype:
-                array = _fitting(array, self.program.buffers[b].type, self.program.buffers[b].name)
-            place[...] = array
-        # Data loaders that reuse their arrays cost nothing here: only other arrays are bound anew.
-        for k in self._read_in_place:
-            if batch[k] is not bound[k]:
-                self._take(batch)
-                break
+        if len(batch) != len(self._bound):
+            raise ShapeError(f"the step takes {len(self._bound)} arrays, the batch has {len(batch)}")
+        self._bring(batch)
         if self._blocks:
             self._move()
         if not self._runs:
             self._runs, self._places = chain.chains(self._steps)
-        with blas.one_thread():
+        # BLAS is held already where threads of the crew have begun.
+        if self._begun:
+            self._begun = 0
+        else:
+            blas.hold()
+        try:
             if len(self._runs) == 1 and isinstance(self._runs[0], chain.Chain):
                 self._runs[0]()
             else:
@@ -166,8 +171,61 @@ class HostExecutable:
                         run()
             if self._copies:
                 self._copy_state()
+        finally:
+            blas.release()
         # A view is one reference more to its block, for as long as the caller has it.
         return [array.view() if k in self.lasting else array for k, array in enumerate(self._fetches)]
+
+    def begin(self, batch: Sequence[np.ndarray]) -> None:
+        """Have other threads compute what the first arrays of a batch are enough for, and what changes no state.
+
+        The next `step` is given the same arrays, or there is a `drop` before it. Nothing is begun before the first.
+        """
+        if self._runs:
+            first, count = self._first(len(batch))
+            if first is not None:
+                self._bring(batch)
+                blas.hold()
+                if first.begin(count):
+                    self._begun = len(batch)
+                else:
+                    blas.release()
+
+    def drop(self) -> None:
+        """Forget what was begun."""
+        if self._begun:
+            first, _ = self._first(self._begun)
+            assert first is not None
+            first.drop()
+            self._begun = 0
+            blas.release()
+
+    def _first(self, count: int) -> tuple[chain.Chain | None, int]:
+        """A chain, and how many of its first steps can run with so many arrays of a batch; None if none can."""
+        if count not in self._early:
+            first = self._runs[0]
+            steps = next((k for k, waits in enumerate(self._waits) if waits > count), len(self._waits))
+            if not isinstance(first, chain.Chain) or not steps or any(k >= count for k in self._read_in_place):
+                self._early[count] = None, 0
+            else:
+                self._early[count] = first, min(steps, len(first))
+        return self._early[count]
+
+    def _bring(self, batch: Sequence[np.ndarray]) -> None:
+        """Put the arrays of a batch in place, or the first of them; those that were begun with are."""
+        for k, b, place, is_half in self._copied:
+            if not self._begun <= k < len(batch):
+                continue
+            array = batch[k]
+            # Mostly there are many, of which each fits.
+            if is_half or array.shape != place.shape or array.dtype is not place.dtype:
+                array = _fitting(array, self.program.buffers[b].type, self.program.buffers[b].name)
+            place[...] = array
+        # Data loaders that reuse their arrays cost nothing here: only other arrays are bound anew.
+        for k in self._read_in_place if not self._begun else ():
+            if batch[k] is not self._bound[k]:
+                self._take(batch)
+                break
 
     def _take(self, batch: Sequence[np.ndarray]) -> None:
         """Bind the steps that read the batch to new arrays, without copying where type and layout fit."""
@@ -313,129 +371,3 @@ def _fitting(array: np.ndarray, type: Type, name: str) -> np.ndarray:
         with np.errstate(all="ignore"):
             return round_to(np.array(array, type.dtype.host, order="C"), type.dtype)
     return array if array.flags.c_contiguous else np.array(array, order="C")
-
-
-def _timed(bind: Bind, instr: Instr, program: Program) -> Bind:
-    """The same, with its time taken where somebody follows."""
-    timings = timing.current()
-    if timings is None:
-        return bind
-    way = _way(instr, program)
-    return lambda arrays: [timings.timed(step, instr, way) for step in bind(arrays)]
-
-
-def _way(instr: Instr, program: Program) -> str:
-    """Who runs an instruction: machine code of ours, BLAS or NumPy."""
-    kernel = BY_NAME.get(instr.kernel)
-    if config.current().jit:
-        types = [tuple(program.buffers[b].type for b in side) for side in (instr.writes, instr.reads)]
-        text = kernel.source(instr.attrs, *types) if kernel is not None and kernel.source is not None else ""
-        if instr.nest is not None or text or _routine(instr, *types) is not None:
-            return "machine code"
-    return "BLAS" if kernel is not None and kernel.cut is not None else timing.NUMPY
-
-
-def _binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
-    """A function from the operands' arrays to the steps that run the instruction."""
-    if instr.nest is not None:
-        return _nest_binder(instr.nest, (*instr.reads, *instr.writes), compiled)
-    if instr.kernel not in BY_NAME:
-        raise CompileError(f"the host has no kernel {instr.kernel}", where=instr.where)
-    kernel = BY_NAME[instr.kernel]
-    ins = tuple(program.buffers[b].type for b in instr.reads)
-    outs = tuple(program.buffers[b].type for b in instr.writes)
-    # BLAS and NumPy compute half types in float32 and leave the rounding to us.
-    rounders = [_rounder(t, k + len(ins), compiled) for k, t in enumerate(outs) if t.dtype.is_half]
-    routine = _routine(instr, outs, ins)
-    text = kernel.source(instr.attrs, outs, ins) if kernel.source is not None and config.current().jit else ""
-    if routine is not None:
-        leaf, work = jit.leaf(routine), routine
-        first: Bind = partial(_routine_steps, leaf, work)
-    elif text:
-        function = jit.load(text)
-        bounds = kernel.parts(instr.attrs, outs, ins) if kernel.parts is not None else ()
-        first = partial(_shared_steps, function, bounds, [(k, 0) for k in range(len(ins) + len(outs))])
-    elif kernel.cut is not None:
-        first = partial(_cut_steps, kernel.cut, instr.attrs, len(ins))
-    else:
-        first = partial(_library_steps, kernel.bind, instr.attrs, len(ins))
-    return lambda arrays: [*first(arrays), *(step for r in rounders for step in r(arrays))]
-
-
-def _routine(instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
-    # Other processors' tiles are narrower, and their BLAS comes as close to what they can do.
-    is_ours = config.current().jit and (instr.kernel != MATMUL.name or blas.has_small_kernels())
-    return routine_of(instr, outs, ins) if is_ours else None
-
-
-def _routine_steps(leaf: Any, work: Routine, arrays: list[np.ndarray]) -> list[Step]:
-    flat = tuple(a.reshape(-1) for a in arrays)
-    return chain.routine(leaf, work, flat) or [team.bind(leaf, work, flat)]
-
-
-def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
-    parts = cut(attrs, tuple(arrays[count:]), tuple(arrays[:count]))
-    run = _run_of(parts)
-    if not config.current().jit:
-        return [run]
-    return [chain.shared([chain.product(*p.args) for p in parts], (0, 1, count), run)]
-
-
-def _run_of(parts: list[Any]) -> Step:
-    """Parts as one step, shared by threads of Python if there are several."""
-    if len(parts) == 1:
-        return parts[0]  # type: ignore[no-any-return]
-    return partial(team.team().share, lambda part, thread: parts[part](), len(parts))
-
-
-def _library_steps(bind: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
-    return [bind(attrs, tuple(arrays[count:]), tuple(arrays[:count]))]
-
-
-def _nest_binder(nest: Nest, operands: tuple[int, ...], compiled: Compiled) -> Bind:
-    if not config.current().jit:
-        count = len(nest.inputs)
-        return lambda arrays: [partial(evaluate, nest, arrays[:count], arrays[count:], _meaning)]
-    slots = distinct_slots(operands)
-    # Equal layers have one nest; it is kept beside, so that its number is not given to another.
-    if (id(nest), slots) not in compiled:
-        moved, starts = rebased(nest, slots)
-        # For each argument of the compiled function the first operand that is this buffer.
-        first = [(slots.index(k), start) for k, start in enumerate(starts)]
-        bind = partial(_shared_steps, jit.load(generate(moved, slots)), parts_of(moved), first)
-        compiled[id(nest), slots] = nest, bind
-    return compiled[id(nest), slots][1]
-
-
-def _shared_steps(
-    function: Any, bounds: Bounds, order: Sequence[tuple[int, int]], arrays: list[np.ndarray]
-) -> list[Step]:
-    """A compiled loop over operands, each from an element on, in parts for the team if there are several."""
-    flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
-    runs = jit.bound_parts(function, bounds or ((),), flat)
-    return [chain.shared(runs, [k for k, _ in order], _run_of(runs))]
-
-
-def _meaning(op: str, attrs: Any) -> Callable[..., Any]:
-    return partial(OPS[op].eval, **attrs) if attrs else OPS[op].eval
-
-
-def _rounder(type: Type, position: int, compiled: Compiled) -> Bind:
-    """Rounds the result of a library kernel in place, as every kernel does with half types."""
-    nest = _rounding_nest(type.size, type.dtype)
-    bind = _nest_binder(nest, (0, 0), compiled)
-
-    def rounded(arrays: list[np.ndarray]) -> list[Step]:
-        steps = bind([arrays[position], arrays[position]])
-        for step in steps:
-            if isinstance(step, chain.Parts):
-                step.operands = [position] * len(step.operands)
-        return steps
-
-    return rounded
-
-
-def _rounding_nest(size: int, dtype: DType) -> Nest:
-    # The load is declared float32, so that the conversion to the half type is one that rounds.
-    body = (Scalar("load", float32, (), 0), Scalar("cast", dtype, (0,), unit="move"))
-    return elementwise("round", Type((size,), dtype), body)

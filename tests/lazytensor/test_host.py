@@ -17,7 +17,7 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import reshape
-from lazytensor.runtime import host
+from lazytensor.runtime import binders, host
 from lazytensor.runtime.aligned import ALIGNMENT
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
@@ -216,7 +216,7 @@ def test_each_step_reads_its_own_batch_and_fetches_of_it_stay(size):
 
 def test_equal_layers_are_generated_and_loaded_once(monkeypatch):
     texts = []
-    monkeypatch.setattr(host, "generate", lambda nest, slots: texts.append(generate(nest, slots)) or texts[-1])
+    monkeypatch.setattr(binders, "generate", lambda nest, slots: texts.append(generate(nest, slots)) or texts[-1])
     square = Type((64, 64), float32)
     layers = [state(f"w{k}", square) for k in range(6)]
     x = y = batch(0, square)

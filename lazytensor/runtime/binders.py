@@ -1,0 +1,157 @@
+"""Binders: an instruction as a function from the arrays of its operands to the steps that run it.
+
+Who runs it is a nest compiled for it, a routine of ours, BLAS in parts, or NumPy.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lazytensor import config
+from lazytensor.compiler.codegen import distinct_slots, generate, parts_of
+from lazytensor.dtype import DType, float32
+from lazytensor.errors import CompileError
+from lazytensor.ir.nest import Nest, Scalar, elementwise, rebased
+from lazytensor.ir.nest_oracle import evaluate
+from lazytensor.ir.program import Instr, Program
+from lazytensor.ir.types import Type
+from lazytensor.kernels import BY_NAME
+from lazytensor.kernels.matmul import MATMUL
+from lazytensor.kernels.parts import Bounds
+from lazytensor.kernels.routine import Routine
+from lazytensor.kernels.routines import routine_of
+from lazytensor.ops.op import OPS
+from lazytensor.runtime import blas, chain, jit, team, timing
+
+Step = Callable[[], object]
+Bind = Callable[[list[np.ndarray]], list[Step]]
+Compiled = dict[tuple[int, tuple[int, ...]], tuple[Nest, Bind]]
+"""By the nest's identity and the slots of its operands."""
+
+
+def timed(bind: Bind, instr: Instr, program: Program) -> Bind:
+    """The same, with its time taken where somebody follows."""
+    timings = timing.current()
+    if timings is None:
+        return bind
+    way = _way(instr, program)
+    return lambda arrays: [timings.timed(step, instr, way) for step in bind(arrays)]
+
+
+def _way(instr: Instr, program: Program) -> str:
+    """Who runs an instruction: machine code of ours, BLAS or NumPy."""
+    kernel = BY_NAME.get(instr.kernel)
+    if config.current().jit:
+        types = [tuple(program.buffers[b].type for b in side) for side in (instr.writes, instr.reads)]
+        text = kernel.source(instr.attrs, *types) if kernel is not None and kernel.source is not None else ""
+        if instr.nest is not None or text or _routine(instr, *types) is not None:
+            return "machine code"
+    return "BLAS" if kernel is not None and kernel.cut is not None else timing.NUMPY
+
+
+def binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
+    """A function from the operands' arrays to the steps that run the instruction."""
+    if instr.nest is not None:
+        return _nest_binder(instr.nest, (*instr.reads, *instr.writes), compiled)
+    if instr.kernel not in BY_NAME:
+        raise CompileError(f"the host has no kernel {instr.kernel}", where=instr.where)
+    kernel = BY_NAME[instr.kernel]
+    ins = tuple(program.buffers[b].type for b in instr.reads)
+    outs = tuple(program.buffers[b].type for b in instr.writes)
+    # BLAS and NumPy compute half types in float32 and leave the rounding to us.
+    rounders = [_rounder(t, k + len(ins), compiled) for k, t in enumerate(outs) if t.dtype.is_half]
+    routine = _routine(instr, outs, ins)
+    text = kernel.source(instr.attrs, outs, ins) if kernel.source is not None and config.current().jit else ""
+    if routine is not None:
+        leaf, work = jit.leaf(routine), routine
+        first: Bind = partial(_routine_steps, leaf, work)
+    elif text:
+        function = jit.load(text)
+        bounds = kernel.parts(instr.attrs, outs, ins) if kernel.parts is not None else ()
+        first = partial(_shared_steps, function, bounds, [(k, 0) for k in range(len(ins) + len(outs))])
+    elif kernel.cut is not None:
+        first = partial(_cut_steps, kernel.cut, instr.attrs, len(ins))
+    else:
+        first = partial(_library_steps, kernel.bind, instr.attrs, len(ins))
+    return lambda arrays: [*first(arrays), *(step for r in rounders for step in r(arrays))]
+
+
+def _routine(instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    # Other processors' tiles are narrower, and their BLAS comes as close to what they can do.
+    is_ours = config.current().jit and (instr.kernel != MATMUL.name or blas.has_small_kernels())
+    return routine_of(instr, outs, ins) if is_ours else None
+
+
+def _routine_steps(leaf: Any, work: Routine, arrays: list[np.ndarray]) -> list[Step]:
+    flat = tuple(a.reshape(-1) for a in arrays)
+    return chain.routine(leaf, work, flat) or [team.bind(leaf, work, flat)]
+
+
+def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
+    parts = cut(attrs, tuple(arrays[count:]), tuple(arrays[:count]))
+    run = _run_of(parts)
+    if not config.current().jit:
+        return [run]
+    return [chain.shared([chain.product(*p.args) for p in parts], (0, 1, count), run)]
+
+
+def _run_of(parts: list[Any]) -> Step:
+    """Parts as one step, shared by threads of Python if there are several."""
+    if len(parts) == 1:
+        return parts[0]  # type: ignore[no-any-return]
+    return partial(team.team().share, lambda part, thread: parts[part](), len(parts))
+
+
+def _library_steps(bind: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
+    return [bind(attrs, tuple(arrays[count:]), tuple(arrays[:count]))]
+
+
+def _nest_binder(nest: Nest, operands: tuple[int, ...], compiled: Compiled) -> Bind:
+    if not config.current().jit:
+        count = len(nest.inputs)
+        return lambda arrays: [partial(evaluate, nest, arrays[:count], arrays[count:], _meaning)]
+    slots = distinct_slots(operands)
+    # Equal layers have one nest; it is kept beside, so that its number is not given to another.
+    if (id(nest), slots) not in compiled:
+        moved, starts = rebased(nest, slots)
+        # For each argument of the compiled function the first operand that is this buffer.
+        first = [(slots.index(k), start) for k, start in enumerate(starts)]
+        bind = partial(_shared_steps, jit.load(generate(moved, slots)), parts_of(moved), first)
+        compiled[id(nest), slots] = nest, bind
+    return compiled[id(nest), slots][1]
+
+
+def _shared_steps(
+    function: Any, bounds: Bounds, order: Sequence[tuple[int, int]], arrays: list[np.ndarray]
+) -> list[Step]:
+    """A compiled loop over operands, each from an element on, in parts for the team if there are several."""
+    flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
+    runs = jit.bound_parts(function, bounds or ((),), flat)
+    return [chain.shared(runs, [k for k, _ in order], _run_of(runs))]
+
+
+def _meaning(op: str, attrs: Any) -> Callable[..., Any]:
+    return partial(OPS[op].eval, **attrs) if attrs else OPS[op].eval
+
+
+def _rounder(type: Type, position: int, compiled: Compiled) -> Bind:
+    """Rounds the result of a library kernel in place, as every kernel does with half types."""
+    nest = _rounding_nest(type.size, type.dtype)
+    bind = _nest_binder(nest, (0, 0), compiled)
+
+    def rounded(arrays: list[np.ndarray]) -> list[Step]:
+        steps = bind([arrays[position], arrays[position]])
+        for step in steps:
+            if isinstance(step, chain.Parts):
+                step.operands = [position] * len(step.operands)
+        return steps
+
+    return rounded
+
+
+def _rounding_nest(size: int, dtype: DType) -> Nest:
+    # The load is declared float32, so that the conversion to the half type is one that rounds.
+    body = (Scalar("load", float32, (), 0), Scalar("cast", dtype, (0,), unit="move"))
+    return elementwise("round", Type((size,), dtype), body)
