@@ -1,7 +1,8 @@
 """`python -m tests.campaign --cases N --seed S`: runs the cases that are left of a campaign, and prints its table.
 
 `python -m tests.campaign calls N SEED`: bad calls of operations.
-`python -m tests.campaign meshes N SEED`: plans on a mesh and on a larger one; `deep N SEED` those of many stages.
+`python -m tests.campaign meshes N SEED`: plans on a mesh and on a larger one; `deep N SEED` those of many stages, and
+`beside N SEED` on meshes as near each other as those from which many stages are cut.
 """
 
 import argparse
@@ -27,6 +28,12 @@ from tests.campaign.cases import OUTCOMES, Ground
 from tests.campaign.corpora import CORPORA
 
 BAD = ("foreign exception", "crash", "hang", "memory", "code run")
+PAIRS = {
+    "meshes": larger_meshes.outcomes,
+    "deep": larger_meshes.deep_outcomes,
+    "beside": larger_meshes.beside_outcomes,
+}
+"""What pairs of a mesh and a larger one are drawn by."""
 CHUNK = 50
 """Cases after which it is noted how far a campaign is."""
 
@@ -44,6 +51,7 @@ def main() -> int:
         ("calls", "bad calls of operations, not files"),
         ("meshes", "plans on a mesh and on a larger one"),
         ("deep", "plans of pipelines of many stages on a mesh and on a larger one"),
+        ("beside", "the same on the next larger mesh from which they are cut"),
     ):
         subject = subjects.add_parser(name, help=what)
         subject.add_argument("count", type=int, metavar="N")
@@ -51,8 +59,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.subject == "calls":
         return refuse_calls(options.own_seed, options.count)
-    if options.subject in ("meshes", "deep"):
-        outcomes = larger_meshes.outcomes if options.subject == "meshes" else larger_meshes.deep_outcomes
+    if options.subject in PAIRS:
+        outcomes = PAIRS[options.subject]
         return plan_on_larger(functools.partial(outcomes, options.own_seed), options.count, options.jobs)
     with tempfile.TemporaryDirectory() as folder:
         ground = Ground.prepared(pathlib.Path(folder))

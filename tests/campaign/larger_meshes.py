@@ -1,6 +1,7 @@
 """Pairs of a mesh and a larger one, drawn at random: how often is a step slower on the larger one, and by how much?
 
-`python -m tests.campaign meshes N SEED`, and `deep` for pipelines of many stages on large meshes. A pair is a number:
+`python -m tests.campaign meshes N SEED`, `deep` for pipelines of many stages on large meshes, and `beside` for those on
+meshes that are next to each other among those from which many stages are cut. A pair is a number:
 with the seed it says which net is trained, with what batch, on which mesh, and by how much the other one is larger.
 Both modes plan it, on a host that never limits. That none is slower is a law for steps that stream and are known for
 their batch alone.
@@ -19,6 +20,7 @@ from lazytensor.ir.family import StepFamily
 from tests.recorded_steps import perceptron, recorded
 from wse_sim import TINY, WSE2, Machine, plan
 from wse_sim.host import APPLIANCE
+from wse_sim.plan.known_meshes import of_known_sides
 from wse_sim.plan.report import ModeReport
 
 GPT = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts" / "published" / "gpt2.py"
@@ -88,6 +90,11 @@ def outcomes(seed: int, number: int, modes: Sequence[str] = MODES) -> list[Outco
 def deep_outcomes(seed: int, number: int) -> list[Outcome]:
     """That of a pair with a pipeline of many stages, if it fits on the smaller mesh."""
     return _outcomes(drawn_deep(random.Random(f"{seed} {number}")), number, ["pipelined"])
+
+
+def beside_outcomes(seed: int, number: int) -> list[Outcome]:
+    """That of such a pair on two meshes between which there is none from which it would be cut."""
+    return _outcomes(drawn_beside(random.Random(f"{seed} {number}")), number, ["pipelined"])
 
 
 def _outcomes(pair: Pair, number: int, modes: Sequence[str]) -> list[Outcome]:
@@ -172,6 +179,16 @@ def drawn_deep(draw: random.Random) -> Pair:
         ),
         step=step,
     )
+
+
+def drawn_beside(draw: random.Random) -> Pair:
+    """The same on a mesh from which many stages are cut, and on the next one that is wider or higher."""
+    pair = drawn_deep(draw)
+    machine, side = of_known_sides(pair.machine), draw.choice(["width", "height"])
+    more = machine
+    while of_known_sides(more) == machine:
+        more = replace(more, **{side: getattr(more, side) + 1})
+    return replace(pair, machine=machine, larger=more)
 
 
 def _perceptron(draw: random.Random, layers: int, most: int) -> tuple[str, StepFamily]:

@@ -11,9 +11,10 @@ from programs import quick
 
 from lazytensor.errors import PlacementError
 from wse_sim import WSE2
-from wse_sim.plan.modes.cutting import ATTEMPTS, HOPELESS, LOOSEST, MOST_COPIES, PATIENCE, cut
+from wse_sim.plan.known_meshes import smaller_meshes
+from wse_sim.plan.modes.cutting import ATTEMPTS, HOPELESS, LITTLE, LOOSEST, MOST_COPIES, PATIENCE, cut
 from wse_sim.plan.modes.mode_plan import ModePlan, Share
-from wse_sim.plan.place import CLOSE, Floor, Placement, smaller_meshes
+from wse_sim.plan.place import CLOSE, Floor, Placement
 from wse_sim.plan.report import ModeReport
 from wse_sim.plan.routes import NoColours
 
@@ -65,8 +66,9 @@ def placed(floor, rounds, fills_sooner):
 
 @pytest.fixture(autouse=True)
 def bounds(monkeypatch):
-    """A bound that no smaller mesh is far from."""
+    """A bound that no smaller mesh is far from, and none for that is cut."""
     monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "area_bound", lambda floor: BOUND)
+    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "LITTLE", 0)
 
 
 TIMES = st.lists(st.none() | st.integers(BOUND, int(1.5 * BOUND)), min_size=len(MESHES), max_size=len(MESHES))
@@ -109,6 +111,15 @@ def test_as_few_copies_as_are_worth_it_are_cut_closer(copies, tried):
     report = cut(line, placed).report
     assert line.tried == tried
     assert report.step_cycles == line.times[tried[-1]]
+
+
+@pytest.mark.parametrize(("copies", "tried"), [(1, [0, 1, 2]), (2, [0])])
+def test_a_smaller_mesh_that_allows_nearly_the_same_is_cut_until_one_is_slower(copies, tried, monkeypatch):
+    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "LITTLE", LITTLE)
+    line = Drawn([BOUND + 3, BOUND + 2, BOUND + 4, *[BOUND + 1] * (len(MESHES) - 3)], copies)
+    report = cut(line, placed).report
+    assert line.tried == tried
+    assert report.step_cycles == min(line.times[n] for n in tried)
 
 
 @pytest.mark.parametrize(("share", "tried"), [(HOPELESS, len(ATTEMPTS)), (1.01 * HOPELESS, 1)])

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.machine import MACHINES, TINY
-from wse_sim.plan.designs import Design, Search, of_known_sides
+from wse_sim.machine import TINY
+from wse_sim.plan.designs import Design, Search
 
 some = settings(deadline=None, max_examples=30, print_blob=False)
 
@@ -128,20 +128,3 @@ def test_a_mesh_of_one_line_is_divided_among_the_stages(width, height):
     design = fastest(line, width, height).best
     assert isinstance(design, Design)
     assert max(line.cycles(n, *part) for n, part in enumerate(design.parts)) < 3100
-
-
-wafer_sides = st.integers(1, 1500)
-
-
-@given(wafer_sides, wafer_sides, wafer_sides, wafer_sides)
-def test_a_mesh_of_known_sides_is_nearly_all_of_a_machine_and_never_more_of_a_smaller_one(width, height, wider, higher):
-    known = of_known_sides(mesh(width, height))
-    assert 0.91 * width < known.usable_width <= width and 0.91 * height < known.usable_height <= height
-    assert of_known_sides(known) is known
-    larger = of_known_sides(mesh(max(width, wider), max(height, higher)))
-    assert larger.usable_width >= known.usable_width and larger.usable_height >= known.usable_height
-
-
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)
-def test_all_of_a_machine_is_of_known_sides(machine):
-    assert of_known_sides(machine) is machine

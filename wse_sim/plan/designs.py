@@ -13,7 +13,7 @@ left out is likely and not proven. `python -m tests.campaign meshes` counts.
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -72,30 +72,6 @@ WIDTHS = sorted(sides(16) | {machine.usable_width for machine in MACHINES.values
 HEIGHTS = sorted(sides(16) | {machine.usable_height for machine in MACHINES.values()})
 PRICED = sorted({round(2 ** (n / 4)) for n in range(4 * LONGEST + 1)})
 COARSELY_PRICED = {round(2 ** (n / 2)) for n in range(2 * LONGEST + 1)}
-
-
-def of_known_sides(machine: Machine) -> Machine:
-    """The largest mesh that a machine has room for whose sides are those of one of `MACHINES` or of a row beside them.
-
-    Many stages are cut from it. How close cuts come differs from mesh to mesh by more than one more row of cores is
-    worth, and by less than there is between two of these meshes: so hardly any larger one is slower.
-    """
-    width, height = (
-        max(side for side in _known(own) if side <= have)
-        for own, have in (
-            ([m.usable_width for m in MACHINES.values()], machine.usable_width),
-            ([m.usable_height for m in MACHINES.values()], machine.usable_height),
-        )
-    )
-    if (width, height) == (machine.usable_width, machine.usable_height):
-        return machine
-    return replace(machine, width=width, height=height, reserved_columns=0, reserved_rows=0)
-
-
-def _known(own: Sequence[int]) -> set[int]:
-    """Sides of machines, each in place of the regular one that is nearest to it."""
-    regular = sides(16)
-    return {*own, *(regular - {min(regular, key=lambda side: abs(side - o)) for o in own})}
 
 
 @dataclass(frozen=True)

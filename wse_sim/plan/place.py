@@ -52,10 +52,6 @@ GROUPS = (1, 3, 5)
 """Stages in a group of a column, from the shortest wires to the fullest mesh."""
 WIDEST = 3
 """Columns for many stages are at most so many times as wide as a stage of the mean area."""
-SMALLER = 8
-"""So many smaller meshes are looked at."""
-SHORTER = 2 ** (1 / 32)
-"""From one side of theirs to the next."""
 _PRECISION = 200  # of times that are bisected
 _CLOSE_PRICE = 1.01  # a shape is this near to what was told of it
 
@@ -141,21 +137,6 @@ PLACERS: Mapping[str, Placer] = {"slicing": slicing}
 def least_area(stage: Stage, machine: Machine) -> int:
     """PEs that a stage needs for its memory."""
     return max(1, ceil_div(stage.held_bytes, machine.usable_bytes_per_pe))
-
-
-def smaller_meshes(machine: Machine, least_pes: int) -> Iterator[tuple[int, int]]:
-    """Widths and heights of a few smaller meshes with so many PEs at least, for what finds no routes on this one.
-
-    Each cuts the longer side of the one before to the next power of `SHORTER`, so that meshes near each other share
-    them.
-    """
-    width, height = machine.usable_width, machine.usable_height
-    for _ in range(SMALLER):
-        longer = math.ceil(math.log(max(width, height), SHORTER) - 1e-9) - 1
-        width, height = (int(SHORTER**longer), height) if width > height else (width, int(SHORTER**longer))
-        if width * height < max(1, least_pes):
-            return
-        yield width, height
 
 
 def require_room(stages: Sequence[Stage], machine: Machine) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from lazytensor.errors import PlacementError
+from wse_sim.plan.known_meshes import smaller_meshes
 from wse_sim.plan.modes.mode_plan import ModePlan, Share
-from wse_sim.plan.place import CLOSE, Floor, Placement, Placer, area_bound, smaller_meshes
+from wse_sim.plan.place import CLOSE, Floor, Placement, Placer, area_bound
 from wse_sim.plan.routes import NoColours, Routes
 
 
@@ -29,6 +30,8 @@ GAIN = 0.99
 """Of the slowest stage's time: a smaller mesh has to promise so much to be cut."""
 MOST_COPIES = 2
 """Of more none is cut closer."""
+LITTLE = 1.02
+"""Of the area bound: a smaller mesh on which it is no longer is cut too."""
 LOOSEST = 1.4
 """Of the area bound: what takes longer does so because smaller parts have shorter ways."""
 
@@ -72,10 +75,13 @@ def cut(line: Line, placer: Placer, whole: Line | None = None) -> ModePlan:
     meshes = smaller_meshes(line.floor().machine, sum(line.least_pes))
     for own in (line, *(line.on(*mesh) for mesh in meshes)):
         attempts: Sequence[Attempt] = ATTEMPTS
+        patience = PATIENCE
         if best is not None and best.report.limit not in BETWEEN and not _may_be_closer(best, own):
-            # The fastest step of a smaller mesh may be shorter than one that fills late on all of this.
-            attempts = () if is_sooner else FILLING_SOONER
-        if not attempts or missed == PATIENCE:
+            # The fastest step of a smaller mesh may be shorter than one that fills late on all of this, or one for
+            # which more cores do little but lengthen its ways.
+            attempts = FILLING_SOONER if not is_sooner or _is_nearly_as_good(best, own) else ()
+            patience = PATIENCE if not is_sooner else 1
+        if not attempts or missed >= patience:
             break
         missed += best is not None
         try:
@@ -99,6 +105,12 @@ def cut(line: Line, placer: Placer, whole: Line | None = None) -> ModePlan:
     # Whatever mesh was cut, the bound is that of all of it.
     shortest = _shortest(best)
     return best.with_bound(min(best.report.bound_cycles, area_bound(whole.floor())), shortest)
+
+
+def _is_nearly_as_good(best: ModePlan, smaller: Line) -> bool:
+    """Whether a smaller mesh allows nearly the same time of the slowest stage."""
+    # Copies of a pipeline are on less of the mesh anyway.
+    return smaller.share.copies == 1 and area_bound(smaller.floor()) < LITTLE * best.report.bound_cycles
 
 
 def _plans(

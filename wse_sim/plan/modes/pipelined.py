@@ -22,7 +22,8 @@ from wse_sim.kernels.mesh_call import operation
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Par, Stream
-from wse_sim.plan.designs import FEW, Design, Search, of_known_sides
+from wse_sim.plan.designs import FEW, Design, Search
+from wse_sim.plan.known_meshes import of_known_sides
 from wse_sim.plan.layers import SWEEPS
 from wse_sim.plan.modes.as_run import LARGEST, as_run, largest_run
 from wse_sim.plan.modes.cutting import cut
