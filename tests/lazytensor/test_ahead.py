@@ -18,7 +18,7 @@ from lazytensor.ir.types import Type
 from lazytensor.nn import functional as F
 from lazytensor.ops import call
 from lazytensor.ops.products import matmul
-from lazytensor.runtime import blas, chain
+from lazytensor.runtime import blas, chain, team
 from lazytensor.runtime.host import PART_FLOPS, HostBackend, HostExecutable
 from lazytensor.runtime.store import Store
 from lazytensor.step import MISSES, StepRunner
@@ -30,9 +30,11 @@ X, W = RNG.standard_normal((256, 128), "f4") / 4, RNG.standard_normal((16, 256),
 
 
 @pytest.fixture(autouse=True)
-def machine_code():
+def machine_code(monkeypatch):
     if not config.current().jit:
         pytest.skip("nothing is machine code here")
+    # A script that another test has run in this process may have set its own number of threads.
+    monkeypatch.setattr(team, "_limit", [0])
 
 
 def steps() -> HostExecutable:
