@@ -77,3 +77,13 @@ def test_a_colouring_is_found_where_there_is_one_and_none_that_is_none(data, rou
 
 def test_of_two_ways_that_nobody_is_on_the_one_that_loads_no_link_too_much_is_taken():
     assert Colouring(np.eye(2, dtype=bool), [1, 1], [True, False], [None]).search() == [Choice(1, 0)]
+
+
+def test_a_search_does_not_go_round_heavy_ways_that_it_needs():
+    # Routes 0 and 2 meet but where both go their heavy ways, which each of them would take last.
+    clashes = np.zeros((6, 6), bool)
+    for one, other in ((0, 4), (0, 5), (1, 5)):
+        clashes[one, other] = clashes[other, one] = True
+    heavy = [False, True, False, False, True, False]
+    choices = Colouring(clashes, [1, 1, 0, 1, 1, 1], heavy, [None] * 3).search()
+    assert choices == [Choice(1, 0), Choice(1, 0), Choice(0, 0)]

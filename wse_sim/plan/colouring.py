@@ -94,17 +94,18 @@ class Colouring:
         # Where kernels leave a route nothing on either way, no search helps.
         if self._is_there.reshape(len(best), -1).any(axis=1).all():
             while self.without and since < most:
-                self._step(draw)
+                # Heavy ways come last only as long as that leads somewhere: it may be what a search goes round.
+                self._step(draw, are_heavy_last=2 * since < most)
                 since += 1
                 if len(self.without) < fewest:
                     best, fewest, since = list(self.choices), len(self.without), 0
         return best
 
-    def _step(self, draw: random.Random) -> None:
+    def _step(self, draw: random.Random, are_heavy_last: bool) -> None:
         self._steps += 1
         ways = [WAYS * n + way for n in self.without for way in range(WAYS)]
         may = self._is_there[ways] & (self._tabu[ways] <= self._steps)
-        costs = np.where(may, 2 * self._taken[ways] + self._is_heavy[ways], _NEVER)
+        costs = np.where(may, 2 * self._taken[ways] + are_heavy_last * self._is_heavy[ways], _NEVER)
         least = int(costs.min())
         if least == _NEVER:
             # Not for long: nothing is forbidden for ever.
