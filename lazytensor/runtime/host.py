@@ -118,16 +118,15 @@ class HostExecutable:
         self._waits.append(self._waits_for([loop.instr for loop in run.loops], step.count))
 
     def _waits_for(self, instrs: Sequence[Instr], parts: int) -> float:
-        """How many arrays of the batch have to be there; without end for what must not run for nothing."""
+        """How many arrays of the batch have to be there for a step in so many parts; without end where none are enough.
+
+        It must neither change state nor take long, and results that last have no place before all of a step is known.
+        """
         program, views = self.program, self._arena.views
-        writes, uses = (
-            {views.get(b, b) for i in instrs for b in own(i)}
-            for own in (lambda i: i.writes, lambda i: (*i.reads, *i.writes))
-        )
-        # Results that last have one place or another, as the caller holds them when all of the step is known.
-        if max(i.work.flops for i in instrs) // parts > PART_FLOPS:
-            return math.inf
-        if uses & self._blocks.keys() or any(program.buffers[b].kind != "temp" for b in writes):
+        writes = {views.get(b, b) for i in instrs for b in i.writes}
+        uses = writes | {views.get(b, b) for i in instrs for b in i.reads}
+        takes_long = max(i.work.flops for i in instrs) // parts > PART_FLOPS
+        if takes_long or uses & self._blocks.keys() or any(program.buffers[b].kind != "temp" for b in writes):
             return math.inf
         return max((k + 1 for k, b in enumerate(program.batch) if b in uses), default=0)
 

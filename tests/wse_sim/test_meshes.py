@@ -47,4 +47,4 @@ def test_both_meshes_beside_one_on_the_grid_are_among_the_smaller_ones(width, he
         of_known_sides(mesh(known.usable_width, known.usable_height - 1)),
     ]
     smaller = list(smaller_meshes(known, 1))
-    assert {(m.usable_width, m.usable_height) for m in beside} & set(smaller)
+    assert {(m.usable_width, m.usable_height) for m in beside} <= set(smaller)
