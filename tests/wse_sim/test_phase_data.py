@@ -13,7 +13,7 @@ from lazytensor.dtype import by_name, round_to
 from lazytensor.errors import LazyError
 from wse_sim.fabric import ALGORITHMS, simulate_phase
 from wse_sim.isa.builder import Builder
-from wse_sim.isa.core_program import Change, Memory
+from wse_sim.isa.core_program import Change, Memory, Vector
 from wse_sim.isa.packing import decode, pack, unpack, view, words_of
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
@@ -234,3 +234,11 @@ def test_an_index_that_leads_out_of_the_memory_is_refused_with_its_pe():
 def test_memory_has_words_of_32_bits():
     with pytest.raises(LazyError, match="a memory of float64"):
         apply(Seq(()), np.zeros((1, 1, 2)))
+
+
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)])
+def test_a_zero_has_its_own_sign_whichever_came_first(zeros):
+    memory = np.ones((1, 1, 4), np.uint32)
+    for zero in zeros:
+        move = Vector("move", (Memory(base=2, stride=0, dtype="float32"), zero), 1)
+        assert apply(Local(Rect(0, 0, 1, 1), (move,)), memory)[0, 0, 2] == np.float32(zero).view(np.uint32)

@@ -236,8 +236,8 @@ def _read(operand: Operand, places: _Places | None, dtype: str, words: np.ndarra
     return elements
 
 
-@cache
 def _constant(value: float, dtype: str) -> np.ndarray:
+    # Not kept: both zeros are equal, and have other bits.
     return to_bits(np.full((1, 1), value, np.float32), dtype)
 
 
