@@ -12,8 +12,8 @@ from programs import quick
 from lazytensor.errors import PlacementError
 from wse_sim import WSE2
 from wse_sim.plan.known_meshes import smaller_meshes
-from wse_sim.plan.modes.cutting import ATTEMPTS, HOPELESS, LITTLE, LOOSEST, MOST_COPIES, PATIENCE, cut
-from wse_sim.plan.modes.mode_plan import ModePlan, Share
+from wse_sim.plan.modes.cutting import ATTEMPTS, HOPELESS, LITTLE, LOOSEST, PATIENCE, cuts
+from wse_sim.plan.modes.mode_plan import ModePlan
 from wse_sim.plan.place import CLOSE, Floor, Placement
 from wse_sim.plan.report import ModeReport
 from wse_sim.plan.routes import NoColours
@@ -28,14 +28,8 @@ class Drawn:
     """A line that takes what was drawn for the number of its mesh; None where no route finds a colour."""
 
     times: list[int | None]
-    copies: int = 1
     mesh: tuple[int, int] = MESHES[0]
     tried: list[int] = field(default_factory=list)
-    least_pes = (1,)
-
-    @property
-    def share(self):
-        return Share(8, 1, 1, self.copies)
 
     def floor(self):
         width, height = self.mesh
@@ -75,22 +69,23 @@ TIMES = st.lists(st.none() | st.integers(BOUND, int(1.5 * BOUND)), min_size=len(
 
 
 @quick
-@given(times=TIMES, copies=st.integers(1, 4))
-def test_the_fastest_of_what_was_cut_is_taken_and_the_search_ends_in_time(times, copies):
-    line = Drawn(times, copies)
+@given(times=TIMES)
+def test_the_fastest_of_what_was_cut_is_taken_and_the_search_ends_in_time(times):
+    line = Drawn(times)
     if all(time is None for time in times):
         with pytest.raises(PlacementError, match="mesh 0"):
-            cut(line, placed)
+            next(cuts(line, placed, MESHES[1:]))
         return
-    report = cut(line, placed).report
+    reports = [plan.report for plan in cuts(line, placed, MESHES[1:])]
+    steps = [report.step_cycles for report in reports]
+    assert steps == sorted(set(steps), reverse=True)
     assert line.tried == list(range(len(line.tried)))
     best = math.inf
     missed = 0
     for n, time in enumerate(times):
-        # Without a plan, for one that is loose and has few copies, and until so many in a row gained nothing.
+        # Without a plan, for one that is loose, and until so many in a row gained nothing.
         goes_on = best == math.inf or (
-            copies <= MOST_COPIES
-            and CLOSE * BOUND < best < LOOSEST * BOUND
+            CLOSE * BOUND < best < LOOSEST * BOUND
             and missed < PATIENCE
             # What smaller meshes promise.
             and 0.99 * best > CLOSE * BOUND
@@ -101,30 +96,28 @@ def test_the_fastest_of_what_was_cut_is_taken_and_the_search_ends_in_time(times,
         missed += best != math.inf
         if time is not None and time < best:
             best, missed = time, 0
-    assert report.step_cycles == best
-    assert report.bound_cycles == BOUND
+    assert steps[-1] == best
+    assert reports[-1].bound_cycles == BOUND
 
 
-@pytest.mark.parametrize(("copies", "tried"), [(1, [0, 1, 2]), (MOST_COPIES, [0, 1, 2]), (MOST_COPIES + 1, [0])])
-def test_as_few_copies_as_are_worth_it_are_cut_closer(copies, tried):
-    line = Drawn([int(1.3 * BOUND), int(1.2 * BOUND), int(1.04 * BOUND), *[BOUND] * (len(MESHES) - 3)], copies)
-    report = cut(line, placed).report
-    assert line.tried == tried
-    assert report.step_cycles == line.times[tried[-1]]
+def test_no_smaller_mesh_is_cut_before_more_is_asked_for():
+    line = Drawn([None, int(1.3 * BOUND), int(1.2 * BOUND), int(1.04 * BOUND), *[BOUND] * (len(MESHES) - 4)])
+    plans = cuts(line, placed, MESHES[1:])
+    assert (next(plans).report.step_cycles, line.tried) == (int(1.3 * BOUND), [0, 1])
+    assert [plan.report.step_cycles for plan in plans] == [int(1.2 * BOUND), int(1.04 * BOUND)]
+    assert line.tried == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("copies", "tried"), [(1, [0, 1, 2]), (2, [0])])
-def test_a_smaller_mesh_that_allows_nearly_the_same_is_cut_until_one_is_slower(copies, tried, monkeypatch):
+def test_a_smaller_mesh_that_allows_nearly_the_same_is_cut_until_one_is_slower(monkeypatch):
     monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "LITTLE", LITTLE)
-    line = Drawn([BOUND + 3, BOUND + 2, BOUND + 4, *[BOUND + 1] * (len(MESHES) - 3)], copies)
-    report = cut(line, placed).report
-    assert line.tried == tried
-    assert report.step_cycles == min(line.times[n] for n in tried)
+    line = Drawn([BOUND + 3, BOUND + 2, BOUND + 4, *[BOUND + 1] * (len(MESHES) - 3)])
+    *_, plan = cuts(line, placed, MESHES[1:])
+    assert line.tried == [0, 1, 2]
+    assert plan.report.step_cycles == BOUND + 2
 
 
 @pytest.mark.parametrize(("share", "tried"), [(HOPELESS, len(ATTEMPTS)), (1.01 * HOPELESS, 1)])
 def test_a_mesh_on_which_many_routes_find_no_colours_is_not_cut_otherwise(share, tried, monkeypatch):
-    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "smaller_meshes", lambda *_: ())
     placements = []
 
     def noted(*how):
@@ -138,5 +131,5 @@ def test_a_mesh_on_which_many_routes_find_no_colours_is_not_cut_otherwise(share,
 
     monkeypatch.setattr(Drawn, "routes", routes)
     with pytest.raises(NoColours):
-        cut(Drawn([BOUND] * len(MESHES)), noted)
+        next(cuts(Drawn([BOUND] * len(MESHES)), noted))
     assert len(placements) == tried

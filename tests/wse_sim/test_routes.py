@@ -210,7 +210,7 @@ def test_routes_that_would_fill_a_link_turn_apart_unless_colours_do_not_suffice(
 def test_a_deep_pipeline_without_colours_is_cut_from_a_smaller_mesh(monkeypatch):
     deep, mesh = mlp((24,) * 27, batch=64), replace(MACHINE, width=77, height=44, colours=9)
     assert plan(deep, mesh, "pipelined", other=False).report.chosen.fits
-    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "smaller_meshes", lambda *_: ())
+    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"], "smaller_meshes", lambda *_: ())
     assert "finds no colour" in plan(deep, mesh, "pipelined", other=False).report.chosen.reason
 
 

@@ -1,11 +1,10 @@
 """A pipeline of many stages, cut from its mesh, or from a smaller one where that is faster."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from lazytensor.errors import PlacementError
-from wse_sim.plan.known_meshes import smaller_meshes
-from wse_sim.plan.modes.mode_plan import ModePlan, Share
+from wse_sim.plan.modes.mode_plan import ModePlan
 from wse_sim.plan.place import CLOSE, Floor, Placement, Placer, area_bound
 from wse_sim.plan.routes import NoColours, Routes
 
@@ -28,8 +27,6 @@ BETWEEN = ("link", "adapter")
 """Limits that lie between stages."""
 GAIN = 0.99
 """Of the slowest stage's time: a smaller mesh has to promise so much to be cut."""
-MOST_COPIES = 2
-"""Of more none is cut closer."""
 LITTLE = 1.02
 """Of the area bound: a smaller mesh on which it is no longer is cut too."""
 LOOSEST = 1.4
@@ -38,14 +35,6 @@ LOOSEST = 1.4
 
 class Line(Protocol):
     """A line of stages on some mesh."""
-
-    @property
-    def share(self) -> Share:
-        """What it is of all copies of the pipeline."""
-
-    @property
-    def least_pes(self) -> Sequence[int]:
-        """PEs that the memory of each stage asks for."""
 
     def floor(self) -> Floor:
         """What is to be placed, and on what."""
@@ -63,17 +52,18 @@ class Line(Protocol):
         """The plan of a placement."""
 
 
-def cut(line: Line, placer: Placer, whole: Line | None = None) -> ModePlan:
-    """The fastest plan that was found. Raises PlacementError if there is none.
+def cuts(
+    line: Line, placer: Placer, smaller: Iterable[tuple[int, int]] = (), whole: Line | None = None
+) -> Iterator[ModePlan]:
+    """The first plan that is found, and then those that are faster. Raises PlacementError if there is none.
 
-    The area bound that it shows is that of `whole`, the line on all that there is, if that is more.
+    Meshes of `smaller` sizes, the largest first, are cut where there is none yet, and where one may be faster. The area
+    bound that a plan shows is that of `whole`, the line on all that there is, if that is more.
     """
-    whole = whole or line
     refusal: PlacementError | None = None
     best: ModePlan | None = None
-    cut_from, is_sooner, missed = line, True, 0
-    meshes = smaller_meshes(line.floor().machine, sum(line.least_pes))
-    for own in (line, *(line.on(*mesh) for mesh in meshes)):
+    is_sooner, missed = True, 0
+    for own in (line, *(line.on(*mesh) for mesh in smaller)):
         attempts: Sequence[Attempt] = ATTEMPTS
         patience = PATIENCE
         if best is not None and best.report.limit not in BETWEEN and not _may_be_closer(best, own):
@@ -94,23 +84,28 @@ def cut(line: Line, placer: Placer, whole: Line | None = None) -> ModePlan:
             # A smaller mesh has no more room.
             refusal = refusal or error
             break
-        for attempt, outcome in outcomes:
-            if best is None or outcome.report.step_cycles < best.report.step_cycles:
-                best, cut_from, is_sooner, missed = outcome, own, attempt.fills_sooner, 0
+        faster = [o for o in outcomes if best is None or _cycles(o) < best.report.step_cycles]
+        if faster:
+            attempt, best = min(faster, key=_cycles)
+            is_sooner, missed = attempt.fills_sooner, 0
+            yield best if own is (whole or line) else _with_bound_of(whole or line, best)
     if best is None:
         assert refusal is not None
         raise refusal
-    if cut_from is whole:
-        return best
-    # Whatever mesh was cut, the bound is that of all of it.
-    shortest = _shortest(best)
-    return best.with_bound(min(best.report.bound_cycles, area_bound(whole.floor())), shortest)
+
+
+def _cycles(outcome: tuple[Attempt, ModePlan]) -> int:
+    return outcome[1].report.step_cycles
+
+
+def _with_bound_of(whole: Line, plan: ModePlan) -> ModePlan:
+    """The plan with the bound of all of the mesh, whichever part was cut."""
+    return plan.with_bound(min(plan.report.bound_cycles, area_bound(whole.floor())), _shortest(plan))
 
 
 def _is_nearly_as_good(best: ModePlan, smaller: Line) -> bool:
     """Whether a smaller mesh allows nearly the same time of the slowest stage."""
-    # Copies of a pipeline are on less of the mesh anyway.
-    return smaller.share.copies == 1 and area_bound(smaller.floor()) < LITTLE * best.report.bound_cycles
+    return area_bound(smaller.floor()) < LITTLE * best.report.bound_cycles
 
 
 def _plans(
@@ -143,7 +138,6 @@ def _shortest(plan: ModePlan) -> int:
 def _may_be_closer(best: ModePlan, smaller: Line) -> bool:
     """Whether a smaller mesh may be faster, cut as close to its area bound as most are."""
     slowest, bound = _shortest(best), best.report.bound_cycles
-    # Many copies are small, and few of them worth the time.
-    if smaller.share.copies > MOST_COPIES or not CLOSE * bound < slowest < LOOSEST * bound:
+    if not CLOSE * bound < slowest < LOOSEST * bound:
         return False
     return CLOSE * area_bound(smaller.floor()) < GAIN * slowest

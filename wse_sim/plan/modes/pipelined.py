@@ -23,10 +23,10 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Par, Stream
 from wse_sim.plan.designs import FEW, Design, Search
-from wse_sim.plan.known_meshes import of_known_sides
+from wse_sim.plan.known_meshes import of_known_sides, smaller_meshes
 from wse_sim.plan.layers import SWEEPS
 from wse_sim.plan.modes.as_run import LARGEST, as_run, largest_run
-from wse_sim.plan.modes.cutting import cut
+from wse_sim.plan.modes.cutting import cuts
 from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
@@ -66,12 +66,12 @@ def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
         return _priced(case, placer)
     unrunnable: list[LazyError] = []
 
-    def run_copy(copy: Case) -> ModePlan:
+    def run_copy(copy: Case) -> Iterator[ModePlan]:
         try:
-            return _run_copy(copy, placer)
+            yield _run_copy(copy, placer)
         except LazyError as error:
             unrunnable.append(error)
-            return does_not_fit(MODE, error)
+            yield does_not_fit(MODE, error)
 
     # All copies in one way: else a copy that cores cannot run would look faster than those that they can.
     run = in_copies(case, run_copy)
@@ -96,33 +96,39 @@ def _priced(case: Case, placer: str) -> ModePlan:
     """The step by the kernels of its stages; many stages lie on a mesh of known sides, if it has room for them."""
     known = of_known_sides(case.machine)
     if len(case.stages) > FEW and known is not case.machine:
-        outcome = in_copies(replace(case, machine=known), lambda copy: _one_copy(copy, placer, case.machine))
+        outcome = in_copies(replace(case, machine=known), lambda copy: _one_copy(copy, placer, known, case.machine))
         if outcome.report.fits:
             return outcome
-    return in_copies(case, lambda copy: _one_copy(copy, placer))
+    return in_copies(case, lambda copy: _one_copy(copy, placer, case.machine))
 
 
-def _one_copy(case: Case, placer: str, machine: Machine | None = None) -> ModePlan:
-    """One copy on its part of the mesh, which is of a machine that may have more."""
+def _one_copy(case: Case, placer: str, mesh: Machine, whole: Machine | None = None) -> Iterator[ModePlan]:
+    """Plans of one copy on its part of a mesh, which is of a machine that may have more."""
     try:
         # Of stages that have no room on the mesh nothing else is looked up.
         require_room(case.stages, case.machine)
     except PlacementError as error:
-        return does_not_fit(MODE, error)
+        yield does_not_fit(MODE, error)
+        return
     line = _Line(case)
     if 0 < len(line.stages) <= FEW:
         search = Search(line, case.machine)
         search.run()
         if search.best is not None:
-            return search.best.with_bound(search.bound_cycles(), search.shortest_cycles)
-    whole = line
-    if machine is not None:
-        part = part_of(machine, line.share.columns, line.share.rows)
-        whole = line.on(part.usable_width, part.usable_height)
+            yield search.best.with_bound(search.bound_cycles(), search.shortest_cycles)
+            return
+    columns, rows = line.share.columns, line.share.rows
+    # A smaller machine would be divided in this way as well.
+    meshes = smaller_meshes(mesh, columns * rows * sum(line.least_pes))
+    smaller = dict.fromkeys((width // columns, height // rows) for width, height in meshes)
+    all_of_it = None
+    if whole is not None:
+        part = part_of(whole, columns, rows)
+        all_of_it = line.on(part.usable_width, part.usable_height)
     try:
-        return cut(line, PLACERS[placer], whole)
+        yield from cuts(line, PLACERS[placer], smaller, all_of_it)
     except PlacementError as error:
-        return does_not_fit(MODE, error)
+        yield does_not_fit(MODE, error)
 
 
 @dataclass(frozen=True)
