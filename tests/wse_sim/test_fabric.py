@@ -208,6 +208,17 @@ def test_tasks_loops_and_branches_run_as_they_read():
     ]
 
 
+def test_programs_that_differ_in_the_sign_of_a_zero_are_two_and_equal_ones_are_one():
+    mesh = Mesh(WSE2, 3, 1)
+    for x, zero in enumerate([0.0, -0.0, 0.0]):
+        b = Builder("zero", 1)
+        b.move(Memory(0), zero, 1)
+        mesh.run(b.build(), x, 0)
+    assert len(mesh.programs) == 2
+    memory = simulate(mesh).expect_finished().memory[0, :, 0]
+    np.testing.assert_array_equal(np.signbit(memory), [False, True, False])
+
+
 def test_a_task_that_stays_blocked_is_a_deadlock():
     b = Builder("b", 1)
     b.block("other")

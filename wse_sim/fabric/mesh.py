@@ -53,8 +53,8 @@ class Mesh:
             )
         self.machine, self.width, self.height = machine, width, height
         self.programs: list[CoreProgram] = []
-        # Programs are frozen and hash by value: equal ones that were built twice are still one.
-        self._numbers: dict[CoreProgram, int] = {}
+        # By what they say: 0.0 and -0.0 are equal, and programs with one and the other are not the same.
+        self._numbers: dict[str, int] = {}
         self.program_at = np.full((height, width), -1, np.int16)
         self._routes: dict[int, dict[int, np.ndarray]] = {}
         # Kept as they were given and laid out at the start of a run: how many words there are is known only with all
@@ -88,7 +88,7 @@ class Mesh:
     def run(self, program: CoreProgram, x: Cells, y: Cells) -> None:
         """Give `program` to the cores at columns `x` and rows `y`."""
         # Equal programs are one: a mesh of 750,000 cores has a handful, and the engine holds each once.
-        number = self._numbers.setdefault(program, len(self.programs))
+        number = self._numbers.setdefault(repr(program), len(self.programs))
         if number == len(self.programs):
             self.programs.append(program)
         self.program_at[y, x] = number
