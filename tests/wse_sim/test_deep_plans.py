@@ -12,12 +12,12 @@ from lazytensor.ir.graph_function import inlined
 from lazytensor.ops import op
 from tests.deep_nets import step_of
 from wse_sim import plan
-from wse_sim.plan.again import computed_again
 from wse_sim.plan.blocks import in_blocks
 from wse_sim.plan.depth import depth_of
 from wse_sim.plan.layers import fold
 from wse_sim.plan.likes import MIDDLE, likes_of
 from wse_sim.plan.modes.mode_plan import Readings
+from wse_sim.plan.stages import computed_again
 from wse_sim.plan.turns import Turns
 from wse_sim.plan.wiring import is_alike, wire
 

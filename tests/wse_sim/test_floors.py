@@ -1,6 +1,7 @@
 """The placer on stages whose times are drawn, and on nets in small: legal, in memory, near the area bound."""
 
 import math
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.layers import Layer
 from wse_sim.plan.modes import plan
 from wse_sim.plan.place import PLACERS, ROUNDS, Floor, area_bound, least_area
-from wse_sim.plan.shapes import Shapes
+from wse_sim.plan.shapes import Shapes, least_shape
 from wse_sim.plan.stages import Stage
 
 few = settings(deadline=None, max_examples=5)
@@ -196,6 +197,28 @@ def test_a_time_with_steps_is_used_at_its_steps():
     assert shapes.has_steps
     heights = shapes.heights(limit)
     assert all(1000 * -(-64 // w) * -(-64 // h) <= limit for w, h in enumerate(heights.tolist(), 1) if h <= 100)
+
+
+def _over_least_area(draw):
+    """The area that is found over the least one, for a time with steps at parts of two extents, on some mesh."""
+    width, height, rows, columns = draw.randint(20, 300), draw.randint(20, 300), *draw.choices([64, 256, 300, 77], k=2)
+    work, more, hop = draw.randint(1, 20), draw.choice([0, draw.randint(0, 400)]), draw.choice([0, 1, 5])
+
+    def time(width, height):
+        return work * -(-rows // width) * -(-columns // height) + more + hop * (width + height)
+
+    shapes, limit = Shapes(time, width, height), time(draw.randint(1, width), draw.randint(1, height))
+    shapes.work(width * height / 20)
+    shapes.has_steps = True
+    found, *sides = least_shape(shapes.heights(limit))
+    fitting = (w * h for w in range(1, width + 1) for h in range(1, height + 1) if time(w, h) <= limit)
+    return found / min(fitting) if time(*sides) <= limit else math.inf
+
+
+def test_nearly_the_least_area_of_a_time_with_steps_is_found():
+    ratios = sorted(_over_least_area(random.Random(n)) for n in range(100))
+    assert ratios[50] <= 1.02
+    assert ratios[90] <= 1.15
 
 
 # In 32 bits the GPT has two layers, which take twice as long.

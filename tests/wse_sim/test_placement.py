@@ -12,11 +12,10 @@ from lazytensor import abstract, nn
 from lazytensor.nn import functional as F
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.plan.again import computed_again
 from wse_sim.plan.layers import fold
 from wse_sim.plan.modes import plan
 from wse_sim.plan.place import least_area
-from wse_sim.plan.stages import stages_of
+from wse_sim.plan.stages import computed_again, stages_of
 from wse_sim.plan.wiring import wire
 
 few = settings(deadline=None, max_examples=3)

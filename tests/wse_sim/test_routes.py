@@ -208,14 +208,14 @@ def test_routes_that_would_fill_a_link_turn_apart_unless_colours_do_not_suffice(
 
 
 def test_a_deep_pipeline_without_colours_is_cut_from_a_smaller_mesh(monkeypatch):
-    deep, mesh = mlp((24,) * 27, batch=64), replace(MACHINE, width=77, height=44, colours=9)
+    deep, mesh = mlp((48,) * 30, batch=64), replace(MACHINE, width=64, height=88, colours=9)
     assert plan(deep, mesh, "pipelined", other=False).report.chosen.fits
     monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"], "smaller_meshes", lambda *_: ())
     assert "finds no colour" in plan(deep, mesh, "pipelined", other=False).report.chosen.reason
 
 
 def test_a_deep_pipeline_that_is_cut_loosely_is_cut_closer_from_a_smaller_mesh(monkeypatch):
-    deep, mesh = mlp((32,) * 30, batch=64), replace(WSE2, width=83, height=79, reserved_columns=0, reserved_rows=0)
+    deep, mesh = mlp((32,) * 30, batch=64), replace(WSE2, width=76, height=71, reserved_columns=0, reserved_rows=0)
     closer = plan(deep, mesh, "pipelined", other=False).report.chosen
     monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "GAIN", 0)
     loose = plan(deep, mesh, "pipelined", other=False).report.chosen

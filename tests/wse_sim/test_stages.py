@@ -9,10 +9,9 @@ import lazytensor as lt
 from lazytensor import abstract, nn
 from lazytensor.nn import functional as F
 from lazytensor.optim import SGD
-from wse_sim.plan.again import computed_again
 from wse_sim.plan.layers import fold
 from wse_sim.plan.routes import flows_between
-from wse_sim.plan.stages import sample_bytes, stages_of
+from wse_sim.plan.stages import computed_again, sample_bytes, stages_of
 from wse_sim.plan.wiring import wire
 
 

@@ -3,7 +3,7 @@
 A price takes milliseconds, and a mesh has a million extents. Those are priced that are powers of two and near what a
 time asks for; between them the least height is a power of the width. What is placed is priced too, and counts from then
 on. Where such a price is far off, as for convolutions whose channels do not divide by the width, time has steps: then
-only what was priced is used.
+only what was priced is used, and more is priced where the least area may lie.
 """
 
 import math
@@ -21,6 +21,8 @@ STEP = 1.25
 """A price so many times of what its neighbours tell is a step."""
 NEAR = 1.25
 """A width that was tried tells about times so many times as long or as short."""
+CLOSER = 1.02
+"""Among steps, the least area is looked for as closely as this."""
 SHORT_ENOUGH = 0.97
 """Of a time that is to be kept: no smaller shape is looked for."""
 
@@ -71,6 +73,8 @@ class Shapes:
             columns[wider] = self._searched(wider, limit, area)
         # What was placed before is known best, but says nothing about times far from its own.
         columns |= {w: self.height_at(w, limit) for w in self._tried if w not in columns and self._tells(w, limit)}
+        if self.has_steps:
+            self._look_closer(columns, limit)
         heights = np.ceil(self._between(columns, is_known or self.has_steps) - 1e-6)
         heights = np.where(heights > self.height, NEVER, heights).astype(np.int64)
         if heights.min() < NEVER:
@@ -79,12 +83,10 @@ class Shapes:
 
     def height_at(self, width: int, limit: int) -> float:
         """The least height that keeps a time on a width where something was priced, as far as that tells."""
-        column = self._prices[width]
-        enough = min((h for h, cycles in column.items() if cycles <= limit), default=0)
-        below = max((h for h in column if h < enough or not enough), default=0)
+        column, (below, enough) = self._prices[width], self._span(width, limit)
         # With one price alone, time is taken as inversely proportional: the next price will tell.
         if not enough:
-            return below * column[below] / limit
+            return max(column) * column[max(column)] / limit
         if below and not self.has_steps:
             share = math.log(column[below] / limit) / math.log(column[below] / column[enough])
             return float(below * (enough / below) ** share)
@@ -97,6 +99,43 @@ class Shapes:
         self._tried.add(width)
         self.has_steps |= cycles > STEP * limit
         return cycles
+
+    def _look_closer(self, columns: dict[int, float], limit: int) -> None:
+        """Price lower and narrower shapes than those that keep the time, where the least area may lie."""
+        least = math.inf
+        while (area := self._lowered(columns, limit)) * CLOSER < least:
+            least = area
+            self._narrowed(columns, limit)
+
+    def _lowered(self, columns: dict[int, float], limit: int) -> float:
+        """Between a height that is too little and one that is enough. Returns the least area that was priced."""
+        while True:
+            spans = {w: self._span(w, limit) for w in columns}
+            least = min((w * enough for w, (_, enough) in spans.items() if enough), default=math.inf)
+            wide = [w for w, (below, enough) in spans.items() if enough > max(below + 1, CLOSER * below)]
+            width = min(wide, key=lambda w: w * spans[w][0], default=0)
+            if not width or CLOSER * width * spans[width][0] >= least:
+                return least
+            self.cycles(width, sum(spans[width]) // 2)
+            columns[width] = self.height_at(width, limit)
+
+    def _narrowed(self, columns: dict[int, float], limit: int) -> None:
+        """Between the width of the least area and the next one that is known."""
+        spans = {w: self._span(w, limit)[1] for w in columns}
+        width = min((w for w in spans if spans[w]), key=lambda w: w * spans[w])
+        height, below = spans[width], max((w for w in columns if w < width), default=0)
+        while width > max(below + 1, CLOSER * below):
+            middle = (below + width) // 2
+            if self.cycles(middle, height) <= limit:
+                columns[middle], width = height, middle
+            else:
+                below = middle
+
+    def _span(self, width: int, limit: int) -> tuple[int, int]:
+        """The least height that was priced and keeps a time, behind the last one below; 0 where there is none."""
+        column = self._prices[width]
+        enough = min((h for h, cycles in column.items() if cycles <= limit), default=0)
+        return max((h for h in column if h < enough), default=0), enough
 
     def _tells(self, width: int, limit: int) -> bool:
         least = 1.0 if self.has_steps else 1 / NEAR

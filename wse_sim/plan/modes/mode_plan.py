@@ -10,7 +10,6 @@ from lazytensor.ir.program import Program
 from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.plan.again import computed_again
 from wse_sim.plan.blocks import Blocked
 from wse_sim.plan.depth import Depth, depth_of, program_in_blocks
 from wse_sim.plan.layers import Layer, fold
@@ -20,7 +19,7 @@ from wse_sim.plan.recipes.generic import element_bytes
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, RouteRow
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.sparsity import sparsity_of
-from wse_sim.plan.stages import Stage, stages_of
+from wse_sim.plan.stages import Stage, computed_again, stages_of
 from wse_sim.plan.timeline import Timeline
 from wse_sim.plan.turns import Turns
 from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, is_alike, wire, work_of
