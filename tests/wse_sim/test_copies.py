@@ -2,6 +2,7 @@
 
 import gc
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -12,8 +13,10 @@ from recorded_steps import recorded
 
 from wse_sim import TINY, WSE2, Rect, plan
 from wse_sim.host import APPLIANCE
+from wse_sim.plan.known_meshes import of_known_sides, smaller_meshes
 from wse_sim.plan.modes import mode_plan
 from wse_sim.plan.modes.replicas import NEAR, fullest_line, grid, in_copies, line_sum_cycles, tree_sum_cycles
+from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
 from wse_sim.plan.report import ModeReport, Report
 from wse_sim.plan.wiring import batch_size, wire
@@ -203,6 +206,23 @@ def test_what_may_be_the_fastest_number_of_systems_is_searched_to_its_end(drawn)
     assert any(found[n][0] == first for n in whole)
     assert all(n in whole or NEAR * found[n][0] < best for n in found)
     assert all(n in whole or seen[n] == found[n][0] for n in found)
+
+
+def test_smaller_meshes_of_a_copy_are_its_parts_of_smaller_machines(monkeypatch):
+    machine, seen = replace(WIDE, width=100, height=80), {}
+
+    def cut(line, placer, smaller, whole):
+        share = line.share
+        seen[share.columns, share.rows] = list(smaller)
+        report = ModeReport("pipelined", True, samples_per_s=share.copies, copies=share.copies, limit="fill")
+        yield mode_plan.ModePlan(report, placement=Placement((), (), ()), least_pes=1)
+
+    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"], "cuts", cut)
+    pipeline(recorded(*[8] * 32), machine, 64, host=replace(MANY, workers=4))
+    assert sorted(columns * rows for columns, rows in seen) == [1, 2, 4]
+    meshes = list(smaller_meshes(of_known_sides(machine), 1))
+    for (columns, rows), smaller in seen.items():
+        assert smaller == list(dict.fromkeys((w // columns, h // rows) for w, h in meshes))
 
 
 def test_each_size_of_the_batch_is_looked_up_once(monkeypatch):
