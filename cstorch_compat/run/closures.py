@@ -20,18 +20,15 @@ class ClosureCall(NamedTuple):
     where: Where | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments by the name of the parameter that takes them."""
-        # An output of the program has the name of the closure's parameter that takes it.
+        """Return the arguments by the name of the parameter that takes them.
+
+        If there are more or fewer positional arguments than parameters, return both kinds of arguments by number.
+        """
+        # Outputs of the program are called so, as in the original. What is not written in Python has no parameters.
         code = getattr(self.function, "__code__", None)
-        # What is not written in Python has no names of parameters to show.
-        if code is None:
-            return {**{str(i): a for i, a in enumerate(self.args)}, **self.kwargs}
-        parameters = code.co_varnames[: code.co_argcount]
-        named = dict(zip(parameters, self.args, strict=False))
-        rest = self.args[len(parameters) :]
-        if rest and code.co_flags & 4:  # *args
-            named[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]] = rest
-        return {**named, **self.kwargs}
+        if code is None or code.co_argcount != len(self.args):
+            return {"0": self.args, "1": self.kwargs}
+        return {**self.kwargs, **dict(zip(code.co_varnames, self.args, strict=False))}
 
 
 class Finished(NamedTuple):
