@@ -1,5 +1,6 @@
 """The cstorch optimizers: those of lazytensor, bound to the backend of the run and to schedules."""
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -32,17 +33,45 @@ class Optimizer(optim.Optimizer):
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any], enable_global_step: bool = False):
         # The original refuses an optimizer without a backend too: where its state lives, the backend says.
-        process.current_backend()
+        owner = process.current_backend()
         # Before the base is initialized: it calls `preinitialize` of a user's class, which may look for these.
-        self.schedules: list[Any] = []
+        # Weakly as in the original: a schedule that the script has discarded sets no rate any more.
+        self._schedules: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.followers: list[Any] = []  # sparsity algorithms: their state changes with each step
         self.enable_global_step = enable_global_step
         super().__init__(params, defaults)
+        if owner.is_csx:
+            # Weakly: the backend holds its callbacks for as long as the run lasts.
+            begin_loop = weakref.WeakMethod(self._begin_loop)
+            owner.at_first_step.append(lambda: (begin_loop() or _do_nothing)())
         if enable_global_step:
             for p in self._parameters():
                 # float32 as in the original, since bias corrections take powers of it; it counts exactly up to 2^24.
                 self.new_state(p, "step", tensor(0.0))
             self._name_state()
+
+    # A dictionary with weak references cannot be pickled.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_schedules": self.schedules}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._schedules = weakref.WeakValueDictionary(enumerate(state["_schedules"]))
+
+    @property
+    def schedules(self) -> list[Any]:
+        """The schedules that set values in the groups, in the order in which they were made."""
+        return list(self._schedules.values())
+
+    def add_schedule(self, schedule: Any) -> None:
+        """Call a schedule back before each step, behind those that were added before."""
+        self._schedules[max(self._schedules, default=0) + 1] = schedule
+
+    def remove_schedules(self, schedules: Iterable[Any]) -> None:
+        """Call schedules back no more."""
+        removed = {id(schedule) for schedule in schedules}
+        for key in [k for k, schedule in self._schedules.items() if id(schedule) in removed]:
+            del self._schedules[key]
 
     def _take_group(self, group: dict[str, Any]) -> None:
         super()._take_group(group)
@@ -50,6 +79,10 @@ class Optimizer(optim.Optimizer):
         # Sets, because a schedule takes part in a group that shares any tag with it.
         if own.get("tags"):
             own["tags"] = {own["tags"]} if isinstance(own["tags"], str) else set(own["tags"])
+
+    def _begin_loop(self) -> None:
+        for schedule in self.schedules:
+            schedule.begin_loop()
 
     # Rates are computed inside of the traced step, from a counter that is state: as plain numbers they would be
     # constants of a graph that is traced once. Hooks run inside for the same reason.
@@ -71,13 +104,12 @@ class Optimizer(optim.Optimizer):
         super().zero_grad(*args, **kwargs)
         self._call_hooks("zero_grad_post", args, kwargs)
 
-    def state_dict(self) -> dict[str, Any]:
-        """State by the number of the parameter, and the settings of the groups as the schedules have them now."""
-        # After a traced step the groups hold rates of a step that is over, which have no value any more; the
-        # counter has.
+    def _saved_groups(self) -> list[dict[str, Any]]:
+        # On CSX the groups hold tensors of the traced step. They stay there, since closures are called again with them.
+        groups = [{**group} for group in self.param_groups]
         for schedule in self.schedules:
-            schedule.recompute()
-        return super().state_dict()
+            schedule.put_client_values(groups)
+        return groups
 
     def increment_global_step(self, p: Tensor) -> Tensor:
         """Count a step of a parameter, and return how many there were, as float32[].
@@ -104,6 +136,10 @@ class Optimizer(optim.Optimizer):
         if not callable(f):
             raise TypeError(f"Expected a callable as the argument to apply. Got: {type(f)}")
         return f(self)
+
+
+def _do_nothing() -> None:
+    """Do nothing."""
 
 
 # In each of these the rule of lazytensor's optimizer comes first and the base above second, so that `update` is the
