@@ -135,6 +135,8 @@ class Program:
 class WaferSession(Session):
     """The execution of one loop on the wafer; `on_compiled` is told of each program once."""
 
+    CAPTURE = Capture
+
     def __init__(
         self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_compiled: Callable[[Compilation], None]
     ):
@@ -165,7 +167,7 @@ class WaferSession(Session):
             return self.stage.step.batch
         # Refused before the capture is entered, and noted behind: a batch that is wrong leaves the session as it is.
         then = LIFE.after(self.phase, "trace")
-        capture = Capture(self.state, readable=False)
+        capture = self.CAPTURE(self.state, readable=False)
         self.stage = TracedStep(capture, enter_fed(capture, batch))
         if self.phase is Phase.OPEN:
             self.state.start()

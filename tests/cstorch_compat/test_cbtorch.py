@@ -205,3 +205,22 @@ def test_the_optimizer_of_the_model_zoo_is_a_module_that_can_be_called(script):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "AdamW medium"
+
+
+def test_an_optimizer_of_torch_is_refused_with_the_call_to_write(script):
+    loop = """
+        optimizer = {}
+        with cbtorch.Session(model, optimizer, criterion, mode="train"):
+            for batch in loader:
+                step(batch)
+        """
+    call = "optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.5)"
+    refused = script(loop.format(f"torch.{call}"), preamble=PREAMBLE)
+    assert refused.returncode == 1
+    assert f"Write optimizer = cbtorch.{call} before the loop." in refused.stderr
+    assert script(loop.format(f"cbtorch.{call}"), preamble=PREAMBLE).returncode == 0
+
+
+def test_reading_a_value_in_a_session_is_refused_with_its_closures(script):
+    refused = script("with cbtorch.Session(loader, 'train'):\n    for b in loader: step(b).item()", preamble=PREAMBLE)
+    assert "session.add_step_closure" in refused.stderr

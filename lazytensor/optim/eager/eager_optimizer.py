@@ -5,6 +5,7 @@ for its updates, so it neither grows nor slows down. Inside a traced step values
 `lazytensor.optim` (cstorch.optim) are the ones to use; a step that is planned, without arrays, records these rules.
 """
 
+import inspect
 from abc import ABCMeta
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -77,11 +78,11 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
         Raises TraceError inside a traced step.
         """
-        if cells.here.current is not None and not cells.is_abstract:
+        if (current := cells.here.current) is not None and not cells.is_abstract:
             error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
-                hint="Use the optimizer of the same name in cstorch.optim.",
+                hint=self._traced_instead(current.optimizers),
             )
             refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
             return None if closure is None else closure()
@@ -99,6 +100,16 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                         self._record(plain, p)
         self.steps_taken += 1
         return loss
+
+    def _traced_instead(self, package: str) -> str:
+        """Return a hint with the call that makes this optimizer from `package`, whose optimizers can be traced."""
+        kind = type(self)
+        if kind.__module__.rpartition(".")[0] != __package__:
+            return f"Use an optimizer of {package}, or write a subclass of {package}.Optimizer."
+        usual = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
+        changed = {k: v for k, v in self.defaults.items() if k in usual and repr(v) != repr(usual[k])}
+        settings = "".join(f", {k}={v!r}" for k, v in changed.items())
+        return f"Write optimizer = {package}.{kind.__name__}(model.parameters(){settings}) before the loop."
 
     def _apply(self, group: dict[str, Any], batch: list[Tensor], numbers: dict[str, float]) -> None:
         """The rule on parameters that go together; `numbers` are the scalars of their state."""
