@@ -1,6 +1,7 @@
 """The cstorch optimizers: those of lazytensor, bound to the backend of the run and to schedules."""
 
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,8 +19,10 @@ ParamsT = signature("SGD").parameters["params"].annotation
 Hook = Callable[..., Any]
 
 
-class Optimizer(optim.Optimizer):
+class Optimizer(optim.Optimizer, ABC):
     """Base of optimizers. Needs a backend, since its state belongs to the run.
+
+    A subclass makes the state in `preinitialize` and updates the parameters in `step`.
 
     Schedules that were made for it compute their values anew at the beginning of each `step`; hooks are called before
     and after it, and around `zero_grad`, `state_dict` and `load_state_dict`. With `enable_global_step` each parameter
@@ -72,6 +75,16 @@ class Optimizer(optim.Optimizer):
         removed = {id(schedule) for schedule in schedules}
         for key in [k for k, schedule in self._schedules.items() if id(schedule) in removed]:
             del self._schedules[key]
+
+    @abstractmethod
+    def preinitialize(self) -> None:
+        """Make the state of every parameter."""
+        super().preinitialize()
+
+    @abstractmethod
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter once; a closure computes the loss first, and its answer is returned."""
+        return super().step(closure)
 
     def _take_group(self, group: dict[str, Any]) -> None:
         super()._take_group(group)
@@ -142,66 +155,79 @@ def _do_nothing() -> None:
     """Do nothing."""
 
 
+# Without this class the abstract methods above would come before those of lazytensor, whose base is the last of all.
+class _RuleOptimizer(Optimizer):
+    """Base of the optimizers whose update is a rule for one parameter, which the steps of lazytensor apply to all."""
+
+    def preinitialize(self) -> None:
+        """Make the state of every parameter."""
+        super().preinitialize()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter once; a closure computes the loss first, and its answer is returned."""
+        return super().step(closure)
+
+
 # In each of these the rule of lazytensor's optimizer comes first and the base above second, so that `update` is the
 # rule's and `step` the one with schedules and hooks. Their defaults are the original's and not PyTorch's: eps of
 # AdamW is 1e-6, for one.
-class ASGD(optim.ASGD, Optimizer):
+class ASGD(optim.ASGD, _RuleOptimizer):
     __doc__ = optim.ASGD.__doc__
 
 
-class SGD(optim.SGD, Optimizer):
+class SGD(optim.SGD, _RuleOptimizer):
     __doc__ = optim.SGD.__doc__
 
 
-class Adadelta(optim.Adadelta, Optimizer):
+class Adadelta(optim.Adadelta, _RuleOptimizer):
     __doc__ = optim.Adadelta.__doc__
 
 
-class Adafactor(optim.Adafactor, Optimizer):
+class Adafactor(optim.Adafactor, _RuleOptimizer):
     __doc__ = optim.Adafactor.__doc__
 
 
-class Adagrad(optim.Adagrad, Optimizer):
+class Adagrad(optim.Adagrad, _RuleOptimizer):
     __doc__ = optim.Adagrad.__doc__
 
 
-class Adam(optim.Adam, Optimizer):
+class Adam(optim.Adam, _RuleOptimizer):
     __doc__ = optim.Adam.__doc__
 
 
-class AdamW(optim.AdamW, Optimizer):
+class AdamW(optim.AdamW, _RuleOptimizer):
     __doc__ = optim.AdamW.__doc__
 
 
-class Adamax(optim.Adamax, Optimizer):
+class Adamax(optim.Adamax, _RuleOptimizer):
     __doc__ = optim.Adamax.__doc__
 
 
-class Lamb(optim.Lamb, Optimizer):
+class Lamb(optim.Lamb, _RuleOptimizer):
     __doc__ = optim.Lamb.__doc__
 
 
-class Lion(optim.Lion, Optimizer):
+class Lion(optim.Lion, _RuleOptimizer):
     __doc__ = optim.Lion.__doc__
 
 
-class Muon(optim.Muon, Optimizer):
+class Muon(optim.Muon, _RuleOptimizer):
     __doc__ = optim.Muon.__doc__
 
 
-class NAdam(optim.NAdam, Optimizer):
+class NAdam(optim.NAdam, _RuleOptimizer):
     __doc__ = optim.NAdam.__doc__
 
 
-class RAdam(optim.RAdam, Optimizer):
+class RAdam(optim.RAdam, _RuleOptimizer):
     __doc__ = optim.RAdam.__doc__
 
 
-class RMSprop(optim.RMSprop, Optimizer):
+class RMSprop(optim.RMSprop, _RuleOptimizer):
     __doc__ = optim.RMSprop.__doc__
 
 
-class Rprop(optim.Rprop, Optimizer):
+class Rprop(optim.Rprop, _RuleOptimizer):
     __doc__ = optim.Rprop.__doc__
 
 
