@@ -48,7 +48,7 @@ LAYERS = """
     lazytensor.serialization
     lazytensor
 
-    wse_sim.machine  wse_sim.floors
+    wse_sim.machine  wse_sim.floors  wse_sim.number_format
     wse_sim.layout  wse_sim.isa  wse_sim.host  wse_sim.bands
     wse_sim.phase  wse_sim.numbers.local  wse_sim.price.collectives  wse_sim.placement
     wse_sim.price.reduction_tree

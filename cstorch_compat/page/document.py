@@ -12,7 +12,7 @@ from typing import Any
 from lazytensor.plain_files import text_of
 
 _FOLDER = pathlib.Path(__file__).parent
-SCRIPTS = ("drawing.js", "charts.js", "sections.js")
+SCRIPTS = ("numbers.js", "drawing.js", "charts.js", "sections.js")
 """Read in this order, as one script."""
 
 

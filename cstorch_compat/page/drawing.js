@@ -1,5 +1,4 @@
-"use strict";
-// What all sections use: elements, numbers, the state of the page, and its tip. Text is only ever set as text.
+// What all sections use: elements, the state of the page, and its tip. Text is only ever set as text.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const SWEEPS = ["forward", "backward", "update"];
@@ -19,20 +18,7 @@ const draw = (tag, attributes, ...children) => fill(document.createElementNS(SVG
 
 const step = () => DATA.steps[state.step];
 const mode = () => step().modes[state.mode];
-const whole = (n) => Math.round(n).toLocaleString("en-US");
-function short(n) {
-  for (const [size, letter] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]])
-    if (Math.abs(n) >= size) return (n / (letter === "k" ? 1e3 : size)).toPrecision(3).replace(/\.?0+$/, "") + letter;
-  return n !== 0 && Math.abs(n) < 10 ? String(Number(n.toPrecision(3))) : whole(n);
-}
-const rate = (n) => (n >= 1000 ? whole(n) : String(Number(n.toPrecision(4))));
-const percent = (x) => (100 * x).toFixed(x < 0.1 ? 2 : 1) + " %";
-function seconds(s) {
-  for (const [size, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]])
-    if (s >= size) return Number((s / size).toPrecision(4)).toLocaleString("en-US") + " " + unit;
-  return Number((s * 1e9).toPrecision(3)) + " ns";
-}
-const time = (cycles) => whole(cycles) + " cycles = " + seconds(cycles / step().machine.clock_hz);
+const time = (cycles) => whole(cycles) + " cycles = " + quantity(cycles / step().machine.clock_hz, "s");
 const place = (rect) => (rect ? `${rect[2]} x ${rect[3]} PEs at (${rect[0]}, ${rect[1]})` : "on the weight host");
 const file = (where) => where.replace(/^.*[\\/]/, "");
 

@@ -27,10 +27,10 @@ section("figures", "A step", () => {
     "before the first result": time(own.fill_cycles),
     "fullest PE": `${whole(own.peak_bytes_per_pe)} bytes (${percent(own.peak_bytes_per_pe / m.sram_bytes)})`,
     "over the edge, in and out": `${short(own.edge_bytes_in)}B and ${short(own.edge_bytes_out)}B`,
-    "micro-batches": `${own.micro_batches}${own.has_recompute ? ", forward computed again" : ""}`,
+    "micro-batches": `${whole(own.micro_batches)}${own.has_recompute ? ", forward computed again" : ""}`,
   };
-  if (own.joules_per_sample) figures["energy of a sample"] = `${short(own.joules_per_sample)} J`;
-  const head = `${one.systems > 1 ? one.systems + " x " : ""}${m.name} at ${m.clock_hz / 1e9} GHz, batch ${whole(one.batch)}, ${state.mode} mode`;
+  if (own.joules_per_sample) figures["energy of a sample"] = quantity(own.joules_per_sample, "J");
+  const head = `${one.systems > 1 ? whole(one.systems) + " x " : ""}${m.name} at ${m.clock_hz / 1e9} GHz, batch ${whole(one.batch)}, ${state.mode} mode`;
   return [
     el("p", { class: "soft", style: "margin:0" }, head),
     own.fits && el("dl", { class: "figures" }, Object.entries(figures).map(([k, v]) => el("div", null, el("dt", null, k), el("dd", null, v)))),
@@ -119,7 +119,7 @@ section("compared", "Machines and batches", () => {
   const body = DATA.rows.map((r) => {
     const bar = el("span", { class: "track", style: "display:block;width:120px" }, el("i", { style: `width:${(100 * r.samples_per_s) / most}%` }));
     const limit = r.fits ? r.limit : `does not fit${r.largest_batch ? `: a batch of ${whole(r.largest_batch)} does` : ""}`;
-    const values = [whole(r.batch_size), r.machine, r.systems, r.mode, r.fits ? rate(r.samples_per_s) : "-", bar,
+    const values = [whole(r.batch_size), r.machine, whole(r.systems), r.mode, r.fits ? rate(r.samples_per_s) : "-", bar,
       r.fits ? percent(r.peak_bytes_per_pe / r.usable_bytes_per_pe) : "-", limit];
     return el("tr", { title: r.fits ? r.verdict : r.reason }, values.map((v, c) => el("td", { class: words(c) }, v)));
   });

@@ -10,6 +10,7 @@ from lazytensor.abstract import StepFamily
 from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim import SweepRecord, sweep
+from wse_sim.number_format import figure, percent
 from wse_sim.plan.modes import EXECUTION
 
 SCHEMA = "lazywafer-plan"
@@ -81,8 +82,10 @@ def _name(row: SweepRecord) -> str:
 
 
 def _shown(row: SweepRecord) -> tuple[Any, ...]:
-    memory = f"{row.peak_bytes_per_pe:,} ({row.peak_bytes_per_pe / row.usable_bytes_per_pe:.0%})" if row.fits else "-"
-    rate = f"{row.samples_per_s:,.4g}" if row.samples_per_s < 1000 else f"{row.samples_per_s:,.0f}"
+    memory = (
+        f"{row.peak_bytes_per_pe:,} ({percent(row.peak_bytes_per_pe / row.usable_bytes_per_pe)})" if row.fits else "-"
+    )
+    rate = figure(row.samples_per_s)
     words = _limit(row) if row.fits else f"does not fit: {_way_out(row)}"
     return row.batch_size, row.machine, row.systems, row.mode, rate if row.fits else "-", memory, words
 

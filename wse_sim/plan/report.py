@@ -11,6 +11,7 @@ from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim import floors
 from wse_sim.machine import Machine
+from wse_sim.number_format import duration, figure, percent, short
 
 # Fits a terminal beside an editor; limits and reasons are wrapped to it.
 WIDTH = 110
@@ -194,7 +195,7 @@ def verdict(bounds: Sequence[Bound], blame: Mapping[str, Sequence[str]] | None =
         # Named after the part, with the rate of the whole: that is what a user gets.
         least = replace(min(parts, key=lambda b: b.samples_per_s), samples_per_s=least.samples_per_s)
     what, where = f" of {least.what}" if least.what else "", f" ({least.where})" if least.where else ""
-    rate = f"{least.samples_per_s:,.0f}" if least.samples_per_s >= 1000 else f"{least.samples_per_s:.4g}"
+    rate = figure(least.samples_per_s)
     return least, f"Limited by {NAMES[least.kind]}{what}{where}: {rate} samples/s; {ADVICE[least.kind]}."
 
 
@@ -299,7 +300,7 @@ class Report:
         """The verdict, both modes with their bounds, then the layers of the chosen one, at most `max_rows` of them."""
         systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
         head = (
-            f"{systems} at {self.clock_hz / 1e9:g} GHz, batch {self.batch_size}, mode {self.mode}; "
+            f"{systems} at {self.clock_hz / 1e9:g} GHz, batch {self.batch_size:,}, mode {self.mode}; "
             f"{self.usable_bytes_per_pe:,} of {self.sram_bytes_per_pe:,} bytes a PE are usable"
         )
         # What limits comes first: most readers look for that alone.
@@ -321,7 +322,7 @@ class Report:
         shown = self.rows[:SHOWN_LAYERS]
         table = Table(_COLUMNS, [attrgetter(*_FIELDS)(row) for row in shown]).html() if shown else ""
         rest = f"<p>... and {len(self.rows) - len(shown)} more layers</p>" if len(self.rows) > len(shown) else ""
-        rate = f"{self.step_cycles:,} cycles a step, {self.samples_per_s:,.0f} samples/s"
+        rate = f"{self.step_cycles:,} cycles a step, {figure(self.samples_per_s)} samples/s"
         return f"<p><b>{escape(first)}</b></p><p>{self.machine}, {self.mode}: {rate}</p>{self._picture()}{table}{rest}"
 
     def _picture(self) -> str:
@@ -341,9 +342,9 @@ class Report:
             return _wrapped(f"{name}: does not fit. {mode.reason}{_largest_text(mode)}")
         share = mode.peak_bytes_per_pe / self.sram_bytes_per_pe
         lines = [
-            f"{name}: step {mode.step_cycles:,} cycles = {mode.step_cycles / self.clock_hz * 1e6:,.2f} us, "
-            f"fill {mode.fill_cycles:,} cycles, {mode.samples_per_s:,.0f} samples/s",
-            f"  memory: at most {mode.peak_bytes_per_pe:,} bytes a PE ({share:.1%} of {self.sram_bytes_per_pe:,})",
+            f"{name}: step {mode.step_cycles:,} cycles = {duration(mode.step_cycles / self.clock_hz)}, "
+            f"fill {mode.fill_cycles:,} cycles, {figure(mode.samples_per_s)} samples/s",
+            f"  memory: at most {mode.peak_bytes_per_pe:,} bytes a PE ({percent(share)} of {self.sram_bytes_per_pe:,})",
             f"  edge: {mode.edge_bytes_in:,} bytes in, {mode.edge_bytes_out:,} bytes out for each step",
         ]
         if mode.bound_cycles:
@@ -362,15 +363,17 @@ class Report:
             # Whoever compares small meshes should know that the one figure is of another kind than the other.
             lines.append(_wrapped(f"  priced by its kernels alone; simulated cores do not run it: {mode.not_run}"))
         if mode.joules_per_sample:
-            lines.append(f"  energy: {mode.joules_per_sample:,.4g} J a sample, at the power of a CS-2 under a stencil")
+            lines.append(
+                f"  energy: {figure(mode.joules_per_sample)} J a sample, at the power of a CS-2 under a stencil"
+            )
         if mode.edge_bytes_in < mode.dense_bytes_in:
             lines.append(
                 f"  sparse weights: with dense ones {mode.dense_bytes_in:,} bytes would come in; "
-                f"{mode.work_share:.0%} of the operations are done, the others have a zero"
+                f"{percent(mode.work_share)} of the operations are done, the others have a zero"
             )
         if mode.micro_batches > 1 or mode.has_recompute:
             again = ", the forward sweep computed again" if mode.has_recompute else ""
-            lines.append(f"  {mode.micro_batches} micro-batches{again}")
+            lines.append(f"  {mode.micro_batches:,} micro-batches{again}")
         # Tightest first, as what follows would count only if the ones above were mended.
         if mode.copies > 1 or mode.used_systems > 1:
             lines.append(_wrapped(f"  {_copies_text(mode)}"))
@@ -397,12 +400,12 @@ def _copies_text(mode: ModeReport) -> str:
 def _alternative_text(other: Alternative) -> str:
     systems = f"{other.systems} system{'s' * (other.systems > 1)}"
     copies = f" with {other.copies} cop{'ies' if other.copies > 1 else 'y'} each"
-    return f"{systems}{copies} {other.samples_per_s:,.0f} samples/s ({NAMES[other.limit]})"
+    return f"{systems}{copies} {figure(other.samples_per_s)} samples/s ({NAMES[other.limit]})"
 
 
 def _bound_text(bound: Bound) -> str:
     what = f" of {bound.what}" if bound.what else ""
-    return f"at most {bound.samples_per_s:,.0f} samples/s: {NAMES[bound.kind]}{what} ({bound.source})"
+    return f"at most {figure(bound.samples_per_s)} samples/s: {NAMES[bound.kind]}{what} ({bound.source})"
 
 
 def _plain(value: Any) -> Any:
@@ -439,26 +442,15 @@ def _place(rect: tuple[int, int, int, int] | None) -> str:
     return f"{width}x{height}+{x}+{y}"
 
 
-def _short(n: int) -> str:
-    """Whole numbers with separators as long as they are short, then with a power of a thousand."""
-    # As many figures as fit the column with separators; beyond that four digits and a letter.
-    if n < 10_000_000:
-        return f"{n:,}"
-    for factor, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G")):
-        if n >= factor:
-            return f"{n / factor:.4g}{letter}"
-    return f"{n / 1e6:.4g}M"
-
-
 _COLUMNS = (
     Column("layer", _label, is_words=True, width=_LABEL_WIDTH),
     Column("rectangle", _place, width=15),
-    Column("forward", _short, width=10),
-    Column("backward", _short, width=10),
-    Column("update", _short, width=10),
-    Column("FLOPs", _short, width=10),
+    Column("forward", short, width=10),
+    Column("backward", short, width=10),
+    Column("update", short, width=10),
+    Column("FLOPs", short, width=10),
     Column("bytes/PE", "{:,}".format, width=9),
-    Column("of peak", "{:.2%}".format, width=8),
+    Column("of peak", percent, width=8),
 )
 _FIELDS = (
     "label",
@@ -481,19 +473,19 @@ def _route_text(routes: Sequence[RouteRow], max_rows: int = SHOWN_ROUTES) -> str
     rows = [(*attrgetter(*_ROUTE_FIELDS)(r), link) for r, link in zip(ordered[:max_rows], links, strict=False)]
     lines = [Table(_ROUTE_COLUMNS, rows).text(gap=1)]
     if rest := ordered[max_rows:]:
-        lines.append(f"... and {len(rest)} more routes, at most {rest[0].link_bytes:,.0f} bytes on a link")
+        lines.append(f"... and {len(rest)} more routes, at most {figure(rest[0].link_bytes)} bytes on a link")
     return "\n".join(lines)
 
 
 _ROUTE_COLUMNS = (
     Column("route from", lambda name: _label(name, _END_WIDTH), is_words=True),
     Column("to", lambda name: _label(name, _END_WIDTH), is_words=True),
-    Column("bytes", _short),
-    Column("hops", _short),
-    Column("lanes", _short),
-    Column("ports", _short),
+    Column("bytes", short),
+    Column("hops", short),
+    Column("lanes", short),
+    Column("ports", short),
     Column("colour"),
-    Column("on link", lambda size: _short(round(size))),
+    Column("on link", short),
     Column("fullest link", is_words=True),
 )
 _ROUTE_FIELDS = ("source", "target", "sample_bytes", "hops", "lanes", "ports", "colour", "link_bytes")

@@ -1,0 +1,130 @@
+"""Numbers on the page are those of the JSON report, at the edges of each unit."""
+
+import json
+import re
+
+import pytest
+
+from cstorch_compat.page.document import document
+from tests.cstorch_compat.test_page import COMBINATIONS, data_of, graphs_of, page
+from tests.shown_numbers import EDGES, NUMBER, misleading, numbers_of_all_sizes
+
+ROUNDING = {
+    "short(v)": 0.005,
+    "figure(v)": 0.005,
+    "rate(v)": 0.0005,
+    "percent(v / 100)": 0.005,
+    "quantity(v, 's')": 0.0005,
+    "quantity(v, 'J')": 0.0005,
+}
+"""Share of a number by which its rounding may change it: half a unit of the last of three or four digits."""
+COUNTS = [int(v) for v in EDGES if v.is_integer() and v < 2**53]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return page(tmp_path_factory.mktemp("numbers"), *COMBINATIONS)
+
+
+@pytest.fixture
+def rewritten(window, plain, tmp_path):
+    """Open the page of other figures: a function of what changes a copy of its data."""
+
+    def opened(change, **how):
+        text = plain.read_text()
+        data = data_of(text)
+        change(data)
+        path = tmp_path / "page.html"
+        path.write_text(document({**data, "graphs": graphs_of(text)}))
+        window.open(path, **how)
+        assert window.faults == []
+        return data
+
+    return opened
+
+
+def chosen(data):
+    return data["steps"][0]["modes"][data["steps"][0]["mode"]]
+
+
+def texts(window, selector):
+    return window.value(f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => e.innerText)")
+
+
+@pytest.mark.parametrize("call", ROUNDING)
+def test_formatter_shows_the_value_to_its_digits(window, plain, call):
+    window.open(plain)
+    values = numbers_of_all_sizes()
+    shown = window.value(f"{json.dumps(values)}.map((v) => {call})")
+    assert misleading(values, shown, ROUNDING[call]) == []
+    # A prefix is that of the rounded number: there is no 1,000k.
+    assert [t for t in shown if re.match(r"-?1,000 ?[numkMGTP]", t)] == []
+
+
+def test_whole_numbers_show_all_their_digits(window, plain):
+    window.open(plain)
+    assert window.value(f"{json.dumps(COUNTS)}.map(whole)") == [f"{count:,}" for count in COUNTS]
+    assert window.value(
+        "[-0.4, -0, 0].map((v) => [whole(v), short(v), rate(v), percent(v), quantity(v, 's')].join())"
+    ) == [
+        "0,-0.4,-0.4,-40 %,-400 ms",
+        *["0,0,0,0 %,0 s"] * 2,
+    ]
+
+
+def test_table_of_layers_shows_the_figures_of_the_json_report(window, rewritten):
+    def change(data):
+        first = chosen(data)["rows"][0]
+        sweeps = ("cycles", "forward_cycles", "backward_cycles", "update_cycles", "bytes_per_pe")
+        chosen(data)["rows"] = [
+            {**first, **dict.fromkeys(sweeps, count), "flops": count, "utilisation": count / max(COUNTS)}
+            for count in COUNTS
+        ]
+
+    rows = chosen(rewritten(change))["rows"]
+    cells = texts(window, "#layers tbody td")
+    shown = dict(zip(texts(window, "#layers th"), ([*cells[n::9]] for n in range(9)), strict=True))
+    for name, field in {"cycles": "cycles", "forward": "forward_cycles", "bytes/PE": "bytes_per_pe"}.items():
+        assert shown[name] == [f"{row[field]:,}" for row in rows]
+    assert misleading([row["flops"] for row in rows], shown["FLOPs"], 0.005) == []
+    assert misleading([100 * row["utilisation"] for row in rows], shown["of peak"], 0.005) == []
+
+
+@pytest.mark.parametrize("value", [1, 999, 999_500, 9_995, 120_300_000, 100_000_000, 340_000, 2_000_000_000])
+def test_figures_of_a_step_are_those_of_the_json_report(window, rewritten, value):
+    fields = ("step_cycles", "fill_cycles", "peak_bytes_per_pe", "edge_bytes_in", "edge_bytes_out", "micro_batches")
+
+    def change(data):
+        chosen(data).update(dict.fromkeys(fields, value), samples_per_s=value / 7, joules_per_sample=value / 1e6)
+
+    machine = rewritten(change)["steps"][0]["machine"]
+    shown = dict(zip(texts(window, "#figures dt"), texts(window, "#figures dd"), strict=True))
+    assert misleading([value / 7], [shown["samples a second"]], 0.0005) == []
+    for name in ("a step", "before the first result"):
+        cycles, seconds = shown[name].split(" cycles = ")
+        assert cycles == f"{value:,}" and misleading([value / machine["clock_hz"]], [seconds], 0.0005) == []
+    held, share = re.fullmatch(r"(.*) bytes \((.*)\)", shown["fullest PE"]).groups()
+    assert held == f"{value:,}" and misleading([100 * value / machine["sram_bytes"]], [share], 0.005) == []
+    assert misleading([value, value], shown["over the edge, in and out"].split(" and "), 0.005) == []
+    assert shown["micro-batches"].startswith(f"{value:,}")
+    assert misleading([value / 1e6], [shown["energy of a sample"]], 0.0005) == []
+
+
+def test_tip_and_detail_of_a_layer_show_the_figures_of_the_json_report(window, rewritten):
+    def change(data):
+        row = chosen(data)["rows"][0]
+        row.update(flops=120_300_000, bytes=100_000_000, forward_cycles=340_000, cycles=340_000, utilisation=0.0005)
+
+    rewritten(change)
+    window.value("choose(0)")
+    said = window.text("#detail")
+    for line in ("FLOPs\n120M", "bytes touched\n100M", "cycles\n340,000", "of peak\n0.05 %"):
+        assert line in said
+    assert "340,000 cycles (forward 340k, backward" in window.value("rowWords(mode().rows[0])")
+
+
+def test_verdict_shows_the_rate_of_the_json_report(window, plain):
+    window.open(plain)
+    rate = chosen(data_of(plain.read_text()))["samples_per_s"]
+    (shown,) = re.findall(rf"({NUMBER}) samples/s", window.text("#verdict"))
+    assert misleading([rate], [shown], 0.0005) == []
