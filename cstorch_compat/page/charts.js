@@ -197,6 +197,7 @@ function memoryBars(width) {
           draw("text", { x: wide, y: y + 13, "text-anchor": "end" }, short(sum(s))),
         ];
       })),
+    stages.length > shown.length && el("p", { class: "note" }, `The fullest ${shown.length} of ${whole(stages.length)} stages.`),
   ];
 }
 

@@ -75,6 +75,26 @@ function excerpt(where) {
   );
 }
 
+// The axis that all bars of a section share. It is linear from zero while the largest value is at most ten times the
+// smallest; else it is logarithmic from a tenth of the smallest, so that a factor of 2 has the same width everywhere.
+function axisOf(values, labels = 5) {
+  const bars = values.filter((v) => v > 0), least = Math.min(...bars), most = Math.max(...bars), isLog = most > 10 * least;
+  const start = isLog ? Math.log10(least) - 1 : 0, span = isLog ? Math.log10(most) - start : most;
+  const share = (v) => (v > 0 && bars.length ? ((isLog ? Math.log10(v) : v) - start) / span : 0);
+  if (!bars.length) return { isLog, share, ticks: [] };
+  if (!isLog) {
+    const decade = 10 ** Math.floor(Math.log10(most)), size = [0.2, 0.5, 1, 2, 5].find((s) => most / (s * decade) <= labels) * decade;
+    return { isLog, share, ticks: Array.from({ length: Math.floor(most / size) + 1 }, (_, n) => n * size) };
+  }
+  const first = Math.ceil(start), count = Math.floor(Math.log10(most)) - first + 1, by = Math.ceil(count / labels);
+  return { isLog, share, ticks: Array.from({ length: Math.ceil(count / by) }, (_, n) => 10 ** (first + n * by)) };
+}
+const at = (axis, value) => `${100 * axis.share(value)}%`;
+const bar = (axis, value) => el("span", { class: "track", "aria-hidden": "true" }, el("i", { style: `width:${at(axis, value)}` }),
+  axis.ticks.map((t) => el("b", { style: `left:${at(axis, t)}` })));
+const labelsOf = (axis) => el("span", { class: "ticks", "aria-hidden": "true" }, axis.ticks.map((t) => el("span", { style: `left:${at(axis, t)}` }, short(t))));
+const wordsOf = (axis) => (axis.isLog ? "one logarithmic axis, from a tenth of the smallest" : "one linear axis, from zero");
+
 const pressed = (label, on, act) => el("button", { type: "button", "aria-pressed": String(on), onclick: act }, label);
 const key = (colour, label) => el("span", { class: "key" }, el("i", { style: `background:${colour}` }), label);
 const mixed = (share) => `color-mix(in oklab, var(--hot) ${Math.round(100 * Math.max(0, Math.min(1, share)))}%, var(--cold))`;

@@ -39,16 +39,17 @@ section("figures", "A step", () => {
 });
 
 section("limits", "What limits", () => {
-  const bounds = mode().bounds, most = Math.log10(Math.max(10, ...bounds.map((b) => b.samples_per_s)));
+  const bounds = mode().bounds, axis = axisOf(bounds.map((b) => b.samples_per_s));
   const least = bounds.find((b) => b.kind === mode().limit) || bounds[0];
   const from = bounds.find((b) => b.where) || least;
   return [
     el("ul", { class: "plain" }, bounds.map((b) => el("li", { class: "limit" + (b === bounds[0] ? " least" : "") },
       el("span", null, b.name + (b.what ? ` of ${b.what}` : "")),
-      el("span", { class: "track" }, el("i", { style: `width:${Math.max(1, (100 * Math.log10(Math.max(1, b.samples_per_s))) / most)}%` })),
-      el("span", null, `${rate(b.samples_per_s)} samples/s`),
-      el("span", { class: "note" }, b.source)))),
-    el("p", { class: "note" }, "Bars are logarithmic; the shortest limits."),
+      bar(axis, b.samples_per_s),
+      el("span", { class: "value" }, `${rate(b.samples_per_s)} samples/s`),
+      el("span", { class: "note" }, b.source))),
+      el("li", { class: "limit" }, el("span"), labelsOf(axis))),
+    el("p", { class: "note" }, `The shortest bar limits. All bars have ${wordsOf(axis)}.`),
     least.where ? excerpt(least.where) : from.where && [el("p", { class: "note" }, `On the wafer itself: ${from.name} of ${from.what}`), excerpt(from.where)],
   ].flat();
 }, () => mode().fits && mode().bounds.length > 0);
@@ -113,13 +114,13 @@ section("layers", "Layers", () => {
 }, () => mode().rows.length > 0);
 
 section("compared", "Machines and batches", () => {
-  const most = Math.max(1e-9, ...DATA.rows.map((r) => r.samples_per_s));
-  const head = ["batch", "machine", "systems", "mode", "samples/s", "to the fastest", "of the memory", "what limits"];
-  const words = (c) => (c === 1 || c === 3 || c > 6 ? "words" : "");
+  const axis = axisOf(DATA.rows.map((r) => (r.fits ? r.samples_per_s : 0)), 3);
+  const scale = [axis.isLog ? "samples/s, logarithmic" : "samples/s, linear", labelsOf(axis)];
+  const head = ["batch", "machine", "systems", "mode", "samples/s", scale, "of the memory", "what limits"];
+  const words = (c) => ([1, 3, 5, 7].includes(c) ? "words" : "");
   const body = DATA.rows.map((r) => {
-    const bar = el("span", { class: "track", style: "display:block;width:120px" }, el("i", { style: `width:${(100 * r.samples_per_s) / most}%` }));
     const limit = r.fits ? r.limit : `does not fit${r.largest_batch ? `: a batch of ${whole(r.largest_batch)} does` : ""}`;
-    const values = [whole(r.batch_size), r.machine, whole(r.systems), r.mode, r.fits ? rate(r.samples_per_s) : "-", bar,
+    const values = [whole(r.batch_size), r.machine, whole(r.systems), r.mode, r.fits ? rate(r.samples_per_s) : "-", bar(axis, r.fits ? r.samples_per_s : 0),
       r.fits ? percent(r.peak_bytes_per_pe / r.usable_bytes_per_pe) : "-", limit];
     return el("tr", { title: r.fits ? r.verdict : r.reason }, values.map((v, c) => el("td", { class: words(c) }, v)));
   });
