@@ -227,3 +227,23 @@ def test_bars_of_stages_share_one_axis_from_zero(window, rewritten):
     scales = [width / size for (_, width), size in zip(edges, held, strict=False)]
     assert scales == [pytest.approx(scales[0], rel=0.01)] * len(edges)
     assert f"The fullest {len(edges)} of 60 stages." in window.text("#memory")
+
+
+@pytest.mark.parametrize("width", [1200, 390, 320])
+@pytest.mark.parametrize("mode", ["pipelined", "streaming"])
+def test_no_text_of_a_drawing_is_cut_off(window, rewritten, width, mode):
+    def change(data):
+        shown = data["steps"][0]["modes"][mode]
+        for n, row in enumerate(shown["rows"]):
+            row.update(label=f"model.a_long_name.of_layer_{n}", flops=10 ** (3 * n), bytes=10 ** max(0, n - 1) + 1)
+        shown["timeline"]["lanes"] = [f"{lane} of MMMMMMMMMMMMM" for lane in shown["timeline"]["lanes"][:-1]] + ["mesh"]
+
+    rewritten(change, width=width)
+    press(window, "#choices", mode)
+    assert window.value("document.querySelectorAll('svg text').length") > 10
+    cut = window.value(
+        "[...document.querySelectorAll('svg text')].filter((t) => { const a = t.getBoundingClientRect(),"
+        " b = t.closest('svg').getBoundingClientRect(); return a.left < b.left - 1 || a.right > b.right + 1; })"
+        ".map((t) => t.textContent)"
+    )
+    assert cut == []
