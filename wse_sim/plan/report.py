@@ -327,13 +327,13 @@ class Report:
 
     def _picture(self) -> str:
         # Layers that stream take the mesh in turn: their rectangles lie over each other.
-        placed = [row for row in self.rows if row.rect] if self.mode == "pipelined" else []
-        if not placed:
+        stages = floors.by_rectangle(self.rows) if self.mode == "pipelined" else {}
+        if not stages:
             return ""
-        rects = [row.rect for row in placed if row.rect]
-        wide, high = (max(r[k] + r[k + 2] for r in rects) for k in (0, 1))
+        wide, high = (max(r[k] + r[k + 2] for r in stages) for k in (0, 1))
         # By the last part of their labels: the first is the model that all of them lie in.
-        drawing = floors.svg([row.label.rpartition("/")[2] for row in placed], rects, (), wide, high)
+        names = [main.label.rpartition("/")[2] for main, *_ in stages.values()]
+        drawing = floors.svg(names, list(stages), (), wide, high)
         return f'<div style="max-width:480px;background:white">{drawing}</div>'
 
     def _mode_text(self, mode: ModeReport) -> str:

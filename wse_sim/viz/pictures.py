@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError
+from wse_sim import floors
 from wse_sim.fabric.run import RunResult
 from wse_sim.fabric.tracing import Moment
 from wse_sim.machine import Machine
@@ -109,11 +110,10 @@ def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> Figure:
 
 
 def floor_plan(report: ModeReport, machine: Machine) -> Figure:
-    """The rectangles of a mode's kernels on the mesh, with their labels. In streaming mode they lie over each other."""
+    """Draw the rectangles of a mode's layers on the mesh, each with the label of its layer with most cycles."""
     figure, ((axes,),) = _figure(_WIDE * machine.usable_height / machine.usable_width)
     rectangle = _load("patches").Rectangle
-    for n, row in enumerate(r for r in report.rows if r.rect):
-        x, y, width, height = row.rect or (0, 0, 0, 0)
+    for n, ((x, y, width, height), (row, *_)) in enumerate(floors.by_rectangle(report.rows).items()):
         axes.add_patch(rectangle((x, y), width, height, facecolor=f"C{n % 10}", edgecolor="white", alpha=0.7))
         axes.text(x + width / 2, y + height / 2, row.label, ha="center", va="center", fontsize="x-small", clip_on=True)
     axes.set_xlim(0, machine.usable_width)
