@@ -49,7 +49,7 @@ section("limits", "What limits", () => {
       el("span", { class: "value" }, `${rate(b.samples_per_s)} samples/s`),
       el("span", { class: "note" }, b.source))),
       el("li", { class: "limit" }, el("span"), labelsOf(axis))),
-    el("p", { class: "note" }, `The shortest bar limits. All bars have ${wordsOf(axis)}.`),
+    el("p", { class: "note" }, `The shortest bar, in red, limits. All bars have ${wordsOf(axis)}.`),
     least.where ? excerpt(least.where) : from.where && [el("p", { class: "note" }, `On the wafer itself: ${from.name} of ${from.what}`), excerpt(from.where)],
   ].flat();
 }, () => mode().fits && mode().bounds.length > 0);
@@ -88,7 +88,7 @@ section("timeline", "Timeline of a step", (width) => {
   const what = state.mode === "streaming" ? "Weights and the batch in, layers in turn, gradients out; the first micro-batches." : "The first sample through an empty pipeline and back, then the updates.";
   return [
     el("div", { class: "tools" }, el("button", { type: "button", onclick: zoom(2) }, "Zoom in"), el("button", { type: "button", onclick: zoom(0.5) }, "Zoom out"),
-      SWEEPS.map((s) => key(`var(--${s})`, s)), key("var(--critical)", "critical path (outline)")),
+      SWEEPS.map((s) => key(`var(--${s})`, s)), mode().timeline.spans.some((span) => span[2] < 0) && key("var(--cold)", "other"), key("var(--critical)", "critical path (outline)")),
     timelinePicture(width),
     el("p", { class: "note" }, `${what} ${time(mode().timeline.end)}.`)];
 }, () => Boolean(mode().timeline));
@@ -96,7 +96,7 @@ section("timeline", "Timeline of a step", (width) => {
 section("memory", "Memory of a PE", (width) => [memoryPicture(width), memoryBars(width), memoryCourse(width)].flat(), () => mode().fits && mode().rows.length > 0);
 
 section("roofline", "Roofline of a PE", (width) => [rooflinePicture(width),
-  el("p", { class: "note" }, "A dot is a layer: its work over the bytes that its kernels touch, and over its cycles and PEs. Slanted: what the memory's ports give to a copy.")],
+  el("p", { class: "note" }, "A dot is a layer: its work over the bytes that its kernels touch, and over its cycles and PEs. Its colour shows its share of peak. Slanted: what the memory's ports give to a copy.")],
   () => mode().fits && mode().rows.length > 0);
 
 const COLUMNS = [["layer", "label", String], ["line", "where", file], ["cycles", "cycles", whole], ["forward", "forward_cycles", whole],
