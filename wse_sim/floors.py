@@ -14,12 +14,15 @@ Extents = tuple[int, int, int, int]
 
 
 class PlacedLayer(Protocol):
-    """A layer with its rectangle, or None if it is not on the mesh, and the cycles that it takes of a step."""
+    """A layer as floor plans draw it."""
 
     @property
-    def rect(self) -> Extents | None: ...
+    def rect(self) -> Extents | None:
+        """The rectangle of its stage, or None if it is not on the mesh."""
+
     @property
-    def cycles(self) -> int: ...
+    def cycles(self) -> int:
+        """Its part of a step."""
 
 
 Layer = TypeVar("Layer", bound=PlacedLayer)
@@ -30,6 +33,7 @@ def by_rectangle(layers: Sequence[Layer]) -> dict[Extents, list[Layer]]:
 
     All layers of a stage have its rectangle, and in streaming mode all layers of the step have one.
     """
+    # A rectangle that was drawn once for each layer would show the last layer, which may have no work.
     groups: dict[Extents, list[Layer]] = {}
     for layer in layers:
         if layer.rect:

@@ -68,6 +68,7 @@ def space_time(moments: Sequence[Moment]) -> Figure:
 def _add_legend(figure: Figure, colours: Mapping[str, str]) -> None:
     """Add a legend above the axes with a label for each colour."""
     patch = _load("patches").Patch
+    # With edges, or the light grey of idle cores would not be seen on white.
     signs = [patch(facecolor=colour, edgecolor="#808080", label=label) for label, colour in colours.items()]
     figure.legend(handles=signs, ncols=3, loc="outside upper center")
 
