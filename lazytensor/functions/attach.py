@@ -36,6 +36,7 @@ from lazytensor.functions import (
     writing,
 )
 from lazytensor.functions.promotion import number_of
+from lazytensor.functions.refusals import refusing
 from lazytensor.functions.spellings import renaming
 from lazytensor.functions.widening import published
 from lazytensor.functions.writing import assign
@@ -123,7 +124,9 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
     # Published under each name, but by the function's own: aliases are refused and converted alike.
     members: dict[str, Any] = dict.fromkeys(mark.names, renaming(published(function, place=None)))
     if mark.in_place:
-        members |= dict.fromkeys((f"{name}_" for name in mark.names), _in_place(renaming(function)))
+        # The front end gives an in-place form to the operation of the same name.
+        writing = _in_place(renaming(refusing(function.__name__, function)))
+        members |= dict.fromkeys((f"{name}_" for name in mark.names), writing)
     if mark.is_comparison:
         # Python reflects a comparison by itself, and has no form of it that writes in place.
         members[f"__{function.__name__}__"] = _operator(function, False)

@@ -65,7 +65,7 @@ PRECISIONS = (
 )
 METRICS = {
     "cstorch.metrics.AccuracyMetric()": "metric(labels=t.int(), predictions=out.argmax(-1).int())",
-    "cstorch.metrics.MeanMetric()": "metric(loss)",
+    "cstorch.metrics.PerplexityMetric()": "metric(labels=t, loss=loss)",
 }
 
 
