@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lazytensor.dtype import DType, float32
+from lazytensor.dtype import DType, cbfloat16, float16, float32
 from lazytensor.ir.graph import Node
 from lazytensor.ops.elementwise import cast
 
@@ -60,7 +60,9 @@ def lowered(*nodes: Node) -> tuple[Node, ...]:
     half = _casts.half
     if half is None:
         return nodes
-    return tuple([cast(n, half) if n.type.dtype is float32 else n for n in nodes])
+    # PyTorch has no cbfloat16: with that half type float16 tensors stand for it.
+    widths = (float32, float16) if half is cbfloat16 else (float32,)
+    return tuple([cast(n, half) if n.type.dtype in widths else n for n in nodes])
 
 
 def multiplied(*nodes: Node) -> tuple[Node, ...]:

@@ -8,6 +8,8 @@ while a step is traced for the wafer. There a row acts at one of four stages, as
 - "backward": backward() raises when a gradient reaches the call.
 - "gradient": the gradient of the call cannot be lowered if the step needs it.
 
+Rows of the stage "remember" refuse nothing: they note results for which a later call is refused.
+
 Errors go through `errors.refuse`, so that `lazywafer check` collects them and goes on.
 """
 
@@ -18,8 +20,9 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from lazytensor import source
+from lazytensor.dtype import float32
 from lazytensor.errors import CompileError, refuse
-from lazytensor.functions.refused_names import REFUSED, Refusal
+from lazytensor.functions.refused_names import REFUSED, Refusal, remembered
 from lazytensor.gradients import observed
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import REPORTED
@@ -116,6 +119,10 @@ def _unsupported(n: Node, row: Refusal, name: str) -> Node:
 def _marked_node(n: Node, row: Refusal, name: str) -> Node:
     if row.stage == "lowering":
         return _unsupported(n, row, name)
+    if row.stage == "remember":
+        if n.type.dtype is float32:
+            remembered.add(n)
+        return n
     if not n.tracks:
         return n
 

@@ -8,13 +8,19 @@ own rows in `lazytensor.ops`.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+from weakref import WeakSet
 
 from lazytensor.dtype import bool_
+from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import DEFAULT_HINT
 from lazytensor.ops import OPS
 
-Stage = Literal["trace", "lowering", "backward", "gradient"]
+Stage = Literal["trace", "lowering", "backward", "gradient", "remember"]
 Condition = Callable[[Mapping[str, Any]], bool]
+
+
+remembered: WeakSet[Node] = WeakSet()
+"""Results of calls that rows of the stage "remember" are about: a later call may be refused for its operand."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +156,15 @@ _RESIZED = (
     _trace("aten::upsample_trilinear3d", _RESIZE, _resizes("trilinear", 5)),
 )
 _VECTOR = _lowering("torch.aten.mv", _MV, lambda a: [getattr(t, "ndim", 0) for t in a.values()][:2] == [2, 1])
+# Asked with tensors on both sides, int32 is lowered and int64 is refused by its type.
+_MASKED = _trace("aten::bitwise_and.Scalar", when=lambda a: any(type(v) is int for v in a.values()))
 _DIVIDED = _backward("derivative for aten::floor_divide is not implemented")
 _UNEVEN = "Function {} returned an invalid gradient at index 1: the index does not cover the source"
 
 _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     # Arithmetic and functions of each element.
+    "bitwise_and": (_MASKED,),
+    "__and__": (_MASKED,),
     "bitwise_left_shift": (_trace("aten::__lshift__.Scalar"),),
     "bitwise_right_shift": (_trace("aten::__rshift__.Scalar"),),
     "__lshift__": (_trace("aten::__lshift__.Scalar", "Multiply by 2 ** n."),),
@@ -318,6 +328,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "upsample_bilinear": (_trace("aten::upsample_bilinear2d", _RESIZE),),
     "grid_sample": (_trace("aten::grid_sampler_2d"),),
     "affine_grid": (_trace("aten::as_strided_"),),
+    "log_softmax": (Refusal("", "remember", when=lambda a: a["dim"] is not None and a["dim"] < 0),),
     "linspace": (_lowering("torch-to-cirh lowering failed: aten.linspace.Tensor_Tensor", "Scale torch.arange."),),
     "logspace": (_trace("aten::logspace.out", "Raise the base to a scaled torch.arange."),),
     "randperm": (_trace("aten::randperm.generator_out"),),
@@ -398,6 +409,13 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "huber_loss": (_trace("aten::huber_loss", _HUBER),),
     "multi_margin_loss": (_trace("aten::multi_margin_loss"),),
     "multilabel_margin_loss": (_trace("aten::multilabel_margin_loss_forward"),),
+    "nll_loss": (
+        _lowering(
+            "torch-to-cirh lowering failed: a loss of log_softmax over a dimension that is counted from the end",
+            "Write the dimension of log_softmax as a positive number, or use F.cross_entropy.",
+            lambda a: getattr(_first(a), "node", None) in remembered,
+        ),
+    ),
     "smooth_l1_loss": (_trace("aten::smooth_l1_loss", _SMOOTH_L1),),
     "soft_margin_loss": (_lowering("torch.aten.log1p", "Write torch.log(1 + torch.exp(-y * x)).mean()."),),
 }
