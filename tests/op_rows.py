@@ -457,6 +457,7 @@ NOT_DIFFERENTIABLE = (STRUCTURE - {"result"}) | set(
 from tests import (  # noqa: E402
     op_rows_composite,
     op_rows_factor,
+    op_rows_front_end,
     op_rows_identity,
     op_rows_index,
     op_rows_nn,
@@ -477,5 +478,7 @@ ROWS |= op_rows_factor.ROWS
 NOT_DIFFERENTIABLE |= op_rows_factor.NOT_DIFFERENTIABLE
 ROWS |= op_rows_composite.ROWS
 NOT_DIFFERENTIABLE |= op_rows_composite.NOT_DIFFERENTIABLE
+ROWS |= op_rows_front_end.ROWS
+NOT_DIFFERENTIABLE |= op_rows_front_end.NOT_DIFFERENTIABLE
 ROWS |= op_rows_recurrent.ROWS
 NOT_DIFFERENTIABLE |= op_rows_recurrent.NOT_DIFFERENTIABLE

@@ -359,10 +359,6 @@ ROWS = {
     "pool_max_place": Row(_max_case, _max_place),
     "pool_max_grad": Row(lambda d: _max_case(d, True), _max_grad),
     "conv_transposed": Row(_conv_input_case, _conv_input),
-    "pad": Row(
-        lambda d: ([d.values((2, 3))], {"pairs": ((1, 0), (2, 1)), "value": 0.0}),
-        lambda x, pairs, value: np.block([[np.zeros((1, 6))], [np.zeros((2, 2)), x, np.zeros((2, 1))]]),
-    ),
     "split": Row(_split_case, _split, "fi"),
     "part": Row(_part_case, lambda x, dim, sizes, index: _split(x, dim=dim, sizes=sizes)[index], "fi"),
     "turn": Row(
@@ -388,6 +384,6 @@ ROWS = {
 }
 NOT_DIFFERENTIABLE = set(
     """larger integer_div reaches_nth layer_norm_grad_all group_norm_rows batch_norm_all batch_norm_training_all
-    batch_norm_grad_all group_norm_grad_all pool_average pool_average_grad pool_max pool_max_place pool_max_grad pad
+    batch_norm_grad_all group_norm_grad_all pool_average pool_average_grad pool_max pool_max_place pool_max_grad
     split top gather_points scatter_points""".split()
 )

@@ -11,6 +11,7 @@ from lazytensor.compiler.simplify import RULES
 from lazytensor.ir.graph import Graph, Node, rebuild, same
 from lazytensor.ir.pattern import RuleSet
 from lazytensor.ops import full
+from lazytensor.ops.products import matmul
 
 MERGING = ("transpose(transpose(x))", "reshape there and back", "cast(transpose(x))")
 """Rules that join or exchange two steps of a script, which the front end prints one by one."""
@@ -76,10 +77,22 @@ def _unflattened(n: Node, a: float | None) -> Node | None:
     return pooled if pooled.type == n.type and window.op.startswith("pool_max") else None
 
 
+def _turned(n: Node, a: float | None) -> Node | None:
+    """Return x for a transpose that moves nothing, and (a b)^T of matrices as b^T a^T."""
+    (x,), order = n.inputs, n.attrs["permutation"]
+    if order == tuple(range(len(order))):
+        return x
+    if x.op != "matmul" or order != (1, 0):
+        return None
+    left, right = x.inputs
+    return matmul(right, left, not x.attrs["transpose_b"], not x.attrs["transpose_a"])
+
+
 FOLDS: dict[str, Callable[..., Node | None]] = {
     "add": _sum,
     "mul": _product,
     "pow": _power,
     "reshape": _unflattened,
+    "transpose": _turned,
 }
 """By operation: the fold of a node whose operands have these values, None where they are no constants."""

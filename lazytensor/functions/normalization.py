@@ -45,12 +45,20 @@ def _result(y: Node, input: Tensor) -> Tensor:
     return tensor_of(cast(y, input.dtype) if half_type() is None else _half(y), input)
 
 
-def _with_params(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Node, Node, Node]:
-    """x, its weight and its bias [C] in the type that is computed in: the half type under automatic casts."""
+def _with_params(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, missing: DType | None = None
+) -> tuple[Node, Node, Node]:
+    """Return x, its weight and its bias [C] in the type that is computed in: the half type under automatic casts.
+
+    The ones and zeros in place of a missing weight and bias have the type `missing` under automatic casts, if that is
+    given.
+    """
     x = arg(input)
     x = _wide(x) if half_type() is None else _half(x)
-    channels = x.type.shape[1:2]
-    return x, _param(weight, 1, channels, x.type.dtype), _param(bias, 0, channels, x.type.dtype)
+    channels, dtype = x.type.shape[1:2], x.type.dtype
+    neutral = dtype if half_type() is None or missing is None else missing
+    scale, shift = (_param(p, k, channels, neutral if p is None else dtype) for p, k in ((weight, 1), (bias, 0)))
+    return x, scale, shift
 
 
 def _half(x: Node) -> Node:
@@ -207,7 +215,8 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Node, Node]:
-    x, scale, shift = _with_params(input, weight, bias)
+    # The front end has float32 ones and zeros in place of a missing weight and bias.
+    x, scale, shift = _with_params(input, weight, bias, float32)
     # Mean 0 and variance 1 stand for missing statistics.
     stats = [_param(r, k, x.type.shape[1:2], x.type.dtype) for k, r in enumerate(running)]
     if training:

@@ -13,7 +13,7 @@ from lazytensor.dtype import of_array, round_to
 from lazytensor.ir.graph import Node, node, topological
 from lazytensor.ir.operation import OPS, Formula, no_work, per_element
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import op, same_types
+from lazytensor.ops.op import call, op, same_types
 from lazytensor.ops.pieces import whole
 
 
@@ -124,7 +124,18 @@ op(
 def accumulate(gradients: Gradients, n: Node, g: Any) -> None:
     """Add a gradient to what a node has already."""
     before = gradients.get(n)
-    gradients[n] = g if before is None else whole(before) + whole(g)
+    gradients[n] = g if before is None else _total(whole(before), whole(g))
+
+
+def _total(a: Any, b: Any) -> Any:
+    """Return the sum of two gradients of one node; those of different parts of one split are joined, not added."""
+    if isinstance(a, Node) and isinstance(b, Node) and a.op == b.op == "split_grad":
+        cut, other = ({k: v for k, v in n.attrs.items() if k != "indices"} for n in (a, b))
+        parts = dict(zip((*a.attrs["indices"], *b.attrs["indices"]), (*a.inputs, *b.inputs), strict=True))
+        if cut == other and len(parts) == len(a.inputs) + len(b.inputs):
+            ordered = sorted(parts)
+            return call("split_grad", *(parts[k] for k in ordered), **cut, indices=tuple(ordered))
+    return a + b
 
 
 def push(gradients: Gradients, n: Node, g: Any) -> None:

@@ -115,10 +115,26 @@ def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: in
     return to_base, None, where(lone, gather(g * others, index, dim), shared)
 
 
+def _extreme_place(x: Node, index: Node, dim: int) -> Node | None:
+    """Return the places of the extremes of x along `dim` if `index` is those, with that dimension as 1."""
+    place = index.inputs[0] if index.op == "reshape" else index
+    if place.op != "arg_reduce" or place.inputs != (x,) or place.attrs["dim"] != dim:
+        return None
+    kept = tuple(1 if d == dim else e for d, e in enumerate(x.type.shape))
+    return place if index.type.shape == kept else None
+
+
+def _gather_vjp(g: Node, y: Node, x: Node, index: Node, *, dim: int) -> tuple[Node, None]:
+    # An extreme has one place, to which its gradient is written; the places of a gather may repeat.
+    kind = "add" if _extreme_place(x, index, dim) is None else "set"
+    return scatter(full_like(0, x), index, g, dim, kind), None
+
+
 def _in_order(x: Node, index: Node, *, dim: int) -> Node | None:
     """Elements at their places in order are the values that come with the places; the one at the extreme is it."""
-    if index.op == "arg_reduce" and index.inputs == (x,) and index.attrs["dim"] == dim and index.attrs["keepdim"]:
-        return call("reduce", x, kind=f"{index.attrs['kind']}imum", dims=(dim,), keepdim=True)
+    place = _extreme_place(x, index, dim)
+    if place is not None:
+        return call("reduce", x, kind=f"{place.attrs['kind']}imum", dims=(dim,), keepdim=True)
     # max(dim) and sort are recorded as places and a gather there; CIRH has the values as another result of the order.
     top = index.inputs[0] if index.op == "result" and index.attrs["index"] == 1 else None
     if top is None or top.op != "top" or top.inputs[0] is not x or top.attrs["dim"] != dim:
@@ -130,7 +146,7 @@ op(
     "gather",
     _gathered,
     lambda x, index, *, dim: x[_grid(index, x.shape[dim], dim)],
-    vjp=lambda g, y, x, index, *, dim: (scatter(full_like(0, x), index, g, dim, "add"), None),
+    vjp=_gather_vjp,
     work=lambda out, x, index, *, dim: Work(0, out.nbytes + index.nbytes, out.nbytes),
     cirh=typed("Gather", gathering).unless(_in_order),
 )
