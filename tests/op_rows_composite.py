@@ -303,6 +303,7 @@ ROWS = {
         lambda d: ([d.values(), d.values()], {"alpha": 0.5}),
         lambda g, x, alpha: g * np.where(x > 0, 1, alpha * np.exp(x)),
     ),
+    "sigmoid_grad": Row(lambda d: ([d.values(), d.within(0, 1)], {}), lambda g, y: g * y * (1 - y)),
     "relu_grad": Row(lambda d: ([d.values(), d.values()], {}), lambda g, y: g * np.where(y <= 0, 0, 1)),
     "leaky_relu_grad": Row(
         lambda d: ([d.values(), d.values()], {"slope": 0.25}), lambda g, x, slope: g * np.where(x > 0, 1, slope)

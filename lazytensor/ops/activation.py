@@ -109,6 +109,7 @@ def _relu_grad(g: Node, y: Node) -> Node:
 
 # The front end's comparison is the other way round, and lets no gradient pass at NaN.
 composite("relu_grad", _relu_grad, flops=2, cirh=decomposed(lambda g, y: where(y > 0, g, 0)))
+composite("sigmoid_grad", lambda g, y: g * (y * (1 - y)), flops=3, cirh=typed("SigmoidGrad", arrow=False))
 composite("gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30, cirh=typed("GeluGrad", method, arrow=False))
 composite("elu_grad", _elu_grad, lambda g, x, **attrs: x, 12, cirh=typed("EluGrad", slope("alpha"), arrow=False))
 composite("leaky_relu_grad", _leaky_grad, lambda g, x, **attrs: x, 2, cirh=typed("LeakyReluGrad", slope("slope")))

@@ -145,7 +145,7 @@ _unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=plain("Log"), autocast=
 _unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=plain("Sin"))
 _unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), 10, cirh=plain("Cos"))
 _unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), 10, cirh=plain("Tanh"))
-_unary("sigmoid", sigmoid_values, lambda g, y, x: (g * (y * (1 - y)),), 10, cirh=plain("Sigmoid", arrow=True))
+_unary("sigmoid", sigmoid_values, lambda g, y, x: (call("sigmoid_grad", g, y),), 10, cirh=plain("Sigmoid", arrow=True))
 _unary(
     "erf",
     erf_array,
