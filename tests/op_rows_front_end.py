@@ -43,6 +43,11 @@ def _extreme_case(d: Draw) -> Case:
     return [d.values((2,)), np.max(x, 1), x], {"dims": (1,)}
 
 
+def _extreme_value_case(d: Draw) -> Case:
+    x, dim = d.distinct((2, 3)), d.one(0, 1)
+    return [x, np.argmax(x, dim, keepdims=d.flag())], {"dim": dim, "kind": "max"}
+
+
 def _extreme_grad(g: np.ndarray, y: np.ndarray, x: np.ndarray, *, dims: Shape) -> np.ndarray:
     wide, mask = (g[:, None], x == y[:, None]) if len(dims) == 1 else (g, x == y)
     return np.asarray(wide * mask / np.sum(mask, dims, keepdims=True))
@@ -102,6 +107,7 @@ ROWS = {
         lambda d: ([d.values(d.one((3,), (1, 3, 1)))], {"shape": (2, 3, 4), "dims": (0, 2)}),
         lambda g, shape, dims: np.broadcast_to(g.reshape(1, -1, 1), shape),
     ),
+    "extreme_value": Row(_extreme_value_case, lambda x, places, dim, kind: np.max(x, dim).reshape(places.shape), "fi"),
     "extreme_grad": Row(_extreme_case, _extreme_grad),
     "sum_kept": Row(lambda d: ([d.values((2, 3))], {"dims": (1,)}), lambda x, dims: np.einsum("ij->i", x)[:, None]),
     "reduce_each": Row(
@@ -118,6 +124,7 @@ ROWS = {
         lambda x, lower, upper: np.tril(np.triu(x, -3 if lower is None else -lower), 4 if upper is None else upper),
         "fi",
     ),
+    "at_least": Row(lambda d: ([np.abs(d.values())], {"least": 0.05}), lambda x, least: np.maximum(x, least)),
     "causal_scores": Row(lambda d: ([d.values((2, 3, 4))], {}), _causal),
 }
 NOT_DIFFERENTIABLE = {"count_true", "matrix_band", "select_scatter", "group_norm_input_grad", "pad"}

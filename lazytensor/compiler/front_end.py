@@ -13,7 +13,13 @@ from lazytensor.ir.pattern import Pat, Rule, RuleSet, pat
 from lazytensor.ops import call, full
 from lazytensor.ops.products import matmul
 
-MERGING = ("transpose(transpose(x))", "reshape there and back", "cast(transpose(x))")
+MERGING = (
+    "transpose(transpose(x))",
+    "reshape there and back",
+    "cast(transpose(x))",
+    "reshape(reduce(x, keepdim))",
+    "reshape(arg_reduce(x, keepdim))",
+)
 """Rules that join or exchange two steps of a script, which the front end prints one by one."""
 ONE_VALUE = Rule(
     "cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)

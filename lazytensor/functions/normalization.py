@@ -15,6 +15,7 @@ from lazytensor.functions.creation import zeros
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import default_dtype, require_elements
 from lazytensor.functions.shapes import reshape, view
+from lazytensor.functions.typeinfo import finfo
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full
@@ -133,12 +134,22 @@ def rms_norm(
     """
     shape = _trailing("rms_norm", input, normalized_shape, weight)
     x = arg(input)
-    wide = _wide(x)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
+    if half_type() is not None:
+        return _composed_rms_norm(input, dims, weight, eps)
+    wide = _wide(x)
     square = call("mean", wide * wide, dims=dims, keepdim=True)
     epsilon = eps if eps is not None else 2.0**-52 if wide.type.dtype is not float32 else EPSILON_HALF
     y = wide * broadcast_to(inverse_deviation(square, epsilon), wide.type.shape)
     return tensor_of(cast(_affine(y, weight, None, shape), x.type.dtype), input)
+
+
+def _composed_rms_norm(input: Tensor, dims: Dims, weight: Tensor | None, eps: float | None) -> Tensor:
+    """Return `rms_norm` as a wafer has it: in the type of the input, whose distance of 1 to the next number is eps."""
+    least = eps if eps is not None else finfo(input.dtype).eps
+    square = reductions.mean(pw.pow(input, 2), dims, True)
+    y = input * pw.rsqrt(square + least)
+    return y if weight is None else y * weight
 
 
 def group_norm(
@@ -339,8 +350,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
     Operands broadcast.
     """
-    floor = float(eps)
-    first, second = (pw.maximum(_length(x, dim), floor) for x in (x1, x2))
+    # PyTorch raises short lengths to eps where no gradient sees it.
+    first, second = (tensor_of(call("at_least", arg(_length(x, dim)), least=float(eps)), x) for x in (x1, x2))
     return reductions.sum(x1 / first * (x2 / second), dim)
 
 

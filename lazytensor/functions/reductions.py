@@ -21,7 +21,6 @@ from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.reduce import kept_shape
 from lazytensor.ops.shape import reshape
 from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg
@@ -149,9 +148,9 @@ def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
     n, at = arg(x), dim_of(int(dim), x.ndim)
     _some(x, at, kind)
     places = call("arg_reduce", n, kind=kind, dim=at, keepdim=keepdim)
-    # Gathered and not reduced: `max` along a dimension gives its gradient to one place, amax to all equal ones.
-    values = call("gather", n, reshape(places, kept_shape(x.spec.shape, (at,))), dim=at)
-    return ValuesIndices(tensor_of(reshape(values, places.type.shape), x), tensor_of(places, x))
+    # By place and not reduced: `max` along a dimension gives its gradient to one place, amax to all equal ones.
+    values = call("extreme_value", n, places, dim=at, kind=kind)
+    return ValuesIndices(tensor_of(values, x), tensor_of(places, x))
 
 
 @method

@@ -354,7 +354,10 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
     Raises IndexError for one out of range.
     """
-    return tuple(select(x, dim, i) for i in range(x.spec.shape[dim_of(dim, x.ndim)]))
+    d = dim_of(dim, x.ndim)
+    shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
+    # Cut and not selected, as the front end has it: the gradient of a cut is padding.
+    return tuple(view(sliced(x, d, i, i + 1), shape) for i in range(x.spec.shape[d]))
 
 
 def _refuse_nothing(tensors: Sequence[Tensor]) -> None:

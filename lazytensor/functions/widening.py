@@ -31,6 +31,8 @@ RAISED = {name for name, op in OPS.items() if op.autocast == "float32"} | set(
 )
 LOWERED = {name for name, op in OPS.items() if op.autocast == "half"} | set("__matmul__ __rmatmul__ mm addmm".split())
 """Rows of operations say it of theirs; the rest are functions that record several operations, or go by other names."""
+RAISED_IN_FUNCTIONAL = {"cosine_similarity"}
+"""Of those, what is given operands as they are under its name in `torch`."""
 RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != "gaussian_nll_loss"} | set(
     "prod cdist kl_div binary_cross_entropy binary_cross_entropy_with_logits avg_pool3d quantile nanquantile".split()
 )
@@ -56,6 +58,8 @@ def published(function: F, name: str = "", place: str | None = "F.") -> F:
     name = name or function.__name__
     function = refusing(name, guarded(function, place))
     on_wafer, on_host = name in RAISED | LOWERED, name in RAISED_ON_HOST
+    if not place and name in RAISED_IN_FUNCTIONAL:
+        on_wafer = False
     if not (on_wafer or on_host):
         return function
     convert = _narrow if name in LOWERED else _wide

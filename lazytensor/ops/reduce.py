@@ -258,6 +258,13 @@ def _length_grad_parts(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
 
 
 composite("l2_norm", _length, _length_type, 2, vjp=_length_vjp, cirh=typed("L2Norm", length))
+composite(
+    "at_least",
+    lambda x, *, least: call("maximum", x, full_like(least, x)),
+    lambda x, **attrs: x,
+    vjp=lambda g, y, x, *, least: (g,),
+    saves=False,
+)
 composite("l2_norm_grad", _length_grad, lambda g, y, x, **attrs: x, 4, cirh=decomposed(_length_grad_parts))
 
 

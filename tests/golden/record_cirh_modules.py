@@ -1,6 +1,6 @@
 """Record the CIRH lines of small modules: `python tests/golden/record_cirh_modules.py` with cerebras_pytorch 2.10.0.
 
-The cases are the keys of cirh_modules_elementwise.json. Lines are recorded for cases that have none, with `--all` for
+The cases are the keys of the files cirh_modules_*.json. Lines are recorded for cases that have none, with `--all` for
 each case.
 """
 
@@ -13,7 +13,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 from tests.campaign import cirh_texts
 
-GOLDEN = pathlib.Path(__file__).with_name("cirh_modules_elementwise.json")
+GOLDENS = sorted(pathlib.Path(__file__).parent.glob("cirh_modules_*.json"))
 SCRIPT = """
 import torch
 import torch.nn as nn
@@ -25,6 +25,7 @@ class Model(nn.Module):
         super().__init__()
         self.fc = nn.Linear(4, 4, bias=False)
         self.w = nn.Parameter(torch.full((4,), 0.5))
+        self.layer = {layer}
 
     def forward(self, x, t):
         h = self.fc(x)
@@ -51,18 +52,26 @@ for batch in cstorch.utils.data.DataExecutor(loader, num_steps=1):
 
 
 def text(case: str) -> str:
-    """Return the script of a case, which is `expression | loss | optimizer`.
+    """Return the script of a case, which is `expression | loss | optimizer`, or has `layer -> operand` first.
 
     The loss and the optimizer may be missing. An optimizer is followed by its schedule, if there is a fourth part.
     """
     expression, loss, optimizer, schedule = [*map(str.strip, case.split("|")), "", "", ""][:4]
+    layer, arrow, operand = expression.partition(" -> ")
     lines = ["return out"]
     if loss:
         lines = [f"loss = {loss}", "loss.backward()", *["optimizer.step()"] * bool(optimizer)]
         lines += ["schedule.step()"] * bool(schedule) + ["return loss"]
     made = [f"optimizer = cstorch.optim.{optimizer}"] * bool(optimizer)
     made += [f"schedule = cstorch.optim.lr_scheduler.{schedule}"] * bool(schedule)
-    return SCRIPT.format(expression=expression, preparation="\n".join(made), statements="\n    ".join(lines))
+    if arrow:
+        expression = f"self.layer({operand})"
+    return SCRIPT.format(
+        layer=layer if arrow else None,
+        expression=expression,
+        preparation="\n".join(made),
+        statements="\n    ".join(lines),
+    )
 
 
 def lines(folder: pathlib.Path) -> list[str]:
@@ -89,9 +98,10 @@ def _record(case: str, folder: pathlib.Path) -> list[str]:
 if __name__ == "__main__":
     import cerebras.pytorch  # noqa: F401 - once for all children
 
-    known = json.loads(GOLDEN.read_text())
-    for case, before in known.items():
-        if not before or "--all" in sys.argv:
-            with tempfile.TemporaryDirectory() as folder:
-                known[case] = _record(case, pathlib.Path(folder))
-    GOLDEN.write_text(json.dumps(known, indent=0) + "\n")
+    for golden in GOLDENS:
+        known = json.loads(golden.read_text())
+        for case, before in known.items():
+            if not before or "--all" in sys.argv:
+                with tempfile.TemporaryDirectory() as folder:
+                    known[case] = _record(case, pathlib.Path(folder))
+        golden.write_text(json.dumps(known, indent=0) + "\n")

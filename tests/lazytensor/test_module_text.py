@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.golden.record_cirh_modules import GOLDEN, lines, text
+from tests.golden.record_cirh_modules import GOLDENS, lines, text
 
-CASES = json.loads(GOLDEN.read_text())
+CASES = {case: lines for golden in GOLDENS for case, lines in json.loads(golden.read_text()).items()}
 
 
 @pytest.mark.parametrize("case", CASES)
