@@ -89,10 +89,16 @@ def _unflattened(n: Node, a: float | None) -> Node | None:
     return pooled if pooled.type == n.type and window.op.startswith("pool_max") else None
 
 
+def _reduced(n: Node, a: float | None) -> Node | None:
+    """The operand of a reduction over no dimensions."""
+    return None if n.attrs["dims"] else n.inputs[0]
+
+
 FOLDS: dict[str, Callable[..., Node | None]] = {
     "add": _sum,
     "mul": _product,
     "pow": _power,
+    "reduce": _reduced,
     "reshape": _unflattened,
 }
 """By operation: the fold of a node whose operands have these values, None where they are no constants."""

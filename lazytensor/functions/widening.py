@@ -14,8 +14,7 @@ from lazytensor.functions.arguments import guarded
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.refusals import refusing
 from lazytensor.ir.operation import OPS
-from lazytensor.ops.elementwise import cast
-from lazytensor.precision import half_type, host_half_type, lowered
+from lazytensor.precision import converted, half_type, host_half_type, lowered
 from lazytensor.tensor import Tensor, arg
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,6 +30,8 @@ RAISED = {name for name, op in OPS.items() if op.autocast == "float32"} | set(
 )
 LOWERED = {name for name, op in OPS.items() if op.autocast == "half"} | set("__matmul__ __rmatmul__ mm addmm".split())
 """Rows of operations say it of theirs; the rest are functions that record several operations, or go by other names."""
+RAISED_IN_F = {"log_softmax"}
+"""What torch.nn.functional takes in float32, and the function of the same name elsewhere as it is."""
 RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != "gaussian_nll_loss"} | set(
     "prod cdist kl_div binary_cross_entropy binary_cross_entropy_with_logits avg_pool3d quantile nanquantile".split()
 )
@@ -39,7 +40,7 @@ RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != 
 
 def _wide(value: Any) -> Any:
     if isinstance(value, Tensor) and value.dtype.is_half:
-        return tensor_of(cast(arg(value), float32), value)
+        return tensor_of(converted(arg(value), float32), value)
     return value
 
 
@@ -55,7 +56,8 @@ def published(function: F, name: str = "", place: str | None = "F.") -> F:
     """
     name = name or function.__name__
     function = refusing(name, guarded(function, place))
-    on_wafer, on_host = name in RAISED | LOWERED, name in RAISED_ON_HOST
+    on_wafer = name in RAISED | LOWERED or (place == "F." and name in RAISED_IN_F)
+    on_host = name in RAISED_ON_HOST
     if not (on_wafer or on_host):
         return function
     convert = _narrow if name in LOWERED else _wide
