@@ -414,6 +414,7 @@ ROWS: dict[str, Row] = {
         _convert,
         "fib",
     ),
+    "convert": Row(lambda d: ([d.off_grid()], {"dtype": d.one(dt.float32, dt.bfloat16, dt.float16)}), _convert),
     "random_uniform": Row(_drawn_case, _uniform),
     "random_normal": Row(_drawn_case, _normal),
     "reduce": Row(_reduce_case, _folded, "fib", least_extent=1),

@@ -303,6 +303,20 @@ ROWS = {
         lambda d: ([d.values(), d.values()], {"alpha": 0.5}),
         lambda g, x, alpha: g * np.where(x > 0, 1, alpha * np.exp(x)),
     ),
+    "softplus_grad": Row(
+        lambda d: ([d.values(), d.values()], {"beta": 2.0, "threshold": 20.0}),
+        lambda g, x, beta, threshold: g / (1 + np.exp(-beta * x)),
+    ),
+    "log_sigmoid_grad": Row(lambda d: ([d.values(), d.values()], {}), lambda g, x: g / (1 + np.exp(x))),
+    "log_softmax_grad": Row(
+        lambda d: ([d.values(), d.values()], {"dim": len(d.shape) - 1}),
+        lambda g, y, dim: g - np.exp(y) * np.sum(g, axis=dim, keepdims=True),
+        "f",
+        1,
+        1,
+    ),
+    "cube": Row(lambda d: ([d.values()], {}), lambda x: x**3),
+    "mish": Row(lambda d: ([d.values()], {}), lambda x: x * np.tanh(np.log1p(np.exp(x)))),
     "sigmoid_grad": Row(lambda d: ([d.values(), d.within(0, 1)], {}), lambda g, y: g * y * (1 - y)),
     "relu_grad": Row(lambda d: ([d.values(), d.values()], {}), lambda g, y: g * np.where(y <= 0, 0, 1)),
     "leaky_relu_grad": Row(

@@ -107,10 +107,16 @@ def _turned(n: Node, a: float | None) -> Node | None:
     return matmul(right, left, not x.attrs["transpose_b"], not x.attrs["transpose_a"])
 
 
+def _reduced(n: Node, a: float | None) -> Node | None:
+    """The operand of a reduction over no dimensions."""
+    return None if n.attrs["dims"] else n.inputs[0]
+
+
 FOLDS: dict[str, Callable[..., Node | None]] = {
     "add": _sum,
     "mul": _product,
     "pow": _power,
+    "reduce": _reduced,
     "reshape": _unflattened,
     "transpose": _turned,
 }

@@ -273,7 +273,9 @@ def _summed(g: Node, *, shape: Dims, dims: Dims) -> Node:
 
 
 def _summed_parts(g: Node, *, shape: Dims, dims: Dims) -> Node:
-    """The front end puts the dimensions back before it drops them again; CIRH shows all three steps."""
+    """The front end puts the dimensions back before it drops them again, unless none is left; CIRH shows the steps."""
+    if not shape:
+        return reduce(g, "add", dims)
     kept = kept_shape(g.type.shape, dims)
     rest = tuple(d for d in range(len(kept)) if d not in dims)
     return reshape(call("broadcast_in_dim", reduce(g, "add", dims), shape=kept, dims=rest), shape)
