@@ -414,6 +414,7 @@ ROWS: dict[str, Row] = {
         _convert,
         "fib",
     ),
+    "convert": Row(lambda d: ([d.off_grid()], {"dtype": d.one(dt.float32, dt.bfloat16, dt.float16)}), _convert),
     "random_uniform": Row(_drawn_case, _uniform),
     "random_normal": Row(_drawn_case, _normal),
     "reduce": Row(_reduce_case, _folded, "fib", least_extent=1),
@@ -457,6 +458,7 @@ NOT_DIFFERENTIABLE = (STRUCTURE - {"result"}) | set(
 from tests import (  # noqa: E402
     op_rows_composite,
     op_rows_factor,
+    op_rows_front_end,
     op_rows_identity,
     op_rows_index,
     op_rows_nn,
@@ -477,5 +479,7 @@ ROWS |= op_rows_factor.ROWS
 NOT_DIFFERENTIABLE |= op_rows_factor.NOT_DIFFERENTIABLE
 ROWS |= op_rows_composite.ROWS
 NOT_DIFFERENTIABLE |= op_rows_composite.NOT_DIFFERENTIABLE
+ROWS |= op_rows_front_end.ROWS
+NOT_DIFFERENTIABLE |= op_rows_front_end.NOT_DIFFERENTIABLE
 ROWS |= op_rows_recurrent.ROWS
 NOT_DIFFERENTIABLE |= op_rows_recurrent.NOT_DIFFERENTIABLE

@@ -8,13 +8,23 @@ from collections.abc import Callable
 
 from lazytensor import source
 from lazytensor.compiler.simplify import RULES
-from lazytensor.ir.graph import Graph, Node, rebuild, same
-from lazytensor.ir.pattern import RuleSet
-from lazytensor.ops import full
+from lazytensor.ir.graph import Graph, Node, rebuild, same, unique
+from lazytensor.ir.pattern import Pat, Rule, RuleSet, pat
+from lazytensor.ops import call, full
+from lazytensor.ops.products import matmul
 
-MERGING = ("transpose(transpose(x))", "reshape there and back", "cast(transpose(x))")
+MERGING = (
+    "transpose(transpose(x))",
+    "reshape there and back",
+    "cast(transpose(x))",
+    "reshape(reduce(x, keepdim))",
+    "reshape(arg_reduce(x, keepdim))",
+)
 """Rules that join or exchange two steps of a script, which the front end prints one by one."""
-KEPT = RuleSet("front end", [rule for rule in RULES.rules if rule.name not in MERGING])
+ONE_VALUE = Rule(
+    "cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)
+)
+KEPT = RuleSet("front end", [ONE_VALUE, *(rule for rule in RULES.rules if rule.name not in MERGING)])
 
 
 def folded(graph: Graph) -> Graph:
@@ -24,7 +34,7 @@ def folded(graph: Graph) -> Graph:
         # By the operands as they were: what a fold has made constant is not folded further.
         fold = FOLDS.get(old.op)
         with source.at(old.where):
-            n = same(old, inputs)
+            n = _apart(same(old, inputs), old)
             result = fold(n, *(_number(i) for i in old.inputs)) if fold else None
         return n if result is None else result
 
@@ -44,6 +54,16 @@ def _uncast(n: Node) -> Node:
     while n.op == "cast":
         n = n.inputs[0]
     return n
+
+
+def _apart(n: Node, old: Node) -> Node:
+    """Return a sum whose operands a fold made constant as a node that no other sum equals.
+
+    The front end merges equal operations before it folds, and not again: two sums `0 + 1` are printed twice.
+    """
+    if n.op != "add" or n is old or not all(i.op == "full" for i in n.inputs):
+        return n
+    return call("add", *n.inputs, uid=unique())
 
 
 def _number(n: Node) -> float | None:
@@ -76,10 +96,28 @@ def _unflattened(n: Node, a: float | None) -> Node | None:
     return pooled if pooled.type == n.type and window.op.startswith("pool_max") else None
 
 
+def _turned(n: Node, a: float | None) -> Node | None:
+    """Return x for a transpose that moves nothing, and (a b)^T of matrices as b^T a^T."""
+    (x,), order = n.inputs, n.attrs["permutation"]
+    if order == tuple(range(len(order))):
+        return x
+    if x.op != "matmul" or order != (1, 0):
+        return None
+    left, right = x.inputs
+    return matmul(right, left, not x.attrs["transpose_b"], not x.attrs["transpose_a"])
+
+
+def _reduced(n: Node, a: float | None) -> Node | None:
+    """The operand of a reduction over no dimensions."""
+    return None if n.attrs["dims"] else n.inputs[0]
+
+
 FOLDS: dict[str, Callable[..., Node | None]] = {
     "add": _sum,
     "mul": _product,
     "pow": _power,
+    "reduce": _reduced,
     "reshape": _unflattened,
+    "transpose": _turned,
 }
 """By operation: the fold of a node whose operands have these values, None where they are no constants."""

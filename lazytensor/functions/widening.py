@@ -14,8 +14,7 @@ from lazytensor.functions.arguments import guarded
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.refusals import refusing
 from lazytensor.ir.operation import OPS
-from lazytensor.ops.elementwise import cast
-from lazytensor.precision import half_type, host_half_type, lowered
+from lazytensor.precision import converted, half_type, host_half_type, lowered
 from lazytensor.tensor import Tensor, arg
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,13 +23,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 # what half types are for.
 RAISED = {name for name, op in OPS.items() if op.autocast == "float32"} | set(
     """sum prod cumsum cumprod __rtruediv__ __pow__ __rpow__ __ipow__ pow_ median norm normalize var std var_mean
-    std_mean logsumexp dist pdist cdist renorm cosine_similarity nll_loss l1_loss smooth_l1_loss huber_loss kl_div
+    std_mean dist pdist cdist renorm nll_loss l1_loss smooth_l1_loss huber_loss kl_div
     binary_cross_entropy_with_logits poisson_nll_loss gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss
     margin_ranking_loss multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss soft_margin_loss
     triplet_margin_loss triplet_margin_with_distance_loss ctc_loss""".split()
 )
 LOWERED = {name for name, op in OPS.items() if op.autocast == "half"} | set("__matmul__ __rmatmul__ mm addmm".split())
 """Rows of operations say it of theirs; the rest are functions that record several operations, or go by other names."""
+RAISED_IN_F = {"log_softmax", "cosine_similarity"}
+"""What torch.nn.functional takes in float32, and the function of the same name elsewhere as it is."""
 RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != "gaussian_nll_loss"} | set(
     "prod cdist kl_div binary_cross_entropy binary_cross_entropy_with_logits avg_pool3d quantile nanquantile".split()
 )
@@ -39,7 +40,7 @@ RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != 
 
 def _wide(value: Any) -> Any:
     if isinstance(value, Tensor) and value.dtype.is_half:
-        return tensor_of(cast(arg(value), float32), value)
+        return tensor_of(converted(arg(value), float32), value)
     return value
 
 
@@ -55,7 +56,8 @@ def published(function: F, name: str = "", place: str | None = "F.") -> F:
     """
     name = name or function.__name__
     function = refusing(name, guarded(function, place))
-    on_wafer, on_host = name in RAISED | LOWERED, name in RAISED_ON_HOST
+    on_wafer = name in RAISED | LOWERED or (place == "F." and name in RAISED_IN_F)
+    on_host = name in RAISED_ON_HOST
     if not (on_wafer or on_host):
         return function
     convert = _narrow if name in LOWERED else _wide

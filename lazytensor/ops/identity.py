@@ -7,6 +7,7 @@ import numpy as np
 
 from lazytensor.cirh.layers import boundary
 from lazytensor.cirh.spelling import typed
+from lazytensor.dtype import round_to
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import DEFAULT_HINT, no_work, refused
 from lazytensor.ir.types import Type
@@ -55,6 +56,17 @@ op(
     composite=lambda x: x,
     saves=False,
     renames=True,
+)
+# An automatic cast: one for each use of a value, as `formula.push` has it, where explicit casts are one node.
+op(
+    "convert",
+    lambda x, *, dtype: Type(x.shape, dtype),
+    lambda x, *, dtype: round_to(x.astype(dtype.host), dtype),
+    vjp=lambda g, y, x, *, dtype: (call("cast", g, dtype=x.type.dtype) if x.type.dtype.kind == "f" else None,),
+    composite=lambda x, *, dtype: call("cast", x, dtype=dtype),
+    saves=False,
+    renames=True,
+    gradient_name="ToCopy",
 )
 # The identity that marks a leaf of autograd: each leaf has its own `uid`, so that equal values stay apart.
 op(
