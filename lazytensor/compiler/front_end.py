@@ -4,12 +4,13 @@ Not all of it holds in IEEE arithmetic (`x + 0` is not x for -0.0, `x * 0` is no
 before these folds.
 """
 
+import collections
 from collections.abc import Callable
 
 from lazytensor import source
 from lazytensor.compiler.simplify import RULES
 from lazytensor.ir.graph import Graph, Node, rebuild, same, unique
-from lazytensor.ir.pattern import Pat, Rule, RuleSet, pat
+from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, pat
 from lazytensor.ops import call, full
 from lazytensor.ops.products import matmul
 
@@ -24,7 +25,28 @@ MERGING = (
 ONE_VALUE = Rule(
     "cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)
 )
-KEPT = RuleSet("front end", [ONE_VALUE, *(rule for rule in RULES.rules if rule.name not in MERGING)])
+
+
+def _is_scalar(n: Node) -> bool:
+    return not n.type.shape
+
+
+def _of_scalar(bindings: Bindings, n: Node) -> Node:
+    value = bindings["k"].value
+    assert value is not None, "a constant has its value"
+    return full(value.item(), n.type)
+
+
+SCALAR = pat("const", name="k", when=_is_scalar)
+KEPT = RuleSet(
+    "front end",
+    [
+        Rule("cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)),
+        Rule("cast of a scalar", pat("cast", SCALAR), _of_scalar),
+        Rule("broadcast of a scalar", pat("broadcast_in_dim", SCALAR), _of_scalar),
+        *(rule for rule in RULES.rules if rule.name not in MERGING),
+    ],
+)
 
 
 def folded(graph: Graph) -> Graph:
@@ -36,9 +58,12 @@ def folded(graph: Graph) -> Graph:
         with source.at(old.where):
             n = _apart(same(old, inputs), old)
             result = fold(n, *(_number(i) for i in old.inputs)) if fold else None
+            if result is None and old.op == "mul":
+                result = _turned(n, [uses[i] for i in old.inputs])
         return n if result is None else result
 
     tidy = KEPT.rewrite(_without_statistics(graph), at=source.at)
+    uses = collections.Counter([i for n in tidy.nodes() for i in n.inputs] + list(tidy.roots()))
     mapping = rebuild(tidy.roots(), change)
     return tidy.replaced(lambda root: mapping[root])
 
@@ -80,6 +105,16 @@ def _sum(n: Node, a: float | None, b: float | None) -> Node | None:
 
 def _product(n: Node, a: float | None, b: float | None) -> Node | None:
     return full(0, n.type) if (a == 0) != (b == 0) else None
+
+
+def _turned(n: Node, uses: list[int]) -> Node | None:
+    """The negative of a difference that has no other use, as the opposite difference."""
+    x, y = n.inputs
+    for difference, factor, count in ((x, y, uses[0]), (y, x, uses[1])):
+        if difference.op == "sub" and _number(factor) == -1 and count == 1:
+            a, b = difference.inputs
+            return b - a
+    return None
 
 
 def _power(n: Node, a: float | None, b: float | None) -> Node | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lazytensor import dtype as dt
 from lazytensor import source
-from lazytensor.dtype import DType
+from lazytensor.dtype import DType, float16
 from lazytensor.errors import ShapeError, TypeUnsupported
 from lazytensor.functions.promotion import (
     Operand,
@@ -44,7 +44,7 @@ def tensor_of(n: Any, *inputs: Any) -> Tensor:
 
 
 def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:
-    if dtype is None and half_type() is not None:
+    if dtype is None and half_type() is float16:
         dtype = widest(name, a, b)
     return tensor_of(call(name, *operands(a, b, dtype=dtype)), a, b)
 

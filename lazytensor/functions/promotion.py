@@ -10,7 +10,7 @@ from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError, refuse
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops import full
+from lazytensor.ops import OPS, full
 from lazytensor.ops.op import refuse_elements, refuse_overflow
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.precision import converted, half_type
@@ -88,13 +88,9 @@ def result_type(*operands: Operand) -> DType:
     return result
 
 
-WIDENING = frozenset("add sub mul div eq ne gt ge lt le atan2".split())
-"""Operations that automatic casts take in the widest type of their tensors, also where that is a scalar's."""
-
-
 def widest(name: str, *values: Operand) -> DType | None:
     """Return float32 for half types beside a float32 scalar, in operations whose operands automatic casts widen."""
-    if name not in WIDENING:
+    if OPS[name].autocast != "widest":
         return None
     found = {v.dtype for v in values if isinstance(v, Tensor) and v.dtype.kind == "f"}
     return dt.float32 if dt.float32 in found and any(d.is_half for d in found) else None

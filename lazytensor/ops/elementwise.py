@@ -325,6 +325,7 @@ _binary(
     body=Body("({0} + {1})", kinds="fi", mixes=("add",)),
     cirh=plain("Add"),
     saves=False,
+    autocast="widest",
 )
 _binary(
     "sub",
@@ -333,6 +334,7 @@ _binary(
     body=Body("({0} - {1})", kinds="fi", mixes=("add",)),
     cirh=plain("Sub"),
     saves=False,
+    autocast="widest",
 )
 _binary(
     "mul",
@@ -340,6 +342,7 @@ _binary(
     lambda g, y, a, b: (g * b, g * a),
     body=Body("({0} * {1})", kinds="fi", mixes=("mul",)),
     cirh=plain("Mul"),
+    autocast="widest",
 )
 # -g a / b ** 2 by way of the quotient: b squared may overflow or vanish in half types where the slope does not.
 _binary(
@@ -350,6 +353,7 @@ _binary(
     Body("({0} / {1})", "special"),
     cirh=plain("Div"),
     keeps="operands",
+    autocast="widest",
 )
 for _name, _extremum, _comparisons, _python in (
     ("maximum", np.maximum, ("lt", "gt"), "max({0}, {1})"),
@@ -380,6 +384,7 @@ _binary(
     lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a / (a * a + b * b))),
     10,
     cirh=plain("Atan2"),
+    autocast="widest",
 )
 
 
@@ -415,7 +420,8 @@ for _name, _relation, _sign, _kinds in (
     ("eq", np.equal, "==", "fib"),
     ("ne", np.not_equal, "!=", "fib"),
 ):
-    op(_name, compared, _relation, body=Body(f"({{0}} {_sign} {{1}})", kinds=_kinds), cirh=compared_by(_name.upper()))
+    _body = Body(f"({{0}} {_sign} {{1}})", kinds=_kinds)
+    op(_name, compared, _relation, body=_body, cirh=compared_by(_name.upper()), autocast="widest")
 for _name, _connective, _text, _cirh in (
     ("logical_and", np.logical_and, "(({0} != 0) & ({1} != 0))", "And"),
     ("logical_or", np.logical_or, "(({0} != 0) | ({1} != 0))", "Or"),

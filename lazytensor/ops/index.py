@@ -124,6 +124,13 @@ def _in_order(x: Node, index: Node, *, dim: int) -> Node | None:
     return call("result", top, index=0)
 
 
+def _set_apart(base: Node, index: Node, value: Node, *, dim: int, kind: str) -> Node | None:
+    """A sum at the places of an order, which are all different, as values that are set among zeros."""
+    is_order = index.op == "result" and index.attrs["index"] == 1 and index.inputs[0].op == "top"
+    is_zero = base.op == "full" and base.attrs["value"] == 0
+    return scatter(base, index, value, dim) if kind == "add" and is_order and is_zero else None
+
+
 op(
     "gather",
     _gathered,
@@ -174,7 +181,7 @@ op(
     _scatter_eval,
     vjp=_scatter_vjp,
     work=lambda out, base, index, value, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
-    cirh=typed("Scatter", scattering),
+    cirh=typed("Scatter", scattering).unless(_set_apart),
 )
 
 

@@ -13,6 +13,9 @@ from lazytensor.ops.formula import composite, derived, evaluated
 from lazytensor.ops.op import call, full, full_like, op, same_types
 from lazytensor.ops.reduce import kept_shape, reduce, spread
 
+DEFAULT_IGNORED = -100
+"""The label that PyTorch ignores unless another one is given."""
+
 
 def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
     # Less the largest, so that no exponent is above 0; `initial` lets a row of no elements through.
@@ -182,9 +185,14 @@ def _nll_exact(logits: Node, labels: Node, *, reduction: str, ignore_index: int)
     return total / _count(keep, logits) if reduction == "mean" else total
 
 
-# CIRH's pair has no place for `ignore_index`, and the front end divides by the size of the batch. Equal to the host's
-# form as long as no label is ignored.
 def _nll_parts(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    """CIRH's pair, divided by the size of the batch: equal to the host's form as long as no label is ignored.
+
+    The pair has no place for another number than PyTorch's -100; the front end then writes the loss out.
+    """
+    if ignore_index != DEFAULT_IGNORED:
+        logp = call("log_softmax", logits, dim=1)
+        return call("nll_loss", logp, labels, reduction=reduction, ignore_index=ignore_index)
     loss, _ = _pair(logits, labels)
     if reduction == "none":
         return loss
@@ -228,6 +236,10 @@ def _is_one(g: Node) -> bool:
 
 
 def _xent_grad_parts(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    if ignore_index != DEFAULT_IGNORED:
+        logp = call("log_softmax", logits, dim=1)
+        slope = call("nll_loss_grad", g, logp, labels, reduction=reduction, ignore_index=ignore_index)
+        return call("log_softmax_grad", slope, logp, dim=1)
     _, backprop = _pair(logits, labels)
     shape = logits.type.shape
     if reduction == "none":
