@@ -59,7 +59,7 @@ def folded(graph: Graph) -> Graph:
             n = _apart(same(old, inputs), old)
             result = fold(n, *(_number(i) for i in old.inputs)) if fold else None
             if result is None and old.op == "mul":
-                result = _turned(n, [uses[i] for i in old.inputs])
+                result = _opposite(n, [uses[i] for i in old.inputs])
         return n if result is None else result
 
     tidy = KEPT.rewrite(_without_statistics(graph), at=source.at)
@@ -107,7 +107,7 @@ def _product(n: Node, a: float | None, b: float | None) -> Node | None:
     return full(0, n.type) if (a == 0) != (b == 0) else None
 
 
-def _turned(n: Node, uses: list[int]) -> Node | None:
+def _opposite(n: Node, uses: list[int]) -> Node | None:
     """The negative of a difference that has no other use, as the opposite difference."""
     x, y = n.inputs
     for difference, factor, count in ((x, y, uses[0]), (y, x, uses[1])):
@@ -131,7 +131,7 @@ def _unflattened(n: Node, a: float | None) -> Node | None:
     return pooled if pooled.type == n.type and window.op.startswith("pool_max") else None
 
 
-def _turned(n: Node, a: float | None) -> Node | None:
+def _transposed(n: Node, a: float | None) -> Node | None:
     """Return x for a transpose that moves nothing, and (a b)^T of matrices as b^T a^T."""
     (x,), order = n.inputs, n.attrs["permutation"]
     if order == tuple(range(len(order))):
@@ -153,6 +153,6 @@ FOLDS: dict[str, Callable[..., Node | None]] = {
     "pow": _power,
     "reduce": _reduced,
     "reshape": _unflattened,
-    "transpose": _turned,
+    "transpose": _transposed,
 }
 """By operation: the fold of a node whose operands have these values, None where they are no constants."""
