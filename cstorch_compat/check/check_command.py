@@ -22,14 +22,18 @@ from cstorch_compat.check.step import Recorder
 from cstorch_compat.check.traced_session import STEPS, CheckSession
 from cstorch_compat.names import shim
 from cstorch_compat.run import process, script, user_traceback
-from lazytensor import source
 from lazytensor.errors import LazyError, NameMissing, OptionMissing
 from lazytensor.ir.types import Where
+
+HELP = """Trace the first step of a script and list what the system would refuse. The script runs up to its first step;
+no step is computed. Files that it writes until then are removed or restored afterwards; the report lists them."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
-    checker = commands.add_parser("check", help="trace the first step and list what the system would refuse")
+    checker = commands.add_parser(
+        "check", help="trace the first step and list what the system would refuse", description=HELP
+    )
     checker.add_argument("--json", action="store_true", help="print the findings as JSON")
     checker.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     script.add_arguments(checker)
@@ -55,7 +59,7 @@ def tell() -> None:
 
 
 def check(path: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:
-    """Run a script with everything watched, as far as there is something new to see."""
+    """Run a script with everything watched, as far as there is something new to see; undo what it writes meanwhile."""
     findings, outcome = Findings(), Outcome(path)
     shim.install(api)
     outcome.missing = missing_names(path)
@@ -70,8 +74,16 @@ def check(path: str, args: list[str], shows_output: bool = False, api: str | Non
     shown = io.StringIO()
     stream = sys.stderr if shows_output else shown
     with contextlib.ExitStack() as watched:
-        # The recorder first: the stand-ins of missing names are told to it.
-        for one in (recorder, loaders, plain, MissingModules(findings), guard, warnings.catch_warnings()):
+        # The journal outermost, and the recorder next: the stand-ins of missing names are told to it.
+        for one in (
+            outcome.journal,
+            recorder,
+            loaders,
+            plain,
+            MissingModules(findings),
+            guard,
+            warnings.catch_warnings(),
+        ):
             watched.enter_context(one)
         for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
             watched.enter_context(redirect(stream))
@@ -126,9 +138,7 @@ def _is_of_the_api(e: BaseException) -> bool:
 
 def _user_line(e: BaseException, path: str) -> Where:
     """The innermost line of the user's code in a traceback."""
-    lines = [(f.f_code.co_filename, n) for f, n in traceback.walk_tb(e.__traceback__)]
-    mine = [(f, n) for f, n in lines if not source.is_house(f) and not f.startswith("<")]
-    return Where(*mine[-1]) if mine else Where(path, 1)
+    return user_traceback.line(e) or Where(path, 1)
 
 
 def _first(e: BaseException) -> str:

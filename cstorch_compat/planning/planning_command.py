@@ -9,12 +9,14 @@ from typing import Any
 from cstorch_compat.page.contents import PageStep
 from cstorch_compat.page.module_tree import Texts
 from cstorch_compat.page.writing import texts_of, write_page
-from cstorch_compat.planning.combinations import MODES, Wanted, as_document, as_text, planned
+from cstorch_compat.planning.combinations import MODES, Wanted, as_document, planned
 from cstorch_compat.planning.recording import record_script
+from cstorch_compat.planning.row_printer import RowPrinter
 from cstorch_compat.run import script, user_traceback
+from cstorch_compat.run.file_journal import FileJournal, file_report
 from lazytensor import dtype
 from lazytensor.abstract import StepFamily
-from lazytensor.errors import LazyError
+from lazytensor.errors import LazyError, TraceError
 from lazytensor.ir.garbage import no_search
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
 
@@ -22,10 +24,16 @@ SHOWN = 6
 """Plans that a page shows whole."""
 HALVES = ("float16", "bfloat16", "cbfloat16")
 
+HELP = """Record the first training step of a script and print a row for each combination of the options as soon as it
+is known. The script runs up to its first step, and again to record the step for other batches. Files that it writes
+until then are removed or restored afterwards; stderr lists them."""
+
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Describe the command."""
-    planner = commands.add_parser("plan", help="print what systems would take for a script's training step")
+    planner = commands.add_parser(
+        "plan", help="print what systems would take for a script's training step", description=HELP
+    )
     planner.add_argument("--batch", type=_list(_count), default=(), metavar="N,...", help="batch sizes (the script's)")
     planner.add_argument("--machine", type=_list(_machine), default=("wse2",), metavar="NAME,...", help="machines")
     planner.add_argument("--systems", type=_list(_count), default=(1,), metavar="N,...", help="numbers of systems")
@@ -49,24 +57,11 @@ def plan_script(options: argparse.Namespace) -> int:
     if not script.is_there(script.named(options)):
         return 2
     wanted = Wanted(options.batch, options.machine, options.systems, options.mode, options.pol)
-    half = getattr(dtype, options.half)
+    journal = FileJournal()
     try:
-        texts: list[Texts] = []
         # A recorded step and its plans live to the end.
-        with no_search():
-            family = record_script(
-                script.named(options),
-                options.args,
-                options.api,
-                half,
-                options.output,
-                options.zeros,
-                (lambda graph: texts.append(texts_of(graph))) if options.html else None,
-            )
-            rows = planned(family, wanted)
-        if options.html is not None:
-            table = as_document("", family, rows)["rows"]
-            write_page(options.html, script.named(options), _shown(family, wanted, texts[0]), table)
+        with no_search(), RowPrinter(wanted, options.json) as printer:
+            _plan(options, wanted, journal, printer)
     except LazyError as e:
         print(f"lazywafer: {e}", file=sys.stderr)
         return 1
@@ -74,11 +69,35 @@ def plan_script(options: argparse.Namespace) -> int:
         # A fault of the script's own: where it happened is all there is to say.
         print(user_traceback.text(e), end="", file=sys.stderr)
         return 1
-    if options.json:
-        print(json.dumps(as_document(script.named(options), family, rows), indent=1))
-    else:
-        print(as_text(rows))
+    finally:
+        for line in file_report(journal):
+            print(f"lazywafer: {line}", file=sys.stderr)
     return 0
+
+
+def _plan(options: argparse.Namespace, wanted: Wanted, journal: FileJournal, printer: RowPrinter) -> None:
+    """Record the step, print its rows, and write the page. Raises LazyError, and what the script raises."""
+    name, texts = script.named(options), list[Texts]()
+    printer.status(f"recording the first step of {name}")
+    family = record_script(
+        name,
+        options.args,
+        options.api,
+        getattr(dtype, options.half),
+        options.output,
+        options.zeros,
+        (lambda graph: texts.append(texts_of(graph))) if options.html else None,
+        journal,
+    )
+    printer.begin(family.batch_size)
+    rows = planned(family, wanted, printer.show)
+    if options.html is not None:
+        printer.status(f"writing {options.html}")
+        write_page(options.html, name, _shown(family, wanted, texts[0]), as_document("", family, rows)["rows"])
+    if options.json:
+        print(json.dumps(as_document(name, family, rows), indent=1))
+    else:
+        printer.finish()
 
 
 def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
@@ -107,12 +126,21 @@ def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
 def planned_step(options: argparse.Namespace) -> PageStep:
     """A script's training step on the wafer, for `run` of a script that asked for none.
 
-    Raises LazyError where it has no step that can be recorded.
+    Raises LazyError where it has no step that can be recorded, and where it cannot run a second time.
     """
     texts: list[Texts] = []
-    family = record_script(
-        script.named(options), options.args, options.api, on_graph=lambda g: texts.append(texts_of(g))
-    )
+    try:
+        family = record_script(
+            script.named(options), options.args, options.api, on_graph=lambda g: texts.append(texts_of(g))
+        )
+    except LazyError:
+        raise
+    except Exception as e:
+        what = f"the script ran, and fails when it runs again to record its step: {type(e).__name__}: {e}"
+        hint = (
+            "Let it run twice in one folder, or use `lazywafer plan --html FILE` in a folder without the run's files."
+        )
+        raise TraceError(what, where=user_traceback.line(e), hint=hint) from e
     # Of the script's own batch: nothing else was run.
     machine = Machine.by_name(options.machine)
     return PageStep(family.program(), plan(family.program(), machine, options.mode), machine, texts[0])

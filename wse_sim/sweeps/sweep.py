@@ -34,6 +34,7 @@ def sweep(
     precision_level: int | None = None,
     has_routes: bool = False,
     has_digests: bool = True,
+    on_record: Callable[[SweepRecord], object] = lambda record: None,
 ) -> list[SweepRecord]:
     """A record for each combination, in the order batches, machines, systems, modes for each program.
 
@@ -44,8 +45,9 @@ def sweep(
     is in that file before the next point ends, and those of a group when it does; a sweep that finds points in the file
     does not plan them again. With `has_routes` records of pipelines have the routes between their stages. Without
     `has_digests` those of a lone program, planned here and in no file, have no digest, which takes a while for a deep
-    net. Raises LazyError for names that there are not, and for a file of another sweep; ExecutorLost where the executor
-    dies, when all that it finished is in the file.
+    net. `on_record` is called with each record when it is planned, without an executor in the order of the result; what
+    it raises ends the sweep. Raises LazyError for names that there are not, and for a file of another sweep;
+    ExecutorLost where the executor dies, when all that it finished is in the file.
 
     >>> import lazytensor as lt
     >>> records = sweep(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), ["wse2", "wse3"], ["streaming"])
@@ -79,6 +81,7 @@ def sweep(
             if file is not None:
                 file.append(record)
             records[record.point.key] = record
+            on_record(record)
     return [records[task.point.key] for task in tasks]
 
 
