@@ -10,6 +10,15 @@ from html import escape
 from typing import Any
 
 
+def rate_text(per_second: float, digits: int = 4) -> str:
+    """Return a rate as text: whole where it has `digits` digits before the point, else rounded to `digits` digits.
+
+    >>> rate_text(479188.55), rate_text(0.3125), rate_text(12.3, digits=2)
+    ('479,189', '0.3125', '12')
+    """
+    return f"{per_second:,.0f}" if per_second >= 10 ** (digits - 1) else f"{per_second:.{digits}g}"
+
+
 @dataclass(frozen=True)
 class Column:
     """A column: its head, how a value is shown, and the least width in text. Words stand to the left, figures right."""

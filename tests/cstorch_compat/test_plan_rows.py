@@ -1,10 +1,11 @@
-"""`lazywafer plan` prints each row when it is known, and on a terminal what it is planning."""
+"""`lazywafer plan` prints each row when it is known, and on a terminal what it is planning; `run` prints its rate."""
 
 import os
 import pty
 import subprocess
 import sys
 
+from cstorch_compat.watch.progress import Progress
 from tests.conftest import ROOT, lazywafer
 
 SCRIPT = """
@@ -56,3 +57,13 @@ def test_rows_before_a_batch_that_has_no_program_are_printed(tmp_path):
     assert done.returncode == 1
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["batch", "8"]
     assert done.stderr.startswith("lazywafer: script.py:8: ")
+
+
+def test_progress_of_slow_steps_shows_their_rate(monkeypatch, capsys):
+    now = 0.0
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    progress = Progress(10, enabled=True)
+    for done in range(1, 11):
+        now += 3.2
+        progress.step(done)
+    assert capsys.readouterr().err.splitlines()[-1] == "step 10/10, 0.31 steps/s"
