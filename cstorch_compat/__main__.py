@@ -24,7 +24,7 @@ from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.run import process, script, stops, user_traceback
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
-from lazytensor import config, dialect, private_files
+from lazytensor import command_line, config, dialect, private_files
 from lazytensor.errors import LazyError
 from lazytensor.ir import garbage
 from lazytensor.runtime import timing
@@ -32,10 +32,13 @@ from wse_sim import MACHINES, Machine
 from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
 
+MAX_CLOSURE_LAG = 1_000_000
+"""Steps. Each step that closures lag behind holds its results in memory."""
+
 
 def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     """The command line, and the names of its commands."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = command_line.Parser(
         prog="lazywafer",
         description="Run cstorch scripts without the system.",
         epilog="environment:\n" + (config.__doc__ or "").partition("\n\n")[2],
@@ -46,7 +49,13 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     runner = commands.add_parser("run", help="run a script, then print what the wafer would do")
     runner.add_argument("--machine", default="wse2", choices=sorted(MACHINES), help="the simulated machine")
     runner.add_argument("--mode", default="auto", choices=["auto", "pipelined", "streaming"], help="execution mode")
-    runner.add_argument("--closure-lag", type=int, default=0, metavar="K", help="closures see each step K steps late")
+    runner.add_argument(
+        "--closure-lag",
+        type=command_line.whole_number(0, MAX_CLOSURE_LAG),
+        default=0,
+        metavar="K",
+        help="closures see each step K steps late",
+    )
     runner.add_argument("--strict", action="store_true", help="state first made inside a step is an error")
     runner.add_argument(
         "--numbers", choices=dialect.RELEASES, help="the PyTorch whose random numbers are drawn (2.4 under cstorch)"
@@ -148,18 +157,7 @@ def _hung_up() -> int:
 def run_script(options: argparse.Namespace) -> int:
     """Run a script with the shim installed; then print and write the reports of its wafer runs."""
     script.read_behind(options, lambda: [f.path.read_text(encoding="utf-8") for f in read_files(options.script)])
-    # A wrong option is told before the script has trained for an hour, and not when its report is written.
-    report = pathlib.Path(options.report) if options.report else None
-    if report is not None and report.suffix not in (".json", ".txt"):
-        print(f"lazywafer: --report takes a .json or a .txt file, got {report}", file=sys.stderr)
-        return 2
-    if report is not None and not report.parent.is_dir():
-        print(f"lazywafer: --report writes to {report}, and there is no folder {report.parent}", file=sys.stderr)
-        return 2
     if not script.is_there(script.named(options)):
-        return 2
-    if options.closure_lag < 0:
-        print(f"lazywafer: --closure-lag takes a number of steps, got {options.closure_lag}", file=sys.stderr)
         return 2
     chosen = process.RUN.options
     chosen.machine, chosen.mode, chosen.progress = options.machine, options.mode, True
@@ -173,7 +171,7 @@ def run_script(options: argparse.Namespace) -> int:
     if timings is not None:
         print(timings.text())
     if status == 0:
-        status = _reported(report, options, record)
+        status = _reported(options.report, options, record)
     elif record is not None:
         # Of a run that failed too: up to where it stopped.
         write_trace(options.trace, record)

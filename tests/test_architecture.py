@@ -18,7 +18,8 @@ LONGEST_FILE = 500
 # layers, and within its own layer only from the same entry.
 LAYERS = """
     lazytensor.errors  lazytensor.config  lazytensor.pytree  lazytensor.table  lazytensor.members  lazytensor.methods
-    lazytensor.leftovers  lazytensor.interrupts  lazytensor.plain_files
+    lazytensor.leftovers  lazytensor.interrupts  lazytensor.plain_files  lazytensor.terminal
+    lazytensor.command_line
     lazytensor.private_files  lazytensor.examples
     lazytensor.machine_code
     lazytensor.native
@@ -89,6 +90,8 @@ WAIST = (
     "lazytensor.table",
     "lazytensor.machine_code",
     "lazytensor.plain_files",
+    "lazytensor.command_line",
+    "lazytensor.terminal",
 )
 ABOVE = {"lazytensor": ("wse_sim", "cstorch_compat"), "wse_sim": ("cstorch_compat",)}
 

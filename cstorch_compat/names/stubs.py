@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from cstorch_compat.names import table
 from cstorch_compat.names.mirror import shown, usual_span
+from lazytensor.command_line import new_folder
 
 ROOTS = ("torch", "torchvision", "cerebras")
 """What is written: the packages that scripts of the latest release import."""
@@ -24,7 +25,7 @@ does. An older set of stubs is replaced; any other package of these names in DIR
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
     writer = commands.add_parser("stubs", help="write stubs with which an editor completes scripts", description=HELP)
-    writer.add_argument("folder", metavar="DIR", type=pathlib.Path, help="the folder; it is made if it is not there")
+    writer.add_argument("folder", metavar="DIR", type=new_folder, help="the folder; it is made if it is not there")
     writer.set_defaults(execute=write_stubs)
 
 

@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.page.contents import PageStep
@@ -16,12 +15,15 @@ from cstorch_compat.run import script, user_traceback
 from cstorch_compat.run.file_journal import FileJournal, file_report
 from lazytensor import dtype
 from lazytensor.abstract import StepFamily
+from lazytensor.command_line import new_file, one_of, several, whole_number
 from lazytensor.errors import LazyError, TraceError
 from lazytensor.ir.garbage import no_search
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
 
 SHOWN = 6
 """Plans that a page shows whole."""
+MAX_BATCH, MAX_SYSTEMS = 10_000_000, 1_000_000
+"""Samples and systems. A batch of ten million is planned in some seconds; of a billion its micro-batches take hours."""
 HALVES = ("float16", "bfloat16", "cbfloat16")
 
 HELP = """Record the first training step of a script and print a row for each combination of the options as soon as it
@@ -34,17 +36,18 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner = commands.add_parser(
         "plan", help="print what systems would take for a script's training step", description=HELP
     )
-    planner.add_argument("--batch", type=_list(_count), default=(), metavar="N,...", help="batch sizes (the script's)")
-    planner.add_argument("--machine", type=_list(_machine), default=("wse2",), metavar="NAME,...", help="machines")
-    planner.add_argument("--systems", type=_list(_count), default=(1,), metavar="N,...", help="numbers of systems")
+    batches, systems = (several(whole_number(1, greatest)) for greatest in (MAX_BATCH, MAX_SYSTEMS))
+    machines = several(one_of(sorted(MACHINES)))
+    planner.add_argument("--batch", type=batches, default=(), metavar="N,...", help="batch sizes (the script's)")
+    planner.add_argument("--machine", type=machines, default=("wse2",), metavar="NAME,...", help="machines")
+    planner.add_argument("--systems", type=systems, default=(1,), metavar="N,...", help="numbers of systems")
     planner.add_argument("--mode", default="auto", choices=MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALVES, help="the type that products run in")
-    planner.add_argument("--pol", type=int, choices=sorted(PRECISION_LEVELS), help="precision level (the script's)")
+    levels = sorted(PRECISION_LEVELS)
+    planner.add_argument("--pol", type=one_of(levels), choices=levels, help="precision level (the script's)")
     planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
     planner.add_argument("--json", action="store_true", help="print JSON, as plan.schema.json describes it")
-    planner.add_argument(
-        "--html", type=script.new_file(".html"), metavar="FILE", help="also write a page for a browser"
-    )
+    planner.add_argument("--html", type=new_file(".html"), metavar="FILE", help="also write a page for a browser")
     planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     script.add_module_argument(planner)
     script.add_arguments(planner)
@@ -144,24 +147,3 @@ def planned_step(options: argparse.Namespace) -> PageStep:
     # Of the script's own batch: nothing else was run.
     machine = Machine.by_name(options.machine)
     return PageStep(family.program(), plan(family.program(), machine, options.mode), machine, texts[0])
-
-
-def _list(one: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    """Values between commas."""
-
-    def values(text: str) -> tuple[Any, ...]:
-        return tuple(one(part) for part in text.split(",") if part)
-
-    return values
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"expected whole numbers from 1 on, got {text!r}")
-    return int(text)
-
-
-def _machine(text: str) -> str:
-    if text not in MACHINES:
-        raise argparse.ArgumentTypeError(f"there is no machine {text!r}, use one of {', '.join(sorted(MACHINES))}")
-    return text

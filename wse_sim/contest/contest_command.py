@@ -6,9 +6,9 @@ import json
 import sys
 import time
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
+from lazytensor.command_line import existing_file, new_file
 from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim import floors
@@ -22,9 +22,9 @@ COLUMNS = 72
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Describe the command."""
     placer = commands.add_parser("place", help="place the kernels of an ISPD-2020 problem on a wafer, and score them")
-    placer.add_argument("file", type=Path, metavar="FILE.kgraph", help="a problem in the contest's format")
+    placer.add_argument("file", type=existing_file, metavar="FILE.kgraph", help="a problem in the contest's format")
     placer.add_argument("--json", action="store_true", help="print the figures and a record for each kernel as JSON")
-    placer.add_argument("--svg", type=Path, metavar="FILE", help="also draw the layout")
+    placer.add_argument("--svg", type=new_file(".svg"), metavar="FILE", help="also draw the layout")
     placer.add_argument("--trade", action="store_true", help="give time away where shorter wires pay for it")
     placer.set_defaults(execute=execute)
 

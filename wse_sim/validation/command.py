@@ -2,10 +2,10 @@
 
 import argparse
 import json
-import pathlib
 import sys
 from typing import Any
 
+from lazytensor.command_line import Parser, existing_file, name
 from lazytensor.errors import LazyError
 from wse_sim.plan.modes import Source
 from wse_sim.validation import table
@@ -29,7 +29,9 @@ def add_parser(commands: "argparse._SubParsersAction[Any]", record: Recorder | N
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command, for both of its entries."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="beginnings of ids, or categories; all without any")
+    parser.add_argument(
+        "names", nargs="*", type=name, metavar="NAME", help="beginnings of ids, or categories; all without any"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="every row with its source and errors, for tools")
     form.add_argument("--markdown", action="store_true", help="the tables of errors that the READMEs show")
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recorded", action="store_true", help="whole runs as they were planned last")
     parser.add_argument("--record", action="store_true", help="keep the planned runs, for the error bands of reports")
     parser.add_argument("--placement", action="store_true", help="nets in pipelined mode against their area bound")
-    parser.add_argument("--rows", type=pathlib.Path, default=MEASURED, metavar="FILE", help="other measured rows")
+    parser.add_argument("--rows", type=existing_file, default=MEASURED, metavar="FILE", help="other measured rows")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -88,7 +90,7 @@ def _announced(record: Recorder) -> Recorder:
 
 def main(argv: list[str] | None = None) -> int:
     """Parse `argv`, by default that of the process, and print. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m wse_sim.validation", description=HELP)
+    parser = Parser(prog="python -m wse_sim.validation", description=HELP)
     parser.set_defaults(recorder=None)
     add_arguments(parser)
     return execute(parser.parse_args(argv))
