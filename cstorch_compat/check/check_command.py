@@ -24,6 +24,8 @@ from cstorch_compat.names import shim
 from cstorch_compat.run import process, script, user_traceback
 from lazytensor.errors import LazyError, NameMissing, OptionMissing
 from lazytensor.ir.types import Where
+from lazytensor.output_files import json_text
+from lazytensor.terminal import printable_lines, tell
 
 HELP = """Trace the first step of a script and list what the system would refuse. The script runs up to its first step;
 no step is computed. Files that it writes until then are removed or restored afterwards; the report lists them."""
@@ -45,17 +47,18 @@ def check_script(options: argparse.Namespace) -> int:
     if not script.is_file(options.script):
         return BROKEN
     findings, outcome = check(options.script, options.args, options.output, options.api)
-    print(
-        json.dumps(report.as_dict(findings, outcome), indent=1) if options.json else report.as_text(findings, outcome)
-    )
+    if options.json:
+        print(json_text(report.as_dict(findings, outcome), indent=1))
+    else:
+        tell(report.as_text(findings, outcome))
     return outcome.status(findings)
 
 
-def tell() -> None:
+def tell_caller() -> None:
     """Check what the last argument of the process says, and print the report as text and as data, in one line."""
     asked = json.loads(sys.argv[-1])
     findings, outcome = check(asked["path"], asked["args"], api=asked["api"])
-    print(json.dumps([report.as_text(findings, outcome), report.as_dict(findings, outcome)]))
+    print(json_text([printable_lines(report.as_text(findings, outcome)), report.as_dict(findings, outcome)]))
 
 
 def check(path: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:

@@ -6,10 +6,11 @@ import sys
 from cstorch_compat.ckpt.compare import diff
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.formats import FORMATS
-from cstorch_compat.ckpt.listing import list_file, show, shown
+from cstorch_compat.ckpt.listing import list_file, show
 from cstorch_compat.ckpt.verify import verify
 from lazytensor.command_line import finite_number, name
 from lazytensor.errors import CheckpointError
+from lazytensor.terminal import tell
 
 FILE = f"a file of tensors, of the formats {', '.join(FORMATS)}"
 
@@ -50,14 +51,16 @@ def execute(options: argparse.Namespace) -> int:
     """Do what the command line says. Returns the exit status: 2 for an error."""
     try:
         return _ACTIONS[options.action](options)
+    except BrokenPipeError:
+        raise  # the reader of the output has enough
     except (CheckpointError, OSError) as e:
-        print("\n".join(map(shown, f"lazywafer: {e}".split("\n"))), file=sys.stderr)
+        tell(f"lazywafer: {e}", sys.stderr)
         return 2
 
 
 def _convert(o: argparse.Namespace) -> int:
     written = convert(o.source, o.target, to=o.to, key=o.key, flatten=o.flatten, force=o.force)
-    print(f"{o.target}: {written.name}")
+    tell(f"{o.target}: {written.name}")
     return 0
 
 

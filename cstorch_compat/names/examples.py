@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from lazytensor.plain_files import text_of
+from lazytensor.terminal import tell
 
 NAMES = ("gpt", "mnist")
 DATA_FOLDER = "digits"
@@ -34,7 +35,7 @@ def write_example(name: str | None, write_digits: Writer) -> int:
             print(f"{each:8} {_first_line(_text(each))}")
         return 0
     if name not in NAMES:
-        print(f"lazywafer: there is no example {name!r}; there are {', '.join(NAMES)}", file=sys.stderr)
+        tell(f"lazywafer: there is no example {name!r}; there are {', '.join(NAMES)}", sys.stderr)
         return 2
     target = pathlib.Path(f"{name}.py")
     try:

@@ -13,6 +13,8 @@ from lazytensor.compiler.pipeline import FORMS, PASSES, Compilation, Target
 from lazytensor.errors import LazyError
 from lazytensor.exchange.onnx_model import onnx_model
 from lazytensor.ir.graph import Graph
+from lazytensor.output_files import write_whole
+from lazytensor.terminal import tell
 
 HELP = """Read a graph in MLIR's generic form, as runs on the wafer leave it in torch.generic.mlir and
 cirh.generic.mlir, run passes on it in the order given, each checked, and print what the last one gives: a graph in the
@@ -55,9 +57,11 @@ def optimize(options: argparse.Namespace) -> int:
     names = list(options.passes)
     try:
         text = sys.stdin.read() if options.file == "-" else options.file.read_text(encoding="utf-8")
-        print(_printed(_result(text, names), options, is_lowered=_is_lowered(text, names)), end="")
+        tell(_printed(_result(text, names), options, is_lowered=_is_lowered(text, names)), end="")
+    except BrokenPipeError:
+        raise  # the reader of the output has enough
     except (LazyError, OSError, UnicodeDecodeError) as e:
-        print(f"lazywafer: {e}", file=sys.stderr)
+        tell(f"lazywafer: {e}", sys.stderr)
         return 1
     return 0
 
@@ -90,6 +94,6 @@ def _printed(last: tuple[str, Any], options: argparse.Namespace, is_lowered: boo
             raise LazyError("the last pass gives no graph, and a model is made of one", hint="Run fewer passes.")
         return FORMS[form].text(result).rstrip("\n") + "\n"
     if options.onnx:
-        options.onnx.write_bytes(onnx_model(result).SerializeToString())
+        write_whole(options.onnx, onnx_model(result).SerializeToString())
         return ""
     return dot_text(result) if options.dot else generic_text(result, LOWERED if is_lowered else TRACED)

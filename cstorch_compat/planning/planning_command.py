@@ -1,7 +1,6 @@
 """The command `plan`: records a script's training step from types alone, and prints what systems would take for it."""
 
 import argparse
-import json
 import sys
 from typing import Any
 
@@ -18,6 +17,8 @@ from lazytensor.abstract import StepFamily
 from lazytensor.command_line import new_file, one_of, several, whole_number
 from lazytensor.errors import LazyError, TraceError
 from lazytensor.ir.garbage import no_search
+from lazytensor.output_files import json_text
+from lazytensor.terminal import tell
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
 
 SHOWN = 6
@@ -64,22 +65,24 @@ def plan_script(options: argparse.Namespace) -> int:
     try:
         # A recorded step and its plans live to the end.
         with no_search(), RowPrinter(wanted, options.json) as printer:
-            _plan(options, wanted, journal, printer)
+            return _plan(options, wanted, journal, printer)
     except LazyError as e:
-        print(f"lazywafer: {e}", file=sys.stderr)
+        tell(f"lazywafer: {e}", sys.stderr)
         return 1
     except Exception as e:
         # A fault of the script's own: where it happened is all there is to say.
-        print(user_traceback.text(e), end="", file=sys.stderr)
+        tell(user_traceback.text(e), sys.stderr, end="")
         return 1
     finally:
         for line in file_report(journal):
-            print(f"lazywafer: {line}", file=sys.stderr)
-    return 0
+            tell(f"lazywafer: {line}", sys.stderr)
 
 
-def _plan(options: argparse.Namespace, wanted: Wanted, journal: FileJournal, printer: RowPrinter) -> None:
-    """Record the step, print its rows, and write the page. Raises LazyError, and what the script raises."""
+def _plan(options: argparse.Namespace, wanted: Wanted, journal: FileJournal, printer: RowPrinter) -> int:
+    """Record the step, print its rows, and write the page. Returns the exit status: 1 if there is no page.
+
+    Raises LazyError, and what the script raises.
+    """
     name, texts = script.named(options), list[Texts]()
     printer.status(f"recording the first step of {name}")
     family = record_script(
@@ -94,13 +97,20 @@ def _plan(options: argparse.Namespace, wanted: Wanted, journal: FileJournal, pri
     )
     printer.begin(family.batch_size)
     rows = planned(family, wanted, printer.show)
-    if options.html is not None:
-        printer.status(f"writing {options.html}")
-        write_page(options.html, name, _shown(family, wanted, texts[0]), as_document("", family, rows)["rows"])
     if options.json:
-        print(json.dumps(as_document(name, family, rows), indent=1))
+        print(json_text(as_document(name, family, rows), indent=1))
     else:
         printer.finish()
+    if options.html is not None:
+        printer.status(f"writing {options.html}")
+        shown = _shown(family, wanted, texts[0])
+        try:
+            write_page(options.html, name, shown, as_document("", family, rows)["rows"])
+        except OSError as e:
+            printer.status("")
+            tell(f"lazywafer: --html cannot be written to {options.html}: {e.strerror or e}", sys.stderr)
+            return 1
+    return 0
 
 
 def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:

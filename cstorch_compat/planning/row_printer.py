@@ -1,10 +1,12 @@
 """Prints the rows of a plan when they are known, and on a terminal what is being planned."""
 
+import shutil
 import sys
 from types import TracebackType
 
 from cstorch_compat.planning.combinations import Wanted, row_text, sentences, wide_columns
 from lazytensor.table import Table
+from lazytensor.terminal import printable, tell
 from wse_sim import SweepRecord
 
 _CLEAR_LINE = "\r\x1b[K"
@@ -31,7 +33,8 @@ class RowPrinter:
     def status(self, text: str) -> None:
         """Show what is being done; an empty text clears the line."""
         if self._has_status:
-            print(_CLEAR_LINE + text, end="", file=sys.stderr, flush=True)
+            shown = printable(text)[: shutil.get_terminal_size().columns - 1]
+            print(_CLEAR_LINE + shown, end="", file=sys.stderr, flush=True)
 
     def begin(self, batch_size: int) -> None:
         """Print the head of the table; `batch_size` is that of the script."""
@@ -51,7 +54,8 @@ class RowPrinter:
     def _print(self, line: str) -> None:
         self.status("")
         if not self.is_silent:
-            print(line, flush=True)
+            tell(line)
+            sys.stdout.flush()
         done = len(self._rows)
         if done < len(self._names):
             self.status(f"planning {done + 1} of {len(self._names)}: {self._names[done]}")

@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import json
 import sys
 import time
 from fractions import Fraction
@@ -10,7 +9,9 @@ from typing import Any
 
 from lazytensor.command_line import existing_file, new_file
 from lazytensor.errors import LazyError
+from lazytensor.output_files import json_text, write_whole
 from lazytensor.table import Column, Table
+from lazytensor.terminal import tell
 from wse_sim import floors
 from wse_sim.contest.kgraph import Problem, read
 from wse_sim.contest.scoring import PlacedKernel, Score, Solution, score
@@ -37,17 +38,18 @@ def execute(options: argparse.Namespace) -> int:
         # Imported here: the search brings Numba, for which every other command would wait half a second.
         solution: Solution = importlib.import_module("wse_sim.contest.solving").solve(problem, trade=options.trade)
     except LazyError as e:
-        print(f"lazywafer: {e}", file=sys.stderr)
+        tell(f"lazywafer: {e}", sys.stderr)
         return 1
     seconds = time.perf_counter() - start
     marks = score(problem, solution.layout)
     if options.svg:
         names = [p.name for p in solution.layout]
-        options.svg.write_text(floors.svg(names, _rects(solution), problem.edges, problem.width, problem.height))
+        picture = floors.svg(names, _rects(solution), problem.edges, problem.width, problem.height)
+        write_whole(options.svg, picture)
     if options.json:
-        print(json.dumps(as_dict(problem, solution, marks, seconds), indent=1))
+        print(json_text(as_dict(problem, solution, marks, seconds), indent=1))
     else:
-        print(as_text(problem, solution, marks, seconds))
+        tell(as_text(problem, solution, marks, seconds))
     return 0
 
 

@@ -1,12 +1,13 @@
 """The command `validate`: prints what the model says about every published measurement."""
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from lazytensor.command_line import Parser, existing_file, name
 from lazytensor.errors import LazyError
+from lazytensor.output_files import json_text
+from lazytensor.terminal import tell
 from wse_sim.plan.modes import Source
 from wse_sim.validation import table
 from wse_sim.validation.coverage import FITTED
@@ -51,17 +52,17 @@ def execute(options: argparse.Namespace) -> int:
         record = None if options.recorded else options.recorder
         runs = plan_runs(rows, _announced(record), FITTED) if record else None
     except LazyError as e:
-        print(f"validate: {e}", file=sys.stderr)
+        tell(f"validate: {e}", sys.stderr)
         return 2
     if options.record and runs is not None:
         write(runs)
     verdicts = results(rows, simulated if options.simulate else None, runs)
     if options.json:
-        print(json.dumps(table.as_dict(verdicts), indent=1))
+        print(json_text(table.as_dict(verdicts), indent=1))
     elif options.markdown:
-        print("\n\n".join(part for part in (table.markdown(verdicts), table.runs_markdown(verdicts)) if part))
+        tell("\n\n".join(part for part in (table.markdown(verdicts), table.runs_markdown(verdicts)) if part))
     else:
-        print(table.text(verdicts))
+        tell(table.text(verdicts))
     return 0
 
 
@@ -71,10 +72,10 @@ def _print_placement(options: argparse.Namespace) -> int:
         raise LazyError("scripts of nets are not recorded here", hint="Use `lazywafer validate --placement`.")
     placed = place_nets(options.names, _announced(options.recorder))
     if options.json:
-        print(json.dumps(as_dicts(placed), indent=1))
+        print(json_text(as_dicts(placed), indent=1))
     else:
         table_of_nets = placement_table(placed)
-        print(table_of_nets.markdown() if options.markdown else table_of_nets.text())
+        tell(table_of_nets.markdown() if options.markdown else table_of_nets.text())
     return 0
 
 
