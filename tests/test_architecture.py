@@ -19,6 +19,7 @@ LONGEST_FILE = 500
 LAYERS = """
     lazytensor.errors  lazytensor.config  lazytensor.pytree  lazytensor.table  lazytensor.members  lazytensor.methods
     lazytensor.leftovers  lazytensor.interrupts  lazytensor.plain_files  lazytensor.terminal
+    lazytensor.thread_start
     lazytensor.command_line  lazytensor.output_files
     lazytensor.private_files  lazytensor.examples
     lazytensor.machine_code
@@ -92,6 +93,7 @@ WAIST = (
     "lazytensor.plain_files",
     "lazytensor.command_line",
     "lazytensor.terminal",
+    "lazytensor.thread_start",
     "lazytensor.output_files",
 )
 ABOVE = {"lazytensor": ("wse_sim", "cstorch_compat"), "wse_sim": ("cstorch_compat",)}
