@@ -7,13 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cstorch_compat.run import setting_checks
 from cstorch_compat.run.eager_session import EagerSession
 from cstorch_compat.run.flags import FlagGroup
 from cstorch_compat.run.options import Options
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import LAZY, WaferState
-from lazytensor import random
+from lazytensor import random, source
 from lazytensor.compiler.pipeline import CSX, Compilation
+from lazytensor.errors import ArgumentInvalid
 from lazytensor.ir.program import Density, Program
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
@@ -236,8 +238,15 @@ class DeviceScope:
     __repr__ = __str__
 
 
-def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None) -> Backend:
-    """The backend that runs a step when it is called, as PyTorch does."""
+def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None, mixed_precision: Any = None) -> Backend:
+    """Make the backend that runs a step when it is called. Raise a ValueError for `mixed_precision`."""
+    if mixed_precision is not None:
+        raise setting_checks.invalid(
+            "mixed_precision",
+            mixed_precision,
+            "Passing mixed_precision to the CPU backend is no longer allowed.",
+            "Use the context manager cstorch.amp.autocast() instead.",
+        )
     return Backend(
         backend_type=BackendType.CPU, artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags
     )
@@ -270,9 +279,13 @@ def csx_backend(
     validate_only: bool = False,
     cluster_config: Any = None,
 ) -> Backend:
-    """The wafer's backend. Raises ValueError if a run is to stop after the compile and before it."""
-    if compile_only and validate_only:
-        raise ValueError("compile_only and validate_only exclude each other")
+    """Make the wafer's backend.
+
+    Raise a ValueError if both `compile_only` and `validate_only` are set, or if the cluster has no system, and an
+    AttributeError that is a TypeError too for a `cluster_config` that is no description of a cluster.
+    """
+    setting_checks.require_one_stop(compile_only, validate_only)
+    _require_cluster(cluster_config)
     return Backend(
         backend_type=BackendType.CSX,
         artifact_dir=pathlib.Path(artifact_dir or "cerebras_logs"),
@@ -283,6 +296,25 @@ def csx_backend(
         compile_only=compile_only,
         cluster_config=cluster_config,
     )
+
+
+class ClusterConfigInvalid(ArgumentInvalid, AttributeError):
+    """Something else in the place of a ClusterConfig; release 2.10 raises AttributeError."""
+
+
+def _require_cluster(config: Any) -> None:
+    if config is None:
+        return
+    if not hasattr(config, "num_csx"):
+        raise ClusterConfigInvalid(
+            f"cluster_config is {config!r}",
+            where=source.where(),
+            hint="Give a cstorch.distributed.ClusterConfig.",
+            lead=f"{type(config).__name__!r} object has no attribute 'num_csx'",
+        )
+    if not config.num_csx:
+        message = f"num_csx in the cluster config must be a positive integer, got {config.num_csx}"
+        raise setting_checks.invalid("num_csx", config.num_csx, message, "Give 1 or more systems.")
 
 
 MAKERS: dict[str, Callable[..., Backend]] = {"CPU": cpu_backend, "GPU": gpu_backend, "CSX": csx_backend}

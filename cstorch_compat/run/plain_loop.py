@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from cstorch_compat.run import process
+from cstorch_compat.run import process, settings
 from cstorch_compat.run.closures import ClosureCall
 from cstorch_compat.run.session import LoopSession
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
@@ -93,6 +93,7 @@ class PlainLoop:
         return self.iteration + 1
 
     def __enter__(self) -> "PlainLoop":
+        settings.list_unused()
         self._before = process.enter_executor(self)
         return self
 
