@@ -14,6 +14,10 @@ from lazytensor import source
 from lazytensor.errors import DataError
 
 
+class BatchTooSmall(DataError, ValueError):
+    """A batch with fewer samples than systems. Release 2.10 raises a ValueError."""
+
+
 class RoleError(DataError, AssertionError):
     """Something was asked of the client that only a worker knows."""
 
@@ -42,10 +46,10 @@ class Cluster:
     def sharing(self, batch_size: int) -> "Cluster":
         """The cluster with a batch divided; the first systems take one sample more where it does not divide evenly.
 
-        Raises DataError for fewer samples than systems.
+        Raise BatchTooSmall for fewer samples than systems.
         """
         if batch_size < self.num_csx:
-            raise DataError(
+            raise BatchTooSmall(
                 f"a batch of {batch_size} samples cannot be divided among {self.num_csx} systems",
                 where=source.where(),
                 hint="Use a larger batch_size or fewer num_csx.",

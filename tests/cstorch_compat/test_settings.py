@@ -222,6 +222,22 @@ def test_a_run_cannot_stop_in_two_places():
         process.make_backend("CSX", compile_only=True, validate_only=True)
 
 
+@pytest.mark.parametrize("stop", ["validate_only", "compile_only"])
+def test_fewer_samples_than_systems_are_refused_whether_or_not_the_step_runs(script, stop):
+    done = script(
+        f"""
+cluster = cstorch.distributed.ClusterConfig(num_csx=5)
+backend = cstorch.backend("CSX", {stop}=True, cluster_config=cluster)
+try:
+    for batch in cstorch.utils.data.DataExecutor(loader(rows=4), num_steps=1):
+        pass
+except ValueError as e:
+    print(type(e).__name__, e)
+"""
+    )
+    assert done.stdout.startswith("ValueError") and "4 samples cannot be divided among 5 systems" in done.stdout
+
+
 def test_refused_configuration_leaves_the_process_free_for_a_right_one():
     with pytest.raises(ValueError, match="checkpoint_steps"):
         configure(checkpoint_steps=-3)
