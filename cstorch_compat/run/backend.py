@@ -90,7 +90,7 @@ class Backend:
             # Imported here: a run on the CPU needs no simulator, which takes as long to load as all else.
             wafer_backend = importlib.import_module("wse_sim").WaferBackend
             wafer = wafer_backend(host, self.options.machine, self.options.mode, self.noted)
-            self.store: Store = WaferState()
+            self.store: Store = WaferState(lambda: self.flags.debug.lazy_initialization)
             self.runner = StepRunner(wafer, self.store, CSX)
         else:
             self.store = Store()
