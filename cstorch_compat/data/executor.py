@@ -1,9 +1,8 @@
 """The executor that pulls the steps of a run from a loader."""
 
-import operator
 import pathlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex
 
 from cstorch_compat.data.batch import Form
 from cstorch_compat.data.loader import DataLoader
@@ -40,8 +39,8 @@ class DataExecutor:
     ):
         self.dataloader = _checked_loader(dataloader)
         with as_builtin():
-            self.num_steps = _checked_steps(dataloader, num_steps)
             self.checkpoint_steps = _checked_checkpoints(checkpoint_steps)
+            self.num_steps = _checked_steps(dataloader, num_steps, checkpoint_steps)
             self.activation_steps = setting_checks.interval(1)("activation_steps", activation_steps)
         settings.note("DataExecutor", {"activation_steps": self.activation_steps})
         self.iteration = -1
@@ -183,7 +182,7 @@ def _checked_loader(dataloader: Any) -> DataLoader:
     return dataloader
 
 
-def _checked_steps(dataloader: DataLoader, num_steps: Any) -> int:
+def _checked_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps: Any) -> int:
     if num_steps is None:
         try:
             return len(dataloader)
@@ -192,16 +191,18 @@ def _checked_steps(dataloader: DataLoader, num_steps: Any) -> int:
                 "Could not infer the number of steps as the length of the dataloader is not known. Please provide "
                 "num_steps to the data executor"
             ) from e
-    is_number = isinstance(num_steps, int | float)
-    if is_number and num_steps < 1:
+    if isinstance(num_steps, int | float) and num_steps < 1:
         hint = "Give 1 or more steps, or leave num_steps out for one pass over the loader."
         message = f"Expected num_steps >= 1, but got {num_steps}."
         raise StepsInvalid(f"num_steps is {num_steps!r}", where=source.where(), hint=hint, lead=message)
-    try:
-        return operator.index(num_steps)
-    except TypeError:
+    # Release 2.10 takes 2.0 for 2, unless it has to count checkpoint steps.
+    if isinstance(num_steps, float) and (not num_steps.is_integer() or checkpoint_steps):
+        message = f"end ({num_steps}) must be an integer"
+        raise setting_checks.invalid("num_steps", num_steps, message, "Give a whole number of steps.")
+    if not isinstance(num_steps, float | SupportsIndex):
         message = f"{type(num_steps).__name__!r} object cannot be interpreted as an integer"
-        raise setting_checks.wrong_type("num_steps", num_steps, message, "Give a whole number of steps.") from None
+        raise setting_checks.wrong_type("num_steps", num_steps, message, "Give a whole number of steps.")
+    return int(num_steps)
 
 
 def _checked_checkpoints(value: Any) -> int | Schedule | None:

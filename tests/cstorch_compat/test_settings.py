@@ -142,7 +142,8 @@ REFUSED = [
     ("cluster", "notifications", [{}], ValueError),
     ("cluster", "nothing", 1, TypeError),
     *(("executor", "num_steps", v, RuntimeError) for v in (0, -1, False, 0.5)),
-    *(("executor", "num_steps", v, TypeError) for v in (2.5, 2.0, "3", [], float("nan"), float("inf"))),
+    *(("executor", "num_steps", v, ValueError) for v in (2.5, float("nan"), float("inf"))),
+    *(("executor", "num_steps", v, TypeError) for v in ("3", [])),
     ("executor", "checkpoint_steps", -3, RuntimeError),
     *(("executor", "checkpoint_steps", v, ValueError) for v in (2.5, 2.0, "2", [], float("inf"))),
     *(("executor", "activation_steps", v, RuntimeError) for v in (0, -3, False)),
@@ -201,7 +202,7 @@ TAKEN = [
     *(("cluster", "mgmt_address", v) for v in (None, "host:443", "1.2.3.4:80", "[::1]:80")),
     *(("cluster", "job_priority", v) for v in ("p1", "p2", "p3", 2, 3, 4)),
     *(("cluster", "job_labels", v) for v in (["a=b"], ("a=b", "c=d-e_f.g"), "")),
-    *(("executor", "num_steps", v) for v in (None, 1, True)),
+    *(("executor", "num_steps", v) for v in (None, 1, True, 2.0)),
     *(("executor", "checkpoint_steps", v) for v in (None, 0, 1, 9, True)),
     *(("executor", "activation_steps", v) for v in (None, 1, 9)),
     ("old cluster", "transfer_processes", None),
@@ -242,6 +243,11 @@ def test_refused_configuration_leaves_the_process_free_for_a_right_one():
     with pytest.raises(ValueError, match="checkpoint_steps"):
         configure(checkpoint_steps=-3)
     configure(checkpoint_steps=3)
+
+
+def test_a_number_of_steps_with_a_point_is_refused_where_checkpoint_steps_are_counted():
+    with pytest.raises(ValueError, match="must be an integer"):
+        DataExecutor(loader(), num_steps=2.0, checkpoint_steps=1)
 
 
 def test_bounds_of_a_search_read_as_explore():
