@@ -147,6 +147,19 @@ class PlainLoop:
             self._stop_recording()
             self.session.end(self.user_iteration, True, lambda: self.user_iteration)
 
+    def compile_step(self, is_only_traced: bool) -> None:
+        """End the step that is recorded without executing it, if there is one. The loop takes no further batch.
+
+        With `is_only_traced` the step is lowered, and otherwise planned too. Raise what refuses the step.
+        """
+        if self._casts is None:
+            return
+        self._stop_recording()
+        if isinstance(self.session, PlainSession):
+            self.session.settings = replace(self.session.settings, execute="trace" if is_only_traced else "compile")
+        self.session.end(self.user_iteration, True, lambda: self.user_iteration)
+        self.most_steps = self.user_iteration
+
     def add_step_closure(
         self, closure: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> None:

@@ -144,6 +144,8 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
         "use_cbfloat16": "the type that products run in",
         "use_appliance_data": NONE,
     },
+    "compile": {"fabric_config_file": NONE, "validate_only": "the step is lowered and not planned"},
+    "dataloader": {"torch_dataloader": "the batches of the loop", "use_parallel_loader": NONE},
 }
 """By what takes it, each setting and its effect."""
 

@@ -1,5 +1,7 @@
 """cbtorch, releases 1.2 to 1.8: loops of plain PyTorch in a Session."""
 
+import pytest
+
 PREAMBLE = """
 import torch, torch.nn as nn
 import cerebras_torch as cbtorch
@@ -205,3 +207,56 @@ def test_the_optimizer_of_the_model_zoo_is_a_module_that_can_be_called(script):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "AdamW medium"
+
+
+COMPILED = """
+def run(**options):
+    with cbtorch.Session(loader, "train"):
+        steps = 0
+        for b in loader:
+            loss = step(b)
+            steps += 1
+            if options:
+                print(cbtorch.compile(**options))
+        return steps
+weight = model.weight.detach().clone()
+"""
+
+
+@pytest.mark.parametrize(("option", "is_planned"), [("validate_only=True", False), ("validate_only=False", True)])
+def test_compile_in_a_session_compiles_the_step_and_executes_none(script, option, is_planned):
+    done = script(COMPILED + f"print(run({option}), bool((model.weight == weight).all()))\n", preamble=PREAMBLE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["True", "1 True"]
+    assert ("verdict:" in done.stdout) == is_planned
+
+
+def test_compile_after_a_session_is_true_and_before_any_step_an_error(script):
+    calls = """
+try:
+    cbtorch.compile(validate_only=True)
+except RuntimeError as e:
+    print(e)
+print(run() > 1, bool((model.weight == weight).all()), cbtorch.compile(validate_only=True))
+"""
+    done = script(COMPILED + calls, preamble=PREAMBLE)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "cbtorch.compile was called before a Session had recorded a step" in lines[0]
+    assert lines[2] == "True False True"
+
+
+def test_compile_raises_for_a_step_that_cannot_be_compiled(script):
+    done = script(
+        """
+        with cbtorch.Session(loader, "train"):
+            for b in loader:
+                model(b[0])
+                try:
+                    cbtorch.compile(validate_only=True)
+                except RuntimeError as e:
+                    print("no computational graph" in str(e))
+        """,
+        preamble=PREAMBLE,
+    )
+    assert done.stdout.startswith("True"), done.stderr

@@ -8,6 +8,7 @@ import pytest
 from cstorch_compat.data.executor import DataExecutor
 from cstorch_compat.data.loader import DataLoader
 from cstorch_compat.data.synthetic import compute_num_steps
+from cstorch_compat.generations.cbtorch import session_loop
 from cstorch_compat.generations.cbtorch.session_loop import initialize
 from cstorch_compat.generations.early import early_backends, early_executors
 from cstorch_compat.generations.early.cluster import CSConfig
@@ -50,6 +51,8 @@ SIGNATURES = {
     "DataLoader": {*parameters(DataLoader), *early_executors.STEPS},
     "configure": parameters(configure),
     "initialize": parameters(initialize),
+    "compile": parameters(session_loop.compile),
+    "dataloader": parameters(session_loop.dataloader),
 }
 
 

@@ -11,7 +11,7 @@ from cstorch_compat.generations.cbtorch.internals import env
 from cstorch_compat.generations.cbtorch.session_loader import DataLoader
 from cstorch_compat.generations.latest.mixed_precision import set_half_dtype
 from cstorch_compat.run import prepare, process, setting_checks, settings
-from cstorch_compat.run.plain_loop import PlainLoop
+from cstorch_compat.run.plain_loop import PlainLoop, running_loop
 from lazytensor import source
 from lazytensor.dtype import cbfloat16
 from lazytensor.errors import StateError
@@ -67,6 +67,7 @@ def module(model: Module, device: Device | None = None) -> Module:
 
 def dataloader(torch_dataloader: Any, use_parallel_loader: bool = True) -> DataLoader:
     """Let a loader of PyTorch feed the system. Its batches are on the device inside of a Session."""
+    settings.note("dataloader", {"use_parallel_loader": use_parallel_loader}, {"use_parallel_loader": True})
     return DataLoader(torch_dataloader)
 
 
@@ -76,7 +77,27 @@ def optimizer(optimizer: Any) -> Any:
 
 
 def compile(fabric_config_file: str | None = None, validate_only: bool = False) -> bool:
-    """Whether the model compiled. It does with the first step in a Session, which raises if it cannot."""
+    """Compile the step that a Session is recording or has recorded, and return True.
+
+    A step that is being recorded ends here and is not executed; with `validate_only` it is lowered and not planned. The
+    loop over the data then takes no further batch. Raise a RuntimeError before `initialize`, a StateError before any
+    step, and what refuses a step that cannot be compiled.
+    """
+    owner = process.current_backend()
+    is_only_traced = setting_checks.switch("validate_only", validate_only)
+    settings.note("compile", {"fabric_config_file": fabric_config_file})
+    # A check or a plan follows the loop in its own way, and says itself what cannot be compiled.
+    if process.RUN.options.session is not None:
+        return True
+    loop = running_loop()
+    if loop is not None:
+        loop.compile_step(is_only_traced)
+    if not owner.runner.has_lowered:
+        raise StateError(
+            "cbtorch.compile was called before a Session had recorded a step",
+            where=source.where(),
+            hint="Call it in the Session after loss.backward() and optimizer.step(), or after the Session.",
+        )
     return True
 
 
