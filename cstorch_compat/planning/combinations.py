@@ -12,6 +12,7 @@ from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim import SweepRecord, sweep
 from wse_sim.number_format import figure, percent
+from wse_sim.plan.micro_batches import cut_text
 from wse_sim.plan.modes import EXECUTION
 
 SCHEMA = "lazywafer-plan"
@@ -26,11 +27,11 @@ WIDTH, TOLD, SHORT = 110, 4, 50
 
 @dataclass(frozen=True)
 class Wanted:
-    """The combinations that are asked for; without batches that of the script."""
+    """The combinations that are asked for. Without batches, or systems, those of the script."""
 
     batches: tuple[int, ...] = ()
     machines: tuple[str, ...] = ("wse2",)
-    systems: tuple[int, ...] = (1,)
+    systems: tuple[int, ...] = ()
     mode: str = "auto"
     precision_level: int | None = None
 
@@ -96,7 +97,7 @@ def wide_columns(wanted: Wanted, batch_size: int) -> tuple[Column, ...]:
     widths = {
         "batch": max(len(f"{n:,}") for n in batches),
         "machine": max(map(len, wanted.machines)),
-        "systems": max(len(str(n)) for n in wanted.systems),
+        "systems": max((len(str(n)) for n in wanted.systems), default=len("systems")),
         "mode": max(map(len, EXECUTION)),
         "samples/s": len("1,000,000,000"),
         "bytes a PE": len("44,976 (100%)"),
@@ -115,6 +116,8 @@ def sentences(rows: Sequence[SweepRecord]) -> list[str]:
     if len(rows) > TOLD:
         return []
     told = [f"{_name(row)}: {row.verdict if row.fits else row.reason}" for row in rows]
+    asked = (row for row in rows if row.fits and (row.asked_micro_batch_size or row.explored))
+    told += [f"{_name(row)}: {cut_text(row)}" for row in asked]
     bands = [band for band in dict.fromkeys(row.error_band for row in rows) if band]
     return [fill(text, WIDTH, subsequent_indent="    ") for text in (*told, *bands)]
 

@@ -41,7 +41,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     machines = several(one_of(sorted(MACHINES)))
     planner.add_argument("--batch", type=batches, default=(), metavar="N,...", help="batch sizes (the script's)")
     planner.add_argument("--machine", type=machines, default=("wse2",), metavar="NAME,...", help="machines")
-    planner.add_argument("--systems", type=systems, default=(1,), metavar="N,...", help="numbers of systems")
+    planner.add_argument("--systems", type=systems, default=(), metavar="N,...", help="systems (the script's)")
     planner.add_argument("--mode", default="auto", choices=MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALVES, help="the type that products run in")
     levels = sorted(PRECISION_LEVELS)
@@ -128,7 +128,7 @@ def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
                 machine,
                 mode,
                 batch_size=size,
-                systems=wanted.systems[0],
+                systems=wanted.systems[0] if wanted.systems else None,
                 prices=prices,
                 precision_level=wanted.precision_level,
             )

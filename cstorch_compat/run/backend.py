@@ -11,11 +11,13 @@ from cstorch_compat.run import setting_checks
 from cstorch_compat.run.eager_session import EagerSession
 from cstorch_compat.run.flags import FlagGroup
 from cstorch_compat.run.options import Options
+from cstorch_compat.run.setting_checks import Explore
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import LAZY, WaferState
 from lazytensor import random, source
 from lazytensor.compiler.pipeline import CSX, Compilation
 from lazytensor.errors import ArgumentInvalid
+from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.program import Density, Program
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
@@ -116,9 +118,21 @@ class Backend:
         return self.tracing > 0
 
     def noted(self, program: Program) -> Program:
-        """A program with what the script says of its masks and its precision, for those who price it."""
-        level = self.flags.precision.optimization_level
-        return replace(program, density=dict(self.densities), precision_level=level)
+        """Return a program with what the script says of masks, precision, micro-batches and systems, for its plan."""
+        micro_batching, systems = self.planning
+        return replace(
+            program,
+            density=dict(self.densities),
+            precision_level=self.flags.precision.optimization_level,
+            micro_batching=micro_batching,
+            systems=systems,
+        )
+
+    @property
+    def planning(self) -> tuple[MicroBatching, int]:
+        """How the batch of a system is to be cut, and the number of systems."""
+        systems: int = getattr(self.cluster_config, "num_csx", None) or 1
+        return _micro_batching(self.flags.performance.micro_batch_size), systems
 
     @property
     def cluster(self) -> "ClusterJobs":
@@ -159,6 +173,7 @@ class Backend:
             # The very dict: a sparsity algorithm notes its parameters when the loop begins, after this.
             notes=self.annotations,
             level=self.flags.precision.optimization_level,
+            planning=self.planning,
             retrace=self.flags.debug.retrace_every_iteration,
             compile_dir=str(self.compile_dir or ""),
             widen_cbfloat16=self.flags.debug.implicit_cast_cb16_to_fp32,
@@ -174,6 +189,15 @@ class Backend:
 
     def __str__(self) -> str:
         return f"CerebrasBackend({self.backend_type.name})"
+
+
+def _micro_batching(value: Any) -> MicroBatching:
+    """Return what the flag micro_batch_size asks for."""
+    if value is None:
+        return MicroBatching("whole")
+    if isinstance(value, Explore):
+        return MicroBatching("explore", value.least, value.most)
+    return AUTO if value == "auto" else MicroBatching("size", int(value))
 
 
 @dataclass

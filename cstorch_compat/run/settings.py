@@ -11,6 +11,7 @@ from typing import Any
 
 from cstorch_compat.run import process
 from cstorch_compat.run.compiler_settings import DebugArgs, is_empty
+from cstorch_compat.run.setting_checks import Explore
 
 NONE = ""
 """The entry of a setting without an effect here."""
@@ -149,6 +150,9 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
 }
 """By what takes it, each setting and its effect."""
 
+_SEARCH = (
+    'micro_batch_size "explore" works only with compile_only=True on the system; this run takes the fastest size found'
+)
 _noted = process.Slot[dict[str, None]](dict)
 """Settings without an effect that calls have noted, in their order."""
 _told = process.Slot[dict[str, None]](dict)
@@ -166,11 +170,24 @@ def note(owner: str, values: Mapping[str, Any], defaults: Mapping[str, Any] | No
 
 
 def list_unused() -> None:
-    """Print, in one line on stderr, the settings without an effect that were set and that no line has listed yet."""
+    """Print, in one line on stderr, the settings without an effect that were set and that no line has listed yet.
+
+    Another line warns of a search for a micro-batch size in a run that executes steps, which the system refuses.
+    """
     names = [name for name in dict.fromkeys((*_noted.value, *_of_wafer())) if name not in _told.value]
     if names:
         _told.value.update(dict.fromkeys(names))
         print(f"lazywafer: settings without an effect here: {', '.join(names)}", file=sys.stderr)
+    if is_search_in_a_run() and _SEARCH not in _told.value:
+        _told.value[_SEARCH] = None
+        print(f"lazywafer: {_SEARCH}", file=sys.stderr)
+
+
+def is_search_in_a_run() -> bool:
+    """Return whether a run that executes its steps asks for a search for a micro-batch size."""
+    asks = isinstance(process.RUN.flags.performance.micro_batch_size, Explore)
+    # Nothing is executed for a plan or a check.
+    return asks and process.use_cs() and process.current_backend().is_e2e_execution and not process.RUN.options.session
 
 
 def _of_wafer() -> Iterator[str]:

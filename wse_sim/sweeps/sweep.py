@@ -39,7 +39,8 @@ def sweep(
     """A record for each combination, in the order batches, machines, systems, modes for each program.
 
     `programs` are programs or recorded steps by name, or one of them alone, which is called "step"; only a recorded
-    step knows itself for other batches than its own, which is planned without `batches`. A point that cannot be
+    step knows itself for other batches than its own, which is planned without `batches`. Without
+    `systems` each step is planned on as many as it asks for. A point that cannot be
     planned is a record with its error, and the others go on. Points are planned here, or by a `concurrent.futures`
     executor: threads, processes, a cluster's, in groups of a few that ask for the same prices. With `path` each record
     is in that file before the next point ends, and those of a group when it does; a sweep that finds points in the file
@@ -129,7 +130,7 @@ def _tasks(
         # Batches first: what a kernel takes at one size is known for all modes and systems then.
         for size in _unique(batches) or [_own_batch(step)]:
             for machine in machines.values():
-                for count in _unique(systems):
+                for count in _unique(systems) or [_own_systems(step)]:
                     for mode in _unique(modes):
                         point = Point(
                             program=name,
@@ -148,6 +149,10 @@ def _unique(values: Sequence[Any]) -> list[Any]:
 
 def _own_batch(step: Step) -> int:
     return wire(step).batch_size if isinstance(step, Program) else step.batch_size
+
+
+def _own_systems(step: Step) -> int:
+    return step.systems if isinstance(step, Program) else step.program(step.batch_size).systems
 
 
 def _digest(step: Step) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from cstorch_compat import data
 from cstorch_compat.data.synthetic import compute_num_steps
 from cstorch_compat.generations.early.cluster import CSConfig
-from cstorch_compat.run import process, settings
+from cstorch_compat.run import process, setting_checks, settings
 from cstorch_compat.run.warn import warn
 from cstorch_compat.watch.summary import SummaryWriter
 
@@ -102,6 +102,14 @@ class _Executor(data.DataExecutor):
         settings.note("DataExecutor", {name: value or None for name, value in unused.items()})
         self.writer = writer
 
+    def _cut(self, micro_batch_size: Any) -> None:
+        """Set the flag that later releases have for micro-batches. Raise a ValueError for a search in a run."""
+        process.RUN.flags.performance.micro_batch_size = micro_batch_size
+        if settings.is_search_in_a_run():
+            message = "micro_batch_size == 'explore' is only supported in compile_only mode."
+            hint = "Make the backend with compile_only=True, or plan the script: lazywafer plan."
+            raise setting_checks.invalid("micro_batch_size", micro_batch_size, message, hint)
+
 
 def _required(num_steps: int | None) -> int:
     if num_steps is None:
@@ -175,7 +183,7 @@ class DataExecutor_2_2(_Executor):
     ):
         super().__init__(dataloader, num_steps, checkpoint_steps, activation_steps, profiler_activities)
         self._take(cs_config, writer, listeners=listeners)
-        process.RUN.flags.performance.micro_batch_size = micro_batch_size
+        self._cut(micro_batch_size)
 
 
 class DataExecutor_2_3(_Executor):
@@ -194,4 +202,4 @@ class DataExecutor_2_3(_Executor):
     ):
         super().__init__(dataloader, num_steps, checkpoint_steps, activation_steps, profiler_activities)
         self._take(None, writer, listeners=listeners)
-        process.RUN.flags.performance.micro_batch_size = micro_batch_size
+        self._cut(micro_batch_size)
