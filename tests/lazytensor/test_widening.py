@@ -77,6 +77,14 @@ def test_methods_and_operators_are_raised_as_functions_are(half):
         assert (half + half).dtype is half.dtype
 
 
+@pytest.mark.parametrize("function", [F.glu, F.hardswish])
+def test_gated_functions_compute_in_float32_and_answer_in_the_half_type(function, half):
+    with precision.autocast(half.dtype):
+        got = function(half)
+    assert got.dtype is half.dtype
+    assert got.tolist() == function(half.float()).to(half.dtype).tolist()
+
+
 def test_log_softmax_is_raised_in_the_functional_module_alone(half):
     with precision.autocast(half.dtype):
         assert F.log_softmax(half, -1).dtype is lt.float32
