@@ -35,6 +35,8 @@ RAISED_IN_F = {"log_softmax", "softmin", "cosine_similarity"}
 """What torch.nn.functional takes in float32, and the function of the same name elsewhere as it is."""
 RAISED_WITHIN = {"glu", "hardswish"}
 """What is computed in float32 for half types, and answered in the half type."""
+CAST_ONCE = set("var std var_mean std_mean".split())
+"""What reads its operand several times: the cast before the call serves all of them, and gradients add in float32."""
 RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != "gaussian_nll_loss"} | set(
     "prod cdist kl_div binary_cross_entropy binary_cross_entropy_with_logits avg_pool3d quantile nanquantile".split()
 )
@@ -44,6 +46,12 @@ RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != 
 def _wide(value: Any) -> Any:
     if isinstance(value, Tensor) and value.dtype.is_half:
         return tensor_of(converted(arg(value), float32), value)
+    return value
+
+
+def _wide_once(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.dtype.is_half:
+        return tensor_of(cast(arg(value), float32), value)
     return value
 
 
@@ -79,7 +87,7 @@ def published(function: F, name: str = "", place: str | None = "F.") -> F:
         return _computed_wide(function)
     if not (on_wafer or on_host):
         return function
-    convert = _narrow if name in LOWERED else _wide
+    convert = _narrow if name in LOWERED else _wide_once if name in CAST_ONCE else _wide
 
     @functools.wraps(function)
     def converting(*args: Any, **kwargs: Any) -> Any:
