@@ -260,3 +260,28 @@ def test_compile_raises_for_a_step_that_cannot_be_compiled(script):
         preamble=PREAMBLE,
     )
     assert done.stdout.startswith("True"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [
+        ("torch.optim.SGD(model.parameters(), lr=0.1)", "cbtorch.optim.SGD(...)"),
+        ("torch.optim.AdamW(model.parameters(), lr=0.1)", "cbtorch.optim.AdamW(...)"),
+        ("type('Own', (torch.optim.Adam,), {})(model.parameters(), lr=0.1)", "cbtorch.optim.Adam(...)"),
+        ("Other(model.parameters(), {})", "subclass of cstorch.optim.Optimizer"),
+    ],
+)
+def test_an_optimizer_of_torch_in_a_session_is_refused_with_the_call_to_write(script, optimizer, words):
+    done = script(
+        f"""
+        class Other(torch.optim.Optimizer):
+            pass
+
+        optimizer = {optimizer}
+        with cbtorch.Session(loader, "train"):
+            for b in loader:
+                step(b)
+        """,
+        preamble=PREAMBLE,
+    )
+    assert done.returncode == 1 and words in done.stderr

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import cells, source
+from lazytensor import cells, optim, source
 from lazytensor import dtype as dt
 from lazytensor.dtype import round_to
 from lazytensor.errors import TraceError, refuse
@@ -52,6 +52,17 @@ def started(s: State, name: str, like: np.ndarray, value: float = 0.0) -> np.nda
     return np.full_like(like, value) if array is None else array
 
 
+def _way_out(kind: type) -> str:
+    """Return which call to write where a script makes an optimizer of this class, for a step that is traced."""
+    name = next((c.__name__ for c in kind.__mro__ if c.__name__ in optim.__all__ and c.__name__ != "Optimizer"), "")
+    if not name:
+        return "Write it as a subclass of cstorch.optim.Optimizer, with its state made in preinitialize()."
+    return (
+        f"Write cstorch.optim.{name}(...) where the script makes it, in place of torch.optim.{name}(...), or "
+        f"cbtorch.optim.{name}(...) for a loop in a cbtorch.Session."
+    )
+
+
 # Settings such as foreach, fused, capturable and differentiable choose among PyTorch's implementations of one rule.
 # They are kept, since state dicts have them, in PyTorch's order, and change nothing here.
 class _Family(ABCMeta):
@@ -81,7 +92,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
-                hint="Use the optimizer of the same name in cstorch.optim.",
+                hint=_way_out(type(self)),
             )
             refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
             return None if closure is None else closure()
