@@ -5,7 +5,7 @@ alone: it costs neither the memory nor the time of its tensors, however large th
 a tensor (a mask, a number of the script) still has its value; to ask for any other is refused as on the wafer.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,7 +59,7 @@ class AbstractCells(CapturedCells):
     def _bring(self, cell: Cell) -> None:
         """Leave the store without the value."""
 
-    def values_before(self) -> dict[Node, np.ndarray]:
+    def values_before(self, known: Container[Node] = ()) -> dict[Node, np.ndarray]:
         """The values that are known when the step begins: those of tensors that the script made without parameters."""
         befores = {state: before for _, before, state in self.touched if before is not None}
         return {state: cells.value_of(n) for state, n in befores.items() if cells.is_computable(n)}

@@ -168,7 +168,7 @@ class Capture:
         # The CPU backend is eager to the script, so a value that is read is computed now, from what the step began
         # with; what is not read is left to the compiled step.
         if n not in self._memo:
-            self._memo.update(self.cells.values_before())
+            self._memo.update(self.cells.values_before(self._memo))
             self._memo[n] = evaluate([n], self._memo)[0]
         return self._memo[n]
 
@@ -196,8 +196,8 @@ class Capture:
         """Have an action recorded after all else that the step does."""
         self._endings.append(action)
 
-    def graph(self) -> tuple[Graph, list[Cell]]:
-        """The step as a pure function, and the cells that wait for its outputs."""
+    def finish_recording(self) -> None:
+        """Run the actions of `at_end`."""
         # Endings are recorded between two functions, where nothing else may be: they are our own operations.
         if self._endings:
             with self.recording():
@@ -206,6 +206,10 @@ class Capture:
                 for action in self._endings:
                     action()
             self._endings.clear()
+
+    def graph(self) -> tuple[Graph, list[Cell]]:
+        """The step as a pure function, and the cells that wait for its outputs."""
+        self.finish_recording()
         # Asked for at the end, so that what the body has let go of is no output.
         waiting = self.cells.living()
         outputs = tuple(c.node for c in waiting if c.node is not None)

@@ -6,7 +6,7 @@ forgotten, executed, or shown for a while with its results.
 """
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -135,11 +135,12 @@ class CapturedCells:
         """The new value of each piece of state that the step changes."""
         return {c.state: c.node for c, _, state in self.touched if c.node is not state and c.node is not None}
 
-    def values_before(self) -> dict[Node, np.ndarray]:
-        """The values that the step begins with, by leaf."""
+    def values_before(self, known: Container[Node] = ()) -> dict[Node, np.ndarray]:
+        """The values that the step begins with, by leaf, without those of the leaves that are known."""
         batch = {fed.leaf: fed.array for fed in self.inputs}
+        asked = [(c, state) for c, _, state in self.touched if state not in batch and state not in known]
         # The store is overwritten by the step's end, and whoever reads may keep the array.
-        return {**batch, **{state: self.store.copy(c.state) for c, _, state in self.touched if state not in batch}}
+        return {**batch, **{state: self.store.copy(c.state) for c, state in asked}}
 
     def hand_out(self, waiting: Iterable[Cell], values: Sequence[np.ndarray]) -> None:
         """Put the results of the executed step into the cells that wait, and send state home."""
@@ -173,6 +174,8 @@ class CapturedCells:
             cell.node, cell.synced, cell.epoch = state, None, self.epoch
         for cell, n in self._symbolic:
             cell.node, cell.epoch = n, self.epoch
+        for cell in (c for r in self.settled if (c := r()) is not None):
+            cell.epoch = self.epoch
         for cell, _, batch, _ in self.inputs:
             cell.node, cell.epoch = batch, self.epoch
 

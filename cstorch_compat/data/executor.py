@@ -140,7 +140,11 @@ class DataExecutor:
                 # The loop's body runs here; it comes back when the next batch is asked for.
                 with spans.span(spans.STEPS, f"step {i + 1}", step=i + 1):
                     with spans.span(spans.STEPS, "loop body"):
-                        yield self.session.begin(batch)
+                        seen = self.session.begin(batch)
+                        if self.is_initial_step:
+                            for begin in owner.at_first_step:
+                                begin()
+                        yield seen
                     profiler.step(size)
                     self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
                 spans.count(size or 0)

@@ -243,6 +243,8 @@ ROWS = (
         "generations.early.configured:configure_param_groups",
         "Give the optimizer a list of groups, each a dict with params and settings.",
     ),
+    ReleaseRow("optim.Optimizer", "1.8", "1.8", "generations.early.early_optimizers:Optimizer"),
+    ReleaseRow("optim.Optimizer", since="1.9"),
     ReleaseRow("optim.Lion", since="2.0"),
     ReleaseRow("optim.Muon", since="2.10"),
     ReleaseRow("optim.scheduler", since="2.3"),

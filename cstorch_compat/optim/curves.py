@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat.optim.schedules import Scheduler, SequentialScheduler, Tags
+from cstorch_compat.optim.compounds import SequentialScheduler
+from cstorch_compat.optim.schedules import Scheduler, Tags, constant
 from cstorch_compat.optim.signatures import show
 from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
@@ -30,7 +31,7 @@ def _raised(x: Tensor, by: float) -> Tensor:
 
 def _operand(x: Any) -> Tensor:
     # Plain numbers are constants of the graph, in float32 as all of a schedule.
-    return x if isinstance(x, Tensor) else tensor(float(x))
+    return x if isinstance(x, Tensor) else constant(float(x))
 
 
 class ConstantScheduler(Scheduler):
@@ -50,7 +51,8 @@ class ConstantScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
-        return tensor(float(self.val))
+        # A whole number stays one, as in the original.
+        return constant(self.val)
 
 
 class PolynomialScheduler(Scheduler):
@@ -186,7 +188,7 @@ class InverseSquareRootDecayScheduler(Scheduler):
     def _get_closed_form(self) -> Tensor:
         # The larger of two, as the front end spells it.
         time = pw.clamp(tensor(float(self.warmup_steps)), pw.cast_to(self.last_epoch, dt.float32), math.inf)
-        return tensor(float(self.scale * self.initial_val)) / pw.sqrt(time)
+        return tensor(float(self.scale)) / pw.sqrt(time) * self.initial_val
 
 
 class CosineDecayScheduler(Scheduler):
@@ -223,12 +225,12 @@ class CosineAnnealingScheduler(Scheduler):
     def __init__(
         self, optimizer: Any, initial_val: float, T_max: int, eta_min: float = 0.0, param_group_tags: Tags = None
     ):
-        self.initial_val, self.T_max, self.eta_min = initial_val, T_max, eta_min
+        self.initial_val, self.T_max, self.eta_min = initial_val, float(T_max), eta_min
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
         # No bound at T_max: the wave comes back, as PyTorch's closed form does.
-        wave = _half_wave(self.last_epoch / float(self.T_max)) / 2.0
+        wave = _half_wave(self.last_epoch / self.T_max) / 2.0
         return _raised(wave * (self.initial_val - self.eta_min), self.eta_min)
 
 
@@ -278,7 +280,7 @@ class StepScheduler(Scheduler):
     """
 
     def __init__(self, optimizer: Any, initial_val: float, step_size: int, gamma: float, param_group_tags: Tags = None):
-        self.initial_val, self.gamma, self.step_size = initial_val, gamma, step_size
+        self.initial_val, self.gamma, self.step_size = float(initial_val), gamma, step_size
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
@@ -335,22 +337,26 @@ class MultiplicativeScheduler(Scheduler):
 
 
 class LambdaScheduler(Scheduler):
-    """The initial value times functions of the step, which a subclass lists in `set_value_lambda`."""
+    """The product over functions of the step, each times the initial value. A subclass lists them.
+
+    With one function f that is initial * f(t), with two initial^2 * f(t) * g(t), and with none 1, as in the original.
+    """
 
     def __init__(self, optimizer: Any, initial_val: float, param_group_tags: Tags = None):
         self.initial_val = initial_val
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def set_value_lambda(self) -> list[Callable[[Tensor], Any]]:
-        """The functions; none unless a subclass gives them."""
-        return []
+        """Return the functions: those of PyTorch's example, t / 30 and 0.95 ^ t, unless a subclass overrides this."""
+        return [lambda epoch: epoch / 30, lambda epoch: 0.95**epoch]
 
     def _get_closed_form(self) -> Tensor:
-        value = tensor(float(self.initial_val))
+        value: Any = None
         for function in self.set_value_lambda():
             # Called while tracing: a function that looks at the number fails there, with the line that does.
-            value = value * function(self.last_epoch)
-        return value
+            factor = function(self.last_epoch) * self.initial_val
+            value = factor if value is None else factor * value
+        return _operand(1.0 if value is None else value)
 
 
 class PiecewiseConstantScheduler(SequentialScheduler):
@@ -375,7 +381,10 @@ class PiecewiseConstantScheduler(SequentialScheduler):
 
 
 class CyclicScheduler(Scheduler):
-    """Up and down between two values, over and over (Smith 2017); modes triangular, triangular2, exp_range."""
+    """Up and down between two values, over and over (Smith 2017); modes triangular, triangular2, exp_range.
+
+    `scale_mode` has no effect: triangular2 scales by cycle, exp_range by step.
+    """
 
     def __init__(
         self,
@@ -392,8 +401,8 @@ class CyclicScheduler(Scheduler):
         self.base_val, self.max_val, self.step_size_up = base_val, max_val, step_size_up
         self.step_size_down = step_size_up if step_size_down is None else step_size_down
         self.mode, self.gamma = mode, gamma
-        # exp_range is gamma ^ t by definition (Smith 2017); the triangular modes scale by cycle unless told.
-        self.scale_mode = "iterations" if mode == "exp_range" else scale_mode
+        # The mode decides, as in the original, and the argument does not.
+        self.scale_mode = "cycle" if mode in ("triangular", "triangular2") else "iterations"
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
@@ -411,16 +420,15 @@ class CyclicScheduler(Scheduler):
         return height + self.base_val
 
     def _scale(self, cycle: Tensor) -> Tensor:
-        time = cycle if self.scale_mode == "cycle" else pw.cast_to(self.last_epoch, dt.float32)
         if self.mode == "triangular2":
-            return pw.pow(tensor(0.5), time - 1.0)
-        return pw.pow(tensor(float(self.gamma)), time)
+            return pw.pow(tensor(0.5), cycle - 1.0)
+        return pw.pow(tensor(float(self.gamma)), pw.cast_to(self.last_epoch, dt.float32))
 
 
 class OneCycleScheduler(Scheduler):
     """Up to the maximum and far down again, once, by cosines or lines (Smith and Topin 2018).
 
-    Lines and waves go on beyond the last step.
+    An `anneal_strategy` other than "cos" means lines. Lines and waves go on beyond the last step.
     """
 
     def __init__(
@@ -454,9 +462,9 @@ class OneCycleScheduler(Scheduler):
     def _phase(self, time: Tensor, first: float, last: float, start: float, end: float) -> Tensor:
         # Recordings go beyond the end, and the value there follows the same line or wave.
         part = (time - first if first else time) / (last - first)
-        if self.anneal_strategy == "linear":
-            return part * (end - start) + start
-        return _half_wave(part) * ((start - end) / 2.0) + end
+        if self.anneal_strategy == "cos":
+            return _half_wave(part) * ((start - end) / 2.0) + end
+        return part * (end - start) + start
 
     def _get_closed_form(self) -> Tensor:
         phases = self._phases()

@@ -1,5 +1,7 @@
 """The cstorch optimizers: those of lazytensor, bound to the backend of the run and to schedules."""
 
+import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,8 +19,10 @@ ParamsT = signature("SGD").parameters["params"].annotation
 Hook = Callable[..., Any]
 
 
-class Optimizer(optim.Optimizer):
+class Optimizer(optim.Optimizer, ABC):
     """Base of optimizers. Needs a backend, since its state belongs to the run.
+
+    A subclass makes the state in `preinitialize` and updates the parameters in `step`.
 
     Schedules that were made for it compute their values anew at the beginning of each `step`; hooks are called before
     and after it, and around `zero_grad`, `state_dict` and `load_state_dict`. With `enable_global_step` each parameter
@@ -32,17 +36,54 @@ class Optimizer(optim.Optimizer):
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any], enable_global_step: bool = False):
         # The original refuses an optimizer without a backend too: where its state lives, the backend says.
-        process.current_backend()
+        owner = process.current_backend()
         # Before the base is initialized: it calls `preinitialize` of a user's class, which may look for these.
-        self.schedules: list[Any] = []
+        # Weakly as in the original: a schedule that the script has discarded sets no rate any more.
+        self._schedules: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.followers: list[Any] = []  # sparsity algorithms: their state changes with each step
         self.enable_global_step = enable_global_step
         super().__init__(params, defaults)
+        if owner.is_csx:
+            # Weakly: the backend holds its callbacks for as long as the run lasts.
+            begin_loop = weakref.WeakMethod(self._begin_loop)
+            owner.at_first_step.append(lambda: (begin_loop() or _do_nothing)())
         if enable_global_step:
             for p in self._parameters():
                 # float32 as in the original, since bias corrections take powers of it; it counts exactly up to 2^24.
                 self.new_state(p, "step", tensor(0.0))
             self._name_state()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_schedules": self.schedules}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._schedules = weakref.WeakValueDictionary(enumerate(state["_schedules"]))
+
+    @property
+    def schedules(self) -> list[Any]:
+        """The schedules that set values in the groups, in the order in which they were made."""
+        return list(self._schedules.values())
+
+    def add_schedule(self, schedule: Any) -> None:
+        """Call a schedule back before each step, behind those that were added before."""
+        self._schedules[max(self._schedules, default=0) + 1] = schedule
+
+    def remove_schedules(self, schedules: Iterable[Any]) -> None:
+        """Call schedules back no more."""
+        removed = {id(schedule) for schedule in schedules}
+        for key in [k for k, schedule in self._schedules.items() if id(schedule) in removed]:
+            del self._schedules[key]
+
+    @abstractmethod
+    def preinitialize(self) -> None:
+        """Make the state of every parameter."""
+        super().preinitialize()
+
+    @abstractmethod
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter once; a closure computes the loss first, and its answer is returned."""
+        return super().step(closure)
 
     def _take_group(self, group: dict[str, Any]) -> None:
         super()._take_group(group)
@@ -50,6 +91,10 @@ class Optimizer(optim.Optimizer):
         # Sets, because a schedule takes part in a group that shares any tag with it.
         if own.get("tags"):
             own["tags"] = {own["tags"]} if isinstance(own["tags"], str) else set(own["tags"])
+
+    def _begin_loop(self) -> None:
+        for schedule in self.schedules:
+            schedule.begin_loop()
 
     # Rates are computed inside of the traced step, from a counter that is state: as plain numbers they would be
     # constants of a graph that is traced once. Hooks run inside for the same reason.
@@ -71,13 +116,11 @@ class Optimizer(optim.Optimizer):
         super().zero_grad(*args, **kwargs)
         self._call_hooks("zero_grad_post", args, kwargs)
 
-    def state_dict(self) -> dict[str, Any]:
-        """State by the number of the parameter, and the settings of the groups as the schedules have them now."""
-        # After a traced step the groups hold rates of a step that is over, which have no value any more; the
-        # counter has.
+    def _saved_groups(self) -> list[dict[str, Any]]:
+        groups = [{**group} for group in self.param_groups]
         for schedule in self.schedules:
-            schedule.recompute()
-        return super().state_dict()
+            schedule.put_client_values(groups)
+        return groups
 
     def increment_global_step(self, p: Tensor) -> Tensor:
         """Count a step of a parameter, and return how many there were, as float32[].
@@ -106,66 +149,82 @@ class Optimizer(optim.Optimizer):
         return f(self)
 
 
+def _do_nothing() -> None:
+    """Do nothing."""
+
+
+class _RuleOptimizer(Optimizer):
+    """Base of the optimizers whose update is a rule for one parameter, which the steps of lazytensor apply to all."""
+
+    def preinitialize(self) -> None:
+        """Make the state of every parameter."""
+        super().preinitialize()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter once; a closure computes the loss first, and its answer is returned."""
+        return super().step(closure)
+
+
 # In each of these the rule of lazytensor's optimizer comes first and the base above second, so that `update` is the
 # rule's and `step` the one with schedules and hooks. Their defaults are the original's and not PyTorch's: eps of
 # AdamW is 1e-6, for one.
-class ASGD(optim.ASGD, Optimizer):
+class ASGD(optim.ASGD, _RuleOptimizer):
     __doc__ = optim.ASGD.__doc__
 
 
-class SGD(optim.SGD, Optimizer):
+class SGD(optim.SGD, _RuleOptimizer):
     __doc__ = optim.SGD.__doc__
 
 
-class Adadelta(optim.Adadelta, Optimizer):
+class Adadelta(optim.Adadelta, _RuleOptimizer):
     __doc__ = optim.Adadelta.__doc__
 
 
-class Adafactor(optim.Adafactor, Optimizer):
+class Adafactor(optim.Adafactor, _RuleOptimizer):
     __doc__ = optim.Adafactor.__doc__
 
 
-class Adagrad(optim.Adagrad, Optimizer):
+class Adagrad(optim.Adagrad, _RuleOptimizer):
     __doc__ = optim.Adagrad.__doc__
 
 
-class Adam(optim.Adam, Optimizer):
+class Adam(optim.Adam, _RuleOptimizer):
     __doc__ = optim.Adam.__doc__
 
 
-class AdamW(optim.AdamW, Optimizer):
+class AdamW(optim.AdamW, _RuleOptimizer):
     __doc__ = optim.AdamW.__doc__
 
 
-class Adamax(optim.Adamax, Optimizer):
+class Adamax(optim.Adamax, _RuleOptimizer):
     __doc__ = optim.Adamax.__doc__
 
 
-class Lamb(optim.Lamb, Optimizer):
+class Lamb(optim.Lamb, _RuleOptimizer):
     __doc__ = optim.Lamb.__doc__
 
 
-class Lion(optim.Lion, Optimizer):
+class Lion(optim.Lion, _RuleOptimizer):
     __doc__ = optim.Lion.__doc__
 
 
-class Muon(optim.Muon, Optimizer):
+class Muon(optim.Muon, _RuleOptimizer):
     __doc__ = optim.Muon.__doc__
 
 
-class NAdam(optim.NAdam, Optimizer):
+class NAdam(optim.NAdam, _RuleOptimizer):
     __doc__ = optim.NAdam.__doc__
 
 
-class RAdam(optim.RAdam, Optimizer):
+class RAdam(optim.RAdam, _RuleOptimizer):
     __doc__ = optim.RAdam.__doc__
 
 
-class RMSprop(optim.RMSprop, Optimizer):
+class RMSprop(optim.RMSprop, _RuleOptimizer):
     __doc__ = optim.RMSprop.__doc__
 
 
-class Rprop(optim.Rprop, Optimizer):
+class Rprop(optim.Rprop, _RuleOptimizer):
     __doc__ = optim.Rprop.__doc__
 
 

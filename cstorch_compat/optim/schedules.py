@@ -7,9 +7,11 @@ The counter is state of the run, so that a step that is traced once follows the 
 import itertools
 import warnings
 import weakref
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from cstorch_compat.optim.optimizers import Optimizer
 from cstorch_compat.optim.signatures import show
@@ -17,31 +19,50 @@ from cstorch_compat.optim.skipped import update_if_finite
 from cstorch_compat.run import process, steps
 from lazytensor import cells
 from lazytensor import dtype as dt
-from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import as_tensor, tensor
 from lazytensor.functions.writing import copy_
-from lazytensor.tensor import Tensor, grad_mode
+from lazytensor.ir.types import Type
+from lazytensor.ops.op import full
+from lazytensor.optim.traced.settings import CONSTANT
+from lazytensor.tensor import CPU, Tensor, grad_mode, wrap
 
 Tags = str | Sequence[str | None] | None
-PARTS = ("optimizer", "_schedulers", "_scheduler", "_number", "_is_part")
-"""Attributes that are no entries of the state dict as they are."""
+UNSAVED = ("optimizer", "_schedulers", "_scheduler", "_number", "_assigned", "_traced", "_fetched")
+"""Attributes that are not entries of the state dict."""
 
 # Weak: a schedule that is gone gives its number back, and a second model in one process names its state as the first.
 _numbered = process.Slot["weakref.WeakSet[Scheduler]"](weakref.WeakSet)
 
 
-class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by subclasses
-    """Base of schedules. A subclass gives the value in `_get_closed_form`, from `self.last_epoch`.
+class Scheduler(ABC):
+    """Base of schedules. A subclass sets `param_group_key` and returns the value from `_get_closed_form`.
 
-    Groups whose tags meet `param_group_tags` take part; without it all do. Raises TypeError for an optimizer of
-    another kind.
+    `_get_closed_form` computes the value from `self.last_epoch`; releases before 2.5 call it `_get_closed_form_lr`.
+    A schedule applies to the groups that share a tag with `param_group_tags`, or to all groups without it.
+
+    On the CPU the groups have their first values when the schedule is made. On CSX they keep what the optimizer was
+    given until `optimizer.step` is traced. Raises TypeError for an optimizer of another kind, and ValueError if the
+    tags fit no group or are given twice.
     """
 
-    param_group_key = ""
-    """The setting that is scheduled."""
     # Names of attributes as this family of schedules shows them; the closed forms are written once, over generic
     # names, for learning rates and weight decay.
     NAMES: dict[str, str] = {}
+
+    @property
+    @abstractmethod
+    def param_group_key(self) -> str:
+        """The setting of the groups that is scheduled."""
+
+    @abstractmethod
+    def _get_closed_form(self) -> Any:
+        """Return the value as a function of `self.last_epoch`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        older = getattr(cls, "_get_closed_form_lr", None)
+        if older is not None and getattr(cls._get_closed_form, "__isabstractmethod__", False):
+            cls._get_closed_form = older  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Any, total_iters: int | None, last_epoch: int = -1, param_group_tags: Tags = None):
         # The kinds of errors and the words, with their slip, are the original's, which asks for the groups first.
@@ -50,7 +71,8 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an a cstorch.optim.Optimizer")
         self.optimizer = optimizer
-        self.param_group_tags = _tag_set(param_group_tags)
+        self.param_group_tags = tag_set(param_group_tags)
+        self._check_tags()
         self._last_value: list[Any] = []
         self.total_iters = total_iters
         # The next step to compute, as PyTorch's schedulers count: -1 means that none was.
@@ -60,30 +82,36 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
         self._step_count = 1
         self._get_called_within_step = False
         self._number: int | None = None
-        self._is_part = False
-        # The optimizer calls schedules back at each step, in the order in which they were made.
-        optimizer.schedules.append(self)
-        # On CSX a schedule is first computed in the step; until then readers see what the optimizer was given.
-        self._keep([group.get(self.param_group_key) for group in optimizer.param_groups])
-        with grad_mode(False):
-            values = self._values()
-        self.update_groups(values)
-        if not process.use_cs():
-            self._last_value = values
+        # The values that this schedule assigned to the groups last.
+        self._assigned: list[Any] = []
+        # The traced step of CSX that computed the last values, and these values within it.
+        self._traced: tuple[weakref.ref[cells.Epoch], list[Any]] | None = None
+        self._fetched: list[Any] | None = None  # those of them that a closure waits for
+        if process.use_cs():
+            self._last_value = [group.get(self.param_group_key) for group in optimizer.param_groups]
+        else:
+            with grad_mode(False):
+                self.update_groups(self._values())
+            self.update_last_value()
+        optimizer.add_schedule(self)
 
-    def _get_closed_form(self) -> Any:
-        """The value as a function of `self.last_epoch`; subclasses of older releases call it _get_closed_form_lr."""
-        # Documentation from 1.8 to 2.4 tells users to override this one; release 2.10 does not know it any more.
-        older = getattr(self, "_get_closed_form_lr", None)
-        if older is None:
-            raise NotImplementedError(f"{type(self).__name__} does not define _get_closed_form")
-        return older()
+    def _check_tags(self) -> None:
+        """Raise ValueError if no group has a tag of this schedule."""
+        groups = self.optimizer.param_groups
+        if not any(self._applies_to(group) for group in groups):
+            available = {tag for group in groups for tag in group.get("tags") or ()}
+            raise ValueError(
+                f"Scheduler {type(self).__name__} was created with `param_group_tags` {self.param_group_tags} but none "
+                "of them were applied to any params groups in the optimizer. Please check the correctness of the param "
+                f"group tags. Available tags: {available}."
+            )
 
     def value(self) -> Tensor:
-        """The value for groups without a factor of their own: 0-d, on the device of the run."""
+        """Return the value for groups without a factor of their own: 0-d, on the device of the run."""
         form = self._get_closed_form()
         value = form if isinstance(form, Tensor) else tensor(float(form))
-        if process.use_cs():
+        # A constant that the script makes in its closed form is on the client.
+        if value.node.op not in CONSTANT:
             value.device = process.state_device()
         return value
 
@@ -97,56 +125,119 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
         return tags is None or not tags.isdisjoint(group.get("tags") or {None})
 
     def get(self) -> list[Any]:
-        """The value of each group, None for those that do not take part."""
-        # As in PyTorch: outside of `step` a computed value may be one step ahead of what was used.
+        """Return the value of each group at `last_epoch`; None for groups that the schedule does not apply to.
+
+        Warns outside of `step`: the value may be one step ahead of what was used.
+        """
         if not self._get_called_within_step:
             text = "To get the last value computed by the scheduler, please use `get_last_value()`."
             warnings.warn(text, UserWarning, stacklevel=2)
         return self._values()
 
     def get_last_value(self) -> list[Any]:
-        """The values that the last step computed."""
+        """Return the value of each group after the last `step`; None for groups that the schedule does not apply to.
+
+        On CSX these are tensors of the traced step in the traced function and in the loop, and numbers that came to
+        the client in closures and after the loop. Before the first `optimizer.step` they are the optimizer's settings.
+        """
+        epoch = cells.here.current
+        if self._traced is not None and epoch is not None and self._traced[0]() is epoch:
+            return self._traced[1]
         return self._last_value
 
     def update_groups(self, values: Iterable[Any]) -> None:
-        """Put values into the groups."""
+        """Assign `values` to the groups; None leaves a group as it is."""
+        self._assigned = list(values)
         # Not strict: groups that were added later have no value yet.
-        for group, value in zip(self.optimizer.param_groups, values, strict=False):
+        for group, value in zip(self.optimizer.param_groups, self._assigned, strict=False):
             if value is not None:
                 group[self.param_group_key] = value
 
     def update_last_value(self) -> None:
-        """Keep the values for readers; within a loop, when the step is over."""
-        # A traced value can be read when its step is over, and only by a closure. No checkpoint is needed for it.
-        steps.closure(lambda values: self._keep(values), False)(
-            [group.get(self.param_group_key) for group in self.optimizer.param_groups]
-        )
+        """Make the values in the groups the last ones; on CSX the client has them when the step has run."""
+        self._note_last_value()
+        if self._traced is not None:
+            self._fetch_last_value()
 
-    def _keep(self, values: list[Any]) -> None:
-        applies = [self._applies_to(group) for group in self.optimizer.param_groups]
-        self._last_value = [v if does else None for v, does in zip(values, applies, strict=True)]
+    def _note_last_value(self) -> None:
+        """Make the values in the groups the last ones, as tensors of the step if one is traced on CSX."""
+        groups, key = self.optimizer.param_groups, self.param_group_key
+        self._last_value = [group.get(key) if self._applies_to(group) else None for group in groups]
+        epoch = cells.here.current
+        self._traced = None
+        if epoch is not None and process.use_cs():
+            self._traced = weakref.ref(epoch), self._last_value
+
+    def _fetch_last_value(self) -> None:
+        """Have a closure make the last values of the traced step numbers, when the step has run."""
+        self._fetched = self._last_value
+
+        # The program's outputs are named after the parameter, as in the original.
+        def keep_last_value(values: list[Any]) -> None:
+            self._last_value = values
+
+        steps.closure(keep_last_value, needs_checkpoint=False)(self._last_value)
+
+    def _fetch_unfetched(self) -> None:
+        """Fetch the last values of the step unless they are fetched: the script has not called `step` since."""
+        if self._traced is not None and self._fetched is not self._traced[1]:
+            self._fetch_last_value()
 
     def refresh(self) -> None:
-        """Compute the values from the counter, within a traced step; outside they are those of the last `step`."""
-        # The value of a part is an operand of the whole's; set into the groups it could stand in place of that.
-        if cells.here.current is None or self._is_part:
-            return
-        self._name()
-        with grad_mode(False):
-            self.update_groups(self._values())
+        """Compute the values from the counter, before a step of the optimizer.
 
-    def recompute(self) -> None:
-        """Put the values of the counter as it is into the groups, where those of a step have no value any more."""
-        # Within a step the groups hold its nodes, and these are right.
-        if cells.here.current is None and not self._is_part:
+        On CSX they are assigned to the groups in any case. On the CPU a value that was assigned or loaded since the
+        last `step` of the schedule stays, as in PyTorch.
+        """
+        epoch = cells.here.current
+        if epoch is not None:
+            self._name()
+        if process.use_cs():
             with grad_mode(False):
                 self.update_groups(self._values())
+            self._note_last_value()
+            if epoch is not None:
+                epoch.at_end(self._fetch_unfetched)
+        elif epoch is not None:
+            # The values in the groups are right. As inputs of the step they would be other ones in each step.
+            with grad_mode(False):
+                self._reassign(self._values())
+
+    def _reassign(self, values: list[Any]) -> None:
+        """Assign `values` to the groups that still have what this schedule assigned to them."""
+        kept = self._are_assigned()
+        self._assigned = [value if is_kept else None for value, is_kept in zip(values, kept, strict=False)]
+        for group, value in zip(self.optimizer.param_groups, self._assigned, strict=False):
+            if value is not None:
+                group[self.param_group_key] = value
+
+    def _are_assigned(self) -> list[bool]:
+        """Return of each group whether it has the value that this schedule assigned to it."""
+        pairs = zip(self.optimizer.param_groups, self._assigned, strict=False)
+        return [value is not None and group.get(self.param_group_key) is value for group, value in pairs]
+
+    def put_client_values(self, groups: Sequence[dict[str, Any]]) -> None:
+        """Replace the values that this schedule assigned to its optimizer by those on the client, in `groups`."""
+        for group, is_assigned, value in zip(groups, self._are_assigned(), self.get_last_value(), strict=False):
+            if is_assigned:
+                group[self.param_group_key] = value
+
+    def begin_loop(self) -> None:
+        """Make the settings of the groups 0-d tensors with a value, as on CSX they are until the first step."""
+        self.put_client_values(self.optimizer.param_groups)
+        for group in self.optimizer.param_groups:
+            group[self.param_group_key] = _setting(group.get(self.param_group_key))
+        self._last_value = [_setting(v) if isinstance(v, Tensor) else v for v in self._last_value]
 
     def increment_last_epoch(self) -> None:
         """Add one to the counter, unless the optimizer's step is taken back."""
+        Scheduler.advance(self, 1)
+
+    def advance(self, by: Any) -> None:
+        """Add to the counter, unless the optimizer's step is taken back."""
         # A step that overflowed did not happen, for the schedule as for the weights. Noted before the counter moves.
         update_if_finite(self.optimizer, self.last_epoch)
-        self.last_epoch.add_(1)
+        self.last_epoch.add_(by)
 
     def step(self, *args: Any, **kwargs: Any) -> None:
         """Go on by one step."""
@@ -161,7 +252,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
                 self.update_groups(self.get())
             finally:
                 self._get_called_within_step = False
-            self.update_last_value()
+        self.update_last_value()
 
     def parts(self) -> list[tuple[str, "Scheduler"]]:
         """The schedules it is made of, by their place."""
@@ -179,29 +270,70 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
         # Names by place in the tree of schedules; they stand in printed graphs and tell state apart in checkpoints.
         cells.register(self.last_epoch.cell, f"{prefix}.last_epoch")
         for place, part in self.parts():
+            part._number = self._number
             part._register(f"{prefix}.{place}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy is of no step.
+        return {**self.__dict__, "_last_value": self.get_last_value(), "_traced": None, "_fetched": None}
+
     def state_dict(self) -> dict[str, Any]:
-        """Settings, counter and last values; the optimizer is not among them."""
+        """Return settings, counter and last values; the optimizer is not among them."""
         # Everything that is no private link, as PyTorch's schedulers do: what a user's subclass adds is saved too.
-        return {self.NAMES.get(k, k): v for k, v in self.__dict__.items() if k not in PARTS}
+        saved = {self.NAMES.get(k, k): v for k, v in self.__dict__.items() if k not in UNSAVED}
+        return {**saved, "_last_value": self.get_last_value()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave, and the values of the groups with it."""
+        """Restore what `state_dict` returned, except for the count of steps.
+
+        The groups stay as they are: the optimizer's state dict has their values.
+        """
         generic = {name: k for k, name in self.NAMES.items()}
         for k, v in state_dict.items():
             # The counter is state that the graph knows, so it takes the value over and is not replaced.
             if k == "last_epoch":
                 copy_(self.last_epoch, as_tensor(v))
-            elif k not in PARTS:
+            elif k not in (*UNSAVED, "_step_count"):
                 self.__dict__[generic.get(k, k)] = v
-        self.recompute()
+        self._assigned, self._traced = [], None
 
 
-def _tag_set(tags: Tags) -> set[str | None] | None:
-    if tags is None:
-        return None
-    return {tags} if isinstance(tags, str) else set(tags)
+def constant(value: Any) -> Tensor:
+    """Return a number as a tensor on the device of the run: within a traced step of CSX it has no value to read."""
+    array, dtype = _on_client(value)
+    if not process.use_cs():
+        return tensor(array, dtype=dtype)
+    held = wrap(full(array.item(), Type((), dtype)))
+    held.device = process.state_device()
+    return held
+
+
+def _on_client(value: Any) -> tuple[np.ndarray, dt.DType]:
+    """Return the array and the type of a number or of a tensor that is on the client, also within a traced step."""
+    found: list[np.ndarray] = []
+    given = as_tensor(value)
+    # Within the step a tensor from outside is state, which has no value.
+    cells.outside(lambda: found.append(given.array()))
+    return found[0], given.dtype
+
+
+def _setting(value: Any) -> Any:
+    """Return a setting of a group as a 0-d tensor whose value a traced step can read; others as they are."""
+    if isinstance(value, int | float):
+        return tensor(value, dtype=dt.float32 if isinstance(value, float) else dt.int32)
+    if not isinstance(value, Tensor) or value.device.type != CPU.type:
+        return value
+    array, dtype = _on_client(value)
+    return tensor(array, dtype=dtype)
+
+
+def tag_set(tags: Tags) -> set[str | None] | None:
+    """Return tags as a set; None for none. Raises ValueError for a tag that is given twice."""
+    if tags is None or isinstance(tags, str):
+        return None if tags is None else {tags}
+    if len(set(tags)) != len(tags):
+        raise ValueError(f"`param_group_tags` contains duplicate values. Tag list: {tags}.")
+    return set(tags)
 
 
 class LRScheduler(Scheduler):
@@ -245,146 +377,6 @@ class WeightDecayScheduler(Scheduler):
     param_group_key = "weight_decay"
 
 
-def _adopted(whole: Scheduler, parts: Iterable[Scheduler]) -> None:
-    """Make schedules parts of another: it alone sets the groups, and its counter is first."""
-    for part in parts:
-        part._is_part = True
-    schedules = whole.optimizer.schedules
-    # In place, since the optimizer's list may be held elsewhere while it is walked through.
-    schedules[:] = [s for s in schedules if not s._is_part]
-
-
-class _Compound(Scheduler):
-    """A schedule made of a list of others."""
-
-    _schedulers: list[Scheduler]
-
-    def parts(self) -> list[tuple[str, Scheduler]]:
-        return [(f"_schedulers.{i}", s) for i, s in enumerate(self._schedulers)]
-
-    def state_dict(self) -> dict[str, Any]:
-        """As of any schedule, with the state dicts of the parts in order."""
-        return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave. Raises ValueError for another number of parts."""
-        for part, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
-            part.load_state_dict(saved)
-        super().load_state_dict(state_dict)
-
-
-class SequentialScheduler(_Compound):
-    """One schedule after the other; `milestones` are the steps at which the next one takes over.
-
-    Raises ValueError unless there is one schedule more than milestones.
-    """
-
-    def __init__(
-        self,
-        optimizer: Any,
-        schedulers: Sequence[Scheduler],
-        milestones: Sequence[int],
-        last_epoch: int = -1,
-        param_group_tags: Tags = None,
-    ):
-        if len(schedulers) != len(milestones) + 1:
-            raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
-                f"milestone points, but got number of schedulers {len(schedulers)} and the number of  milestones to "
-                f"be equal to {len(milestones)}"
-            )
-        self._schedulers, self._milestones = list(schedulers), list(milestones)
-        super().__init__(optimizer, None, last_epoch, param_group_tags)
-        _adopted(self, schedulers)
-
-    def _get_closed_form(self) -> Tensor:
-        # Every part is computed in each step, and the last milestone that was passed decides: a program without
-        # branches. It costs some scalars.
-        value = self._schedulers[0].value()
-        for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
-            value = pw.where(self.last_epoch < milestone, value, part.value())
-        return value
-
-    def increment_last_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """Add one to the counter, and to those of the first part and of all that have begun."""
-        super().increment_last_epoch()
-        self._schedulers[0].increment_last_epoch()
-        for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
-            # A part counts from its own milestone on, so that each one begins at its step 0. Its counter is state
-            # like any other and held back likewise.
-            update_if_finite(self.optimizer, part.last_epoch)
-            part.last_epoch.add_(pw.where(self.last_epoch <= milestone, 0, 1))
-
-
-def _initial_value(part: Scheduler) -> float:
-    """What a schedule starts from: `initial_val` of a curve, `val` of a constant."""
-    for name in ("initial_val", "val"):
-        if value := getattr(part, name, 0):
-            return float(value)
-    raise AttributeError(f"{type(part).__name__!r} has no initial value other than 0, which a chain divides by")
-
-
-class ChainedScheduler(_Compound):
-    """The product of schedules; the first gives the scale, the others are taken relative to their initial value."""
-
-    def __init__(self, schedulers: Sequence[Scheduler], param_group_tags: Tags = None):
-        self._schedulers = list(schedulers)
-        super().__init__(schedulers[0].optimizer, None, -1, param_group_tags)
-        _adopted(self, schedulers)
-
-    def _get_closed_form(self) -> Tensor:
-        value = self._schedulers[0].value()
-        for part in self._schedulers[1:]:
-            # Relative to where it began, so that a chain of constants is the first one. The division comes last, in
-            # the original's order.
-            value = value * part.value() / _initial_value(part)
-        return value
-
-    def increment_last_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """Add one to the counter and to those of all parts."""
-        super().increment_last_epoch()
-        for part in self._schedulers:
-            part.increment_last_epoch()
-
-
-class ScalePerParamScheduler(Scheduler):
-    """A schedule times a factor of each group: its entry `adjust_learning_rate` or `adjust_val`, else 1."""
-
-    def __init__(self, optimizer: Any, scheduler: Scheduler, param_group_tags: Tags = None):
-        self._scheduler = scheduler
-        # Plain numbers, taken when the schedule is made: `configure_param_groups` puts the factors into the groups
-        # first.
-        self.adjustment_scalars = [
-            float(group.get("adjust_learning_rate", group.get("adjust_val", 1.0))) for group in optimizer.param_groups
-        ]
-        super().__init__(optimizer, None, -1, param_group_tags)
-        _adopted(self, [scheduler])
-
-    def _get_closed_form(self) -> Tensor:
-        return self._scheduler.value()
-
-    def _values(self) -> list[Any]:
-        scaled = zip(super()._values(), self.adjustment_scalars, strict=True)
-        # The only schedule whose groups differ, hence factors here and not in the closed form.
-        return [None if value is None else value * factor for value, factor in scaled]
-
-    def parts(self) -> list[tuple[str, Scheduler]]:
-        return [("_scheduler", self._scheduler)]
-
-    def increment_last_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """Add one to the counter and to that of the schedule."""
-        super().increment_last_epoch()
-        self._scheduler.increment_last_epoch()
-
-    def state_dict(self) -> dict[str, Any]:
-        """As of any schedule, with the state dict of the one that is scaled."""
-        return {**super().state_dict(), "_scheduler": self._scheduler.state_dict()}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._scheduler.load_state_dict(state_dict["_scheduler"])
-        super().load_state_dict(state_dict)
-
-
 for _family, _module in (
     (Scheduler, "scheduler"),
     (LRScheduler, "lr_scheduler"),
@@ -393,4 +385,3 @@ for _family, _module in (
     # Signatures of other schedules name these, by their public place.
     _family.__module__ = f"cerebras.pytorch.optim.{_module}"
 show(Scheduler, LRScheduler, WeightDecayScheduler)
-show(ChainedScheduler, ScalePerParamScheduler, SequentialScheduler, kind=Scheduler)

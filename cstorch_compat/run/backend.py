@@ -79,6 +79,7 @@ class Backend:
     prepared: list[Any] = field(default_factory=list)  # models, in the order of their preparation
     tracing: int = 0  # how many traced functions are running, one inside the other
     before_loop: list[Callable[[], None]] = field(default_factory=list)
+    at_first_step: list[Callable[[], None]] = field(default_factory=list)  # called when a loop's first step has begun
     annotations: dict[str, dict[str, float]] = field(default_factory=dict)  # by state: what the compiler is told of it
     densities: dict[str, Density] = field(default_factory=dict)  # by state: how much of it a mask keeps
     arrivals: dict[int, Callable[[Any, str], None]] = field(default_factory=dict)  # told of tensors that are fetched

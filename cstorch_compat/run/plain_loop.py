@@ -16,14 +16,23 @@ from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import WaferState
 from cstorch_compat.run.warn import warn
 from lazytensor import precision, source
+from lazytensor.capture import Capture
 from lazytensor.compiler.pipeline import Compilation
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import Graph
 from lazytensor.step import StepRunner
 
 
+class PlainCapture(Capture):
+    """A step of a loop of plain PyTorch; its hints have the names of the API that has such loops."""
+
+    way_out = "Choose with torch.where(...) in the step, or read the value in a function for session.add_step_closure."
+
+
 class PlainSession(WaferSession, LoopSession):
     """A session that records every step, and executes the program of the first one."""
+
+    CAPTURE = PlainCapture
 
     def __init__(
         self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_compiled: Callable[[Compilation], None]

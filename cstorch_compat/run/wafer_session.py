@@ -36,7 +36,7 @@ from lazytensor.life_cycle import LifeCycle, Move
 from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.backend import Executable
 from lazytensor.step import StepRunner
-from lazytensor.tensor import Tensor, handle
+from lazytensor.tensor import CPU, Tensor, handle
 
 
 @dataclass(frozen=True)
@@ -98,12 +98,14 @@ class TracedStep:
     """A step that is traced or was: the batch as the loop sees it, and what its functions returned and called.
 
     A function that is called again in a later step returns the same handles, and its closures are called again.
+    `last_calls` are those of closures that were called at the end of the trace.
     """
 
     capture: Capture
     batch: Any
     results: dict[Callable[..., Any], Any] = field(default_factory=dict)
     closure_calls: dict[Callable[..., Any], list[ClosureCall]] = field(default_factory=dict)
+    last_calls: list[ClosureCall] = field(default_factory=list)
 
 
 Identity = tuple[int, tuple[Any, ...]]
@@ -135,6 +137,8 @@ class Program:
 class WaferSession(Session):
     """The execution of one loop on the wafer; `on_compiled` is told of each program once."""
 
+    CAPTURE = Capture
+
     def __init__(
         self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_compiled: Callable[[Compilation], None]
     ):
@@ -165,7 +169,7 @@ class WaferSession(Session):
             return self.stage.step.batch
         # Refused before the capture is entered, and noted behind: a batch that is wrong leaves the session as it is.
         then = LIFE.after(self.phase, "trace")
-        capture = Capture(self.state, readable=False)
+        capture = self.CAPTURE(self.state, readable=False)
         self.stage = TracedStep(capture, enter_fed(capture, batch))
         if self.phase is Phase.OPEN:
             self.state.start()
@@ -199,7 +203,9 @@ class WaferSession(Session):
 
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
         """Execute the step on its batch and run the closures that wait for it."""
-        if not isinstance(self.stage, Program):
+        if isinstance(self.stage, Program):
+            self.closures.queue += self.step.last_calls
+        else:
             with spans.span(spans.STEPS, "lower"):
                 graph, outputs = self._traced(self.step)
                 compilation = self._compilation(graph)
@@ -279,8 +285,13 @@ class WaferSession(Session):
 
     def _traced(self, step: TracedStep) -> tuple[Graph, dict[Identity, tuple[str, Tensor]]]:
         """What was captured, with the outputs that closures take: their names and handles."""
-        graph, _ = step.capture.graph()
+        before = len(self.closures.queue)
+        step.capture.finish_recording()
+        step.last_calls.extend(self.closures.queue[before:])
         outputs = self._outputs()
+        # State that only a closure takes is state of the step since it was looked at.
+        nodes = tuple(_for_client(t.node) for _, t in outputs.values())
+        graph, _ = step.capture.graph()
         self._warn_of_late_state(step, [t for _, t in outputs.values()])
         if not outputs and not graph.updates:
             raise StateError(
@@ -290,20 +301,30 @@ class WaferSession(Session):
             )
         # Only what a closure takes is an output of the program: what else the step computes never leaves the wafer.
         names = tuple(name for name, _ in outputs.values())
-        nodes = tuple(_for_client(t.node) for _, t in outputs.values())
         return Graph(graph.inputs, graph.state, nodes, graph.updates, names), outputs
 
     def _outputs(self) -> dict[Identity, tuple[str, Tensor]]:
-        """What closures take; its name is the parameter of the closure, and the path inside."""
+        """What closures take; its name is the parameter of the closure, and the path inside.
+
+        A number follows a name that another output has already.
+        """
         outputs: dict[Identity, tuple[str, Tensor]] = {}
         for call in self.closures.queue:
             for parameter, value in call.arguments().items():
                 for path, t in flatten(value):
+                    if _is_on_client(t) or self._is_of_skipped_step(t):
+                        continue
                     name = f"output_{parameter}{path}"
                     self._refuse_cbfloat16(name, t)
-                    # Two closures may take one value: it is fetched once, under the name that came first.
-                    outputs.setdefault(_identity(t), (name, t))
-        return outputs
+                    # Two closures may take one value: it is fetched once, and named by the last one as in the original.
+                    outputs[_identity(t)] = name, t
+        names = _distinct([name for name, _ in outputs.values()])
+        return {k: (name, t) for (k, (_, t)), name in zip(outputs.items(), names, strict=True)}
+
+    def _is_of_skipped_step(self, t: Tensor) -> bool:
+        """Whether a tensor is of an earlier step that was traced and not executed, so that no closure asks for it."""
+        epoch = t.cell.epoch
+        return self.settings.execute != "all" and epoch is not None and epoch is not self.step.capture
 
     def _refuse_cbfloat16(self, name: str, t: Tensor) -> None:
         if t.dtype is cbfloat16 and not self.settings.widen_cbfloat16:
@@ -353,12 +374,26 @@ class WaferSession(Session):
         self.state.stop()
 
 
+def _is_on_client(t: Tensor) -> bool:
+    """Whether a tensor has its value on the client, so that no step has to compute or to fetch it."""
+    cell = t.cell
+    if t.device.type != CPU.type or cell.home is not None:
+        return False
+    return cell.epoch is None or (cell.node is not None and cell.node.op in ("const", "leaf"))
+
+
 def _on_client(fetches: dict[Identity, np.ndarray], t: Tensor) -> Tensor:
     """What a closure sees of a tensor: its value on the client, which has no cbfloat16."""
     array = fetches.get(_identity(t))
     # It was widened in the program by `_for_client`.
     kind = Type(t.spec.shape, float32) if t.dtype is cbfloat16 else t.spec
     return handle(Cell(leaf(np.array(t.array() if array is None else array), kind)))
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Return the names; each one that was there before with the number of times behind it."""
+    earlier = [names[:i].count(name) for i, name in enumerate(names)]
+    return [f"{name}{count}" if count else name for name, count in zip(names, earlier, strict=True)]
 
 
 def _way_out(step: int | None) -> str:

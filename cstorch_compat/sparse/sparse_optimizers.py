@@ -37,6 +37,9 @@ class SparsityOptimizer(Optimizer):
             own = {k: v for k, v in group.items() if k != "params"}
             self.sparsity.add(_among(group["params"]), self.ALGORITHM(**own))
 
+    def preinitialize(self) -> None:
+        """Make no state: the algorithms have it."""
+
     def hook_module(self, module: Module) -> None:
         """Let the forward pass of a module and its gradients see sparse parameters."""
         self.sparsity.apply(module)
@@ -112,6 +115,10 @@ class SparsityWrapperOptimizer(Optimizer):
         if name == "optimizer":  # asked for before it is there, as when copying
             raise AttributeError(name)
         return getattr(self.optimizer, name)
+
+    def preinitialize(self) -> None:
+        """Make the state of the optimizer."""
+        self.optimizer.preinitialize()
 
     # No hooks and schedules of its own either: the inner step has them.
     def _surround(self, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

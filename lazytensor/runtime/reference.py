@@ -8,8 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from lazytensor import source
 from lazytensor.dtype import round_to
-from lazytensor.errors import ArgumentInvalid, CompileError, LazyError, MemoryMissing, NumberTooLarge, ShapeError
+from lazytensor.errors import (
+    ArgumentInvalid,
+    CompileError,
+    LazyError,
+    MemoryMissing,
+    NumberTooLarge,
+    ShapeError,
+    TraceError,
+)
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
@@ -98,8 +107,20 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
     if isinstance(n.type, tuple):
         return tuple(_typed(m, t) for m, t in zip(result, n.type, strict=True))  # type: ignore[return-value]
     if result is None:
-        raise CompileError(f"{n.op} {dict(n.attrs)} has no value here", where=n.where)
+        raise _without_value(n)
     return _typed(result, n.type)
+
+
+def _without_value(n: Node) -> LazyError:
+    """The error about a value that follows from a leaf which has none outside of its step."""
+    if n.op not in ("state", "batch"):
+        return CompileError(f"{n.op} {dict(n.attrs)} has no value here", where=n.where)
+    name = n.attrs["id"] if n.op == "state" else n.attrs["name"]
+    return TraceError(
+        f"a tensor that a traced step computed from {name} is read outside of the step, and was not fetched",
+        where=source.where(),
+        hint="Pass it to a @cstorch.step_closure in each step, and read it there.",
+    )
 
 
 def _unfit(n: Node, error: Exception) -> LazyError:

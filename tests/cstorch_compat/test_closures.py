@@ -1,5 +1,8 @@
 """Closures: whose exception it is, and what a lag between server and client changes."""
 
+import re
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,3 +110,72 @@ def test_an_exception_of_a_closure_carries_its_name_and_step():
     with pytest.raises(ZeroDivisionError, match="1") as caught:
         closures.run(2, False, lambda x: x)
     assert "closure fails of step 1" in caught.value.__notes__[0]
+
+
+class WithUnread(nn.Module):
+    """A model with a buffer that no step reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 1)
+        self.register_buffer("unread", lt.arange(3.0))
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+@pytest.fixture(params=["CPU", "CSX"])
+def backend(request, monkeypatch, tmp_path):
+    monkeypatch.setattr(process.RUN, "backend", None)
+    return cstorch.backend(request.param, artifact_dir=tmp_path)
+
+
+def each_step(act, steps=3):
+    """Call `act(i, loss, model)` in the loop after each step."""
+    model = WithUnread()
+    compiled = cstorch.compile(model)
+    step = cstorch.trace(lambda batch: compiled(batch[0]).sum())
+    loader = cstorch.utils.data.DataLoader(lambda: [(lt.ones(2, 3),)] * steps)
+    for i, batch in enumerate(cstorch.utils.data.DataExecutor(loader)):
+        act(i, step(batch), model)
+
+
+def test_closures_take_tensors_of_the_client_and_state_that_no_step_reads(backend):
+    seen, earlier = [], lt.tensor(7.0)
+    note = cstorch.step_closure(lambda loss, *others: seen.append([t.tolist() for t in others]))
+    each_step(
+        lambda i, loss, model: note(loss, lt.tensor(float(i)), earlier, lt.from_numpy(np.array([i, i])), model.unread)
+    )
+    assert seen == [[float(i), 7.0, [i, i], [0.0, 1.0, 2.0]] for i in range(3)]
+
+
+@pytest.mark.parametrize("backend", ["CSX"], indirect=True)
+def test_reading_what_no_closure_was_given_names_the_way_out(backend):
+    kept = []
+    read = cstorch.step_closure(lambda loss: kept[0].item())
+    model = WithUnread()
+    compiled = cstorch.compile(model)
+
+    @cstorch.trace
+    def step(batch):
+        kept.append(compiled(batch[0]).mean())
+        return kept[0] * 2
+
+    loader = cstorch.utils.data.DataLoader(lambda: [(lt.ones(2, 3),)])
+    with pytest.raises(RuntimeError, match=r"read outside of the step, and was not fetched[^@]*@cstorch.step_closure"):
+        for batch in cstorch.utils.data.DataExecutor(loader):
+            read(step(batch))
+
+
+@pytest.mark.parametrize("backend", ["CSX"], indirect=True)
+def test_an_output_is_named_by_the_last_closure_that_takes_it(backend, tmp_path):
+    first, second = cstorch.step_closure(lambda loss: None), cstorch.step_closure(lambda rate: None)
+
+    def give(i, loss, model):
+        first(loss)
+        second(model.unread)
+        second(loss)
+
+    each_step(give)
+    text = next(tmp_path.glob("**/cirh.mlir")).read_text()
+    assert re.findall(r'cs.output_name = "(\w+)"', text) == ["output_rate", "output_rate1"]

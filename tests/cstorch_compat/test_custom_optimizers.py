@@ -80,3 +80,11 @@ def test_hooks_are_called_around_their_calls_and_may_exchange_state_dicts():
         handle.remove()
     optimizer.zero_grad()
     assert len(calls) == 4
+
+
+@pytest.mark.parametrize("missing", ["preinitialize", "step"])
+def test_an_optimizer_without_state_or_step_is_abstract(missing):
+    members = {name: vars(Counted)[name] for name in ("preinitialize", "step") if name != missing}
+    kind = type("Mine", (optim.Optimizer,), members)
+    with pytest.raises(TypeError, match=f"Can't instantiate abstract class Mine with abstract method {missing}"):
+        kind([nn.Parameter(lt.ones(2))], {"lr": 0.1})

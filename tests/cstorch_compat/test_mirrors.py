@@ -86,6 +86,7 @@ def test_every_way_to_import_gives_the_same_module(installed):
         ("cerebras.pytorch.nn", "Parameter"),
         ("cerebras.pytorch.distributed", "ClusterConfig"),
         ("cerebras_torch.optim", "AdamW"),
+        ("cerebras_torch.optim.lr_scheduler", "MultiStep"),
     ],
 )
 def test_a_class_written_for_a_mirror_lives_there_and_is_pickled_by_that_name(path, name, installed):

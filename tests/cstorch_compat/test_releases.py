@@ -216,3 +216,30 @@ def test_older_calls_are_checked(script, call, error, words):
     )
     assert done.returncode == 0, done.stderr
     assert words in done.stdout
+
+
+def test_an_optimizer_of_release_1_8_also_names_its_sparse_state(script):
+    done = script(
+        """
+        import torch
+        import cerebras_pytorch.experimental as cstorch
+        cstorch.configure()
+        cstorch.compile(torch.nn.Linear(1, 1), backend="WSE_WS")
+
+        class Mine(cstorch.optim.Optimizer):
+            def preinitialize(self): ...
+            def step(self, closure=None): ...
+
+        class Whole(Mine):
+            def state_names_to_sparsify(self): return []
+
+        params = [torch.nn.Parameter(torch.ones(2))]
+        whole, sgd = Whole(params, {}), cstorch.optim.SGD(params, lr=0.1)
+        print([isinstance(o, cstorch.optim.Optimizer) for o in (whole, sgd, torch.optim.SGD(params, lr=0.1))])
+        Mine(params, {})
+        """,
+        options=("--api", "1.8"),
+        preamble="",
+    )
+    assert done.stdout.splitlines()[0] == "[True, True, False]"
+    assert "Can't instantiate abstract class Mine with abstract method state_names_to_sparsify" in done.stderr

@@ -20,7 +20,8 @@ def _older(kind: type) -> type:
         kind.__init__(self, optimizer, *args, **named_arguments(kind, kwargs))  # type: ignore[misc]
 
     # Made here and not written down: they differ from today's in nothing but the names of their arguments.
-    return type(kind.__name__.removesuffix("LR"), (kind,), {"__doc__": kind.__doc__, "__init__": init})
+    members = {"__doc__": kind.__doc__, "__module__": __name__, "__init__": init}
+    return type(kind.__name__.removesuffix("LR"), (kind,), members)
 
 
 # Scripts write both spellings, Constant and ConstantLR; the restarts never had an LR.

@@ -24,7 +24,10 @@ class Unscaling:
 NAMES = "ASGD SGD Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb NAdam RAdam RMSprop Rprop"
 # Lion and Muon came after this generation and are not in it.
 _LATEST = {name: getattr(optimizers, name) for name in NAMES.split()}
-_OLDER = {name: type(name, (Unscaling, kind), {"__doc__": kind.__doc__}) for name, kind in _LATEST.items()}
+_OLDER = {
+    name: type(name, (Unscaling, kind), {"__doc__": kind.__doc__, "__module__": __name__})
+    for name, kind in _LATEST.items()
+}
 __all__ = [*_OLDER]  # noqa: PLE0604
 
 

@@ -39,7 +39,8 @@ GROUPS = {"embedding": ("*embedding*weight",), "decoder_kernel": ("*decoder*dens
 def _classes(module: Any, base: type) -> dict[str, type]:
     """The classes of a module below a base, by their name in small letters."""
     below = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base}
-    return {n.lower(): c for n, c in below.items() if n == c.__name__}  # no second names
+    # No second names, and no bases of this package.
+    return {n.lower(): c for n, c in below.items() if n == c.__name__ and not n.startswith("_")}
 
 
 OPTIMIZERS = _classes(optimizers, optimizers.Optimizer)

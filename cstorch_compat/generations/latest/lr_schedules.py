@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from cstorch_compat.optim.compounds import ChainedScheduler as ChainedBase
+from cstorch_compat.optim.compounds import ScalePerParamScheduler, SequentialScheduler
 from cstorch_compat.optim.curves import (
     ConstantScheduler,
     CosineAnnealingScheduler,
@@ -21,13 +23,7 @@ from cstorch_compat.optim.curves import (
     PolynomialScheduler,
     StepScheduler,
 )
-from cstorch_compat.optim.schedules import ChainedScheduler as ChainedBase
-from cstorch_compat.optim.schedules import (
-    LRScheduler,
-    ScalePerParamScheduler,
-    SequentialScheduler,
-    Tags,
-)
+from cstorch_compat.optim.schedules import LRScheduler, Tags
 from cstorch_compat.optim.signatures import show
 
 

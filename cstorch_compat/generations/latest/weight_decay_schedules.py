@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from cstorch_compat.optim.compounds import ChainedScheduler, ScalePerParamScheduler, SequentialScheduler
 from cstorch_compat.optim.curves import (
     ConstantScheduler,
     CosineAnnealingScheduler,
@@ -21,14 +22,7 @@ from cstorch_compat.optim.curves import (
     PolynomialScheduler,
     StepScheduler,
 )
-from cstorch_compat.optim.schedules import (
-    ChainedScheduler,
-    ScalePerParamScheduler,
-    Scheduler,
-    SequentialScheduler,
-    Tags,
-    WeightDecayScheduler,
-)
+from cstorch_compat.optim.schedules import Scheduler, Tags, WeightDecayScheduler
 from cstorch_compat.optim.signatures import show
 
 

@@ -208,9 +208,13 @@ class Optimizer(step_hooks.Hooked):
         # By place in the groups, PyTorch's format: names are unknown to an optimizer, so the order of parameters is
         # part of a checkpoint.
         numbers = {id(p): i for i, p in enumerate(self._parameters())}
-        groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
+        groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self._saved_groups()]
         state = {numbers[id(p)]: dict(s) for p, s in self.state.items() if s}
         return self._through_hooks("state_dict_post", {"state": state, "param_groups": groups})
+
+    def _saved_groups(self) -> list[dict[str, Any]]:
+        """The groups as a state dict has them."""
+        return self.param_groups
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Copy state and settings in. Raises ValueError if the groups do not fit."""

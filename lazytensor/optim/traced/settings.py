@@ -22,8 +22,8 @@ def complement(beta: float) -> float:
 
 
 def is_on(setting: Any) -> bool:
-    """Whether a setting has an effect; a tensor, which a schedule sets, always counts."""
-    return isinstance(setting, Tensor) or bool(setting)
+    """Whether a setting has an effect; a tensor that is not a constant of the step always counts."""
+    return bool(setting) if not isinstance(setting, Tensor) or setting.node.op in CONSTANT else True
 
 
 def check_least(hint: str = "", **settings: Any) -> None:
