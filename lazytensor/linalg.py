@@ -1,7 +1,9 @@
 """The names of `torch.linalg`."""
 
 from lazytensor.functions import linalg as _linalg
-from lazytensor.functions.outputs import public
+from lazytensor.functions.arguments import guarded
+from lazytensor.functions.outputs import public, spelled
+from lazytensor.functions.refusals import refusing
 
 cholesky = public(_linalg.cholesky)
 cross = public(_linalg.cross)
@@ -20,7 +22,8 @@ matrix_norm = public(_linalg.matrix_norm)
 matrix_power = public(_linalg.matrix_power)
 matrix_rank = public(_linalg.matrix_rank)
 multi_dot = public(_linalg.multi_dot)
-norm = public(_linalg.norm)
+# Automatic casts leave the operand as it is, unlike that of torch.norm.
+norm = spelled(refusing("norm", guarded(_linalg.norm)))
 pinv = public(_linalg.pinv)
 qr = public(_linalg.qr)
 slogdet = public(_linalg.slogdet)
@@ -31,4 +34,4 @@ svdvals = public(_linalg.svdvals)
 vecdot = public(_linalg.vecdot)
 vector_norm = public(_linalg.vector_norm)
 
-__all__ = [name for name in dir() if not name.startswith("_") and name != "public"]
+__all__ = [n for n in dir() if not n.startswith("_") and n not in ("public", "spelled", "guarded", "refusing")]

@@ -303,18 +303,18 @@ def constant(value: Any) -> Tensor:
     array, dtype = _on_client(value)
     if not process.use_cs():
         return tensor(array, dtype=dtype)
-    held = wrap(full(array.item(), Type((), dtype)))
-    held.device = process.state_device()
-    return held
+    number = wrap(full(array.item(), Type((), dtype)))
+    number.device = process.state_device()
+    return number
 
 
 def _on_client(value: Any) -> tuple[np.ndarray, dt.DType]:
     """Return the array and the type of a number or of a tensor that is on the client, also within a traced step."""
-    found: list[np.ndarray] = []
-    given = as_tensor(value)
+    arrays: list[np.ndarray] = []
+    source = as_tensor(value)
     # Within the step a tensor from outside is state, which has no value.
-    cells.outside(lambda: found.append(given.array()))
-    return found[0], given.dtype
+    cells.outside(lambda: arrays.append(source.array()))
+    return arrays[0], source.dtype
 
 
 def _setting(value: Any) -> Any:

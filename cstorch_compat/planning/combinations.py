@@ -38,7 +38,8 @@ class Wanted:
     def named(self, batch_size: int) -> list[str]:
         """Return what each row is about, in the order of the rows; `batch_size` is that of the script."""
         batches, modes = self.batches or (batch_size,), _modes(self.mode)
-        points = itertools.product(*map(dict.fromkeys, (batches, self.machines, self.systems, modes)))
+        systems = self.systems or ("the script's",)
+        points = itertools.product(*map(dict.fromkeys, (batches, self.machines, systems, modes)))
         return [f"batch {batch:,} on {count} {machine}, {mode}" for batch, machine, count, mode in points]
 
 

@@ -92,8 +92,8 @@ def widest(name: str, *values: Operand) -> DType | None:
     """Return float32 for half types beside a float32 scalar, in operations whose operands automatic casts widen."""
     if OPS[name].autocast != "widest":
         return None
-    found = {v.dtype for v in values if isinstance(v, Tensor) and v.dtype.kind == "f"}
-    return dt.float32 if dt.float32 in found and any(d.is_half for d in found) else None
+    dtypes = {v.dtype for v in values if isinstance(v, Tensor) and v.dtype.kind == "f"}
+    return dt.float32 if dt.float32 in dtypes and any(d.is_half for d in dtypes) else None
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -413,7 +413,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
         _lowering(
             "torch-to-cirh lowering failed: a loss of log_softmax over a dimension that is counted from the end",
             "Write the dimension of log_softmax as a positive number, or use F.cross_entropy.",
-            lambda a: getattr(_first(a), "node", None) in remembered,
+            lambda a: getattr(_first(a), "node", None) in remembered and a.get("ignore_index", -100) == -100,
         ),
     ),
     "smooth_l1_loss": (_trace("aten::smooth_l1_loss", _SMOOTH_L1),),

@@ -65,7 +65,7 @@ def read(arguments, text):
 
 def test_output_options_behind_a_script_that_has_none_of_that_name_are_ours():
     options = read(["--epochs", "1", "--html", "r.html", "--report=r.txt", "more"], "parser.add_argument('--epochs')")
-    assert (options.args, str(options.html), options.report) == (["--epochs", "1", "more"], "r.html", "r.txt")
+    assert (options.args, str(options.html), str(options.report)) == (["--epochs", "1", "more"], "r.html", "r.txt")
 
 
 @pytest.mark.parametrize("text", ["add_argument('--html')", "def main(html=None): ..."])

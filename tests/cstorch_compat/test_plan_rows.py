@@ -45,7 +45,7 @@ def test_a_terminal_shows_what_is_planned_and_a_file_does_not(tmp_path):
     shown = os.read(ours, 100_000).decode()
     os.close(ours)
     assert "recording the first step of script.py" in shown
-    assert "planning 1 of 1: batch 8 on 1 tiny, streaming" in shown
+    assert "planning 1 of 1: batch 8 on the script's tiny, streaming" in shown
     assert b"planning" not in done.stdout
     assert lazywafer(*COMMAND[3:], cwd=tmp_path).stderr == ""
 

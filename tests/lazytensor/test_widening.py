@@ -11,7 +11,7 @@ from lazytensor.nn import functional as F
 linalg = mirror("torch.linalg")
 
 
-ALONE = """sum prod exp expm1 log log1p rsqrt reciprocal tan softplus median norm var std log2 log10 acos asin cosh sinh
+ALONE = """sum prod exp expm1 log log1p rsqrt reciprocal tan softplus norm var std log2 log10 acos asin cosh sinh
     erfinv""".split()
 ALONG = "cumsum cumprod".split()
 PAIRS = "l1_loss mse_loss soft_margin_loss kl_div".split()
