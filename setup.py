@@ -36,8 +36,8 @@ SPREAD = frozenset("functions torch generations".split())
 TEXTS = (
     "lazytensor/examples.txt",
     *(f"cstorch_compat/names/{n}.txt" for n in "torch_surface mirrors known_names".split()),
-    *(f"cstorch_compat/{n}.txt" for n in "check/operations torch/cpu_build optim/signatures".split()),
-    *(f"cstorch_compat/page/{n}" for n in "sections.js charts.js drawing.js page.css page.html".split()),
+    *(f"cstorch_compat/{n}.txt" for n in "torch/cpu_build optim/signatures".split()),
+    *(f"cstorch_compat/page/{n}" for n in "sections.js charts.js drawing.js numbers.js page.css page.html".split()),
     *(f"wse_sim/validation/{n}.json" for n in "measured whole_runs".split()),
 )
 """Files that are packed into one, tighter than wheels pack. `plain_files.text_of` reads them, by their names alone."""

@@ -2,14 +2,14 @@
 
 import argparse
 import contextlib
-import json
+import importlib
 import os
 import pathlib
 import select
 import shlex
 import sys
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 
 from cstorch_compat import beginning
 from cstorch_compat.check import check_command as checking
@@ -23,18 +23,23 @@ from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.run import process, script, stops, user_traceback
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
-from lazytensor import config, dialect, private_files
+from lazytensor import command_line, config, dialect, private_files
 from lazytensor.errors import LazyError
 from lazytensor.ir import garbage
+from lazytensor.output_files import json_text, write_whole
 from lazytensor.runtime import timing
-from wse_sim import MACHINES, Machine
+from lazytensor.terminal import printable_lines, tell
+from wse_sim import MACHINES, Machine, Report
 from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
+
+MAX_CLOSURE_LAG = 1_000_000
+"""Steps. Each step that closures lag behind holds its results in memory."""
 
 
 def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     """The command line, and the names of its commands."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = command_line.Parser(
         prog="lazywafer",
         description="Run cstorch scripts without the system.",
         epilog="environment:\n" + (config.__doc__ or "").partition("\n\n")[2],
@@ -45,7 +50,13 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     runner = commands.add_parser("run", help="run a script, then print what the wafer would do")
     runner.add_argument("--machine", default="wse2", choices=sorted(MACHINES), help="the simulated machine")
     runner.add_argument("--mode", default="auto", choices=["auto", "pipelined", "streaming"], help="execution mode")
-    runner.add_argument("--closure-lag", type=int, default=0, metavar="K", help="closures see each step K steps late")
+    runner.add_argument(
+        "--closure-lag",
+        type=command_line.whole_number(0, MAX_CLOSURE_LAG),
+        default=0,
+        metavar="K",
+        help="closures see each step K steps late",
+    )
     runner.add_argument("--strict", action="store_true", help="state first made inside a step is an error")
     runner.add_argument(
         "--numbers", choices=dialect.RELEASES, help="the PyTorch whose random numbers are drawn (2.4 under cstorch)"
@@ -60,7 +71,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     opt_command.add_parser(commands)
     placing.add_parser(commands)
     coverage.add_parser(commands)
-    examples.add_parser(commands)
+    examples.add_parser(commands, _write_digits)
     stubs.add_parser(commands)
     ckpt.add_parser(commands)
     validating.add_parser(commands, published_runs.recorded_run)
@@ -73,6 +84,12 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     completion.add_parser(commands, parser)
     _describe(parser)
     return parser, commands.choices
+
+
+def _write_digits(folder: pathlib.Path) -> str:
+    # Imported here: other commands would start 80 ms later.
+    told: str = importlib.import_module("cstorch_compat.torchvision.datasets").write_digits(folder)
+    return told
 
 
 def _describe(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +115,12 @@ def main(argv: list[str] | None = None) -> int:
                 garbage.leave_to_the_end()
             status: int = options.execute(options)
             sys.stdout.flush()
+    except SystemExit:
+        # Help and wrong command lines.
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.flush()
+            raise
+        return _hung_up()
     except BrokenPipeError:
         return _hung_up()
     except BaseException as e:
@@ -141,18 +164,7 @@ def _hung_up() -> int:
 def run_script(options: argparse.Namespace) -> int:
     """Run a script with the shim installed; then print and write the reports of its wafer runs."""
     script.read_behind(options, lambda: [f.path.read_text(encoding="utf-8") for f in read_files(options.script)])
-    # A wrong option is told before the script has trained for an hour, and not when its report is written.
-    report = pathlib.Path(options.report) if options.report else None
-    if report is not None and report.suffix not in (".json", ".txt"):
-        print(f"lazywafer: --report takes a .json or a .txt file, got {report}", file=sys.stderr)
-        return 2
-    if report is not None and not report.parent.is_dir():
-        print(f"lazywafer: --report writes to {report}, and there is no folder {report.parent}", file=sys.stderr)
-        return 2
     if not script.is_there(script.named(options)):
-        return 2
-    if options.closure_lag < 0:
-        print(f"lazywafer: --closure-lag takes a number of steps, got {options.closure_lag}", file=sys.stderr)
         return 2
     chosen = process.RUN.options
     chosen.machine, chosen.mode, chosen.progress = options.machine, options.mode, True
@@ -164,12 +176,12 @@ def run_script(options: argparse.Namespace) -> int:
     with timing.follow() if options.profile else contextlib.nullcontext() as timings:
         status = _execute(script.named(options), options.args)
     if timings is not None:
-        print(timings.text())
+        tell(timings.text())
     if status == 0:
-        status = _reported(report, options, record)
-    elif record is not None:
+        return _reported(options, record)
+    if record is not None:
         # Of a run that failed too: up to where it stopped.
-        write_trace(options.trace, record)
+        _written("--trace", options.trace, lambda path: write_trace(path, record))
     return status
 
 
@@ -198,9 +210,7 @@ def _execute(path: str, args: list[str]) -> int:
         # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)
         if user_traceback.is_of_a_refusal(e) and pathlib.Path(path).is_file():
-            print(
-                f"\nTry `lazywafer check {shlex.quote(path)}`: it lists all that is refused at once.", file=sys.stderr
-            )
+            tell(f"\nTry `lazywafer check {shlex.quote(path)}`: it lists all that is refused at once.", sys.stderr)
         return 1
     return 0
 
@@ -228,7 +238,7 @@ def _print_error(e: BaseException) -> None:
         told = user_traceback.text(e)
     except Exception:  # in a folder that is gone, or of an error whose own text fails: the error itself comes first
         told = "".join(traceback.format_exception(e))
-    print(told, end="", file=sys.stderr)
+    tell(told, sys.stderr, end="")
 
 
 def _scope_hint(e: UnboundLocalError) -> str:
@@ -241,55 +251,79 @@ def _scope_hint(e: UnboundLocalError) -> str:
     )
 
 
-def _reported(path: pathlib.Path | None, options: argparse.Namespace, record: spans.Record | None) -> int:
-    """Print and write what is known of the run's steps on the wafer. Returns the exit status."""
+def _reported(options: argparse.Namespace, record: spans.Record | None) -> int:
+    """Write the files and print the reports of a run's steps on the wafer. Returns the exit status.
+
+    A file that cannot be written does not keep the others from being written.
+    """
     # A script may have made no backend, and a backend may have compiled nothing.
     backend = process.current_backend(raise_exception=False)
+    is_csx = backend is not None and backend.is_csx
     reports = [r for r in backend.reports if r is not None] if backend is not None else []
-    steps = []
-    if backend is not None and backend.is_csx:
+    steps, status = [], 0
+    if backend is not None and is_csx:
         steps = [step_of(c, Machine.by_name(options.machine)) for c in backend.compilations]
-    elif path is not None or options.html is not None or record is not None:
+    elif options.report or options.html or record is not None:
         # Nothing of such a run was compiled for the wafer; its step is recorded in a run that goes no further.
         try:
             steps = [planning.planned_step(options)]
         except LazyError as e:
-            print(f"lazywafer: there is no step to report on: {e}", file=sys.stderr)
-            return 1
+            tell(f"lazywafer: there is no step to report on: {e}", sys.stderr)
+            status = 1
         reports = [step.plan.report for step in steps]
-    if options.html is not None:
-        write_page(options.html, script.named(options), steps)
+    has_step = status == 0
+    if options.html and has_step:
+        status |= _written("--html", options.html, lambda path: write_page(path, script.named(options), steps))
+    if options.report and has_step:
+        status |= _written("--report", options.report, lambda path: _write_reports(path, reports))
     if record is not None:
         # What ran on the wafer stands in the record.
-        write_trace(options.trace, record, [] if record.wafer else [step.plan for step in steps])
+        plans = [] if record.wafer else [step.plan for step in steps]
+        status |= _written("--trace", options.trace, lambda path: write_trace(path, record, plans))
+    # Printed last: the reader of a pipe may have enough after some lines.
     for report in reports:
-        print()
-        print(report.text())
+        tell(f"\n{report.text()}")
     # What a loop took goes last, where it is seen: reports of large models have many rows.
-    for loop in backend.loops if backend is not None and backend.is_csx else ():
-        print(loop.text())
-    if path is not None:
-        is_json = path.suffix == ".json"
-        plain = json.dumps([r.as_dict() for r in reports], indent=1) if is_json else ""
-        path.write_text((plain or "\n\n".join(r.text() for r in reports)) + "\n")
-    return 0
+    for loop in backend.loops if backend is not None and is_csx else ():
+        tell(loop.text())
+    return status
+
+
+def _written(option: str, path: pathlib.Path, write: Callable[[pathlib.Path], None]) -> int:
+    """Write a file. Returns 0, or 1 after a message if it cannot be written."""
+    try:
+        write(path)
+    except OSError as e:
+        tell(f"lazywafer: {option} cannot be written to {path}: {e.strerror or e}", sys.stderr)
+    except Exception as e:
+        _print_error(e)
+    else:
+        return 0
+    return 1
+
+
+def _write_reports(path: pathlib.Path, reports: Sequence[Report]) -> None:
+    if path.suffix == ".json":
+        write_whole(path, json_text([r.as_dict() for r in reports], indent=1) + "\n")
+    else:
+        write_whole(path, printable_lines("\n\n".join(r.text() for r in reports)) + "\n")
 
 
 def cache(clear: bool = False) -> int:
     """Print how much is kept of compiled kernels, after removing it if asked to. Returns the exit status."""
     count, size = private_files.kept(0 if clear else sys.maxsize)
     most = f"at most {private_files.MOST_BYTES / 1e6:.0f}"
-    print(f"{config.current().cache_folder}: {count} kernels, {size / 1e6:.1f} MB of {most}")
+    tell(f"{config.current().cache_folder}: {count} kernels, {size / 1e6:.1f} MB of {most}")
     return 0
 
 
 def info(as_json: bool = False) -> int:
     """Print what a bug report needs."""
     if as_json:
-        print(json.dumps(installation.information(), indent=1))
+        print(json_text(installation.information(), indent=1))
         return 0
     for name, value in installation.information().items():
-        print(f"{name:15} {value}")
+        tell(f"{name:15} {value}")
     return 0
 
 

@@ -9,6 +9,7 @@ from types import ModuleType as _Module
 from lazytensor import autograd as autograd
 from lazytensor import cells as cells
 from lazytensor import gradients as gradients
+from lazytensor import linalg as linalg
 from lazytensor import nn as nn
 from lazytensor import optim as optim
 from lazytensor import special as special

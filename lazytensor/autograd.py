@@ -147,7 +147,7 @@ def _told(
         # Recorded from PyTorch 2.13.0: who asks for a gradient that also goes on gets it as it was before the hooks.
         answers[n] = before if n in passed and not is_everywhere else after
         if n in passed and n.inputs:
-            push(gradients, n, after)
+            push(gradients, n, after, wanted)
     return [answers.get(n) for n in wrt]
 
 

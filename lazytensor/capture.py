@@ -83,8 +83,6 @@ class Capture:
     has_calls = False
     """Whether functions stand in the graph as calls, which `ir.graph_function.inlined` writes out."""
     way_out = "Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure."
-    optimizers = "cstorch.optim"
-    """Where a script finds the optimizers that a traced step can run, as hints write it."""
 
     def __init__(self, store: Store, readable: bool):
         self.store, self.readable = store, readable

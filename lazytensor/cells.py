@@ -89,7 +89,6 @@ class Epoch(Protocol):
     rules: int
     readable: bool
     has_calls: bool
-    optimizers: str
 
     def supply(self, array: np.ndarray, type: Type) -> Cell:
         """A new cell with a value that is known now and another one in the next step."""

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lazytensor.dtype import DType, float32
+from lazytensor.dtype import DType, cbfloat16, float16, float32
 from lazytensor.ir.graph import Node
 from lazytensor.ops.elementwise import cast
+from lazytensor.ops.op import call
 
 
 class _Casts(threading.local):
@@ -54,13 +55,25 @@ def host_autocast(half: DType | None) -> Iterator[None]:
         _casts.host = before
 
 
+def converted(x: Node, dtype: DType) -> Node:
+    """Return x in the type that an operation takes it in; the same node if it has that type already.
+
+    While automatic casts are made, each use of x has a cast of its own: gradients are added in the type of x.
+    """
+    if x.type.dtype is dtype:
+        return x
+    return cast(x, dtype) if _casts.half is None else call("convert", x, dtype=dtype)
+
+
 def lowered(*nodes: Node) -> tuple[Node, ...]:
     """The operands of a matrix product: float32 becomes the half type."""
     # Off means untouched, not "to float32": what a script mixes on the CPU has to stay as PyTorch leaves it.
     half = _casts.half
     if half is None:
         return nodes
-    return tuple([cast(n, half) if n.type.dtype is float32 else n for n in nodes])
+    # PyTorch has no cbfloat16: with that half type float16 tensors stand for it.
+    widths = (float32, float16) if half is cbfloat16 else (float32,)
+    return tuple([converted(n, half) if n.type.dtype in widths else n for n in nodes])
 
 
 def multiplied(*nodes: Node) -> tuple[Node, ...]:
@@ -76,4 +89,4 @@ def raised(*nodes: Node) -> tuple[Node, ...]:
     """The operands of a loss: half types become float32."""
     if _casts.half is None and _casts.host is None:
         return nodes
-    return tuple(cast(n, float32) if n.type.dtype.is_half else n for n in nodes)
+    return tuple(converted(n, float32) if n.type.dtype.is_half else n for n in nodes)

@@ -20,7 +20,7 @@ _KEPT = "kept"
 """Key in a node's memo: its result (0) and operands (from 1) that were lost already when a walk made the node."""
 _WITHIN = "within"
 """Key in a node's memo: the result of the operation in place that it is a part of."""
-_RENAMED = frozenset({"cast", "detach"})
+_RENAMED = frozenset({"cast", "convert", "detach"})
 
 
 def check(root: Node, cell_of: Callable[[int], Cell | None]) -> None:

@@ -36,6 +36,11 @@ class StepRunner:
         self._begun: Foreseeing | None = None
         self._missed = 0
 
+    @property
+    def has_lowered(self) -> bool:
+        """Whether any graph was sent through the passes."""
+        return bool(self._compilations)
+
     def begin(self, capture: Capture) -> None:
         """Begin with what the last steps did with their batches, before it is known what this one does.
 

@@ -10,6 +10,15 @@ from html import escape
 from typing import Any
 
 
+def rate_text(per_second: float, digits: int = 4) -> str:
+    """Return a rate as text: whole where it has `digits` digits before the point, else rounded to `digits` digits.
+
+    >>> rate_text(479188.55), rate_text(0.3125), rate_text(12.3, digits=2)
+    ('479,189', '0.3125', '12')
+    """
+    return f"{per_second:,.0f}" if per_second >= 10 ** (digits - 1) else f"{per_second:.{digits}g}"
+
+
 @dataclass(frozen=True)
 class Column:
     """A column: its head, how a value is shown, and the least width in text. Words stand to the left, figures right."""
@@ -48,6 +57,14 @@ class Table:
             max(c.width, *map(len, cells)) for c, cells in zip(self.columns, zip(*lines, strict=True), strict=True)
         ]
         return "\n".join((" " * gap).join(self._aligned(line, widths)).rstrip() for line in lines)
+
+    def line(self, cells: Sequence[str]) -> str:
+        """Return one line of a table that is printed row by row: cells as shown, in columns of their least widths.
+
+        A cell that is wider than its column moves the rest of its line to the right.
+        """
+        widths = [max(column.width, len(column.head)) for column in self.columns]
+        return "  ".join(self._aligned(cells, widths)).rstrip()
 
     def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
         shapes = zip(line, self.columns, widths, strict=True)

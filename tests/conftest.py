@@ -18,6 +18,7 @@ from cstorch_compat import __main__
 from cstorch_compat.names import shim
 from cstorch_compat.run.process import RUN
 from lazytensor import config
+from tests import browser
 from tests.quick import pytest_addoption, pytest_configure  # noqa: F401 - hooks
 
 # How long an example takes says more about what else the machine does than about what is tested.
@@ -148,3 +149,12 @@ def script(tmp_path: pathlib.Path) -> Script:
 def script_process(tmp_path: pathlib.Path) -> Script:
     """Run the text of a script in an empty folder, in a process of its own."""
     return runner(tmp_path, functools.partial(python, "-m", "cstorch_compat"))
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
+    """A page of a browser. Skips the test where there is no Chromium."""
+    if browser.executable() is None:
+        pytest.skip("there is no Chromium here; CHROMIUM may name one")
+    with browser.browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened

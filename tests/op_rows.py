@@ -217,7 +217,7 @@ def _loss_attrs(d: Draw) -> dict[str, Any]:
     return {"reduction": d.one("none", "mean", "sum"), "ignore_index": d.one(-100, 3)}
 
 
-def _loss_case(d: Draw, with_gradient: bool = False) -> Case:
+def loss_case(d: Draw, with_gradient: bool = False) -> Case:
     logits, attrs = d.matrix(), _loss_attrs(d)
     labels = d.labels(4, len(logits))
     labels[0] = 1
@@ -414,6 +414,7 @@ ROWS: dict[str, Row] = {
         _convert,
         "fib",
     ),
+    "convert": Row(lambda d: ([d.off_grid()], {"dtype": d.one(dt.float32, dt.bfloat16, dt.float16)}), _convert),
     "random_uniform": Row(_drawn_case, _uniform),
     "random_normal": Row(_drawn_case, _normal),
     "reduce": Row(_reduce_case, _folded, "fib", least_extent=1),
@@ -423,9 +424,9 @@ ROWS: dict[str, Row] = {
     "mean": Row(lambda d: ([d.values()], {"dims": d.dims(), "keepdim": d.flag()}), _mean, least_extent=1),
     "softmax": Row(lambda d: ([d.values()], {"dim": len(d.shape) - 1}), _softmax, "f", 1, 1),
     "log_softmax": Row(lambda d: ([d.values()], {"dim": 0}), lambda x, dim: np.log(_softmax(x, dim=dim)), "f", 1, 1),
-    "softmax_cross_entropy": Row(lambda d: (_loss_case(d)[0], {}), _rows, "f", 1, 1),
-    "cross_entropy": Row(_loss_case, _nll, "f", 1, 1),
-    "cross_entropy_grad": Row(lambda d: _loss_case(d, True), _nll_grad, "f", 1, 1),
+    "softmax_cross_entropy": Row(lambda d: (loss_case(d)[0], {}), _rows, "f", 1, 1),
+    "cross_entropy": Row(loss_case, _nll, "f", 1, 1),
+    "cross_entropy_grad": Row(lambda d: loss_case(d, True), _nll_grad, "f", 1, 1),
     "mse_loss": Row(
         lambda d: ([d.values(), d.values()], {"reduction": d.one("none", "mean", "sum")}), _mse, least_extent=1
     ),
@@ -450,13 +451,14 @@ STRUCTURE = {"leaf", "state", "batch", "result"}
 
 NOT_DIFFERENTIABLE = (STRUCTURE - {"result"}) | set(
     """full const arange detach variable gt ge lt le eq ne logical_and logical_or logical_xor logical_not isnan isfinite
-    arg_reduce random_uniform random_normal softmax_cross_entropy""".split()
+    arg_reduce random_uniform random_normal softmax_cross_entropy one_hot""".split()
 )
 
 # The rows of a family are made of what stands above.
 from tests import (  # noqa: E402
     op_rows_composite,
     op_rows_factor,
+    op_rows_front_end,
     op_rows_identity,
     op_rows_index,
     op_rows_nn,
@@ -477,5 +479,7 @@ ROWS |= op_rows_factor.ROWS
 NOT_DIFFERENTIABLE |= op_rows_factor.NOT_DIFFERENTIABLE
 ROWS |= op_rows_composite.ROWS
 NOT_DIFFERENTIABLE |= op_rows_composite.NOT_DIFFERENTIABLE
+ROWS |= op_rows_front_end.ROWS
+NOT_DIFFERENTIABLE |= op_rows_front_end.NOT_DIFFERENTIABLE
 ROWS |= op_rows_recurrent.ROWS
 NOT_DIFFERENTIABLE |= op_rows_recurrent.NOT_DIFFERENTIABLE

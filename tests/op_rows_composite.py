@@ -303,6 +303,21 @@ ROWS = {
         lambda d: ([d.values(), d.values()], {"alpha": 0.5}),
         lambda g, x, alpha: g * np.where(x > 0, 1, alpha * np.exp(x)),
     ),
+    "softplus_grad": Row(
+        lambda d: ([d.values(), d.values()], {"beta": 2.0, "threshold": 20.0}),
+        lambda g, x, beta, threshold: g / (1 + np.exp(-beta * x)),
+    ),
+    "log_sigmoid_grad": Row(lambda d: ([d.values(), d.values()], {}), lambda g, x: g / (1 + np.exp(x))),
+    "log_softmax_grad": Row(
+        lambda d: ([d.values(), d.values()], {"dim": len(d.shape) - 1}),
+        lambda g, y, dim: g - np.exp(y) * np.sum(g, axis=dim, keepdims=True),
+        "f",
+        1,
+        1,
+    ),
+    "cube": Row(lambda d: ([d.values()], {}), lambda x: x**3),
+    "mish": Row(lambda d: ([d.values()], {}), lambda x: x * np.tanh(np.log1p(np.exp(x)))),
+    "sigmoid_grad": Row(lambda d: ([d.values(), d.within(0, 1)], {}), lambda g, y: g * y * (1 - y)),
     "relu_grad": Row(lambda d: ([d.values(), d.values()], {}), lambda g, y: g * np.where(y <= 0, 0, 1)),
     "leaky_relu_grad": Row(
         lambda d: ([d.values(), d.values()], {"slope": 0.25}), lambda g, x, slope: g * np.where(x > 0, 1, slope)
@@ -315,6 +330,11 @@ ROWS = {
     "sum_to": Row(
         lambda d: ([d.values((2, 3, 4))], {"shape": d.one((3, 1), (1, 3, 1)), "dims": (0, 2)}),
         lambda g, shape, dims: np.einsum("abc->b", g).reshape(shape),
+    ),
+    "unsupported": Row(
+        lambda d: ([d.values()], dict.fromkeys(("message", "hint", "rule", "function", "place"), "s")),
+        lambda x, **_: x,
+        "fi",
     ),
     "scope_boundary": Row(lambda d: ([d.values()], {"boundary": "END_FORWARD", "scope": "s"}), lambda x, **_: x, "fi"),
     "reaches_nth": Row(
@@ -359,10 +379,6 @@ ROWS = {
     "pool_max_place": Row(_max_case, _max_place),
     "pool_max_grad": Row(lambda d: _max_case(d, True), _max_grad),
     "conv_transposed": Row(_conv_input_case, _conv_input),
-    "pad": Row(
-        lambda d: ([d.values((2, 3))], {"pairs": ((1, 0), (2, 1)), "value": 0.0}),
-        lambda x, pairs, value: np.block([[np.zeros((1, 6))], [np.zeros((2, 2)), x, np.zeros((2, 1))]]),
-    ),
     "split": Row(_split_case, _split, "fi"),
     "part": Row(_part_case, lambda x, dim, sizes, index: _split(x, dim=dim, sizes=sizes)[index], "fi"),
     "turn": Row(
@@ -388,6 +404,6 @@ ROWS = {
 }
 NOT_DIFFERENTIABLE = set(
     """larger integer_div reaches_nth layer_norm_grad_all group_norm_rows batch_norm_all batch_norm_training_all
-    batch_norm_grad_all group_norm_grad_all pool_average pool_average_grad pool_max pool_max_place pool_max_grad pad
+    batch_norm_grad_all group_norm_grad_all pool_average pool_average_grad pool_max pool_max_place pool_max_grad
     split top gather_points scatter_points""".split()
 )

@@ -1,12 +1,14 @@
 """Rows of the operations behind layers: convolution, windows, places. The formulas go element by element."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from tests.op_rows import Case, Draw, Row, Shape
+from lazytensor.ir.types import Type
+from tests.op_rows import Case, Draw, Row, Shape, loss_case
 
 
 def _window(d: Draw, rank: int, most: int = 2) -> dict[str, Any]:
@@ -180,7 +182,28 @@ def _hot(index: Shape, extent: int) -> np.ndarray:
     return np.array(index)[:, None] == np.arange(extent)
 
 
+def _picked(logp: np.ndarray, labels: np.ndarray, *, reduction: str, ignore_index: int) -> np.ndarray:
+    losses = np.array([0 if n == ignore_index else -row[n] for row, n in zip(logp, labels, strict=True)])
+    count = np.count_nonzero(labels != ignore_index)
+    return losses if reduction == "none" else np.float64(math.fsum(losses) / (count if reduction == "mean" else 1))
+
+
+def _picked_grad(g: np.ndarray, logp: np.ndarray, labels: np.ndarray, *, reduction: str, ignore_index: int) -> Any:
+    keep = labels != ignore_index
+    scale = g[:, None] if reduction == "none" else g / keep.sum() if reduction == "mean" else g
+    return -np.eye(logp.shape[1])[labels] * keep[:, None] * scale
+
+
+def _one_hot(labels: np.ndarray, *, type: Type, on: float, off: float) -> np.ndarray:
+    return np.where(np.eye(type.shape[-1])[labels] == 1, on, off)
+
+
 ROWS = {
+    "nll_loss": Row(loss_case, _picked, "f", 1, 1),
+    "nll_loss_grad": Row(lambda d: loss_case(d, True), _picked_grad, "f", 1, 1),
+    "one_hot": Row(
+        lambda d: ([d.labels(4, 3)], {"type": Type((3, 4), d.dtype), "on": 2.0, "off": d.one(0.0, 1.0)}), _one_hot
+    ),
     "conv": Row(_conv_case, _conv, "fi"),
     "conv_input": Row(_conv_input_case, _conv_input, "fi"),
     "conv_weight": Row(_conv_weight_case, _conv_weight, "fi"),

@@ -1,13 +1,13 @@
-"""Notebooks run as they are and show what is stored in them; each has all that a chapter of the course has."""
+"""Notebooks show exactly what is stored in them, except times; each has all that a chapter of the course has."""
 
-import os
 import pathlib
 import re
 from itertools import pairwise
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+
+from tests.notebook_outputs import code_of, execute, module_path, shown, text_of
 
 ROOT = pathlib.Path(__file__).parent.parent
 FRONT_PAGE = ROOT / "notebooks" / "README.md"
@@ -107,9 +107,6 @@ SHOWN = {
     "Mesh": ("06_mesh_and_recipes", "mesh_with(by_rows)"),
 }
 """Class -> a chapter, and the last line of a cell there, that shows it as a picture."""
-NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-NEAR = 0.1
-"""How far a stored figure may be from a fresh one: prices move by some percent as kernels are mended."""
 CHAPTERS = [path.stem for path in NOTEBOOKS]
 
 
@@ -129,19 +126,24 @@ def test_front_page_lists_every_chapter_in_order_with_its_exercises():
 
 def test_chapter_runs_to_its_end_and_shows_what_is_stored(chapter, tmp_path, monkeypatch):
     path, notebook = chapter
-    folders = [str(ROOT), str(path.parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
+    monkeypatch.setenv("PYTHONPATH", module_path())
     stored = shown(notebook)
     right = {old: {new: "Right:"} for old, new in SOLUTIONS[path.stem].items()}
     verdicts = answered(notebook, right) | answered(notebook, WRONG.get(path.stem, {})) | asked_for_types(notebook)
-    NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    execute(notebook, tmp_path)
     assert all(cell.execution_count for cell in code_of(notebook))
     for cell in [cell for cell in notebook.cells if cell.id in verdicts]:
         notebook.cells.remove(cell)
         assert re.search(f"^{verdicts[cell.id]}", text_of(cell), re.MULTILINE), cell.source
-    assert [without_numbers(text) for text in shown(notebook)] == [without_numbers(text) for text in stored]
-    for fresh, old in zip(numbers(shown(notebook)), numbers(stored), strict=True):
-        assert fresh == pytest.approx(old, rel=NEAR, abs=NEAR)
+    assert shown(notebook) == stored, f"store it with python -m tests.notebook_outputs {path.stem}"
+
+
+def test_text_that_names_a_colour_of_cores_names_all(chapter):
+    _, notebook = chapter
+    if any(re.search(r"^pictures\.space_time", cell.source, re.MULTILINE) for cell in code_of(notebook)):
+        words = " ".join(cell.source.lower() for cell in notebook.cells if cell.cell_type == "markdown")
+        named = {colour for colour in ("blue", "orange", "red", "purple", "grey") if re.search(rf"\b{colour}\b", words)}
+        assert len(named) in (0, 5), named
 
 
 def test_chapter_asks_has_a_naive_version_predicts_and_leads_to_the_next(chapter):
@@ -224,27 +226,3 @@ def measures(cell):
         return False
     printed = "".join(out.get("text", "") for out in cell.outputs)
     return bool(re.search(r"(?<![\w.])\d", printed)) or any("text/html" in o.get("data", {}) for o in cell.outputs)
-
-
-def code_of(notebook):
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
-
-
-def text_of(cell):
-    """What a cell printed, and the words of the page that it shows."""
-    pages = (re.sub(r"<[^>]*>", " ", out.get("data", {}).get("text/html", "")) for out in cell.outputs)
-    return "".join(out.get("text", "") for out in cell.outputs) + "".join(pages)
-
-
-def shown(notebook):
-    """The text of each cell, but for lines that say by their beginning that they are seconds of a machine."""
-    return [re.sub(r"^~.*$", "~", text_of(cell), flags=re.MULTILINE) for cell in code_of(notebook)]
-
-
-def without_numbers(text):
-    """Words and layout; a number may take another column."""
-    return re.sub(r"[\s|]+", " ", NUMBER.sub("#", text))
-
-
-def numbers(texts):
-    return [float(n.replace(",", "")) for n in NUMBER.findall("\n".join(texts))]

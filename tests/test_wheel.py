@@ -14,7 +14,6 @@ import pytest
 
 from tests.conftest import PACKAGES, ROOT
 
-LARGEST_BYTES = 1_500_000
 BUILD = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 
 
@@ -43,8 +42,7 @@ def texts(source):
 
 @pytest.mark.slow
 @pytest.mark.process
-def test_wheel_is_small_and_lacks_no_line_of_code(wheel):
-    assert wheel.stat().st_size <= LARGEST_BYTES
+def test_wheel_lacks_no_line_of_code(wheel):
     with zipfile.ZipFile(wheel) as archive:
         for path in (p for package in PACKAGES for p in (ROOT / package).rglob("*.py")):
             ours = path.read_text(encoding="utf-8")

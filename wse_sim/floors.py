@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from string import ascii_lowercase, ascii_uppercase, digits
+from typing import Protocol, TypeVar
 from xml.sax.saxutils import escape
 
 _LETTERS = ascii_uppercase + ascii_lowercase + digits
@@ -10,6 +11,34 @@ _FILLS = ("#a9c4d6", "#f4c99b", "#b8d8b0", "#d9b3c9", "#cfc3e6", "#e8dd9c", "#9f
 
 Extents = tuple[int, int, int, int]
 """x, y, width, height."""
+
+
+class PlacedLayer(Protocol):
+    """A layer as floor plans draw it."""
+
+    @property
+    def rect(self) -> Extents | None:
+        """The rectangle of its stage, or None if it is not on the mesh."""
+
+    @property
+    def cycles(self) -> int:
+        """Its part of a step."""
+
+
+Layer = TypeVar("Layer", bound=PlacedLayer)
+
+
+def by_rectangle(layers: Sequence[Layer]) -> dict[Extents, list[Layer]]:
+    """Return the layers of each rectangle, the one with most cycles first, and leave out those without a rectangle.
+
+    All layers of a stage have its rectangle, and in streaming mode all layers of the step have one.
+    """
+    # A rectangle that was drawn once for each layer would show the last layer, which may have no work.
+    groups: dict[Extents, list[Layer]] = {}
+    for layer in layers:
+        if layer.rect:
+            groups.setdefault(layer.rect, []).append(layer)
+    return {rect: sorted(group, key=lambda layer: -layer.cycles) for rect, group in groups.items()}
 
 
 def letter(n: int) -> str:

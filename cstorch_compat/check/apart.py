@@ -14,7 +14,7 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 
-_TELL = "from cstorch_compat.check.check_command import tell; tell()"
+_TELL = "from cstorch_compat.check.check_command import tell_caller; tell_caller()"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which calls of a step are refused or risky: the recorded table of operations, and predicates over single calls."""
+"""Which calls of a step are risky on the cluster, or wrong in a way that only the call shows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,10 +6,9 @@ from typing import Any
 from cstorch_compat.check import weights
 from cstorch_compat.check.calls import FunctionCall
 from cstorch_compat.check.findings import Findings
-from cstorch_compat.check.operations import public_name, table
 from lazytensor import dtype as dt
 from lazytensor.nn import Embedding
-from lazytensor.tensor import Tensor, is_grad_enabled
+from lazytensor.tensor import Tensor
 
 BIG_VOCABULARY = 16_384
 """Classes from which a loss counts as one over a vocabulary; the reports are of language models."""
@@ -181,37 +180,4 @@ def judge(call: FunctionCall, findings: Findings) -> bool:
         detail = applies(call)
         if detail is not None:
             findings.add(rule, call.where, str(call), detail, shapes=call.shapes)
-    for row in table().get(public_name(call.short), ()):
-        # Without a gradient an operation that has none is fine.
-        if (row.rule != "no gradient" or _is_tracked(call)) and _has(call, row.argument):
-            findings.add(row.rule, call.where, str(call), row.says, shapes=call.shapes)
     return findings.count("refused") > before
-
-
-def _has(call: FunctionCall, condition: str) -> bool:
-    """Whether a call is of the narrower kind that a row of the table is about; a missing condition holds for any.
-
-    "mode=reflect" and "mode!=area" look at an argument.
-    """
-    if not condition:
-        return True
-    if condition in KINDS:
-        return KINDS[condition](call)
-    name, _, value = condition.partition("=")
-    # By text, by keyword or by the layer's setting: "mode=reflect" may be said in any of the three ways.
-    values = {str(a) for a in call.args[1:]} | {str(call.kwargs.get(name.rstrip("!"), getattr(call.layer, name, None)))}
-    return (value in values) != name.endswith("!")
-
-
-KINDS: dict[str, Callable[[FunctionCall], bool]] = {
-    "int64": lambda call: all(t.dtype is dt.int64 for t in call.tensors()),
-    "vector": lambda call: [t.ndim for t in call.tensors()] == [2, 1],
-    "up to 3d": lambda call: call.tensors()[0].ndim <= 3,
-    "by tensor": lambda call: any(isinstance(p, Tensor) and p.dtype is not dt.bool_ for p in _parts(call.args[1])),
-    "grouped": lambda call: getattr(call.layer, "groups", call.argument(6, "groups", 1)) != 1,
-}
-"""Kinds of calls that rows of the table name."""
-
-
-def _is_tracked(call: FunctionCall) -> bool:
-    return is_grad_enabled() and any(t.requires_grad for t in call.tensors())

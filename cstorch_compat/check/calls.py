@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.check.operations import OPERATORS
 from cstorch_compat.names.mirror import mirror
 from lazytensor import cells, source
 from lazytensor.ir.types import Where
@@ -23,6 +22,7 @@ NAMESPACES = {
     "torch": "torch",
     "F": "torch.nn.functional",
     "torch.linalg": "torch.linalg",
+    "torch.special": "torch.special",
     "nn.utils": "torch.nn.utils",
 }
 """The public modules whose functions are watched, under the short names that findings have for them."""
@@ -35,6 +35,11 @@ PASSED_ON = frozenset(
     write view_through array contiguous_cell spend accumulate item tolist numpy""".split()
 )
 """Names that call the user's functions back, ask for no computation, or read values, which the step notices itself."""
+OPERATORS = tuple(
+    """add sub mul pow matmul getitem setitem neg abs gt ge lt le eq ne truediv floordiv mod invert and or xor lshift
+    rshift""".split()
+)
+"""The operators of Python that are functions of a tensor, without their underscores."""
 CONTAINERS = (Sequential, ModuleList, ModuleDict)
 
 
@@ -109,7 +114,7 @@ class Watch:
                 value = getattr(module, name)
                 if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in PASSED_ON:
                     self._replace(module, name, value, self._wrapped(f"{prefix}.{name}", value))
-        wanted = {f"__{prefix}{o}__" for o in (*OPERATORS, "setitem") for prefix in ("", "r", "i")}
+        wanted = {f"__{prefix}{o}__" for o in OPERATORS for prefix in ("", "r", "i")}
         # Methods and operators too: they are functions of the class, and the graph does not tell `x + y` from
         # torch.add.
         for name, value in list(vars(Tensor).items()):

@@ -22,14 +22,20 @@ from cstorch_compat.check.step import Recorder
 from cstorch_compat.check.traced_session import STEPS, CheckSession
 from cstorch_compat.names import shim
 from cstorch_compat.run import process, script, user_traceback
-from lazytensor import source
 from lazytensor.errors import LazyError, NameMissing, OptionMissing
 from lazytensor.ir.types import Where
+from lazytensor.output_files import json_text
+from lazytensor.terminal import printable_lines, tell
+
+HELP = """Trace the first step of a script and list what the system would refuse. The script runs up to its first step;
+no step is computed. Files that it writes until then are removed or restored afterwards; the report lists them."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
-    checker = commands.add_parser("check", help="trace the first step and list what the system would refuse")
+    checker = commands.add_parser(
+        "check", help="trace the first step and list what the system would refuse", description=HELP
+    )
     checker.add_argument("--json", action="store_true", help="print the findings as JSON")
     checker.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     script.add_arguments(checker)
@@ -41,21 +47,22 @@ def check_script(options: argparse.Namespace) -> int:
     if not script.is_file(options.script):
         return BROKEN
     findings, outcome = check(options.script, options.args, options.output, options.api)
-    print(
-        json.dumps(report.as_dict(findings, outcome), indent=1) if options.json else report.as_text(findings, outcome)
-    )
+    if options.json:
+        print(json_text(report.as_dict(findings, outcome), indent=1))
+    else:
+        tell(report.as_text(findings, outcome))
     return outcome.status(findings)
 
 
-def tell() -> None:
+def tell_caller() -> None:
     """Check what the last argument of the process says, and print the report as text and as data, in one line."""
     asked = json.loads(sys.argv[-1])
     findings, outcome = check(asked["path"], asked["args"], api=asked["api"])
-    print(json.dumps([report.as_text(findings, outcome), report.as_dict(findings, outcome)]))
+    print(json_text([printable_lines(report.as_text(findings, outcome)), report.as_dict(findings, outcome)]))
 
 
 def check(path: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:
-    """Run a script with everything watched, as far as there is something new to see."""
+    """Run a script with everything watched, as far as there is something new to see; undo what it writes meanwhile."""
     findings, outcome = Findings(), Outcome(path)
     shim.install(api)
     outcome.missing = missing_names(path)
@@ -70,8 +77,16 @@ def check(path: str, args: list[str], shows_output: bool = False, api: str | Non
     shown = io.StringIO()
     stream = sys.stderr if shows_output else shown
     with contextlib.ExitStack() as watched:
-        # The recorder first: the stand-ins of missing names are told to it.
-        for one in (recorder, loaders, plain, MissingModules(findings), guard, warnings.catch_warnings()):
+        # The journal outermost, and the recorder next: the stand-ins of missing names are told to it.
+        for one in (
+            outcome.journal,
+            recorder,
+            loaders,
+            plain,
+            MissingModules(findings),
+            guard,
+            warnings.catch_warnings(),
+        ):
             watched.enter_context(one)
         for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
             watched.enter_context(redirect(stream))
@@ -126,9 +141,7 @@ def _is_of_the_api(e: BaseException) -> bool:
 
 def _user_line(e: BaseException, path: str) -> Where:
     """The innermost line of the user's code in a traceback."""
-    lines = [(f.f_code.co_filename, n) for f, n in traceback.walk_tb(e.__traceback__)]
-    mine = [(f, n) for f, n in lines if not source.is_house(f) and not f.startswith("<")]
-    return Where(*mine[-1]) if mine else Where(path, 1)
+    return user_traceback.line(e) or Where(path, 1)
 
 
 def _first(e: BaseException) -> str:

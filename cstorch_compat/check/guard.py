@@ -1,18 +1,17 @@
 """Keeps a checked script from writing files once its step was seen: weights that were not trained must not be saved."""
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.check.counts import FollowedEnough
+from cstorch_compat.run import file_journal
 
 CHANGES = frozenset(
     """os.rename os.remove os.rmdir os.mkdir os.truncate os.link os.symlink os.system shutil.rmtree shutil.move
     shutil.copyfile subprocess.Popen""".split()
 )
 """Audit events after which something outside the process is not as it was."""
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Guard:
@@ -27,18 +26,17 @@ class Guard:
 
     def __enter__(self) -> "Guard":
         self.is_on = True
-        # Python itself would write .pyc files, and end the check by that.
-        self._wrote_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         sys.addaudithook(self._heard)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.is_on = False
-        sys.dont_write_bytecode = self._wrote_bytecode
 
     def _heard(self, event: str, args: tuple[Any, ...]) -> None:
         # Hooks hear every event of the process, so the cheap questions come first.
         if not self.is_on or not (event == "open" or event in CHANGES) or not self.has_seen():
+            return
+        if file_journal.is_at_work():
             return
         if event != "open" or _writes(*args):
             raise FollowedEnough(f"the first change to a file, by {event}({args[0]!r})")
@@ -47,4 +45,4 @@ class Guard:
 def _writes(path: Any, mode: str | None, flags: int | None) -> bool:
     """Whether opening a file may change it."""
     # By the flags of the system call, for the mode is None where os.open is called.
-    return bool((flags or 0) & WRITING) and not str(path).startswith("/dev/")
+    return bool((flags or 0) & file_journal.WRITING) and not str(path).startswith("/dev/")

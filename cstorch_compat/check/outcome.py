@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from cstorch_compat.check.counts import Summary
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.missing import MissingName
+from cstorch_compat.run.file_journal import FileJournal
 
 REFUSED, CLEAN, BROKEN = 1, 0, 2
 ALWAYS = (
@@ -18,7 +19,8 @@ ALWAYS = (
 class Outcome:
     """The end of a check. `stopped` says why the script was not followed to its end.
 
-    `missing` are the names that it uses and does not get, read before it ran.
+    `missing` are the names that it uses and does not get, read before it ran. `journal` lists the files that it changed
+    before the check left it.
     """
 
     script: str
@@ -26,6 +28,7 @@ class Outcome:
     stopped: str = ""
     crash: str = ""
     missing: list[MissingName] = field(default_factory=list)
+    journal: FileJournal = field(default_factory=FileJournal)
 
     def status(self, findings: Findings) -> int:
         """The exit status: 2 if the script itself crashed, 1 if something is refused, else 0."""

@@ -98,7 +98,7 @@ class PlainScript:
         traced, _ = self.capture.graph()
         traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._outputs)), traced.updates)
         state.examine_state(findings, self.capture, [])
-        graph.examine(findings, traced, self.recorder.calls)
+        graph.examine(findings, traced)
         self.summary.add(traced)
         self._advise()
         # Autocast and the capture were entered in the middle of a call, and are left wherever the script has come to.

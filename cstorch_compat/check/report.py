@@ -8,6 +8,7 @@ from cstorch_compat.check.findings import SEVERITIES, Finding, Findings
 from cstorch_compat.check.missing import as_table
 from cstorch_compat.check.outcome import Outcome
 from cstorch_compat.check.step import NAMES
+from cstorch_compat.run.file_journal import file_report
 
 SCHEMA = 1
 """Version of the JSON; it changes when a key is taken away or means something else."""
@@ -35,6 +36,7 @@ def as_dict(findings: Findings, outcome: Outcome) -> dict[str, Any]:
             "loop_carried": outcome.summary.state,
         },
         "not_covered": outcome.gaps(),
+        "files": {"undone": outcome.journal.undone, "remaining": outcome.journal.remaining},
         "crash": outcome.crash or None,
     }
 
@@ -53,7 +55,7 @@ def as_text(findings: Findings, outcome: Outcome) -> str:
             parts += [_entry(f) for f in group]
     if outcome.crash:
         parts.append("The script itself stopped with an error:\n" + _indented(outcome.crash.rstrip(), 4))
-    parts.append(_coverage(outcome))
+    parts.append("\n".join([_coverage(outcome), *file_report(outcome.journal)]))
     parts.append(verdict(findings, outcome))
     return "\n\n".join(parts)
 

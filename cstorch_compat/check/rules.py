@@ -404,15 +404,6 @@ _ROWS = (
         source=CHECKPOINTS,
     ),
     Rule(
-        id="LW311",
-        key="lowering here",
-        severity="risk",
-        title="an operation that no record covers",
-        why="lazywafer's own lowering to CIRH rejects it, and what the original does with it was not recorded.",
-        way_out="Write it with elementary operations, or try it with validate_only on the system's software.",
-        source=OURS,
-    ),
-    Rule(
         id="LW412",
         key="unknown name",
         severity="risk",

@@ -1,19 +1,22 @@
 """The capture of a step that is checked: reads are answered, refusals are noted, and the step goes on."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cstorch_compat.check.call_rules import judge
 from cstorch_compat.check.calls import FunctionCall, Watch
-from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.findings import Findings, columns_of
 from cstorch_compat.check.names import StandIn, is_question
-from cstorch_compat.check.operations import is_known_good, table
+from cstorch_compat.check.suggest import Shape
 from cstorch_compat.check.weights import is_traced, leaves
 from lazytensor import errors, source
 from lazytensor.capture import Capture
 from lazytensor.errors import LazyError
+from lazytensor.functions.refusals import RULES
+from lazytensor.functions.refused_names import REFUSED
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.types import Where
 from lazytensor.ops import OPS
@@ -36,6 +39,21 @@ READS = {
 NAMES = ("missing here", "unknown name", "not in this release")
 """Refusals of a name, which are answered with a stand-in."""
 SPELLINGS = {"bool()": "if, while, assert or bool()", "an index": "a Python index"}
+
+
+@dataclass(frozen=True)
+class SeenCall:
+    """A public call that a step has made: its name, its text, the shapes of its tensors, its columns in the line."""
+
+    short: str
+    text: str
+    shapes: tuple[Shape, ...]
+    columns: tuple[int, int] | None
+
+
+def _function(short: str) -> str:
+    """Return the name of the function behind a method; one that writes in place has an underscore more."""
+    return short if short.startswith("__") else short.removesuffix("_")
 
 
 class CheckedCapture(Capture):
@@ -74,7 +92,7 @@ class Recorder:
         self.updates: list[Where] = []
         self.on_update: Callable[[], None] = lambda: None
         self.has_read = False
-        self.calls: dict[tuple[str, int], set[str]] = {}
+        self._calls: dict[tuple[str, int], list[SeenCall]] = {}
         self._is_refused = False
 
     def __enter__(self) -> "Recorder":
@@ -90,7 +108,8 @@ class Recorder:
     def _called(self, call: FunctionCall) -> None:
         self._is_refused = False
         if self.is_listening and not self.is_after_step:
-            self.calls.setdefault((call.where.file, call.where.line), set()).add(call.short)
+            seen = SeenCall(_function(call.short), str(call), call.shapes, columns_of(call.where))
+            self._calls.setdefault((call.where.file, call.where.line), []).append(seen)
             self._is_refused = judge(call, self.findings)
             if self.is_plain and call.short == "cpu" and is_traced(call.args[0]):
                 self.findings.add("to cpu", call.where, str(call))
@@ -108,19 +127,37 @@ class Recorder:
         elif rule.startswith("read "):
             self._read(rule.removeprefix("read "), about)
         else:
-            call = self.watch.current
-            self.findings.add(rule, operation=str(call) if call is not None else "", detail=error.what)
+            self._noted(rule, error, about)
         return None
+
+    def _noted(self, rule: str, error: LazyError, about: str) -> None:
+        """Note a refusal with the call that it is about, or at the place that the lowering names."""
+        call = self.watch.current
+        if call is not None:
+            self.findings.add(rule, call.where, str(call), error.what, error.hint, call.shapes)
+            return
+        place = error.where if isinstance(error.where, Where) else source.where()
+        seen = self._seen(place, about.partition("(")[0].removeprefix("aten::"))
+        if seen is None:
+            self.findings.add(rule, place, about, error.what, error.hint)
+        else:
+            self.findings.add(rule, place, seen.text, error.what, error.hint, seen.shapes, seen.columns)
+
+    def _seen(self, place: Where, name: str) -> SeenCall | None:
+        """Return the call of a line that a refused operation comes from, if it is known."""
+        calls = self._calls.get((place.file, place.line), [])
+        named = [c for c in calls if c.short == name]
+        return named[0] if named else calls[0] if len(calls) == 1 else None
 
     def _named(self, rule: str, error: LazyError, name: str) -> StandIn:
         """Note a name that is not there, and stand in for it. Raises the error if the script only asks for it."""
         # A script that asks for a feature before it uses it is well written.
         if is_question():
             raise error
-        # Where the original's own answer is on record, it is a better finding than that we lack the name.
-        recorded = [row for row in table().get(name.rpartition(".")[2], ()) if not row.argument]
+        # The original's own answer is a better finding than that this package lacks the name.
+        recorded = [row for row in REFUSED.get(name.rpartition(".")[2], ()) if row.when is None]
         if recorded:
-            self.findings.add(recorded[0].rule, operation=name, detail=recorded[0].says)
+            self.findings.add(RULES[recorded[0].stage], operation=name, detail=recorded[0].message)
         else:
             self.findings.add(rule, operation=name, detail=error.what, way_out=error.hint)
         return StandIn(name)
@@ -147,10 +184,8 @@ class Recorder:
                 "port", operation=what, way_out="Do this in a @cstorch.step_closure that takes the tensor."
             )
         elif call is not None:
-            rule, is_scalar = READS.get(what, "read"), kind.endswith("[]")
-            # An operation that the original has reads no data there; it still takes no tensor for a number.
-            if rule != "read" or is_scalar or not is_known_good({call.short}):
-                self.findings.add(rule, operation=str(call), shapes=call.shapes)
+            rule = READS.get(what, "read")
+            self.findings.add(rule, operation=str(call), shapes=call.shapes)
         else:
             branch = "The branch that the first batch takes was followed; the other one was not seen."
             detail = branch if what == "bool()" else ""

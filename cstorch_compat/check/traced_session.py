@@ -85,7 +85,7 @@ class CheckSession(RecordedSession):
             findings.add("nothing fetched", self.place)
         state.examine_closures(findings, calls, process.current_executor())
         state.examine_state(findings, self.capture, self._results.values())
-        graph.examine(findings, whole, self.recorder.calls)
+        graph.examine(findings, whole)
         # The body of the step and those of the user's modules: their side effects happen once, at tracing.
         forwards = {type(m).forward for m in self.recorder.watch.modules.values()}
         for function in (*self._steps, *(f for f in forwards if not source.is_house(f.__code__.co_filename))):

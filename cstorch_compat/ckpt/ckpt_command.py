@@ -6,9 +6,11 @@ import sys
 from cstorch_compat.ckpt.compare import diff
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.formats import FORMATS
-from cstorch_compat.ckpt.listing import list_file, show, shown
+from cstorch_compat.ckpt.listing import list_file, show
 from cstorch_compat.ckpt.verify import verify
+from lazytensor.command_line import finite_number, name
 from lazytensor.errors import CheckpointError
+from lazytensor.terminal import tell
 
 FILE = f"a file of tensors, of the formats {', '.join(FORMATS)}"
 
@@ -19,26 +21,28 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(execute=execute)
     actions = parser.add_subparsers(dest="action", required=True)
     lister = actions.add_parser("ls", help="print the names, types, shapes and sizes in a file")
-    lister.add_argument("file", help=FILE)
+    lister.add_argument("file", type=name, help=FILE)
     lister.add_argument("--json", action="store_true", help="print JSON")
     shower = actions.add_parser("show", help="print one value, a summary of it if it is an array")
-    shower.add_argument("file", help=FILE)
-    shower.add_argument("key", help="as ls prints it, or the first part of such names")
+    shower.add_argument("file", type=name, help=FILE)
+    shower.add_argument("key", type=name, help="as ls prints it, or the first part of such names")
     differ = actions.add_parser("diff", help="print how two files differ; the exit status is 1 if they do")
-    differ.add_argument("a", help=FILE)
-    differ.add_argument("b", help="another, of any format")
-    differ.add_argument("--rtol", type=float, default=0.0, help="how far apart numbers may be, relative to b")
-    differ.add_argument("--atol", type=float, default=0.0, help="how far apart numbers may be")
+    differ.add_argument("a", type=name, help=FILE)
+    differ.add_argument("b", type=name, help="another, of any format")
+    differ.add_argument(
+        "--rtol", type=finite_number(0.0), default=0.0, help="how far apart numbers may be, relative to b"
+    )
+    differ.add_argument("--atol", type=finite_number(0.0), default=0.0, help="how far apart numbers may be")
     differ.add_argument("--json", action="store_true", help="print JSON")
     verifier = actions.add_parser(
         "verify", help="compare the checksums of a file; the exit status is 1 if one is wrong"
     )
-    verifier.add_argument("file", help=FILE)
+    verifier.add_argument("file", type=name, help=FILE)
     converter = actions.add_parser("convert", help="write a file in another format, one array at a time")
-    converter.add_argument("source", help=FILE)
-    converter.add_argument("target", help="the file to write")
+    converter.add_argument("source", type=name, help=FILE)
+    converter.add_argument("target", type=name, help="the file to write")
     converter.add_argument("--to", choices=FORMATS, help="the format; without it the suffix of the target says it")
-    converter.add_argument("--key", help="take only what stands under this name")
+    converter.add_argument("--key", type=name, help="take only what stands under this name")
     converter.add_argument("--flatten", action="store_true", help="join nested names with dots")
     converter.add_argument("--force", action="store_true", help="replace the target if it exists")
 
@@ -47,14 +51,16 @@ def execute(options: argparse.Namespace) -> int:
     """Do what the command line says. Returns the exit status: 2 for an error."""
     try:
         return _ACTIONS[options.action](options)
+    except BrokenPipeError:
+        raise  # the reader of the output has enough
     except (CheckpointError, OSError) as e:
-        print("\n".join(map(shown, f"lazywafer: {e}".split("\n"))), file=sys.stderr)
+        tell(f"lazywafer: {e}", sys.stderr)
         return 2
 
 
 def _convert(o: argparse.Namespace) -> int:
     written = convert(o.source, o.target, to=o.to, key=o.key, flatten=o.flatten, force=o.force)
-    print(f"{o.target}: {written.name}")
+    tell(f"{o.target}: {written.name}")
     return 0
 
 

@@ -1,6 +1,5 @@
 """`ckpt diff`: where two files differ, whatever their formats."""
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,8 +7,10 @@ import numpy as np
 
 from cstorch_compat.ckpt.formats import read
 from cstorch_compat.ckpt.leaves import flat
-from cstorch_compat.ckpt.listing import dtype_name, plain, shown
+from cstorch_compat.ckpt.listing import dtype_name, plain
 from lazytensor.lazyarray import LazyArray
+from lazytensor.output_files import json_text
+from lazytensor.terminal import printable, tell
 
 _PIECE = 1 << 18  # elements that are compared at a time, so that no array is held a second time in float64
 
@@ -109,10 +110,10 @@ def diff(path_a: str, path_b: str, rtol: float, atol: float, as_json: bool) -> i
     apart = differences(read(path_a)[1], read(path_b)[1], rtol, atol)
     if as_json:
         rows = [{name: _field(v) for name, v in asdict(d).items()} for d in apart]
-        print(json.dumps({"a": path_a, "b": path_b, "equal": not apart, "differences": rows}, indent=1))
+        print(json_text({"a": path_a, "b": path_b, "equal": not apart, "differences": rows}, indent=1))
     else:
         for d in apart:
-            print(shown(_words(d)))
+            tell(printable(_words(d)))
         print(f"{len(apart)} differences" if apart else "equal")
     return 1 if apart else 0
 

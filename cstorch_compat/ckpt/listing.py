@@ -1,6 +1,5 @@
 """`ckpt ls` and `ckpt show`: what is in a file, without reading more of it than is asked for."""
 
-import json
 import math
 from typing import Any
 
@@ -9,6 +8,8 @@ import numpy as np
 from cstorch_compat.ckpt.formats import read
 from cstorch_compat.ckpt.leaves import children, leaves, subtree
 from lazytensor.lazyarray import LazyArray
+from lazytensor.output_files import json_text
+from lazytensor.terminal import printable, tell
 
 _FIRST = 8
 
@@ -45,11 +46,6 @@ def _of_array(key: str, a: LazyArray) -> dict[str, Any]:
     }
 
 
-def shown(text: str) -> str:
-    """A text of a file for the terminal: what would move its cursor, or has no UTF-8, is told by number."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: numbers that JSON has not, and other objects, as text."""
     # NaN and infinities are no JSON, and many readers refuse them.
@@ -65,11 +61,11 @@ def list_file(path: str, as_json: bool) -> int:
     stored = sum(row.get("stored_bytes", 0) for row in table)
     if as_json:
         head = {"file": path, "format": kind.name, "bytes": total, "stored_bytes": stored}
-        print(json.dumps({**head, "values": table}, indent=1))
+        print(json_text({**head, "values": table}, indent=1))
         return 0
-    width = max((len(shown(row["key"])) for row in table), default=0)
+    width = max((len(printable(row["key"])) for row in table), default=0)
     for row in table:
-        print(shown(f"{shown(row['key']):{width}}  {_words(row)}".rstrip()))
+        tell(printable(f"{printable(row['key']):{width}}  {_words(row)}".rstrip()))
     arrays = sum("bytes" in row for row in table)
     print(f"{kind.name}: {len(table)} values, {arrays} arrays of {total:,} bytes, {stored:,} in the file")
     return 0
@@ -89,12 +85,13 @@ def show(path: str, key: str) -> int:
     value = subtree(tree, key, path)
     if children(value) is not None:
         for name, leaf in leaves(value, key):
-            print(shown(name), f"{dtype_name(leaf)}{list(leaf.shape)}" if isinstance(leaf, LazyArray) else repr(leaf))
+            value = f"{dtype_name(leaf)}{list(leaf.shape)}" if isinstance(leaf, LazyArray) else repr(leaf)
+            tell(printable(f"{name} {value}"))
         return 0
     if not isinstance(value, LazyArray):
-        print(f"{shown(key)}: {type(value).__name__} {value!r}")
+        tell(printable(f"{key}: {type(value).__name__} {value!r}"))
         return 0
-    print(f"{shown(key)}: {dtype_name(value)}{list(value.shape)}")
+    tell(f"{printable(key)}: {dtype_name(value)}{list(value.shape)}")
     for name, figure in summary(value.read()).items():
         print(f"  {name:6} {figure}")
     return 0

@@ -9,7 +9,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -87,15 +87,22 @@ def _array(
     )
 
 
-def variables_of(tree: Any) -> tuple[dict[str, np.ndarray], list[str]]:
+def variables_of(tree: Any, names: Iterable[str] | None = None) -> tuple[dict[str, np.ndarray], list[str]]:
     """The arrays to save by name, nested names joined by dots, and which of them are the bits of bfloat16.
 
-    Numbers become arrays without axes. Raises CheckpointError for values of which TensorFlow has no variables.
+    Numbers become arrays without axes. With `names` these leaves only are read. Raise a CheckpointError for names that
+    the tree does not have, and for values of which TensorFlow has no variables.
     """
     arrays: dict[str, np.ndarray] = {}
     bits: list[str] = []
     # A saver's checkpoint is one flat table of names.
-    for name, leaf in flat(tree).items():
+    leaves = flat(tree)
+    wanted = leaves.keys() if names is None else list(names)
+    missing = [name for name in wanted if name not in leaves]
+    if missing:
+        raise CheckpointError(f"there is no {missing[0]!r} in it", hint="List the names: lazywafer ckpt ls FILE.")
+    for name in wanted:
+        leaf = leaves[name]
         if isinstance(leaf, LazyArray):
             arrays[name] = leaf.stored()
             bits += [name] if leaf.dtype is dt.bfloat16 else []
@@ -161,13 +168,13 @@ def saver_to_h5(saver: Saver, saver_path: str, h5_path: str) -> list[str]:
     return others
 
 
-def h5_to_saver(saver: Saver, h5_path: str, saver_path: str) -> None:
-    """Write a new saver's checkpoint. Raises CheckpointExists if there is one."""
+def h5_to_saver(saver: Saver, h5_path: str, saver_path: str, names: Iterable[str] | None = None) -> None:
+    """Write a new saver's checkpoint of all leaves, or of `names`. Raise CheckpointExists if there is one."""
     if os.path.exists(f"{saver_path}.index"):
         raise CheckpointExists(
             f"{saver_path}.index exists already", hint="Give another name, or delete the old one first."
         )
-    saver.write(saver_path, *variables_of(read(h5_path)[1]))
+    saver.write(saver_path, *variables_of(read(h5_path)[1], names))
 
 
 def tensorflow_to_h5(argv: Sequence[str] | None = None) -> int:

@@ -3,9 +3,9 @@
 from cstorch_compat.ckpt.formats import read
 from cstorch_compat.ckpt.idx import is_idx, verify_idx
 from cstorch_compat.ckpt.leaves import leaves
-from cstorch_compat.ckpt.listing import shown
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray
+from lazytensor.terminal import printable, tell
 
 
 def verify(path: str) -> int:
@@ -35,6 +35,6 @@ def _is_whole(key: str, array: LazyArray) -> bool:
     try:
         array.stored()
     except CheckpointError as e:
-        print(shown(f"{key}: {e.what}"))
+        tell(printable(f"{key}: {e.what}"))
         return False
     return True

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cstorch_compat.data import role
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
 from cstorch_compat.run.warn import warn
@@ -65,6 +66,9 @@ class Form:
         self.size = size
         if process.use_cs():
             self._hold_to_first(batch)
+            if before is None and size is not None:
+                # Workers share the batch too, but a run that stops after its first step has none.
+                role.Cluster.of(process.current_backend().cluster_config).sharing(size)
         elif None not in (size, before) and size != before:
             warn(f"Detected non-uniform batch sizes between batches ({before} vs {size}). {LOOSE}")
         return size

@@ -2,18 +2,20 @@
 
 import pathlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex
 
 from cstorch_compat.data.batch import Form
 from cstorch_compat.data.loader import DataLoader
 from cstorch_compat.data.step_ranges import Schedule
 from cstorch_compat.names.builtin_errors import as_builtin
-from cstorch_compat.run import process
+from cstorch_compat.run import process, setting_checks, settings
+from cstorch_compat.run.setting_checks import StepsInvalid
 from cstorch_compat.run.warn import warn
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.op_profile import ProfilerRegistry
 from cstorch_compat.watch.progress import Progress
 from cstorch_compat.watch.rates import Profiler
+from lazytensor import source
 
 _END = object()
 MbsSetting = int | dict[str, Any] | Literal["auto", "explore"] | None
@@ -36,9 +38,11 @@ class DataExecutor:
         profiler_activities: Any = None,
     ):
         self.dataloader = _checked_loader(dataloader)
-        self.num_steps = _checked_steps(dataloader, num_steps)
-        self.checkpoint_steps = _checked_checkpoints(checkpoint_steps)
-        self.activation_steps = _checked_count("activation_steps", activation_steps, 1)
+        with as_builtin():
+            self.checkpoint_steps = _checked_checkpoints(checkpoint_steps)
+            self.num_steps = _checked_steps(dataloader, num_steps, checkpoint_steps)
+            self.activation_steps = setting_checks.interval(1)("activation_steps", activation_steps)
+        settings.note("DataExecutor", {"activation_steps": self.activation_steps})
         self.iteration = -1
         self.model: Any = None  # the prepared model that the loop has called
         self.session: Any = None
@@ -96,6 +100,7 @@ class DataExecutor:
         return self.num_steps
 
     def __iter__(self) -> Iterator[Any]:
+        settings.list_unused()
         self.iteration, self.model = -1, None
         owner = process.current_backend()
         # Masks of sparse parameters are made here: the optimizer's state exists by now, and no step has run.
@@ -181,7 +186,7 @@ def _checked_loader(dataloader: Any) -> DataLoader:
     return dataloader
 
 
-def _checked_steps(dataloader: DataLoader, num_steps: Any) -> int:
+def _checked_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps: Any) -> int:
     if num_steps is None:
         try:
             return len(dataloader)
@@ -190,21 +195,28 @@ def _checked_steps(dataloader: DataLoader, num_steps: Any) -> int:
                 "Could not infer the number of steps as the length of the dataloader is not known. Please provide "
                 "num_steps to the data executor"
             ) from e
-    if num_steps < 1:
-        raise RuntimeError(f"Expected num_steps >= 1, but got {num_steps}.")
+    if isinstance(num_steps, int | float) and num_steps < 1:
+        hint = "Give 1 or more steps, or leave num_steps out for one pass over the loader."
+        message = f"Expected num_steps >= 1, but got {num_steps}."
+        raise StepsInvalid(f"num_steps is {num_steps!r}", where=source.where(), hint=hint, lead=message)
+    # Release 2.10 takes 2.0 for 2, unless it has to count checkpoint steps.
+    if isinstance(num_steps, float) and (not num_steps.is_integer() or checkpoint_steps):
+        message = f"end ({num_steps}) must be an integer"
+        raise setting_checks.invalid("num_steps", num_steps, message, "Give a whole number of steps.")
+    if not isinstance(num_steps, float | SupportsIndex):
+        message = f"{type(num_steps).__name__!r} object cannot be interpreted as an integer"
+        raise setting_checks.wrong_type("num_steps", num_steps, message, "Give a whole number of steps.")
     return int(num_steps)
 
 
-def _checked_count(name: str, value: Any, least: int) -> int | None:
-    if value is not None and (not isinstance(value, int) or value < least):
-        raise RuntimeError(f'Expected {name} to be an integer >= {least} or "None". Got: {value}')
-    return value
-
-
 def _checked_checkpoints(value: Any) -> int | Schedule | None:
-    if value is not None and not isinstance(value, int | Schedule):
-        raise ValueError(f"checkpoint_steps must be None, integer, or a Schedule, but got {value}.")
-    return value if isinstance(value, Schedule) else _checked_count("checkpoint_steps", value, 0)
+    if isinstance(value, Schedule):
+        return value
+    if not isinstance(value, int | None):
+        message = f"checkpoint_steps must be None, integer, or a Schedule, but got {value}."
+        raise setting_checks.invalid("checkpoint_steps", value, message, "Give a whole number of steps, or None.")
+    steps: int | None = setting_checks.interval(0)("checkpoint_steps", value)
+    return steps
 
 
 def _schedule(checkpoint_steps: int | Schedule | None, num_steps: int) -> Schedule | None:

@@ -61,8 +61,12 @@ class DataLoader:
         """What the input function gave; it is called once."""
         if self._loader is None:
             # With one worker the client stands for it, so the input function may ask for its rank.
-            with role.playing(_single_worker()):
-                self._loader = self._make()
+            try:
+                with role.playing(_single_worker()):
+                    self._loader = self._make()
+            except ModuleNotFoundError as e:
+                _explain(e)
+                raise
         return self._loader
 
     @property
@@ -135,6 +139,16 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.dataloader)
+
+
+def _explain(error: ModuleNotFoundError) -> None:
+    """Add a note to the error of the client's call where the workers look into more folders than the client."""
+    owner = process.current_backend(raise_exception=False)
+    if owner is not None and role.Cluster.of(owner.cluster_config).python_paths:
+        error.add_note(
+            "The client calls the input function too, and only workers look into python_paths.\n"
+            "  Add the folder to PYTHONPATH, or import the module where cstorch.distributed.is_streamer() is true."
+        )
 
 
 def _single_worker() -> role.Role | None:

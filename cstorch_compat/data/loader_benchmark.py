@@ -9,6 +9,7 @@ import numpy as np
 
 from cstorch_compat.files.tree import flatten
 from lazytensor.pytree import TreeSpec, tree_structure
+from lazytensor.table import rate_text
 
 SAMPLING_FREQUENCY = 100
 """Steps from one sample of the rates to the next, the first step of each epoch being one."""
@@ -105,8 +106,8 @@ class Metrics:
         """The figures as a table."""
         lines = [
             f"loader made in {_microseconds(self.dataloader_build_time):.1f} us; {self.total_steps} steps in "
-            f"{_microseconds(self.total_time):.1f} us: {self.global_rate:.2f} steps/s, "
-            f"{self.global_sample_rate:.2f} samples/s",
+            f"{_microseconds(self.total_time):.1f} us: {rate_text(self.global_rate)} steps/s, "
+            f"{rate_text(self.global_sample_rate)} samples/s",
             *(
                 f"  epoch {i}: {epoch.total_steps} steps, iterator made in "
                 f"{_microseconds(epoch.iterator_creation):.1f} us, read in {_microseconds(epoch.iteration_time):.1f} us"

@@ -6,11 +6,16 @@ one worker of every system: with 4 systems of 2 workers each, step 0 takes from 
 order.
 """
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lazytensor import source
 from lazytensor.errors import DataError
+
+
+class BatchTooSmall(DataError, ValueError):
+    """A batch with fewer samples than systems. Release 2.10 raises a ValueError."""
 
 
 class RoleError(DataError, AssertionError):
@@ -19,24 +24,32 @@ class RoleError(DataError, AssertionError):
 
 @dataclass(frozen=True)
 class Cluster:
-    """How many systems there are, how many workers feed each, and how many samples of a batch each system takes."""
+    """How many systems there are, how many workers feed each, and how many samples of a batch each system takes.
+
+    Workers look for modules in `python_paths`, in addition to the client's folders.
+    """
 
     num_csx: int = 1
     workers_per_csx: int = 1
     shares: tuple[int, ...] = ()
+    python_paths: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, config: Any) -> "Cluster":
         """The cluster of a ClusterConfig or of an older CSConfig; None and 0 stand for 1."""
-        return cls(getattr(config, "num_csx", None) or 1, getattr(config, "num_workers_per_csx", None) or 1)
+        return cls(
+            getattr(config, "num_csx", None) or 1,
+            getattr(config, "num_workers_per_csx", None) or 1,
+            python_paths=tuple(getattr(config, "python_paths", None) or ()),
+        )
 
     def sharing(self, batch_size: int) -> "Cluster":
         """The cluster with a batch divided; the first systems take one sample more where it does not divide evenly.
 
-        Raises DataError for fewer samples than systems.
+        Raise BatchTooSmall for fewer samples than systems.
         """
         if batch_size < self.num_csx:
-            raise DataError(
+            raise BatchTooSmall(
                 f"a batch of {batch_size} samples cannot be divided among {self.num_csx} systems",
                 where=source.where(),
                 hint="Use a larger batch_size or fewer num_csx.",
@@ -104,18 +117,30 @@ def become(role: Role | None) -> Role | None:
 
 
 class playing:
-    """A block in which a role is played."""
+    """A block in which a role is played. A worker finds modules in the `python_paths` of its cluster."""
 
-    __slots__ = ("_role",)
+    __slots__ = ("_added", "_role")
 
     def __init__(self, role: Role | None):
         self._role = role
+        self._added: list[str] = []
 
     def __enter__(self) -> None:
+        self._added = add_python_paths(self._role.cluster) if self._role is not None else []
         self._role = become(self._role)
 
     def __exit__(self, *error: object) -> None:
         become(self._role)
+        for path in self._added:
+            sys.path.remove(path)
+
+
+def add_python_paths(cluster: Cluster) -> list[str]:
+    """Let this process find modules in the `python_paths` of a cluster. Return the paths that were added."""
+    added = [path for path in cluster.python_paths if path not in sys.path]
+    # After the script's own folder, which is where Python puts the folders of PYTHONPATH.
+    sys.path[1:1] = added
+    return added
 
 
 def streaming_rank() -> int:

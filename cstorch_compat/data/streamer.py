@@ -1,5 +1,6 @@
 """What a worker process does: it calls the input function for itself, and puts its share of a step into its ring."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,10 @@ class StreamerPost:
 
     def begin(self) -> Callable[[int, Any], Answer]:
         """Become a worker for the rest of the process, and make the loader."""
+        added = role.add_python_paths(self.cluster)
+        if added:
+            # Processes that the worker starts find the modules too.
+            os.environ["PYTHONPATH"] = os.pathsep.join([*added, *filter(None, [os.environ.get("PYTHONPATH")])])
         role.become(role.Role(self.id, self.cluster))
         return Streamer(self).answer
 

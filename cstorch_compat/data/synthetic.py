@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.run import setting_checks
 from lazytensor import pytree
 from lazytensor.data.dataset import IterableDataset
 from lazytensor.tensor import Tensor
@@ -68,13 +70,15 @@ def compute_num_steps(
 ) -> int:
     """How many steps to run: num_steps, or num_epochs of the loader, and no further than step max_steps.
 
-    An epoch has a step for every `grad_accum_steps` batches. Raises ValueError for counts that contradict each other
-    or are below 1, RuntimeError if `initial_step` is past the end.
+    An epoch has a step for every `grad_accum_steps` batches. Raise a ValueError for counts that contradict each other,
+    are no whole numbers or are below 1, and a RuntimeError if `initial_step` is past the end.
     """
     counts = {"num_steps": num_steps, "max_steps": max_steps, "num_epochs": num_epochs}
     for name, value in {**counts, "steps_per_epoch": steps_per_epoch}.items():
-        if value is not None and value < 1:
-            raise ValueError(f"`{name}` must be greater than zero.")
+        if value is not None:
+            _require_count(name, value, 1)
+    _require_count("initial_step", initial_step, 0)
+    _require_count("grad_accum_steps", grad_accum_steps, 1)
     if num_epochs is not None and num_steps is not None:
         raise ValueError("Only one of `num_epochs` or `num_steps` can be specified.")
     if all(value is None for value in counts.values()):
@@ -88,6 +92,22 @@ def compute_num_steps(
     if num_epochs is not None:
         bounds.append(num_epochs * _epoch_steps(dataloader, steps_per_epoch, grad_accum_steps))
     return min(bounds)
+
+
+def _require_count(name: str, value: Any, least: int) -> None:
+    """Raise a ValueError for what is no int of at least `least`."""
+    if value is None:
+        message = f"`{name}` cannot be None."
+    elif not isinstance(value, int):
+        message = f"`{name}` must be an integer, but got {type(value)}."
+    elif value < 0:
+        message = f"`{name}` cannot be negative, but got {value}."
+    elif value < least:
+        message = f"`{name}` must be greater than zero."
+    else:
+        return
+    with as_builtin():
+        raise setting_checks.invalid(name, value, message, f"Give a whole number from {least} on.")
 
 
 def _epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps: int) -> int:

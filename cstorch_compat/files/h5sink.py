@@ -20,6 +20,7 @@ from lazytensor.interrupts import postponed
 from lazytensor.lazyarray import reported
 from lazytensor.native.checksum import crc32
 from lazytensor.native.scattered import write_pieces
+from lazytensor.thread_start import warn_of_no_thread
 
 Piece = tuple[str, np.ndarray, int]
 """The key of an array, its bytes, and their place in the file."""
@@ -148,7 +149,10 @@ class Sink(io.RawIOBase):
 
 
 class Beside:
-    """Writes arrays to their places in a thread while the caller makes the tables, and notes their checksums."""
+    """Writes arrays to their places in a thread while the caller makes the tables, and notes their checksums.
+
+    If the system starts no thread, the caller writes them.
+    """
 
     def __init__(self, sink: Sink):
         self.checksums: Checksums = {}
@@ -156,6 +160,7 @@ class Beside:
         self._pieces: list[Piece] = []
         self._bytes = 0
         self._written: futures.Future[None] | None = None
+        self._has_thread = True
 
     def __enter__(self) -> Self:
         self._writer = futures.ThreadPoolExecutor(1)
@@ -204,9 +209,16 @@ class Beside:
             self._written.result()
             self._written = None
         if self._pieces:
+            pieces, self._pieces, self._bytes = self._pieces, [], 0
             # Many at a time: for each call the thread would wait until the caller lets go of the interpreter's lock.
-            self._written = self._writer.submit(self._sink.put_together, self._pieces)
-            self._pieces, self._bytes = [], 0
+            if self._has_thread:
+                try:
+                    self._written = self._writer.submit(self._sink.put_together, pieces)
+                except RuntimeError as e:
+                    self._has_thread = False
+                    warn_of_no_thread(e)
+            if not self._has_thread:
+                self._sink.put_together(pieces)
 
 
 @contextlib.contextmanager

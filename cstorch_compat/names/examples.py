@@ -4,40 +4,52 @@ import argparse
 import ast
 import pathlib
 import sys
+from collections.abc import Callable
 
 from lazytensor.plain_files import text_of
+from lazytensor.terminal import tell
 
 NAMES = ("gpt", "mnist")
+DATA_FOLDER = "digits"
+"""The folder in which the example `mnist` looks for its data."""
+Writer = Callable[[pathlib.Path], str]
+"""Writes digits into a folder, and returns a sentence about them."""
 FOLDER = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts"
 """Where they lie in the repository; what is installed has them packed."""
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command."""
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", write_digits: Writer) -> None:
+    """Describe the command; `write_digits` writes the data of the example `mnist`."""
     writer = commands.add_parser("example", help="write an example script into this folder; without a name, list them")
     writer.add_argument("name", nargs="?", metavar="NAME", help="the example, such as mnist")
-    writer.set_defaults(execute=lambda options: write_example(options.name))
+    writer.set_defaults(execute=lambda options: write_example(options.name, write_digits))
 
 
-def write_example(name: str | None) -> int:
-    """Write an example beside the user, or list all. Returns the exit status: 2 if there is none, or a file already."""
+def write_example(name: str | None, write_digits: Writer) -> int:
+    """Write an example and its data to the working directory; without a name, print all names.
+
+    Returns the exit status: 2 if there is no such example, or a file of its name already.
+    """
     if name is None:
         for each in NAMES:
             print(f"{each:8} {_first_line(_text(each))}")
         return 0
     if name not in NAMES:
-        print(f"lazywafer: there is no example {name!r}; there are {', '.join(NAMES)}", file=sys.stderr)
+        tell(f"lazywafer: there is no example {name!r}; there are {', '.join(NAMES)}", sys.stderr)
         return 2
     target = pathlib.Path(f"{name}.py")
     try:
         with target.open("x", encoding="utf-8") as file:
             file.write(_text(name))
+        told = write_digits(pathlib.Path(DATA_FOLDER)) if name == "mnist" else ""
     except FileExistsError:
         print(f"lazywafer: {target} is there already: move it away, or go to another folder", file=sys.stderr)
         return 2
     except OSError as e:
-        print(f"lazywafer: {target} cannot be written: {e.strerror}", file=sys.stderr)
+        print(f"lazywafer: {e.filename or target} cannot be written: {e.strerror}", file=sys.stderr)
         return 2
+    if told:
+        print(told)
     print(f"wrote {target}: lazywafer run --html {name}.html {target}")
     return 0
 

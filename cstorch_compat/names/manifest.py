@@ -44,13 +44,14 @@ PARTIAL = {
     "cerebras.pytorch.utils.tensorboard.SummaryWriter": "all but meshes, audio, video and custom layouts",
     "cerebras.pytorch.utils.tensorboard.SummaryReader": "no filter of files",
     "cerebras.pytorch.nn.DiceLoss": "no one-hot targets, no argmax of predictions",
-    "cerebras.pytorch.backends": "optimization_level, retrace_every_iteration and implicit_cast_cb16_to_fp32 have an "
-    "effect; the others are checked and no more",
-    "cerebras.pytorch.distributed.ClusterConfig": "only num_csx and num_workers_per_csx have an effect",
-    "cerebras_pytorch.backend": "max_checkpoints, drop_data and the like are taken and have no effect",
-    "cerebras_pytorch.experimental.configure": "of the cluster's settings only the two of ClusterConfig have an effect",
+    "cerebras.pytorch.backends": "optimization_level, micro_batch_size, lazy_initialization, retrace_every_iteration "
+    "and implicit_cast_cb16_to_fp32 have an effect; the others are checked, and listed when a run sets them",
+    "cerebras.pytorch.distributed.ClusterConfig": "num_csx, num_workers_per_csx and python_paths have an effect; the "
+    "others are checked, and listed when a run sets them",
+    "cerebras_pytorch.backend": "max_checkpoints and drop_data are checked, and listed when a run sets them",
+    "cerebras_pytorch.experimental.configure": "of the cluster's settings those of ClusterConfig have an effect",
     "cerebras_pytorch.utils.CSConfig": "as ClusterConfig; precision_opt_level and transfer_processes set flags",
-    "cerebras_torch.initialize": "cs_ip, service_workdir, compile_dir and appliance have no effect",
+    "cerebras_torch.initialize": "cs_ip, service_workdir and appliance have no effect, and are listed",
     "cerebras_torch.optimizer": "optimizers of torch.optim keep no state in a Session: use cbtorch.optim",
     "cerebras_torch.core.cb_model.set_run_config": "has no effect: everything can be fetched after every step",
     "cerebras.appliance": "settings of the compiler are kept and have no effect",

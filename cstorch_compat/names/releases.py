@@ -63,6 +63,7 @@ SPELLINGS = (
     Spelling(
         "cerebras.models.common.pytorch.optim.AdamW", Span("1.2", "1.9"), "cerebras.models.common.pytorch.optim.AdamW"
     ),
+    Spelling("cerebras_tensorflow", Span("1.6", "1.9"), "cerebras_tensorflow"),
     Spelling("cerebras_appliance", Span("1.6", "2.1"), APPLIANCE),
     Spelling("cerebras.appliance", Span("2.2", "2.10"), APPLIANCE),
 )

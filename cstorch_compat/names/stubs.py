@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from cstorch_compat.names import table
 from cstorch_compat.names.mirror import shown, usual_span
+from lazytensor.command_line import new_folder
+from lazytensor.terminal import tell
 
 ROOTS = ("torch", "torchvision", "cerebras")
 """What is written: the packages that scripts of the latest release import."""
@@ -24,7 +26,7 @@ does. An older set of stubs is replaced; any other package of these names in DIR
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
     writer = commands.add_parser("stubs", help="write stubs with which an editor completes scripts", description=HELP)
-    writer.add_argument("folder", metavar="DIR", type=pathlib.Path, help="the folder; it is made if it is not there")
+    writer.add_argument("folder", metavar="DIR", type=new_folder, help="the folder; it is made if it is not there")
     writer.set_defaults(execute=write_stubs)
 
 
@@ -33,7 +35,7 @@ def write_stubs(options: argparse.Namespace) -> int:
     folder: pathlib.Path = options.folder
     reason = _obstacle(folder)
     if reason:
-        print(f"lazywafer: {reason}", file=sys.stderr)
+        tell(f"lazywafer: {reason}", sys.stderr)
         return 2
     # Stale files would go on completing names that are gone.
     for root in ROOTS:
@@ -42,7 +44,7 @@ def write_stubs(options: argparse.Namespace) -> int:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    print(f"{len(files)} stubs in {folder}: set MYPYPATH={folder}, or stubPath in the settings of the editor")
+    tell(f"{len(files)} stubs in {folder}: set MYPYPATH={folder}, or stubPath in the settings of the editor")
     return 0
 
 

@@ -53,7 +53,6 @@ class Optimizer(optim.Optimizer, ABC):
                 self.new_state(p, "step", tensor(0.0))
             self._name_state()
 
-    # A dictionary with weak references cannot be pickled.
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_schedules": self.schedules}
 
@@ -118,7 +117,6 @@ class Optimizer(optim.Optimizer, ABC):
         self._call_hooks("zero_grad_post", args, kwargs)
 
     def _saved_groups(self) -> list[dict[str, Any]]:
-        # On CSX the groups hold tensors of the traced step. They stay there, since closures are called again with them.
         groups = [{**group} for group in self.param_groups]
         for schedule in self.schedules:
             schedule.put_client_values(groups)
@@ -155,7 +153,6 @@ def _do_nothing() -> None:
     """Do nothing."""
 
 
-# Without this class the abstract methods above would come before those of lazytensor, whose base is the last of all.
 class _RuleOptimizer(Optimizer):
     """Base of the optimizers whose update is a rule for one parameter, which the steps of lazytensor apply to all."""
 

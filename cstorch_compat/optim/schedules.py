@@ -60,7 +60,6 @@ class Scheduler(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # The documentation of those releases is still what users find; a class is abstract only without both.
         older = getattr(cls, "_get_closed_form_lr", None)
         if older is not None and getattr(cls._get_closed_form, "__isabstractmethod__", False):
             cls._get_closed_form = older  # type: ignore[method-assign]
@@ -89,7 +88,6 @@ class Scheduler(ABC):
         self._traced: tuple[weakref.ref[cells.Epoch], list[Any]] | None = None
         self._fetched: list[Any] | None = None  # those of them that a closure waits for
         if process.use_cs():
-            # No value is computed here: outside of a step it could not be read, and a script may load another counter.
             self._last_value = [group.get(self.param_group_key) for group in optimizer.param_groups]
         else:
             with grad_mode(False):
@@ -174,8 +172,7 @@ class Scheduler(ABC):
         """Have a closure make the last values of the traced step numbers, when the step has run."""
         self._fetched = self._last_value
 
-        # The program's outputs are named after the parameter, as in the original. In the steps after the first one
-        # the function is not traced again: the tensors of the trace stay the last values of the loop's body.
+        # The program's outputs are named after the parameter, as in the original.
         def keep_last_value(values: list[Any]) -> None:
             self._last_value = values
 
@@ -314,10 +311,10 @@ def constant(value: Any) -> Tensor:
 def _on_client(value: Any) -> tuple[np.ndarray, dt.DType]:
     """Return the array and the type of a number or of a tensor that is on the client, also within a traced step."""
     arrays: list[np.ndarray] = []
-    given = as_tensor(value)
+    source = as_tensor(value)
     # Within the step a tensor from outside is state, which has no value.
-    cells.outside(lambda: arrays.append(given.array()))
-    return arrays[0], given.dtype
+    cells.outside(lambda: arrays.append(source.array()))
+    return arrays[0], source.dtype
 
 
 def _setting(value: Any) -> Any:

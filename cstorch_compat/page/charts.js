@@ -68,9 +68,22 @@ function sweepParts(rows, x, y, w, h) {
   });
 }
 
+// Pixels of a text in the font of the drawings.
+const pen = document.createElement("canvas").getContext("2d");
+function widthOf(text) {
+  pen.font = "12px system-ui, sans-serif";
+  return pen.measureText(text).width;
+}
+// The end of a name that fits `width` pixels.
+function shortened(name, width) {
+  let shown = name;
+  for (let n = 1; widthOf(shown) > width && n < name.length; n++) shown = "…" + name.slice(n);
+  return shown;
+}
+
 function label(text, w, h) {
   // Whole where it fits, else its last part, else none.
-  const fits = (s) => 6.6 * s.length + 8 < w && h > 16;
+  const fits = (s) => h > 16 && widthOf(s) + 8 < w;
   return [text, text.slice(text.lastIndexOf(".") + 1), text.slice(text.lastIndexOf("/") + 1)].find(fits) || "";
 }
 
@@ -136,7 +149,7 @@ function timelinePicture(width) {
   const left = draw("svg", { width: names, height: tall, "aria-hidden": "true" });
   const right = draw("svg", { width: wide + 1, height: tall, role: "group", "aria-label": "Timeline of a step" });
   lanes.forEach((name, n) => {
-    const shown = name.length * 6.4 > names ? "…" + name.slice(-Math.floor(names / 6.8)) : name;
+    const shown = shortened(name, names - 4);
     left.append(draw("text", { x: 0, y: n * high + 14 }, shown, draw("title", null, name)));
     right.append(draw("line", { class: "axis", x1: 0, x2: wide, y1: (n + 1) * high, y2: (n + 1) * high }));
   });
@@ -165,11 +178,13 @@ function memoryPicture(width) {
   const { sram_bytes, usable_bytes } = step().machine, wide = Math.min(width, 900), used = mode().peak_bytes_per_pe;
   const scale = wide / sram_bytes, words = (a, b) => `${whole(a)} bytes: ${b}`;
   const part = (x, size, style, text) => draw("rect", { x: x * scale, y: 4, width: Math.max(size ? 1 : 0, size * scale), height: 24, style, ...told(() => text) });
-  return draw("svg", { width: wide, height: 50, role: "group", "aria-label": "Memory of the fullest PE" },
+  const keys = [["forward", "held by the step"], ["cold", "free"], ["soft", "not usable: programs and host transfers"]];
+  const bar = draw("svg", { width: wide, height: 50, role: "group", "aria-label": "Memory of the fullest PE" },
     part(0, used, "fill:var(--forward)", words(used, "what the step holds on the fullest PE")),
     part(used, usable_bytes - used, "fill:var(--cold)", words(usable_bytes - used, "free")),
     part(usable_bytes, sram_bytes - usable_bytes, "fill:var(--soft)", words(sram_bytes - usable_bytes, "not usable: programs and host transfers")),
     draw("text", { x: 0, y: 45 }, `${whole(used)} of ${whole(usable_bytes)} usable bytes (${percent(used / usable_bytes)})`));
+  return [bar, el("div", { class: "tools" }, keys.map(([colour, name]) => key(`var(--${colour})`, name)))];
 }
 
 // What a PE of each stage holds, the fullest first. Bars reach up to the fullest: most plans leave much free.
@@ -189,7 +204,7 @@ function memoryBars(width) {
         const words = () => `${name}\n` + Object.keys(PARTS).map((p) => `${p} ${short(s[p])} bytes a PE`).join("\n");
         let x = names;
         return [
-          draw("text", { x: 0, y: y + 13 }, name.length * 6.5 > names ? "…" + name.slice(-Math.floor(names / 7)) : name),
+          draw("text", { x: 0, y: y + 13 }, shortened(name, names - 4)),
           Object.entries(PARTS).map(([p, kind]) => {
             x += scale * s[p];
             return draw("rect", { class: kind, x: x - scale * s[p], y: y + 2, width: scale * s[p], height: high - 4, ...told(words) });
@@ -197,6 +212,7 @@ function memoryBars(width) {
           draw("text", { x: wide, y: y + 13, "text-anchor": "end" }, short(sum(s))),
         ];
       })),
+    stages.length > shown.length && el("p", { class: "note" }, `The fullest ${shown.length} of ${whole(stages.length)} stages.`),
   ];
 }
 
@@ -204,7 +220,7 @@ function memoryBars(width) {
 function memoryCourse(width) {
   const held = mode().held, { lanes, spans, end } = mode().timeline || {}, mesh = lanes ? lanes.indexOf("mesh") : -1;
   if (!held.length || mesh < 0) return null;
-  const wide = Math.min(width, 900), high = 150, left = 60, m = step().machine, pes = m.width * m.height;
+  const wide = Math.min(width, 900), high = 150, left = 72, m = step().machine, pes = m.width * m.height;
   const turns = spans.filter((s) => s[0] === mesh), most = Math.max(1e-9, ...held) / pes;
   const px = (t) => left + ((wide - left - 8) * t) / end, py = (bytes) => high - 22 - ((high - 36) * bytes) / most;
   const of = (n) => held[n % held.length];
@@ -239,7 +255,7 @@ function rooflinePicture(width) {
   const picture = draw("svg", { width: wide, height: high, role: "group", "aria-label": "Roofline of a PE" });
   for (let e = Math.ceil(x0); e <= x1; e++) picture.append(
     draw("line", { class: "axis", x1: px(10 ** e), x2: px(10 ** e), y1: 10, y2: high - low }),
-    draw("text", { class: "soft", x: px(10 ** e), y: high - 14, "text-anchor": "middle" }, short(10 ** e)));
+    draw("text", { class: "soft", x: px(10 ** e), y: high - 14, "text-anchor": px(10 ** e) > wide - 40 ? "end" : "middle" }, short(10 ** e)));
   for (let e = Math.ceil(y0); e <= y1; e++) picture.append(
     draw("line", { class: "axis", x1: left, x2: wide - 10, y1: py(10 ** e), y2: py(10 ** e) }),
     draw("text", { class: "soft", x: left - 4, y: py(10 ** e) + 4, "text-anchor": "end" }, short(10 ** e)));

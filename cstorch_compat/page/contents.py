@@ -12,10 +12,11 @@ from cstorch_compat.page.module_tree import Texts, module_tree
 from lazytensor.ir.program import Program
 from wse_sim import Machine, Plan
 from wse_sim.layout import ceil_div
+from wse_sim.plan.bounds import ADVICE, NAMES, Bound
 from wse_sim.plan.layers import SWEEPS, Layer, fold
 from wse_sim.plan.modes.mode_plan import ModePlan
 from wse_sim.plan.place import Placement
-from wse_sim.plan.report import ADVICE, NAMES, Bound, LayerRow
+from wse_sim.plan.report import LayerRow
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.stages import computed_again, stages_of
 from wse_sim.plan.timeline import Timeline

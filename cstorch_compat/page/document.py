@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from lazytensor.plain_files import text_of
+from lazytensor.terminal import without_surrogates
 
 _FOLDER = pathlib.Path(__file__).parent
-SCRIPTS = ("drawing.js", "charts.js", "sections.js")
+SCRIPTS = ("numbers.js", "drawing.js", "charts.js", "sections.js")
 """Read in this order, as one script."""
 
 
 def document(contents: Mapping[str, Any]) -> str:
     """The page of `contents`. What comes from the user's script is text in it, whatever it says."""
+    contents = without_surrogates(contents)
     script = "\n".join(text_of(_FOLDER / name) for name in SCRIPTS)
     style = text_of(_FOLDER / "page.css")
     # The policy names the one script that may run: markup in a kernel's name could run nothing even if it got through.

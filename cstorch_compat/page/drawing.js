@@ -1,5 +1,4 @@
-"use strict";
-// What all sections use: elements, numbers, the state of the page, and its tip. Text is only ever set as text.
+// What all sections use: elements, the state of the page, and its tip. Text is only ever set as text.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const SWEEPS = ["forward", "backward", "update"];
@@ -19,20 +18,7 @@ const draw = (tag, attributes, ...children) => fill(document.createElementNS(SVG
 
 const step = () => DATA.steps[state.step];
 const mode = () => step().modes[state.mode];
-const whole = (n) => Math.round(n).toLocaleString("en-US");
-function short(n) {
-  for (const [size, letter] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]])
-    if (Math.abs(n) >= size) return (n / (letter === "k" ? 1e3 : size)).toPrecision(3).replace(/\.?0+$/, "") + letter;
-  return n !== 0 && Math.abs(n) < 10 ? String(Number(n.toPrecision(3))) : whole(n);
-}
-const rate = (n) => (n >= 1000 ? whole(n) : String(Number(n.toPrecision(4))));
-const percent = (x) => (100 * x).toFixed(x < 0.1 ? 2 : 1) + " %";
-function seconds(s) {
-  for (const [size, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]])
-    if (s >= size) return Number((s / size).toPrecision(4)).toLocaleString("en-US") + " " + unit;
-  return Number((s * 1e9).toPrecision(3)) + " ns";
-}
-const time = (cycles) => whole(cycles) + " cycles = " + seconds(cycles / step().machine.clock_hz);
+const time = (cycles) => whole(cycles) + " cycles = " + quantity(cycles / step().machine.clock_hz, "s");
 const place = (rect) => (rect ? `${rect[2]} x ${rect[3]} PEs at (${rect[0]}, ${rect[1]})` : "on the weight host");
 const file = (where) => where.replace(/^.*[\\/]/, "");
 
@@ -88,6 +74,26 @@ function excerpt(where) {
       })),
   );
 }
+
+// The axis that all bars of a section share. It is linear from zero while the largest value is at most ten times the
+// smallest; else it is logarithmic from a tenth of the smallest, so that a factor of 2 has the same width everywhere.
+function axisOf(values, labels = 5) {
+  const bars = values.filter((v) => v > 0), least = Math.min(...bars), most = Math.max(...bars), isLog = most > 10 * least;
+  const start = isLog ? Math.log10(least) - 1 : 0, span = isLog ? Math.log10(most) - start : most;
+  const share = (v) => (v > 0 && bars.length ? ((isLog ? Math.log10(v) : v) - start) / span : 0);
+  if (!bars.length) return { isLog, share, ticks: [] };
+  if (!isLog) {
+    const decade = 10 ** Math.floor(Math.log10(most)), size = [0.2, 0.5, 1, 2, 5].find((s) => most / (s * decade) <= labels) * decade;
+    return { isLog, share, ticks: Array.from({ length: Math.floor(most / size) + 1 }, (_, n) => n * size) };
+  }
+  const first = Math.ceil(start), count = Math.floor(Math.log10(most)) - first + 1, by = Math.ceil(count / labels);
+  return { isLog, share, ticks: Array.from({ length: Math.ceil(count / by) }, (_, n) => 10 ** (first + n * by)) };
+}
+const at = (axis, value) => `${100 * axis.share(value)}%`;
+const bar = (axis, value) => el("span", { class: "track", "aria-hidden": "true" }, el("i", { style: `width:${at(axis, value)}` }),
+  axis.ticks.map((t) => el("b", { style: `left:${at(axis, t)}` })));
+const labelsOf = (axis) => el("span", { class: "ticks", "aria-hidden": "true" }, axis.ticks.map((t) => el("span", { style: `left:${at(axis, t)}` }, short(t))));
+const wordsOf = (axis) => (axis.isLog ? "one logarithmic axis, from a tenth of the smallest" : "one linear axis, from zero");
 
 const pressed = (label, on, act) => el("button", { type: "button", "aria-pressed": String(on), onclick: act }, label);
 const key = (colour, label) => el("span", { class: "key" }, el("i", { style: `background:${colour}` }), label);

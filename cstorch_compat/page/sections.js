@@ -27,10 +27,10 @@ section("figures", "A step", () => {
     "before the first result": time(own.fill_cycles),
     "fullest PE": `${whole(own.peak_bytes_per_pe)} bytes (${percent(own.peak_bytes_per_pe / m.sram_bytes)})`,
     "over the edge, in and out": `${short(own.edge_bytes_in)}B and ${short(own.edge_bytes_out)}B`,
-    "micro-batches": `${own.micro_batches}${own.has_recompute ? ", forward computed again" : ""}`,
+    "micro-batches": `${whole(own.micro_batches)}${own.has_recompute ? ", forward computed again" : ""}`,
   };
-  if (own.joules_per_sample) figures["energy of a sample"] = `${short(own.joules_per_sample)} J`;
-  const head = `${one.systems > 1 ? one.systems + " x " : ""}${m.name} at ${m.clock_hz / 1e9} GHz, batch ${whole(one.batch)}, ${state.mode} mode`;
+  if (own.joules_per_sample) figures["energy of a sample"] = quantity(own.joules_per_sample, "J");
+  const head = `${one.systems > 1 ? whole(one.systems) + " x " : ""}${m.name} at ${m.clock_hz / 1e9} GHz, batch ${whole(one.batch)}, ${state.mode} mode`;
   return [
     el("p", { class: "soft", style: "margin:0" }, head),
     own.fits && el("dl", { class: "figures" }, Object.entries(figures).map(([k, v]) => el("div", null, el("dt", null, k), el("dd", null, v)))),
@@ -39,16 +39,17 @@ section("figures", "A step", () => {
 });
 
 section("limits", "What limits", () => {
-  const bounds = mode().bounds, most = Math.log10(Math.max(10, ...bounds.map((b) => b.samples_per_s)));
+  const bounds = mode().bounds, axis = axisOf(bounds.map((b) => b.samples_per_s));
   const least = bounds.find((b) => b.kind === mode().limit) || bounds[0];
   const from = bounds.find((b) => b.where) || least;
   return [
     el("ul", { class: "plain" }, bounds.map((b) => el("li", { class: "limit" + (b === bounds[0] ? " least" : "") },
       el("span", null, b.name + (b.what ? ` of ${b.what}` : "")),
-      el("span", { class: "track" }, el("i", { style: `width:${Math.max(1, (100 * Math.log10(Math.max(1, b.samples_per_s))) / most)}%` })),
-      el("span", null, `${rate(b.samples_per_s)} samples/s`),
-      el("span", { class: "note" }, b.source)))),
-    el("p", { class: "note" }, "Bars are logarithmic; the shortest limits."),
+      bar(axis, b.samples_per_s),
+      el("span", { class: "value" }, `${rate(b.samples_per_s)} samples/s`),
+      el("span", { class: "note" }, b.source))),
+      el("li", { class: "limit" }, el("span"), labelsOf(axis))),
+    el("p", { class: "note" }, `The shortest bar, in red, limits. All bars have ${wordsOf(axis)}.`),
     least.where ? excerpt(least.where) : from.where && [el("p", { class: "note" }, `On the wafer itself: ${from.name} of ${from.what}`), excerpt(from.where)],
   ].flat();
 }, () => mode().fits && mode().bounds.length > 0);
@@ -87,7 +88,7 @@ section("timeline", "Timeline of a step", (width) => {
   const what = state.mode === "streaming" ? "Weights and the batch in, layers in turn, gradients out; the first micro-batches." : "The first sample through an empty pipeline and back, then the updates.";
   return [
     el("div", { class: "tools" }, el("button", { type: "button", onclick: zoom(2) }, "Zoom in"), el("button", { type: "button", onclick: zoom(0.5) }, "Zoom out"),
-      SWEEPS.map((s) => key(`var(--${s})`, s)), key("var(--critical)", "critical path (outline)")),
+      SWEEPS.map((s) => key(`var(--${s})`, s)), mode().timeline.spans.some((span) => span[2] < 0) && key("var(--cold)", "other"), key("var(--critical)", "critical path (outline)")),
     timelinePicture(width),
     el("p", { class: "note" }, `${what} ${time(mode().timeline.end)}.`)];
 }, () => Boolean(mode().timeline));
@@ -95,7 +96,7 @@ section("timeline", "Timeline of a step", (width) => {
 section("memory", "Memory of a PE", (width) => [memoryPicture(width), memoryBars(width), memoryCourse(width)].flat(), () => mode().fits && mode().rows.length > 0);
 
 section("roofline", "Roofline of a PE", (width) => [rooflinePicture(width),
-  el("p", { class: "note" }, "A dot is a layer: its work over the bytes that its kernels touch, and over its cycles and PEs. Slanted: what the memory's ports give to a copy.")],
+  el("p", { class: "note" }, "A dot is a layer: its work over the bytes that its kernels touch, and over its cycles and PEs. Its colour shows its share of peak. Slanted: what the memory's ports give to a copy.")],
   () => mode().fits && mode().rows.length > 0);
 
 const COLUMNS = [["layer", "label", String], ["line", "where", file], ["cycles", "cycles", whole], ["forward", "forward_cycles", whole],
@@ -113,13 +114,13 @@ section("layers", "Layers", () => {
 }, () => mode().rows.length > 0);
 
 section("compared", "Machines and batches", () => {
-  const most = Math.max(1e-9, ...DATA.rows.map((r) => r.samples_per_s));
-  const head = ["batch", "machine", "systems", "mode", "samples/s", "to the fastest", "of the memory", "what limits"];
-  const words = (c) => (c === 1 || c === 3 || c > 6 ? "words" : "");
+  const axis = axisOf(DATA.rows.map((r) => (r.fits ? r.samples_per_s : 0)), 3);
+  const scale = [axis.isLog ? "samples/s, logarithmic" : "samples/s, linear", labelsOf(axis)];
+  const head = ["batch", "machine", "systems", "mode", "samples/s", scale, "of the memory", "what limits"];
+  const words = (c) => ([1, 3, 5, 7].includes(c) ? "words" : "");
   const body = DATA.rows.map((r) => {
-    const bar = el("span", { class: "track", style: "display:block;width:120px" }, el("i", { style: `width:${(100 * r.samples_per_s) / most}%` }));
     const limit = r.fits ? r.limit : `does not fit${r.largest_batch ? `: a batch of ${whole(r.largest_batch)} does` : ""}`;
-    const values = [whole(r.batch_size), r.machine, r.systems, r.mode, r.fits ? rate(r.samples_per_s) : "-", bar,
+    const values = [whole(r.batch_size), r.machine, whole(r.systems), r.mode, r.fits ? rate(r.samples_per_s) : "-", bar(axis, r.fits ? r.samples_per_s : 0),
       r.fits ? percent(r.peak_bytes_per_pe / r.usable_bytes_per_pe) : "-", limit];
     return el("tr", { title: r.fits ? r.verdict : r.reason }, values.map((v, c) => el("td", { class: words(c) }, v)));
   });

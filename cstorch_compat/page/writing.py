@@ -11,6 +11,7 @@ from cstorch_compat.page.module_tree import Texts
 from lazytensor.cirh.text import torch_text
 from lazytensor.compiler.pipeline import CSX, Compilation, Heading
 from lazytensor.ir.graph import Graph
+from lazytensor.output_files import write_whole
 from wse_sim import Machine
 
 
@@ -32,6 +33,6 @@ def _texts(compilation: Compilation) -> Texts:
 def write_page(
     path: pathlib.Path, script: str, steps: Sequence[PageStep], rows: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Write the page of a script."""
+    """Write the page of a script. Raises OSError, and an older page stays."""
     # Whatever the locale: the page itself says that it is UTF-8.
-    path.write_text(document(contents(script, steps, installation.versions(), rows)), encoding="utf-8")
+    write_whole(path, document(contents(script, steps, installation.versions(), rows)))

@@ -1,8 +1,9 @@
 """What a script's step takes on systems: a row for each batch, machine, number of systems and mode."""
 
+import itertools
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Any
 
@@ -10,6 +11,8 @@ from lazytensor.abstract import StepFamily
 from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim import SweepRecord, sweep
+from wse_sim.number_format import figure, percent
+from wse_sim.plan.micro_batches import cut_text
 from wse_sim.plan.modes import EXECUTION
 
 SCHEMA = "lazywafer-plan"
@@ -24,34 +27,53 @@ WIDTH, TOLD, SHORT = 110, 4, 50
 
 @dataclass(frozen=True)
 class Wanted:
-    """The combinations that are asked for; without batches that of the script."""
+    """The combinations that are asked for. Without batches, or systems, those of the script."""
 
     batches: tuple[int, ...] = ()
     machines: tuple[str, ...] = ("wse2",)
-    systems: tuple[int, ...] = (1,)
+    systems: tuple[int, ...] = ()
     mode: str = "auto"
     precision_level: int | None = None
 
+    def named(self, batch_size: int) -> list[str]:
+        """Return what each row is about, in the order of the rows; `batch_size` is that of the script."""
+        batches, modes = self.batches or (batch_size,), _modes(self.mode)
+        systems = self.systems or ("the script's",)
+        points = itertools.product(*map(dict.fromkeys, (batches, self.machines, systems, modes)))
+        return [f"batch {batch:,} on {count} {machine}, {mode}" for batch, machine, count, mode in points]
 
-def planned(family: StepFamily, wanted: Wanted) -> list[SweepRecord]:
-    """A row for each combination. Raises LazyError for an unknown machine or mode, and where a batch has no program."""
+
+def _modes(mode: str) -> tuple[str, ...]:
+    return tuple(EXECUTION) if mode == "all" else (mode,)
+
+
+def planned(
+    family: StepFamily, wanted: Wanted, on_row: Callable[[SweepRecord], object] = lambda row: None
+) -> list[SweepRecord]:
+    """Return a row for each combination; `on_row` is called with each row when it is known.
+
+    Raises LazyError for an unknown machine or mode, and for the first batch that has no program.
+    """
     if wanted.mode not in MODES:
         raise LazyError(f"there is no mode {wanted.mode!r}", hint=f"Use one of {', '.join(MODES)}.")
-    rows = sweep(
+
+    def checked(row: SweepRecord) -> None:
+        # A table is asked for, and not what may come of it: a batch that the script has not is a mistake.
+        if row.error:
+            raise LazyError(row.error)
+        on_row(row)
+
+    return sweep(
         {"step": family},
         wanted.machines,
-        tuple(EXECUTION) if wanted.mode == "all" else (wanted.mode,),
+        _modes(wanted.mode),
         wanted.batches,
         wanted.systems,
         precision_level=wanted.precision_level,
         has_routes=True,
         has_digests=False,
+        on_record=checked,
     )
-    # A table is asked for, and not what may come of it: a batch that the script has not is a mistake.
-    for row in rows:
-        if row.error:
-            raise LazyError(row.error)
-    return rows
 
 
 def as_document(script: str, family: StepFamily, rows: Sequence[SweepRecord]) -> dict[str, Any]:
@@ -66,14 +88,39 @@ def as_document(script: str, family: StepFamily, rows: Sequence[SweepRecord]) ->
 
 
 def as_text(rows: Sequence[SweepRecord]) -> str:
-    """A table for people; of a few rows also the whole sentences, which say where, and what would help."""
-    table = Table(_COLUMNS, [_shown(row) for row in rows]).text()
-    # Beyond a few rows sentences would bury the table; JSON has them all.
+    """Return a table for people; of a few rows also the whole sentences, which say where, and what would help."""
+    return "\n\n".join([Table(COLUMNS, [_shown(row) for row in rows]).text(), *sentences(rows)])
+
+
+def wide_columns(wanted: Wanted, batch_size: int) -> tuple[Column, ...]:
+    """Return the columns of a table that is printed row by row, as wide as the combinations need."""
+    batches = wanted.batches or (batch_size,)
+    widths = {
+        "batch": max(len(f"{n:,}") for n in batches),
+        "machine": max(map(len, wanted.machines)),
+        "systems": max((len(str(n)) for n in wanted.systems), default=len("systems")),
+        "mode": max(map(len, EXECUTION)),
+        "samples/s": len("1,000,000,000"),
+        "bytes a PE": len("44,976 (100%)"),
+    }
+    return tuple(replace(column, width=widths.get(column.head, 0)) for column in COLUMNS)
+
+
+def row_text(columns: tuple[Column, ...], row: SweepRecord) -> str:
+    """Return a row as one line of a table with `wide_columns`."""
+    table = Table(columns, [_shown(row)])
+    return table.line(table.cells()[0])
+
+
+def sentences(rows: Sequence[SweepRecord]) -> list[str]:
+    """Return what limits each of a few rows, and the error bands; nothing for many rows, which JSON has whole."""
     if len(rows) > TOLD:
-        return table
+        return []
     told = [f"{_name(row)}: {row.verdict if row.fits else row.reason}" for row in rows]
+    asked = (row for row in rows if row.fits and (row.asked_micro_batch_size or row.explored))
+    told += [f"{_name(row)}: {cut_text(row)}" for row in asked]
     bands = [band for band in dict.fromkeys(row.error_band for row in rows) if band]
-    return "\n\n".join([table, *(fill(text, WIDTH, subsequent_indent="    ") for text in (*told, *bands))])
+    return [fill(text, WIDTH, subsequent_indent="    ") for text in (*told, *bands)]
 
 
 def _name(row: SweepRecord) -> str:
@@ -81,8 +128,10 @@ def _name(row: SweepRecord) -> str:
 
 
 def _shown(row: SweepRecord) -> tuple[Any, ...]:
-    memory = f"{row.peak_bytes_per_pe:,} ({row.peak_bytes_per_pe / row.usable_bytes_per_pe:.0%})" if row.fits else "-"
-    rate = f"{row.samples_per_s:,.4g}" if row.samples_per_s < 1000 else f"{row.samples_per_s:,.0f}"
+    memory = (
+        f"{row.peak_bytes_per_pe:,} ({percent(row.peak_bytes_per_pe / row.usable_bytes_per_pe)})" if row.fits else "-"
+    )
+    rate = figure(row.samples_per_s)
     words = _limit(row) if row.fits else f"does not fit: {_way_out(row)}"
     return row.batch_size, row.machine, row.systems, row.mode, rate if row.fits else "-", memory, words
 
@@ -104,7 +153,7 @@ def _way_out(row: SweepRecord) -> str:
     return row.reason if len(row.reason) <= SHORT else row.reason[: SHORT - 3].rstrip() + "..."
 
 
-_COLUMNS = (
+COLUMNS = (
     Column("batch", "{:,}".format),
     Column("machine", is_words=True),
     Column("systems"),

@@ -8,10 +8,13 @@ from typing import Any
 from lazytensor.cirh.dot import dot_text
 from lazytensor.cirh.generic import LOWERED, TRACED, generic_text
 from lazytensor.cirh.generic_reader import read_graph
+from lazytensor.command_line import existing_file, new_file, one_of, several
 from lazytensor.compiler.pipeline import FORMS, PASSES, Compilation, Target
 from lazytensor.errors import LazyError
 from lazytensor.exchange.onnx_model import onnx_model
 from lazytensor.ir.graph import Graph
+from lazytensor.output_files import write_whole
+from lazytensor.terminal import tell
 
 HELP = """Read a graph in MLIR's generic form, as runs on the wafer leave it in torch.generic.mlir and
 cirh.generic.mlir, run passes on it in the order given, each checked, and print what the last one gives: a graph in the
@@ -24,27 +27,41 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Describe the command."""
     names = [name for name in PASSES if name not in BOUND]
     parser = commands.add_parser("opt", help="run passes of the compiler on a graph in MLIR's form", description=HELP)
-    parser.add_argument("file", nargs="?", default="-", help="the graph; - or nothing for what comes in")
-    parser.add_argument("-p", "--passes", default="", metavar="NAMES", help=f"by commas, of {', '.join(names)}")
+    parser.add_argument(
+        "file", nargs="?", default="-", type=_graph_file, help="the graph; - or nothing for what comes in"
+    )
+    parser.add_argument(
+        "-p",
+        "--passes",
+        type=several(one_of(names)),
+        default=(),
+        metavar="NAMES",
+        help=f"with commas between them, of {', '.join(names)}",
+    )
     parser.add_argument("--dot", action="store_true", help="print the graph for Graphviz instead")
     parser.add_argument(
-        "--onnx", metavar="FILE", help="write the graph as a model of ONNX, for Netron (the extra onnx)"
+        "--onnx",
+        type=new_file(".onnx"),
+        metavar="FILE",
+        help="write the graph as a model of ONNX, for Netron (the extra onnx)",
     )
     parser.set_defaults(execute=optimize)
 
 
+def _graph_file(text: str) -> pathlib.Path | str:
+    return text if text == "-" else existing_file(text)
+
+
 def optimize(options: argparse.Namespace) -> int:
-    """Run the command. Returns the exit status: 1 if the graph or a pass is refused, 2 for a wrong command line."""
-    names = [name for name in options.passes.split(",") if name]
-    wrong = [name for name in names if name not in PASSES or name in BOUND]
-    if wrong:
-        print(f"lazywafer: there is no pass {wrong[0]!r} that opt runs", file=sys.stderr)
-        return 2
+    """Run the command. Returns the exit status: 1 if the graph or a pass is refused."""
+    names = list(options.passes)
     try:
-        text = sys.stdin.read() if options.file == "-" else pathlib.Path(options.file).read_text(encoding="utf-8")
-        print(_printed(_result(text, names), options, is_lowered=_is_lowered(text, names)), end="")
+        text = sys.stdin.read() if options.file == "-" else options.file.read_text(encoding="utf-8")
+        tell(_printed(_result(text, names), options, is_lowered=_is_lowered(text, names)), end="")
+    except BrokenPipeError:
+        raise  # the reader of the output has enough
     except (LazyError, OSError, UnicodeDecodeError) as e:
-        print(f"lazywafer: {e}", file=sys.stderr)
+        tell(f"lazywafer: {e}", sys.stderr)
         return 1
     return 0
 
@@ -77,6 +94,6 @@ def _printed(last: tuple[str, Any], options: argparse.Namespace, is_lowered: boo
             raise LazyError("the last pass gives no graph, and a model is made of one", hint="Run fewer passes.")
         return FORMS[form].text(result).rstrip("\n") + "\n"
     if options.onnx:
-        pathlib.Path(options.onnx).write_bytes(onnx_model(result).SerializeToString())
+        write_whole(options.onnx, onnx_model(result).SerializeToString())
         return ""
     return dot_text(result) if options.dot else generic_text(result, LOWERED if is_lowered else TRACED)

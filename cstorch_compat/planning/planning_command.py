@@ -1,42 +1,54 @@
 """The command `plan`: records a script's training step from types alone, and prints what systems would take for it."""
 
 import argparse
-import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.page.contents import PageStep
 from cstorch_compat.page.module_tree import Texts
 from cstorch_compat.page.writing import texts_of, write_page
-from cstorch_compat.planning.combinations import MODES, Wanted, as_document, as_text, planned
+from cstorch_compat.planning.combinations import MODES, Wanted, as_document, planned
 from cstorch_compat.planning.recording import record_script
+from cstorch_compat.planning.row_printer import RowPrinter
 from cstorch_compat.run import script, user_traceback
+from cstorch_compat.run.file_journal import FileJournal, file_report
 from lazytensor import dtype
 from lazytensor.abstract import StepFamily
-from lazytensor.errors import LazyError
+from lazytensor.command_line import new_file, one_of, several, whole_number
+from lazytensor.errors import LazyError, TraceError
 from lazytensor.ir.garbage import no_search
+from lazytensor.output_files import json_text
+from lazytensor.terminal import tell
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
 
 SHOWN = 6
 """Plans that a page shows whole."""
+MAX_BATCH, MAX_SYSTEMS = 10_000_000, 1_000_000
+"""Samples and systems. A batch of ten million is planned in some seconds; of a billion its micro-batches take hours."""
 HALVES = ("float16", "bfloat16", "cbfloat16")
+
+HELP = """Record the first training step of a script and print a row for each combination of the options as soon as it
+is known. The script runs up to its first step, and again to record the step for other batches. Files that it writes
+until then are removed or restored afterwards; stderr lists them."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Describe the command."""
-    planner = commands.add_parser("plan", help="print what systems would take for a script's training step")
-    planner.add_argument("--batch", type=_list(_count), default=(), metavar="N,...", help="batch sizes (the script's)")
-    planner.add_argument("--machine", type=_list(_machine), default=("wse2",), metavar="NAME,...", help="machines")
-    planner.add_argument("--systems", type=_list(_count), default=(1,), metavar="N,...", help="numbers of systems")
+    planner = commands.add_parser(
+        "plan", help="print what systems would take for a script's training step", description=HELP
+    )
+    batches, systems = (several(whole_number(1, greatest)) for greatest in (MAX_BATCH, MAX_SYSTEMS))
+    machines = several(one_of(sorted(MACHINES)))
+    planner.add_argument("--batch", type=batches, default=(), metavar="N,...", help="batch sizes (the script's)")
+    planner.add_argument("--machine", type=machines, default=("wse2",), metavar="NAME,...", help="machines")
+    planner.add_argument("--systems", type=systems, default=(), metavar="N,...", help="systems (the script's)")
     planner.add_argument("--mode", default="auto", choices=MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALVES, help="the type that products run in")
-    planner.add_argument("--pol", type=int, choices=sorted(PRECISION_LEVELS), help="precision level (the script's)")
+    levels = sorted(PRECISION_LEVELS)
+    planner.add_argument("--pol", type=one_of(levels), choices=levels, help="precision level (the script's)")
     planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
     planner.add_argument("--json", action="store_true", help="print JSON, as plan.schema.json describes it")
-    planner.add_argument(
-        "--html", type=script.new_file(".html"), metavar="FILE", help="also write a page for a browser"
-    )
+    planner.add_argument("--html", type=new_file(".html"), metavar="FILE", help="also write a page for a browser")
     planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     script.add_module_argument(planner)
     script.add_arguments(planner)
@@ -49,35 +61,55 @@ def plan_script(options: argparse.Namespace) -> int:
     if not script.is_there(script.named(options)):
         return 2
     wanted = Wanted(options.batch, options.machine, options.systems, options.mode, options.pol)
-    half = getattr(dtype, options.half)
+    journal = FileJournal()
     try:
-        texts: list[Texts] = []
         # A recorded step and its plans live to the end.
-        with no_search():
-            family = record_script(
-                script.named(options),
-                options.args,
-                options.api,
-                half,
-                options.output,
-                options.zeros,
-                (lambda graph: texts.append(texts_of(graph))) if options.html else None,
-            )
-            rows = planned(family, wanted)
-        if options.html is not None:
-            table = as_document("", family, rows)["rows"]
-            write_page(options.html, script.named(options), _shown(family, wanted, texts[0]), table)
+        with no_search(), RowPrinter(wanted, options.json) as printer:
+            return _plan(options, wanted, journal, printer)
     except LazyError as e:
-        print(f"lazywafer: {e}", file=sys.stderr)
+        tell(f"lazywafer: {e}", sys.stderr)
         return 1
     except Exception as e:
         # A fault of the script's own: where it happened is all there is to say.
-        print(user_traceback.text(e), end="", file=sys.stderr)
+        tell(user_traceback.text(e), sys.stderr, end="")
         return 1
+    finally:
+        for line in file_report(journal):
+            tell(f"lazywafer: {line}", sys.stderr)
+
+
+def _plan(options: argparse.Namespace, wanted: Wanted, journal: FileJournal, printer: RowPrinter) -> int:
+    """Record the step, print its rows, and write the page. Returns the exit status: 1 if there is no page.
+
+    Raises LazyError, and what the script raises.
+    """
+    name, texts = script.named(options), list[Texts]()
+    printer.status(f"recording the first step of {name}")
+    family = record_script(
+        name,
+        options.args,
+        options.api,
+        getattr(dtype, options.half),
+        options.output,
+        options.zeros,
+        (lambda graph: texts.append(texts_of(graph))) if options.html else None,
+        journal,
+    )
+    printer.begin(family.batch_size)
+    rows = planned(family, wanted, printer.show)
     if options.json:
-        print(json.dumps(as_document(script.named(options), family, rows), indent=1))
+        print(json_text(as_document(name, family, rows), indent=1))
     else:
-        print(as_text(rows))
+        printer.finish()
+    if options.html is not None:
+        printer.status(f"writing {options.html}")
+        shown = _shown(family, wanted, texts[0])
+        try:
+            write_page(options.html, name, shown, as_document("", family, rows)["rows"])
+        except OSError as e:
+            printer.status("")
+            tell(f"lazywafer: --html cannot be written to {options.html}: {e.strerror or e}", sys.stderr)
+            return 1
     return 0
 
 
@@ -96,7 +128,7 @@ def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
                 machine,
                 mode,
                 batch_size=size,
-                systems=wanted.systems[0],
+                systems=wanted.systems[0] if wanted.systems else None,
                 prices=prices,
                 precision_level=wanted.precision_level,
             )
@@ -107,33 +139,21 @@ def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
 def planned_step(options: argparse.Namespace) -> PageStep:
     """A script's training step on the wafer, for `run` of a script that asked for none.
 
-    Raises LazyError where it has no step that can be recorded.
+    Raises LazyError where it has no step that can be recorded, and where it cannot run a second time.
     """
     texts: list[Texts] = []
-    family = record_script(
-        script.named(options), options.args, options.api, on_graph=lambda g: texts.append(texts_of(g))
-    )
+    try:
+        family = record_script(
+            script.named(options), options.args, options.api, on_graph=lambda g: texts.append(texts_of(g))
+        )
+    except LazyError:
+        raise
+    except Exception as e:
+        what = f"the script ran, and fails when it runs again to record its step: {type(e).__name__}: {e}"
+        hint = (
+            "Let it run twice in one folder, or use `lazywafer plan --html FILE` in a folder without the run's files."
+        )
+        raise TraceError(what, where=user_traceback.line(e), hint=hint) from e
     # Of the script's own batch: nothing else was run.
     machine = Machine.by_name(options.machine)
     return PageStep(family.program(), plan(family.program(), machine, options.mode), machine, texts[0])
-
-
-def _list(one: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    """Values between commas."""
-
-    def values(text: str) -> tuple[Any, ...]:
-        return tuple(one(part) for part in text.split(",") if part)
-
-    return values
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"expected whole numbers from 1 on, got {text!r}")
-    return int(text)
-
-
-def _machine(text: str) -> str:
-    if text not in MACHINES:
-        raise argparse.ArgumentTypeError(f"there is no machine {text!r}, use one of {', '.join(sorted(MACHINES))}")
-    return text

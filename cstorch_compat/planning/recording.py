@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -10,11 +11,12 @@ from cstorch_compat.names import shim
 from cstorch_compat.planning.plain_step import PlainStep
 from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
 from cstorch_compat.planning.traced_steps import AbstractSession
-from cstorch_compat.run import process, script
+from cstorch_compat.run import process, script, user_traceback
+from cstorch_compat.run.file_journal import FileJournal
 from lazytensor import abstract
 from lazytensor.abstract import StepFamily, leading
 from lazytensor.dtype import DType, float16
-from lazytensor.errors import TraceError
+from lazytensor.errors import LazyError, TraceError
 from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.graph_function import inlined
@@ -31,6 +33,7 @@ def record_script(
     shows_output: bool = False,
     shows_zeros: bool = False,
     on_graph: Callable[[Graph], None] | None = None,
+    journal: FileJournal | None = None,
 ) -> StepFamily:
     """The training step of a script as a family of programs, one for each size of the batch.
 
@@ -39,15 +42,18 @@ def record_script(
     for another batch than its own is asked for. What it prints is let through, on stderr, with `shows_output`.
     `on_graph` is given the graph of the first recording, before anything of it is compiled.
     With `shows_zeros` a value that it reads in its step is zero, for scripts that only print it.
+    What the script writes before its step is undone after each recording; `journal` lists it.
     The process's run starts over with it: models and tensors of before are not to be used afterwards.
-    Raises TraceError, with the script's line, where the script asks for a value of the step; what else it raises.
+    Raises TraceError, with the script's line, where the script asks for a value of the step, and where it fails only
+    when it is recorded for another batch; what else it raises.
     """
 
     compiler = abstract.planner()
+    files = journal or FileJournal()
 
     def record(batch: StepBatch) -> tuple[int, Program]:
         # Each recording is a run of its own, since a second step of the same run may differ from the first.
-        with _run_of_its_own(path, half, batch, api):
+        with files, _run_of_its_own(path, half, batch, api):
             shown = io.StringIO()
             stream = sys.stderr if shows_output else shown
             with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
@@ -62,7 +68,18 @@ def record_script(
             return leading(n.type for n in graph.inputs), _noted(compiler.program(graph))
 
     own, program = record(StepBatch(shows_zeros=shows_zeros))
-    return StepFamily(own, program, lambda size: record(StepBatch(own, size, shows_zeros))[1])
+
+    def again(size: int) -> Program:
+        try:
+            return record(StepBatch(own, size, shows_zeros))[1]
+        except LazyError:
+            raise
+        except Exception as e:
+            what = f"the script ran for its own batch and fails for a batch of {size}: {type(e).__name__}: {e}"
+            hint = "Let it run twice in one process (new folders, os.makedirs(..., exist_ok=True)) and for any batch."
+            raise TraceError(what, where=user_traceback.line(e) or path, hint=hint) from e
+
+    return StepFamily(own, program, again)
 
 
 def _noted(program: Program) -> Program:
@@ -96,7 +113,9 @@ def _run_of_its_own(path: str, half: DType, batch: StepBatch, api: str | None) -
     """A run whose steps are recorded; the one before it is the process's run again behind it."""
     before = {**vars(process.RUN), "slots": dict(process.RUN.slots)}
     was_shimmed = shim.is_installed()
-    argv, folders, modules = sys.argv, list(sys.path), set(sys.modules)
+    argv, folders, modules, environment = sys.argv, list(sys.path), set(sys.modules), dict(os.environ)
+    # A log file of an earlier run stays as it is.
+    handlers, logging.root.handlers = logging.root.handlers, []
     process.RUN.reset()
     shim.install(api)
     options = process.RUN.options
@@ -111,7 +130,10 @@ def _run_of_its_own(path: str, half: DType, batch: StepBatch, api: str | None) -
     finally:
         process.RUN.reset()
         vars(process.RUN).update(before)
-        sys.argv, sys.path[:] = argv, folders
+        sys.argv, sys.path[:], logging.root.handlers = argv, folders, handlers
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
         # The script's own modules are made anew by its next run, with models that belong to that one.
         folder = os.path.dirname(os.path.abspath(path))
         for name in set(sys.modules) - modules:

@@ -7,13 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cstorch_compat.run import setting_checks
 from cstorch_compat.run.eager_session import EagerSession
 from cstorch_compat.run.flags import FlagGroup
 from cstorch_compat.run.options import Options
+from cstorch_compat.run.setting_checks import Explore
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import LAZY, WaferState
-from lazytensor import random
+from lazytensor import random, source
 from lazytensor.compiler.pipeline import CSX, Compilation
+from lazytensor.errors import ArgumentInvalid
+from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.program import Density, Program
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
@@ -89,7 +93,7 @@ class Backend:
             # Imported here: a run on the CPU needs no simulator, which takes as long to load as all else.
             wafer_backend = importlib.import_module("wse_sim").WaferBackend
             wafer = wafer_backend(host, self.options.machine, self.options.mode, self.noted)
-            self.store: Store = WaferState()
+            self.store: Store = WaferState(lambda: self.flags.debug.lazy_initialization)
             self.runner = StepRunner(wafer, self.store, CSX)
         else:
             self.store = Store()
@@ -115,9 +119,21 @@ class Backend:
         return self.tracing > 0
 
     def noted(self, program: Program) -> Program:
-        """A program with what the script says of its masks and its precision, for those who price it."""
-        level = self.flags.precision.optimization_level
-        return replace(program, density=dict(self.densities), precision_level=level)
+        """Return a program with what the script says of masks, precision, micro-batches and systems, for its plan."""
+        micro_batching, systems = self.planning
+        return replace(
+            program,
+            density=dict(self.densities),
+            precision_level=self.flags.precision.optimization_level,
+            micro_batching=micro_batching,
+            systems=systems,
+        )
+
+    @property
+    def planning(self) -> tuple[MicroBatching, int]:
+        """How the batch of a system is to be cut, and the number of systems."""
+        systems: int = getattr(self.cluster_config, "num_csx", None) or 1
+        return _micro_batching(self.flags.performance.micro_batch_size), systems
 
     @property
     def cluster(self) -> "ClusterJobs":
@@ -158,6 +174,7 @@ class Backend:
             # The very dict: a sparsity algorithm notes its parameters when the loop begins, after this.
             notes=self.annotations,
             level=self.flags.precision.optimization_level,
+            planning=self.planning,
             retrace=self.flags.debug.retrace_every_iteration,
             compile_dir=str(self.compile_dir or ""),
             widen_cbfloat16=self.flags.debug.implicit_cast_cb16_to_fp32,
@@ -173,6 +190,15 @@ class Backend:
 
     def __str__(self) -> str:
         return f"CerebrasBackend({self.backend_type.name})"
+
+
+def _micro_batching(value: Any) -> MicroBatching:
+    """Return what the flag micro_batch_size asks for."""
+    if value is None:
+        return MicroBatching("whole")
+    if isinstance(value, Explore):
+        return MicroBatching("explore", value.least, value.most)
+    return AUTO if value == "auto" else MicroBatching("size", int(value))
 
 
 @dataclass
@@ -237,8 +263,15 @@ class DeviceScope:
     __repr__ = __str__
 
 
-def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None) -> Backend:
-    """The backend that runs a step when it is called, as PyTorch does."""
+def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None, mixed_precision: Any = None) -> Backend:
+    """Make the backend that runs a step when it is called. Raise a ValueError for `mixed_precision`."""
+    if mixed_precision is not None:
+        raise setting_checks.invalid(
+            "mixed_precision",
+            mixed_precision,
+            "Passing mixed_precision to the CPU backend is no longer allowed.",
+            "Use the context manager cstorch.amp.autocast() instead.",
+        )
     return Backend(
         backend_type=BackendType.CPU, artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags
     )
@@ -271,9 +304,13 @@ def csx_backend(
     validate_only: bool = False,
     cluster_config: Any = None,
 ) -> Backend:
-    """The wafer's backend. Raises ValueError if a run is to stop after the compile and before it."""
-    if compile_only and validate_only:
-        raise ValueError("compile_only and validate_only exclude each other")
+    """Make the wafer's backend.
+
+    Raise a ValueError if both `compile_only` and `validate_only` are set, or if the cluster has no system, and an
+    AttributeError that is a TypeError too for a `cluster_config` that is no description of a cluster.
+    """
+    setting_checks.require_one_stop(compile_only, validate_only)
+    _require_cluster(cluster_config)
     return Backend(
         backend_type=BackendType.CSX,
         artifact_dir=pathlib.Path(artifact_dir or "cerebras_logs"),
@@ -284,6 +321,25 @@ def csx_backend(
         compile_only=compile_only,
         cluster_config=cluster_config,
     )
+
+
+class ClusterConfigInvalid(ArgumentInvalid, AttributeError):
+    """Something else in the place of a ClusterConfig; release 2.10 raises AttributeError."""
+
+
+def _require_cluster(config: Any) -> None:
+    if config is None:
+        return
+    if not hasattr(config, "num_csx"):
+        raise ClusterConfigInvalid(
+            f"cluster_config is {config!r}",
+            where=source.where(),
+            hint="Give a cstorch.distributed.ClusterConfig.",
+            lead=f"{type(config).__name__!r} object has no attribute 'num_csx'",
+        )
+    if not config.num_csx:
+        message = f"num_csx in the cluster config must be a positive integer, got {config.num_csx}"
+        raise setting_checks.invalid("num_csx", config.num_csx, message, "Give 1 or more systems.")
 
 
 MAKERS: dict[str, Callable[..., Backend]] = {"CPU": cpu_backend, "GPU": gpu_backend, "CSX": csx_backend}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from cstorch_compat.run import process
+from cstorch_compat.run import process, settings
 from cstorch_compat.run.closures import ClosureCall
 from cstorch_compat.run.session import LoopSession
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
@@ -27,7 +27,6 @@ class PlainCapture(Capture):
     """A step of a loop of plain PyTorch; its hints have the names of the API that has such loops."""
 
     way_out = "Choose with torch.where(...) in the step, or read the value in a function for session.add_step_closure."
-    optimizers = "cbtorch.optim"
 
 
 class PlainSession(WaferSession, LoopSession):
@@ -103,6 +102,7 @@ class PlainLoop:
         return self.iteration + 1
 
     def __enter__(self) -> "PlainLoop":
+        settings.list_unused()
         self._before = process.enter_executor(self)
         return self
 
@@ -155,6 +155,19 @@ class PlainLoop:
         if self._casts is not None:
             self._stop_recording()
             self.session.end(self.user_iteration, True, lambda: self.user_iteration)
+
+    def compile_step(self, is_only_traced: bool) -> None:
+        """End the step that is recorded without executing it, if there is one. The loop takes no further batch.
+
+        With `is_only_traced` the step is lowered, and otherwise planned too. Raise what refuses the step.
+        """
+        if self._casts is None:
+            return
+        self._stop_recording()
+        if isinstance(self.session, PlainSession):
+            self.session.settings = replace(self.session.settings, execute="trace" if is_only_traced else "compile")
+        self.session.end(self.user_iteration, True, lambda: self.user_iteration)
+        self.most_steps = self.user_iteration
 
     def add_step_closure(
         self, closure: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

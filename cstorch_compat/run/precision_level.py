@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.run import process
-from cstorch_compat.run.flags import LEVELS
+from cstorch_compat.run.setting_checks import LEVELS
 
 _levels = process.Slot[list[int]](list)
 """Of the decorated functions that are running, the innermost last."""

@@ -7,6 +7,7 @@ The original keeps one backend for each process, and so does this. Everything el
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run.backend import MAKERS, TYPES, Backend
 from cstorch_compat.run.flags import CSX, FlagGroup
 from cstorch_compat.run.options import Options
@@ -122,7 +123,8 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
             f"Cannot instantiate multiple backends. A backend with type {RUN.backend.backend_type.name} has already "
             "been instantiated.\nUse cstorch.backend() to access the existing backend."
         )
-    RUN.backend = MAKERS[kind](RUN.options, RUN.flags, *args, **kwargs)
+    with as_builtin():
+        RUN.backend = MAKERS[kind](RUN.options, RUN.flags, *args, **kwargs)
     return RUN.backend
 
 

@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import linecache
 import os
-import pathlib
 import re
 import runpy
 import sys
@@ -14,6 +13,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 
 from cstorch_compat.names import releases
+from lazytensor.command_line import Parser, new_file
+from lazytensor.terminal import printable, quoted
 
 STDIN, MODULE = "-", "-m "
 """How standard input is named, and what stands before the name of a module."""
@@ -30,21 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
 
 
-def new_file(*endings: str) -> Callable[[str], pathlib.Path]:
-    """A file on the command line that is to be written, with one of these endings, in a folder that is there."""
-
-    def path_of(text: str) -> pathlib.Path:
-        path = pathlib.Path(text)
-        # Said before the script runs: its run may take hours.
-        if not text.endswith(endings):
-            raise argparse.ArgumentTypeError(f"expected a file that ends in {' or '.join(endings)}, got {text}")
-        if not path.parent.is_dir():
-            raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
-        return path
-
-    return path_of
-
-
 def add_module_argument(parser: argparse.ArgumentParser) -> None:
     """Let a command take the name of a module too, as Python does."""
     parser.add_argument(
@@ -54,7 +40,12 @@ def add_module_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     """Let a command write what is known of a run to files."""
-    parser.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
+    parser.add_argument(
+        "--report",
+        type=new_file(".json", ".txt"),
+        metavar="FILE",
+        help="also write the report to FILE.json or FILE.txt",
+    )
     parser.add_argument("--html", type=new_file(".html"), metavar="FILE", help="also write a page for a browser")
     parser.add_argument(
         "--trace", type=new_file(".json", ".json.gz"), metavar="FILE", help="also write what happened when"
@@ -67,7 +58,7 @@ def read_behind(options: argparse.Namespace, texts: Callable[[], Iterable[str]])
     # A script may have an option of that name, by a parser or made from the name of an argument.
     if not behind or any(re.search(rf"\b{name[2:]}\b", text) for text in texts() for name in behind):
         return
-    parser = argparse.ArgumentParser(prog="lazywafer run", add_help=False, allow_abbrev=False)
+    parser = Parser(prog="lazywafer run", add_help=False, allow_abbrev=False)
     add_output_arguments(parser)
     at = next(i for i, arg in enumerate(options.args) if arg.partition("=")[0] in behind)
     _, rest = parser.parse_known_args(options.args[at:], options)
@@ -91,7 +82,7 @@ def is_file(script: str) -> bool:
     """Whether there is such a file; says so if there is not."""
     is_known = os.path.isfile(script)
     if not is_known:
-        print(f"lazywafer: there is no script {script}", file=sys.stderr)
+        print(f"lazywafer: there is no script {printable(script) or quoted(script)}", file=sys.stderr)
     return is_known
 
 
@@ -99,11 +90,11 @@ def _has_module(name: str) -> bool:
     with _folder_first(os.getcwd()):
         try:
             is_known = importlib.util.find_spec(name) is not None
-        except ImportError:
-            # The package that it would be in is not there, or is no package.
+        except (ImportError, ValueError):
+            # The package that it would be in is not there, or is no package; or a part of the name is empty.
             is_known = False
     if not is_known:
-        print(f"lazywafer: there is no module {name}", file=sys.stderr)
+        print(f"lazywafer: there is no module {printable(name) or quoted(name)}", file=sys.stderr)
     return is_known
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cstorch_compat.beginning import ENDING, leave
+from lazytensor.thread_start import try_start
 
 AGAIN_SECONDS = 0.02
 """When a stop is tried again that came where Python lets no exception through."""
@@ -92,8 +93,9 @@ def _again(unraisable: Any, hook: Any) -> None:
     if not isinstance(e, KeyboardInterrupt | Stopped):
         hook(unraisable)
         return
-    number = e.number if isinstance(e, Stopped) else signal.SIGINT
+    number = signal.Signals(e.number) if isinstance(e, Stopped) else signal.SIGINT
     # Not now: it would be lost in the same place.
     later = threading.Timer(AGAIN_SECONDS, _thread.interrupt_main, (number,))
     later.daemon = True
-    later.start()
+    if not try_start(later):
+        _thread.interrupt_main(number)

@@ -1,11 +1,14 @@
 """Tracebacks for whoever wrote the script: the frames of the house are left out, which LT_TRACEBACK=full shows."""
 
 import contextlib
+import os
 import traceback
 
 from lazytensor import config, source
 from lazytensor.errors import LazyError
+from lazytensor.ir.types import Where
 
+_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 HIDDEN = "(raised inside of lazywafer, whose frames are left out: LT_TRACEBACK=full shows them)\n"
 """Said of an error that was not raised on purpose."""
 
@@ -24,6 +27,17 @@ def text(e: BaseException) -> str:
     # What is raised on purpose says what happened; of anything else the way into the house may be what is looked for.
     is_ours = isinstance(e, LazyError | ImportError) or repeats
     return "".join([*told.format(), HIDDEN * (ends_here and not is_ours)])
+
+
+def line(e: BaseException) -> Where | None:
+    """Return the innermost line of the user's code that an exception came through; None if there is none.
+
+    A line of Python's own library counts only if no other line does.
+    """
+    frames = [(f.f_code.co_filename, n) for f, n in traceback.walk_tb(e.__traceback__)]
+    named = [(file, n) for file, n in frames if not is_machinery(file) and (file == "<stdin>" or file[:1] != "<")]
+    mine = [(file, n) for file, n in named if not file.startswith(_LIBRARY)] or named
+    return Where(*mine[-1]) if mine else None
 
 
 def is_of_a_refusal(e: BaseException | None) -> bool:

@@ -30,6 +30,7 @@ from lazytensor.compiler.pipeline import Compilation, Heading
 from lazytensor.dtype import DType, cbfloat16, float32
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.graph import Graph, Node, leaf
+from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.types import Type
 from lazytensor.life_cycle import LifeCycle, Move
 from lazytensor.ops.elementwise import cast
@@ -44,9 +45,9 @@ class WaferSettings:
 
     `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). Closures come `closure_lag`
     steps late. `strict` makes state that is first made inside the step an error. `notes` say what is known of state.
-    `level` is the precision optimization level; `retrace` has the body traced in every step; compiled kernels are
-    kept in `compile_dir`, if it is given; `widen_cbfloat16` gives the client float32 for cbfloat16. `arrivals` are
-    told of each tensor that the client gets, and of its name.
+    `level` is the precision optimization level, `planning` what a plan of the step is asked for; `retrace` has the body
+    traced in every step; compiled kernels are kept in `compile_dir`, if it is given; `widen_cbfloat16` gives the client
+    float32 for cbfloat16. `arrivals` are told of each tensor that the client gets, and of its name.
     """
 
     folder: pathlib.Path
@@ -56,6 +57,7 @@ class WaferSettings:
     strict: bool = False
     notes: Notes = field(default_factory=dict)
     level: int = 1
+    planning: tuple[MicroBatching, int] = (AUTO, 1)
     retrace: bool = False
     compile_dir: str = ""
     widen_cbfloat16: bool = False
@@ -202,7 +204,6 @@ class WaferSession(Session):
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
         """Execute the step on its batch and run the closures that wait for it."""
         if isinstance(self.stage, Program):
-            # In the first step these calls were queued while the trace ended.
             self.closures.queue += self.step.last_calls
         else:
             with spans.span(spans.STEPS, "lower"):
@@ -246,7 +247,9 @@ class WaferSession(Session):
     def _compilation(self, graph: Graph) -> Compilation:
         """The way of a step's graph through the passes; its texts are written."""
         notes = tuple((state, tuple(known.items())) for state, known in self.settings.notes.items())
-        heading = Heading(self.settings.half.name, self.settings.level, notes, locations=True)
+        heading = Heading(
+            self.settings.half.name, self.settings.level, notes, locations=True, planning=self.settings.planning
+        )
         compilation = self.runner.compilation(graph, heading)
         self._write_texts(graph, compilation)
         return compilation
@@ -320,7 +323,6 @@ class WaferSession(Session):
 
     def _is_of_skipped_step(self, t: Tensor) -> bool:
         """Whether a tensor is of an earlier step that was traced and not executed, so that no closure asks for it."""
-        # A second loop of a script that is only traced reads rates of the first one.
         epoch = t.cell.epoch
         return self.settings.execute != "all" and epoch is not None and epoch is not self.step.capture
 

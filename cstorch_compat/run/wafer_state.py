@@ -17,15 +17,17 @@ LAZY = Device("lazy", 0)
 
 class WaferState(Store):
     """A store that the client may read before the first step, in the closures of checkpoint steps, and after a run
-    whose last step was one; it may be changed between runs, if it can be read.
+    whose last step was one; it may be changed between runs, if it can be read and `is_lazy` returns true.
 
     State named in `free` it may always read and change: metrics return to it at the end of each step.
 
     Source: the limitations page of the 2.x documentation, "Modifying stateful tensors between executions".
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_lazy: Callable[[], bool] = lambda: True) -> None:
         super().__init__()
+        self._is_lazy = is_lazy
+        self._sent: set[StateId] = set()  # the state of executions that have run a step
         self.free: set[StateId] = set()
         # What to do instead, while state cannot be fetched; and what that will be when the loop is over.
         self._way_out: Callable[[], str] | None = None
@@ -63,6 +65,12 @@ class WaferState(Store):
                 where=source.where(),
                 hint="Give that DataExecutor checkpoint_steps; state may change after a checkpointed last step.",
             )
+        if state in self._sent and not self._is_lazy():
+            raise StateError(
+                f"{state} cannot be changed between two executions without lazy initialization",
+                where=source.where(),
+                hint="Leave cstorch.backends.csx.debug.lazy_initialization on, or change it before the first loop.",
+            )
 
     def start(self) -> None:
         """A loop begins. Until a step has run, it leaves the state as readable as it is now."""
@@ -71,6 +79,7 @@ class WaferState(Store):
 
     def ran(self, is_checkpoint: bool) -> None:
         """A step has run: if it is the last one, state can be fetched after the loop on a checkpoint step alone."""
+        self._sent.update(self)
         self._after = None if is_checkpoint else _after_the_loop
 
     def stop(self) -> None:

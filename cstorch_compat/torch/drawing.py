@@ -1,15 +1,18 @@
 """Random numbers as compositions of those that are there."""
 
+from functools import partial
 from typing import Any
 
 from lazytensor import random
 from lazytensor.dtype import DType
 from lazytensor.functions.creation import empty
 from lazytensor.functions.promotion import broadcast_shape
+from lazytensor.functions.refusals import refusing
 from lazytensor.functions.writing import normal_
 from lazytensor.tensor import Tensor
 
 
+@partial(refusing, "normal")
 def normal(
     mean: float | Tensor = 0.0,
     std: float | Tensor = 1.0,

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from cstorch_compat.torch.extents import _pair
@@ -10,6 +11,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions.arguments import guarded
 from lazytensor.functions.creation import zeros
 from lazytensor.functions.promotion import require_elements
+from lazytensor.functions.refusals import refusing
 from lazytensor.functions.shapes import stack
 from lazytensor.nn import Module
 from lazytensor.nn import functional as F
@@ -46,6 +48,7 @@ class _Blocks:
             yield (..., *(slice(p * d, p * d + s * (count - 1) + 1, s) for p, d, s, count in axes))
 
 
+@partial(refusing, "im2col")
 @guarded
 def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor:
     """The blocks as columns: [N, C, H, W] -> [N, C x kernel elements, blocks], or both without N.
@@ -68,6 +71,7 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
     return columns.flatten(-3, -2)
 
 
+@partial(refusing, "fold")
 @guarded
 def fold(
     input: Tensor, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1

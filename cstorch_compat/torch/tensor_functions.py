@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -13,6 +14,7 @@ from lazytensor import arange, as_tensor, cdist, ones, randint, source, stack, t
 from lazytensor.dtype import DType, float32
 from lazytensor.errors import OptionMissing
 from lazytensor.functions.promotion import default_dtype
+from lazytensor.functions.refusals import refusing
 from lazytensor.nn import functional
 from lazytensor.tensor import Tensor
 
@@ -127,6 +129,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     return cdist(input, input, p)[first.tolist(), second.tolist()]
 
 
+@partial(refusing, "vander")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of the elements in columns, the highest first."""
     count = x.shape[0] if N is None else N

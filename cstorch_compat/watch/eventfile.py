@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.errors import DataError
+from lazytensor import source
+from lazytensor.errors import DataError, OptionInvalid
 
 POLYNOMIAL = 0x82F63B78
 """CRC-32C, reflected."""
@@ -53,6 +54,7 @@ def _crc_table() -> list[int]:
 
 
 _TABLE = _crc_table()
+_ALL_BITS = (1 << 64) - 1
 
 
 def checksum(data: bytes) -> int:
@@ -96,8 +98,9 @@ def records(data: bytes, damaged: Callable[[str], None] = lambda what: None) -> 
 
 
 def varint(value: int) -> bytes:
-    """A whole number, seven bits a byte."""
+    """A whole number of 64 bits, seven bits a byte; a negative one as its two's complement."""
     out = bytearray()
+    value &= _ALL_BITS
     while value > 0x7F:
         # Seven bits in a byte, the lowest first; the high bit says that more follow.
         out.append(value & 0x7F | 0x80)
@@ -139,7 +142,11 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def event(seconds: float, step: int, body: bytes) -> bytes:
-    """An Event message with what is logged at a step."""
+    """An Event message with what is logged at a step. Raises OptionInvalid for a step of more than 64 bits."""
+    if not -(1 << 63) <= step < 1 << 63:
+        raise OptionInvalid(
+            f"Value out of range: {step}", where=source.where(), hint="Give a step of at most 64 bits, with its sign."
+        )
     # Keys by hand: 0x09 is field 1 as eight bytes, the time; 0x10 is field 2 as a varint, the step, left out at 0.
     return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + varint(step) if step else b"") + body
 
@@ -203,6 +210,7 @@ def _logged(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:
     parts = dict(fields)
     seconds = struct.unpack("<d", parts[1])[0] if 1 in parts else 0.0
     step = parts.get(2, 0)
+    step -= (step >> 63) << 64  # of two's complement
     # Field 5 of an event is a summary, a list of values: 1 is the tag, 2 a number, 8 a tensor.
     for value in (v for number, summary in fields if number == 5 for _, v in _fields(summary)):
         entry = dict(_fields(value))

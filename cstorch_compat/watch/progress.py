@@ -3,6 +3,8 @@
 import sys
 import time
 
+from lazytensor.table import rate_text
+
 try:
     from tqdm import tqdm
 except ImportError:  # the extra "progress" is not installed: lines do as well
@@ -26,8 +28,8 @@ class Progress:
             self._bar.update(1)
         # Five lines in all, so that the log of a long run stays readable.
         elif self.enabled and (done == self.total or done % max(1, self.total // LINES) == 0):
-            rate = done / max(time.perf_counter() - self._started, 1e-9)
-            print(f"step {done}/{self.total}, {rate:.0f} steps/s", file=sys.stderr, flush=True)
+            rate = rate_text(done / max(time.perf_counter() - self._started, 1e-9), digits=2)
+            print(f"step {done}/{self.total}, {rate} steps/s", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """The run is over, or was left."""

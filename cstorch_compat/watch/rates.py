@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from lazytensor.table import rate_text
+
 SMOOTH_FACTOR = 0.4
 """The weight of the rate before in the present one."""
 
@@ -207,7 +209,7 @@ class Profiler:
         share = waited / self.seconds if self.seconds else 0.0
         lines = [
             f"input: {self.steps} steps, {self._final['total_samples']:.0f} samples, "
-            f"{self._final['global_rate'] or 0.0:.0f} samples/s; {share:.0%} of the time spent waiting for data"
+            f"{rate_text(self._final['global_rate'] or 0.0)} samples/s; {share:.0%} of the time spent waiting for data"
         ]
         if len(self.waits) > 1:
             # The worker that the client waits for most is the one to make faster.

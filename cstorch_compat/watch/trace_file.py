@@ -5,13 +5,13 @@ on the wafer, and takes the cycles of the plan. What the host needs to compute t
 """
 
 import gzip
-import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cstorch_compat.names import installation
 from cstorch_compat.watch.spans import CLOSURES, STEPS, Record, Span, WaferStep, extent, whole
+from lazytensor.output_files import json_text, write_whole
 from wse_sim import Plan
 
 HOST, WAFER = 1, 2
@@ -35,8 +35,8 @@ def write_trace(path: pathlib.Path, record: Record, planned: Sequence[Plan] = ()
         "displayTimeUnit": "ns",
         "otherData": {**installation.versions(), "note": _NOTE},
     }
-    text = json.dumps(document, allow_nan=False)
-    path.write_bytes(gzip.compress(text.encode(), mtime=0) if path.suffix == ".gz" else text.encode())
+    text = json_text(document, allow_nan=False).encode()
+    write_whole(path, gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
 
 
 def _named(process: int, name: str, lanes: Mapping[str, int]) -> Iterator[Event]:

@@ -84,14 +84,15 @@ def batch_norm(training: bool) -> Callable[[Node], str]:
 
 
 def group_norm(n: Node) -> str:
-    """Groups of channels with weight and bias."""
-    groups = n.attrs["groups"]
-    return f'affine = true, data_format = "NCHW", {epsilon(n)}, num_groups = {groups} : i64'
+    """Return the attributes of GroupNorm, whose weight and bias are constants if the layer has none."""
+    groups, is_affine = n.attrs["groups"], n.inputs[1].op != "full"
+    return f'affine = {truth(is_affine)}, data_format = "NCHW", {epsilon(n)}, num_groups = {groups} : i64'
 
 
-def group_norm_gradient(n: Node) -> str:
-    """The gradient knows its variance, and needs no epsilon."""
-    return f'affine = true, data_format = "NCHW", num_groups = {n.attrs["groups"]} : i64'
+def group_norm_gradient(is_affine: bool) -> Callable[[Node], str]:
+    """Return the attributes of GroupNormGrad, which takes no epsilon."""
+    affine = truth(is_affine)
+    return lambda n: f'affine = {affine}, data_format = "NCHW", num_groups = {n.attrs["groups"]} : i64'
 
 
 CHANNEL_GRADIENTS = ("x_backprop", "scale_backprop", "offset_backprop")
@@ -141,7 +142,7 @@ def padding(n: Node) -> str:
         f"constant_values = dense<{number}> : tensor<{rank}x{kind}>, "
         f"edge_padding_high = {ints_text(high for _, high in a['pairs'])}, "
         f"edge_padding_low = {ints_text(low for low, _ in a['pairs'])}, "
-        f'interior_padding = {ints_text([0] * rank)}, padding_mode = "CONSTANT"'
+        f'interior_padding = {ints_text(a["interior"])}, padding_mode = "CONSTANT"'
     )
 
 

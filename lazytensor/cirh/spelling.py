@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lazytensor.cirh.listing import Listing, dense_text, ints_text, type_text
+from lazytensor.dtype import int32
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import Legality
 from lazytensor.ir.reduction import REDUCTIONS
@@ -188,6 +189,22 @@ def compared_by(direction: str) -> Legality:
         source, result = type_text(a.type), type_text(n.type)
         tail = source if source == result else f"{source} -> {result}"
         return f'cirh.Compare {out.names[a]}, {out.names[b]} {{comparison_direction = "{direction}"}} : {tail}'
+
+    return Legality(spell)
+
+
+def one_hot() -> Legality:
+    """Vectors with one value at the place of a label, and another one elsewhere."""
+
+    def spell(out: Listing, n: Node) -> str:
+        (labels,) = n.inputs
+        scalar, whole = Type((), n.type.dtype), Type((), int32)
+        # The classes lie in the dimension that the labels do not have, which is counted from the first.
+        axis, classes = len(n.type.shape) - 1, n.type.shape[-1]
+        values = [(classes, whole), (n.attrs["on"], scalar), (n.attrs["off"], scalar), (axis, whole)]
+        names = [out.names[labels], *(out.constant(dense_text(np.asarray(v), t)) for v, t in values)]
+        types = ", ".join(type_text(t) for t in (labels.type, *(t for _, t in values)))
+        return f"cirh.OneHot {', '.join(names)} : ({types}) -> {type_text(n.type)}"
 
     return Legality(spell)
 

@@ -10,14 +10,18 @@ import numpy as np
 from lazytensor.cirh.floats import mlir_float
 from lazytensor.cirh.listing import Listing, dense_text, type_text
 from lazytensor.cirh.locations import located, location
-from lazytensor.dtype import float32, float64
-from lazytensor.errors import CompileError
+from lazytensor.dtype import float32
+from lazytensor.errors import CompileError, refuse
 from lazytensor.ir.graph import Graph, Node, topological
 from lazytensor.ir.operation import OPS, Legality
-from lazytensor.ir.types import Type
+from lazytensor.ir.types import REPORTED, Type
 
 HIDDEN_STATE = "rng"
 """Prefix of state that the front end keeps out of the text: it draws random numbers from a global seed."""
+
+
+SUPPORTED = frozenset("bfloat16 float16 float32 int16 int32 int64 bool cbfloat16".split())
+"""Names of the element types that CIRH computes in."""
 
 
 def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, list[str]]:
@@ -30,16 +34,26 @@ def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, l
 
 
 def _refuse_types(n: Node) -> None:
+    """Refuse an operation in a dtype that CIRH lacks; one whose operand has the dtype already follows from that."""
     types = n.type if isinstance(n.type, tuple) else (n.type,)
-    wide = [t for t in (*types, *(i.type for i in n.inputs)) if t.dtype is float64]
-    # A conversion to or from float64 is let through, since it is how a script gets out of that type.
-    if wide and n.op != "cast":
-        raise CompileError(
-            f"'cirh.{n.op}' op has unsupported dtype: 'f64'. Supported dtypes are: 'bf16', 'f16', 'f32', 'i16', 'i32', "
-            "'i64'",
-            where=n.where,
-            hint="Convert to float32 in the data loader or with .float(), and make constants with dtype=torch.float32.",
-        )
+    foreign = [t for t in (*(i.type for i in n.inputs), *types) if t.dtype.name not in SUPPORTED]
+    if not foreign or any(_is_computed_in(i, foreign) for i in n.inputs):
+        return
+    kinds, side = "'bf16', 'f16', 'f32', 'i16', 'i32', 'i64'", ""
+    if n.op == "cast":
+        kinds = "'!cs.f8e5', '!cs.cb16', 'bf16', 'f16', 'f32', 'i1', 'i16', 'i32', 'i64'"
+        side = "input " if n.inputs[0].type in foreign else "output "
+    name, dtype = {"cast": "Cast"}.get(n.op, n.op), foreign[0].dtype.mlir.removeprefix("u")
+    error = CompileError(
+        f"'cirh.{name}' op has unsupported {side}dtype: '{dtype}'. Supported dtypes are: {kinds}",
+        where=n.where,
+        hint="Convert in the data loader, before the step, and make constants with dtype=torch.float32 or int32.",
+    )
+    refuse("dtype", error, f"{n.op} gives {n.type}")
+
+
+def _is_computed_in(n: Node, foreign: list[Type]) -> bool:
+    return n.op not in ("state", "batch", "full", "const") and n.type in foreign
 
 
 def _print_node(out: Listing, n: Node) -> None:
@@ -56,15 +70,30 @@ def _print_node(out: Listing, n: Node) -> None:
 
 
 def _print_operation(out: Listing, n: Node, legality: Legality) -> None:
-    if legality.spelling is None:
-        raise CompileError(f"failed to legalize operation 'torch.aten.{n.op}'", where=n.where, hint=legality.hint)
-    _refuse_types(n)
-    text = legality.spelling(out, n)
+    try:
+        text = _spelled(out, n, legality)
+    except CompileError as e:
+        if e.is_refusal:
+            raise
+        # A check notes the refusal; the operation is then printed as an unknown one.
+        operands, name = ", ".join(str(i.type) for i in n.inputs), n.attrs.get("function", f"aten::{n.op}")
+        if n.where is None or n.where.operation != REPORTED:
+            refuse(n.attrs.get("rule", "no lowering"), e, f"{name}({operands})")
+        text = f"torch.aten.{n.op}"
     if isinstance(n.type, tuple):
         left, out.results[n] = _result_names(out, n, legality.results)
     else:
         left = out.names[n] = out.fresh()
     out.line(f"{left} = {text}")
+
+
+def _spelled(out: Listing, n: Node, legality: Legality) -> str:
+    if n.op == "unsupported":
+        raise CompileError(n.attrs["message"], where=n.where, hint=n.attrs["hint"])
+    if legality.spelling is None:
+        raise CompileError(f"failed to legalize operation 'torch.aten.{n.op}'", where=n.where, hint=legality.hint)
+    _refuse_types(n)
+    return legality.spelling(out, n)
 
 
 Notes = Mapping[str, Mapping[str, float]]

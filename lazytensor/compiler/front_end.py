@@ -4,17 +4,49 @@ Not all of it holds in IEEE arithmetic (`x + 0` is not x for -0.0, `x * 0` is no
 before these folds.
 """
 
+import collections
 from collections.abc import Callable
 
 from lazytensor import source
 from lazytensor.compiler.simplify import RULES
-from lazytensor.ir.graph import Graph, Node, rebuild, same
-from lazytensor.ir.pattern import RuleSet
-from lazytensor.ops import full
+from lazytensor.ir.graph import Graph, Node, rebuild, same, unique
+from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, pat
+from lazytensor.ops import call, full
+from lazytensor.ops.products import matmul
 
-MERGING = ("transpose(transpose(x))", "reshape there and back", "cast(transpose(x))")
+MERGING = (
+    "transpose(transpose(x))",
+    "reshape there and back",
+    "cast(transpose(x))",
+    "reshape(reduce(x, keepdim))",
+    "reshape(arg_reduce(x, keepdim))",
+)
 """Rules that join or exchange two steps of a script, which the front end prints one by one."""
-KEPT = RuleSet("front end", [rule for rule in RULES.rules if rule.name not in MERGING])
+ONE_VALUE = Rule(
+    "cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)
+)
+
+
+def _is_scalar(n: Node) -> bool:
+    return not n.type.shape
+
+
+def _of_scalar(bindings: Bindings, n: Node) -> Node:
+    value = bindings["k"].value
+    assert value is not None, "a constant has its value"
+    return full(value.item(), n.type)
+
+
+SCALAR = pat("const", name="k", when=_is_scalar)
+KEPT = RuleSet(
+    "front end",
+    [
+        Rule("cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)),
+        Rule("cast of a scalar", pat("cast", SCALAR), _of_scalar),
+        Rule("broadcast of a scalar", pat("broadcast_in_dim", SCALAR), _of_scalar),
+        *(rule for rule in RULES.rules if rule.name not in MERGING),
+    ],
+)
 
 
 def folded(graph: Graph) -> Graph:
@@ -24,11 +56,14 @@ def folded(graph: Graph) -> Graph:
         # By the operands as they were: what a fold has made constant is not folded further.
         fold = FOLDS.get(old.op)
         with source.at(old.where):
-            n = same(old, inputs)
+            n = _apart(same(old, inputs), old)
             result = fold(n, *(_number(i) for i in old.inputs)) if fold else None
+            if result is None and old.op == "mul":
+                result = _opposite(n, [uses[i] for i in old.inputs])
         return n if result is None else result
 
     tidy = KEPT.rewrite(_without_statistics(graph), at=source.at)
+    uses = collections.Counter([i for n in tidy.nodes() for i in n.inputs] + list(tidy.roots()))
     mapping = rebuild(tidy.roots(), change)
     return tidy.replaced(lambda root: mapping[root])
 
@@ -44,6 +79,16 @@ def _uncast(n: Node) -> Node:
     while n.op == "cast":
         n = n.inputs[0]
     return n
+
+
+def _apart(n: Node, old: Node) -> Node:
+    """Return a sum whose operands a fold made constant as a node that no other sum equals.
+
+    The front end merges equal operations before it folds, and not again: two sums `0 + 1` are printed twice.
+    """
+    if n.op != "add" or n is old or not all(i.op == "full" for i in n.inputs):
+        return n
+    return call("add", *n.inputs, uid=unique())
 
 
 def _number(n: Node) -> float | None:
@@ -62,6 +107,16 @@ def _product(n: Node, a: float | None, b: float | None) -> Node | None:
     return full(0, n.type) if (a == 0) != (b == 0) else None
 
 
+def _opposite(n: Node, uses: list[int]) -> Node | None:
+    """The negative of a difference that has no other use, as the opposite difference."""
+    x, y = n.inputs
+    for difference, factor, count in ((x, y, uses[0]), (y, x, uses[1])):
+        if difference.op == "sub" and _number(factor) == -1 and count == 1:
+            a, b = difference.inputs
+            return b - a
+    return None
+
+
 def _power(n: Node, a: float | None, b: float | None) -> Node | None:
     return n.inputs[0] if b == 1 else None
 
@@ -76,10 +131,28 @@ def _unflattened(n: Node, a: float | None) -> Node | None:
     return pooled if pooled.type == n.type and window.op.startswith("pool_max") else None
 
 
+def _transposed(n: Node, a: float | None) -> Node | None:
+    """Return x for a transpose that moves nothing, and (a b)^T of matrices as b^T a^T."""
+    (x,), order = n.inputs, n.attrs["permutation"]
+    if order == tuple(range(len(order))):
+        return x
+    if x.op != "matmul" or order != (1, 0):
+        return None
+    left, right = x.inputs
+    return matmul(right, left, not x.attrs["transpose_b"], not x.attrs["transpose_a"])
+
+
+def _reduced(n: Node, a: float | None) -> Node | None:
+    """The operand of a reduction over no dimensions."""
+    return None if n.attrs["dims"] else n.inputs[0]
+
+
 FOLDS: dict[str, Callable[..., Node | None]] = {
     "add": _sum,
     "mul": _product,
     "pow": _power,
+    "reduce": _reduced,
     "reshape": _unflattened,
+    "transpose": _transposed,
 }
 """By operation: the fold of a node whose operands have these values, None where they are no constants."""

@@ -23,6 +23,7 @@ from lazytensor.compiler.simplify import simplify
 from lazytensor.errors import CompileError
 from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Graph
+from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.program import Program
 from lazytensor.runtime.backend import Backend, Executable, Store
 
@@ -47,12 +48,16 @@ FORMS: Mapping[str, Form] = {
 
 @dataclass(frozen=True)
 class Heading:
-    """What the text of CIRH says beside the graph: half type, precision level, what is known of state, locations."""
+    """What the text of CIRH says beside the graph: half type, precision level, what is known of state, locations.
+
+    `planning` is not in the text: it is what a plan of the program is asked for. Another one is another compilation.
+    """
 
     half: str = "float16"
     level: int = 1
     notes: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
     locations: bool = False
+    planning: tuple[MicroBatching, int] = (AUTO, 1)
 
 
 PLAIN = Heading()

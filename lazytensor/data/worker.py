@@ -25,6 +25,7 @@ import numpy as np
 
 from lazytensor import cells, random
 from lazytensor.data.fetch import Recipe, fetched, streamed
+from lazytensor.thread_start import try_start
 
 # A global, since `get_worker_info` is called without arguments from deep inside a data set; each process has its own.
 _at_work: "WorkerInfo | None" = None
@@ -134,7 +135,12 @@ def work(post: Post, pipe: Connection, stack: int | None = None) -> None:
     # A pipe takes some kilobytes before its writer waits. The thread waits in the worker's place, which makes the next
     # batch meanwhile.
     sender = threading.Thread(target=_send, args=(pipe, outbox), daemon=True)
-    sender.start()
+    if not try_start(sender):
+        for letter in _letters(post, pipe):
+            outbox.put(letter)
+            outbox.put(None)
+            _send(pipe, outbox)
+        return
     for letter in _letters(post, pipe):
         outbox.put(letter)
     # The parent has closed the pipe or is gone: the sender ends by its first error or by this, and never waits in vain.

@@ -89,7 +89,7 @@ def _reverse(s: Sheet, n: Node, x: list[str]) -> str:
 
 
 def _pad(s: Sheet, n: Node, x: list[str]) -> str | None:
-    if n.type.dtype.kind == "b":
+    if n.type.dtype.kind == "b" or any(n.attrs["interior"]):
         return None
     below, above = zip(*n.attrs["pairs"], strict=True) if n.attrs["pairs"] else ((), ())
     value = s.constant(np.asarray(n.attrs["value"], n.type.dtype.host), type(n.type)((), n.type.dtype))

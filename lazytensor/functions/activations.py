@@ -161,7 +161,7 @@ _threshold = threshold
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * tanh(softplus(x)): [...] to [...]."""
-    return _placed(input, input * tanh(softplus(input)), inplace)
+    return _placed(input, tensor_of(call("mish", arg(input)), input), inplace)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

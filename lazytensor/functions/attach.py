@@ -35,12 +35,15 @@ from lazytensor.functions import (
     windows,
     writing,
 )
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import number_of
+from lazytensor.functions.refusals import refusing
 from lazytensor.functions.spellings import renaming
 from lazytensor.functions.widening import published
 from lazytensor.functions.writing import assign
 from lazytensor.members import Mark, marks
-from lazytensor.tensor import Tensor
+from lazytensor.precision import converted, half_type
+from lazytensor.tensor import Tensor, arg
 
 FAMILIES: tuple[ModuleType, ...] = (
     activations,
@@ -79,8 +82,16 @@ REFLECTED: dict[str, Callable[..., Tensor]] = {"truediv": pointwise.over}
 _OPERANDS = (Tensor, bool, int, float)
 
 
+def _like(value: Any, written: Tensor) -> Any:
+    """Return a floating operand in the type of the tensor that is written, as automatic casts give it."""
+    is_other = isinstance(value, Tensor) and value.dtype.kind == "f" and value.dtype is not written.dtype
+    return tensor_of(converted(arg(value), written.dtype), value) if is_other else value
+
+
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if half_type() is not None and self.dtype.kind == "f":
+            args = tuple(_like(a, self) for a in args)
         result = function(self, *args, **kwargs)
         operands = (a for a in (*args, *kwargs.values()) if isinstance(a, Tensor))
         return result if result is NotImplemented else assign(self, result, *operands)
@@ -123,7 +134,9 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
     # Published under each name, but by the function's own: aliases are refused and converted alike.
     members: dict[str, Any] = dict.fromkeys(mark.names, renaming(published(function, place=None)))
     if mark.in_place:
-        members |= dict.fromkeys((f"{name}_" for name in mark.names), _in_place(renaming(function)))
+        # The front end gives an in-place form to the operation of the same name.
+        writing = _in_place(renaming(refusing(function.__name__, function)))
+        members |= dict.fromkeys((f"{name}_" for name in mark.names), writing)
     if mark.is_comparison:
         # Python reflects a comparison by itself, and has no form of it that writes in place.
         members[f"__{function.__name__}__"] = _operator(function, False)

@@ -12,9 +12,11 @@ from lazytensor.functions import reductions
 from lazytensor.functions.activations import dropout
 from lazytensor.functions.creation import arange
 from lazytensor.functions.matrix import linear, matmul
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.shapes import expand, reshape, transpose, unsqueeze
+from lazytensor.ops import call
 from lazytensor.precision import half_type
-from lazytensor.tensor import CONST_LIMIT, Tensor, from_array
+from lazytensor.tensor import CONST_LIMIT, Tensor, arg, from_array
 
 
 def scaled_dot_product_attention(
@@ -53,6 +55,9 @@ def attention_weights(
     """How much each query [..., L, E] looks at each key [..., S, E]: [..., L, S]; what may look nowhere gets zeros."""
     factor = 1 / math.sqrt(query.spec.shape[-1]) if scale is None else scale
     scores = _scores(query, transpose(key, -2, -1), float(factor))
+    rows, columns = scores.spec.shape[-2:]
+    if is_causal and half_type() is not None and rows * columns <= CONST_LIMIT:
+        return reductions.softmax(tensor_of(call("causal_scores", arg(scores)), scores), -1)
     if is_causal:
         mask = _causal(scores)
     if mask is None:

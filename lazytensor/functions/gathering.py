@@ -400,6 +400,10 @@ def repeat_interleave(
     base = reshape(x, -1) if dim is None else x
     d = 0 if dim is None else dim_of(dim, base.ndim)
     extent = base.spec.shape[d]
+    if isinstance(repeats, int) and repeats >= 0:
+        shape = base.spec.shape
+        wide = expand(unsqueeze(base, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :]))
+        return pw.clone(reshape(wide, (*shape[:d], extent * repeats, *shape[d + 1 :])))
     times = repeats.array("repeat_interleave()") if isinstance(repeats, Tensor) else np.asarray(repeats)
     if times.size not in (1, extent):
         raise ShapeError(

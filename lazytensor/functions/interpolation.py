@@ -17,7 +17,6 @@ from lazytensor.functions.matrix import matmul
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from lazytensor.functions.promotion import require_elements
-from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.functions.resampling import Tap, tapped
 from lazytensor.functions.shapes import expand, reshape, select, transpose, unsqueeze, view
 from lazytensor.ops import call
@@ -57,7 +56,6 @@ def interpolate(
     # Area is a mean over regions, which adaptive pooling is.
     if mode == "area":
         return _AREA[rank](input, outputs)
-    refuse_on_wafer("upsample_nearest" if mode.startswith("nearest") else "upsample_linear")
     # Without factors the ratio of extents is the step.
     if recompute_scale_factor or factors is None:
         factors = (None,) * rank

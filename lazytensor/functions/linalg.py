@@ -20,7 +20,7 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import broadcast_shape
 from lazytensor.functions.reductions import Dim
 from lazytensor.functions.shapes import dim_of, unsqueeze
-from lazytensor.functions.statistics import vector_norm
+from lazytensor.functions.statistics import vector_norm as vector_norm
 from lazytensor.functions.windows import transposed
 from lazytensor.ir.graph import Node
 from lazytensor.members import method

@@ -16,8 +16,9 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.shapes import expand, reshape, unsqueeze, view
 from lazytensor.functions.sorting import searchsorted
 from lazytensor.ops import call
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.rows import NO_PADDING
-from lazytensor.precision import lowered
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg
 
 
@@ -75,7 +76,9 @@ def embedding(
     pad = _row_number(padding_idx, weight.spec.shape[0])
     numbers = _numbers(input, weight)
     rows = call("embedding", arg(weight), arg(numbers), padding=NO_PADDING if pad is None else pad)
-    return tensor_of(lowered(rows)[0], weight)
+    half = half_type()
+    # One cast, whose result the script has: its gradients are added in the half type.
+    return tensor_of(rows if half is None or rows.type.dtype is not dt.float32 else cast(rows, half), weight)
 
 
 def embedding_bag(

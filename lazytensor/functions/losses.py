@@ -160,6 +160,11 @@ def nll_loss(
     if weight is not None:
         weight = class_weights(input, weight, of_labels=True)
     check_range(input, target, ignore_index)
+    if weight is None and input.dtype.kind == "f":
+        attrs = {"reduction": reduction, "ignore_index": ignore_index}
+        labels = arg(view(pw.cast_to(target, int64), -1))
+        loss = tensor_of(call("nll_loss", arg(rows_of(input)), labels, **attrs), input)
+        return loss if reduction != "none" else view(loss, target.spec.shape)
     safe, counts = _weights(target, weight, ignore_index, input)
     loss = -(view(_picked(rows_of(input), unsqueeze(safe, 1)), -1) * counts)
     # 0 times a probability of 0 would be NaN.
@@ -174,13 +179,15 @@ def _smooth(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: i
     """The loss against all classes alike, for label smoothing."""
     rows = rows_of(logp)
     loss = -red.sum(rows if weight is None else rows * weight, 1)
-    keep = view(target, -1) != ignore_index
-    loss = pw.where(keep, loss, 0.0)
+    is_ignored = view(target, -1) == ignore_index
+    loss = pw.where(is_ignored, 0.0, loss)
     if reduction == "none":
         return view(loss, target.spec.shape)
     total = red.sum(loss)
     if reduction == "sum":
         return total
+    if weight is None:
+        return total / red.sum(pw.logical_not(is_ignored))
     return total / red.sum(_weights(target, weight, ignore_index, logp)[1])
 
 

@@ -9,7 +9,6 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import shapes
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, broadcast_shape, unlike_types
-from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
@@ -64,8 +63,6 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     """
     if not a.ndim or not b.ndim:
         raise ShapeError("both arguments to matmul need to be at least 1D", where=source.where())
-    if a.ndim == 2 and b.ndim == 1:
-        refuse_on_wafer("mv")
     if a.ndim == 1 or b.ndim == 1:
         left = shapes.unsqueeze(a, 0) if a.ndim == 1 else a
         right = shapes.unsqueeze(b, 1) if b.ndim == 1 else b

@@ -15,6 +15,7 @@ from lazytensor.functions.creation import zeros
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import default_dtype, require_elements
 from lazytensor.functions.shapes import reshape, view
+from lazytensor.functions.typeinfo import finfo
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full
@@ -45,12 +46,20 @@ def _result(y: Node, input: Tensor) -> Tensor:
     return tensor_of(cast(y, input.dtype) if half_type() is None else _half(y), input)
 
 
-def _with_params(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Node, Node, Node]:
-    """x, its weight and its bias [C] in the type that is computed in: the half type under automatic casts."""
+def _with_params(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, missing: DType | None = None
+) -> tuple[Node, Node, Node]:
+    """Return x, its weight and its bias [C] in the type that is computed in: the half type under automatic casts.
+
+    The ones and zeros in place of a missing weight and bias have the type `missing` under automatic casts, if that is
+    given.
+    """
     x = arg(input)
     x = _wide(x) if half_type() is None else _half(x)
-    channels = x.type.shape[1:2]
-    return x, _param(weight, 1, channels, x.type.dtype), _param(bias, 0, channels, x.type.dtype)
+    channels, dtype = x.type.shape[1:2], x.type.dtype
+    neutral = dtype if half_type() is None or missing is None else missing
+    scale, shift = (_param(p, k, channels, neutral if p is None else dtype) for p, k in ((weight, 1), (bias, 0)))
+    return x, scale, shift
 
 
 def _half(x: Node) -> Node:
@@ -125,12 +134,22 @@ def rms_norm(
     """
     shape = _trailing("rms_norm", input, normalized_shape, weight)
     x = arg(input)
-    wide = _wide(x)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
+    if half_type() is not None:
+        return _composed_rms_norm(input, dims, weight, eps)
+    wide = _wide(x)
     square = call("mean", wide * wide, dims=dims, keepdim=True)
     epsilon = eps if eps is not None else 2.0**-52 if wide.type.dtype is not float32 else EPSILON_HALF
     y = wide * broadcast_to(inverse_deviation(square, epsilon), wide.type.shape)
     return tensor_of(cast(_affine(y, weight, None, shape), x.type.dtype), input)
+
+
+def _composed_rms_norm(input: Tensor, dims: Dims, weight: Tensor | None, eps: float | None) -> Tensor:
+    """Return `rms_norm` as a wafer has it: in the type of the input, whose distance of 1 to the next number is eps."""
+    least = eps if eps is not None else finfo(input.dtype).eps
+    square = reductions.mean(pw.pow(input, 2), dims, True)
+    y = input * pw.rsqrt(square + least)
+    return y if weight is None else y * weight
 
 
 def group_norm(
@@ -207,7 +226,8 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Node, Node]:
-    x, scale, shift = _with_params(input, weight, bias)
+    # The front end has float32 ones and zeros in place of a missing weight and bias.
+    x, scale, shift = _with_params(input, weight, bias, float32)
     # Mean 0 and variance 1 stand for missing statistics.
     stats = [_param(r, k, x.type.shape[1:2], x.type.dtype) for k, r in enumerate(running)]
     if training:
@@ -330,8 +350,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
     Operands broadcast.
     """
-    floor = float(eps)
-    first, second = (pw.maximum(_length(x, dim), floor) for x in (x1, x2))
+    # PyTorch raises short lengths to eps where no gradient sees it.
+    first, second = (tensor_of(call("at_least", arg(_length(x, dim)), least=float(eps)), x) for x in (x1, x2))
     return reductions.sum(x1 / first * (x2 / second), dim)
 
 

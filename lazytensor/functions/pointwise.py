@@ -11,7 +11,7 @@ from typing import Any
 
 from lazytensor import dtype as dt
 from lazytensor import source
-from lazytensor.dtype import DType
+from lazytensor.dtype import DType, float16
 from lazytensor.errors import ShapeError, TypeUnsupported
 from lazytensor.functions.promotion import (
     Operand,
@@ -23,10 +23,12 @@ from lazytensor.functions.promotion import (
     result_type,
     stored,
     unlike_types,
+    widest,
 )
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
+from lazytensor.precision import half_type
 from lazytensor.tensor import CPU, Tensor, arg, wrap
 
 
@@ -42,6 +44,8 @@ def tensor_of(n: Any, *inputs: Any) -> Tensor:
 
 
 def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:
+    if dtype is None and half_type() is float16:
+        dtype = widest(name, a, b)
     return tensor_of(call(name, *operands(a, b, dtype=dtype)), a, b)
 
 
@@ -451,7 +455,9 @@ def itself(x: Tensor) -> Tensor:
 @method
 def isinf(x: Tensor) -> Tensor:
     """Whether each element is infinite: bool in the shape of x."""
-    return abs(x) == math.inf if x.dtype.kind == "f" else tensor_of(call("full", value=False, type=isnan(x).spec), x)
+    if x.dtype.kind != "f":
+        return tensor_of(call("full", value=False, type=isnan(x).spec), x)
+    return logical_or(x == math.inf, x == -math.inf)
 
 
 @method(names="sign sgn", in_place=True)

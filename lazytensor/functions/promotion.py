@@ -10,11 +10,10 @@ from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError, refuse
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops import full
-from lazytensor.ops.elementwise import cast
+from lazytensor.ops import OPS, full
 from lazytensor.ops.op import refuse_elements, refuse_overflow
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.precision import half_type
+from lazytensor.precision import converted, half_type
 from lazytensor.tensor import CPU, Device, Tensor, arg
 
 Number = bool | int | float
@@ -89,6 +88,14 @@ def result_type(*operands: Operand) -> DType:
     return result
 
 
+def widest(name: str, *values: Operand) -> DType | None:
+    """Return float32 for half types beside a float32 scalar, in operations whose operands automatic casts widen."""
+    if OPS[name].autocast != "widest":
+        return None
+    dtypes = {v.dtype for v in values if isinstance(v, Tensor) and v.dtype.kind == "f"}
+    return dt.float32 if dt.float32 in dtypes and any(d.is_half for d in dtypes) else None
+
+
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape. Raises ShapeError naming the dimension that does not fit."""
     rank = max(map(len, shapes), default=0)
@@ -151,7 +158,7 @@ def common_shape(*values: Operand) -> tuple[int, ...]:
 def prepared(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
     """One operand converted and broadcast."""
     if isinstance(value, Tensor):
-        return broadcast_to(cast(arg(value), dtype), shape)
+        return broadcast_to(converted(arg(value), dtype), shape)
     return full(value, Type(shape, dtype))
 
 

@@ -21,6 +21,7 @@ from lazytensor.functions.promotion import Operand
 from lazytensor.ir.graph import leaf
 from lazytensor.members import method
 from lazytensor.ops.elementwise import cast
+from lazytensor.precision import half_type
 from lazytensor.random import Generator
 from lazytensor.tensor import Tensor, from_array
 
@@ -51,9 +52,9 @@ def _trials(generator: Generator, p: np.ndarray, n: int, dtype: DType) -> np.nda
     return generator.uniform((n,), dtype) < p
 
 
-def _uniform_like(x: Tensor) -> Tensor:
+def _uniform_like(x: Tensor, dtype: DType = dt.float32) -> Tensor:
     """Numbers of the step that is being captured, in the shape of x and on its device."""
-    drawn = in_step("random_uniform", x.spec.shape, dt.float32)
+    drawn = in_step("random_uniform", x.spec.shape, dtype)
     # The state lives with the step, on no device.
     drawn.device = x.device
     return drawn
@@ -67,7 +68,9 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     """
     if generator is None and is_replayed():
         chance: Operand = x if p is None else p
-        return pw.cast_to(_uniform_like(x) < chance, x.dtype)
+        # Under automatic casts numbers are drawn in the type of the probabilities.
+        drawn_type = x.dtype if p is None and half_type() is not None else dt.float32
+        return pw.cast_to(_uniform_like(x, drawn_type) < chance, x.dtype)
     out = from_array(np.zeros(x.spec.shape, x.dtype.host), x.dtype)
     if p is not None:
         return bernoulli_(out, p, generator=generator)

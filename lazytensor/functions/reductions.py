@@ -21,8 +21,8 @@ from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.reduce import kept_shape
 from lazytensor.ops.shape import reshape
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg
 
 Dim = int | Sequence[int] | None
@@ -47,20 +47,26 @@ def dims_of(dim: Dim, rank: int) -> tuple[int, ...]:
 
 
 def _reduce(x: Tensor, kind: str, dim: Dim, keepdim: bool, dtype: DType | None = None) -> Tensor:
-    n = cast(arg(x), dtype or x.dtype)
-    return tensor_of(call("reduce", n, kind=kind, dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
+    n, dims = cast(arg(x), dtype or x.dtype), dims_of(dim, x.ndim)
+    if kind in ("add", "maximum", "minimum") and _names_all(dim, x.ndim) and not keepdim:
+        return tensor_of(call("reduce_each", n, kind=kind, dims=dims), x)
+    return tensor_of(call("reduce", n, kind=kind, dims=dims, keepdim=keepdim), x)
+
+
+def _names_all(dim: Dim, rank: int) -> bool:
+    """Return whether `dim` lists all dimensions; None and () list none."""
+    return len(dims_of(dim, rank)) == rank > 0 and dim is not None and (isinstance(dim, int) or len(dim) > 0)
 
 
 @method
 def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """The sum over `dim`; integers and bool add up in int64. Raises IndexError for a dimension out of range."""
-    total = _reduce(x, "add", dim, False, dtype or (None if x.dtype.kind == "f" else dt.int64))
-    if not keepdim:
-        return total
-    dims = dims_of(dim, x.ndim)
-    rest = tuple(d for d in range(x.ndim) if d not in dims)
-    # The front end shows a kept dimension of a sum as one that is put back.
-    return tensor_of(call("broadcast_in_dim", arg(total), shape=kept_shape(x.spec.shape, dims), dims=rest), x)
+    if x.dtype is dt.bool_ and dtype is None and dim is not None and dims_of(dim, x.ndim):
+        return tensor_of(call("count_true", arg(x), dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
+    dtype = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
+    if keepdim:
+        return tensor_of(call("sum_kept", cast(arg(x), dtype), dims=dims_of(dim, x.ndim)), x)
+    return _reduce(x, "add", dim, False, dtype)
 
 
 @method
@@ -78,7 +84,10 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {x.dtype.name}"
         )
-    return tensor_of(call("mean", n, dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
+    dims = dims_of(dim, x.ndim)
+    if _names_all(dim, x.ndim) and not keepdim:
+        return tensor_of(call("reduce_each", n, kind="mean", dims=dims), x)
+    return tensor_of(call("mean", n, dims=dims, keepdim=keepdim), x)
 
 
 @method
@@ -138,11 +147,10 @@ def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
         return ValuesIndices(view(x, ()), _arg(x, kind, dim, keepdim))
     n, at = arg(x), dim_of(int(dim), x.ndim)
     _some(x, at, kind)
-    places = call("arg_reduce", n, kind=kind, dim=at, keepdim=True)
-    # Gathered and not reduced: `max` along a dimension gives its gradient to one place, amax to all equal ones.
-    pair = call("gather", n, places, dim=at), places
-    shape = x.spec.shape if keepdim else (*x.spec.shape[:at], *x.spec.shape[at + 1 :])
-    return ValuesIndices(*(tensor_of(p if keepdim else call("reshape", p, shape=shape), x) for p in pair))
+    places = call("arg_reduce", n, kind=kind, dim=at, keepdim=keepdim)
+    # By place and not reduced: `max` along a dimension gives its gradient to one place, amax to all equal ones.
+    values = call("extreme_value", n, places, dim=at, kind=kind)
+    return ValuesIndices(tensor_of(values, x), tensor_of(places, x))
 
 
 @method
@@ -237,8 +245,15 @@ def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     if 0 in (x.spec.shape[d] for d in dims_of(dim, x.ndim)):
         # Of nothing there is no largest, and the sum is 0.
         return pw.log(sum(x, dim, keepdim))
-    # The largest is taken out and added again, its gradient cancels. Infinity stays in, or inf - inf would be NaN.
-    top = amax(x.detach(), dim, True)
+    # The largest is taken out and added again. Infinity stays in, or inf - inf would be NaN.
+    top = amax(x if half_type() is not None else x.detach(), dim, True)
     top = pw.where(pw.abs(top) == math.inf, 0.0, top)
     # Over a dimension of extent 1 the largest is the element: the front end drops the dimension by a reduction too.
-    return pw.log(sum(pw.exp(x - top), dim, keepdim)) + (top if keepdim else amax(top, dim))
+    last = top if keepdim else amax(top, dim)
+    wide = pw.exp(_raised(x - top))
+    return pw.log(sum(wide, dim, keepdim)) + _raised(last)
+
+
+def _raised(x: Tensor) -> Tensor:
+    """Return x in float32 under automatic casts, which exp and a sum with float32 ask for."""
+    return pw.cast_to(x, dt.float32) if x.dtype.is_half and half_type() is not None else x

@@ -1,79 +1,135 @@
-"""Functions that the vendor's front end does not lower although a formula for them would: refused in a traced step.
+"""What the vendor's front end refuses of public functions that this package can compute.
 
-The names are those that the original was seen to refuse, alone, on a float32 tensor. Where somebody listens to
-refusals, as a check of a script does, the function is computed all the same.
+`published` wraps each public function and method by the rows of `refused_names` that have its name. The rows apply only
+while a step is traced for the wafer. There a row acts at one of four stages, as the front end does:
+
+- "trace": the operation has no kernel; the call raises.
+- "lowering": the call is traced, and its result cannot be lowered to CIRH if the step needs it.
+- "backward": backward() raises when a gradient reaches the call.
+- "gradient": the gradient of the call cannot be lowered if the step needs it.
+
+Rows of the stage "remember" refuse nothing: they note results for which a later call is refused.
+
+Errors go through `errors.refuse`, so that `lazywafer check` collects them and goes on.
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from lazytensor import source
+from lazytensor.dtype import float32
 from lazytensor.errors import CompileError, refuse
+from lazytensor.functions.refused_names import REFUSED, Refusal, remembered
+from lazytensor.gradients import observed
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import REPORTED
+from lazytensor.ops import call
 from lazytensor.precision import half_type
+from lazytensor.tensor import Tensor, arg, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_HUBER = "Write torch.where(d < beta, 0.5 * d * d / beta, d - 0.5 * beta).mean() with d = torch.abs(x - y)."
-_CELL = "Write the cell with nn.Linear for its gates, torch.sigmoid and torch.tanh."
-_UPSAMPLE = "Repeat the elements: x[..., :, None, :, None].expand(..., h, 2, w, 2).reshape(..., 2 * h, 2 * w)."
-
-REFUSED: Mapping[str, tuple[str, str]] = {
-    "lerp": ("torch.aten.lerp.Tensor", "Write a + w * (b - a)."),
-    "mv": ("torch.aten.mv", "Multiply by a column: (a @ v.unsqueeze(1)).squeeze(1)."),
-    "addmv": ("torch.aten.addmv", "Multiply by a column: x + (a @ v.unsqueeze(1)).squeeze(1)."),
-    "addbmm": ("torch.aten.addbmm", "Write x + torch.bmm(a, b).sum(0)."),
-    "smooth_l1_loss": ("torch.aten.smooth_l1_loss", _HUBER),
-    "huber_loss": (
-        "torch.aten.huber_loss",
-        "Write torch.where(d < delta, 0.5 * d * d, delta * (d - 0.5 * delta)).mean() with d = torch.abs(x - y).",
-    ),
-    "celu": ("torch.aten.celu", "Write alpha * F.elu(x / alpha) for alpha > 0."),
-    "selu": ("torch.aten.elu", "Write 1.0507 * torch.where(x > 0, x, 1.6733 * (torch.exp(x) - 1))."),
-    "prelu": ("torch.aten._prelu_kernel", "Write torch.where(x > 0, x, weight * x)."),
-    "hardshrink": ("torch.aten.hardshrink", "Write torch.where(torch.abs(x) > lambd, x, 0.0)."),
-    "softshrink": ("torch.aten.softshrink", "Write torch.sign(x) * torch.relu(torch.abs(x) - lambd)."),
-    "upsample_nearest": ("torch.aten.upsample_nearest2d", _UPSAMPLE),
-    "upsample_linear": (
-        "torch.aten.upsample_bilinear2d",
-        "Resize on the client, use mode='area', or multiply by an interpolation matrix for each dimension.",
-    ),
-    "lstm_cell": ("custom op 'torch.aten.as_strided' is unknown", _CELL),
-    "gru_cell": ("custom op 'torch.aten.as_strided' is unknown", _CELL),
-    "erfc": ("torch.aten.erfc", "Write 1 - torch.erf(x)."),
-    "exp2": ("torch.aten.exp2", "Write 2.0 ** x."),
-    "trunc": ("custom op 'torch.aten.trunc' is unknown", "Write torch.sign(x) * torch.floor(torch.abs(x))."),
-    "fix": ("custom op 'torch.aten.trunc' is unknown", "Write torch.sign(x) * torch.floor(torch.abs(x))."),
-    "frac": ("torch.aten.frac", "Write x - torch.sign(x) * torch.floor(torch.abs(x))."),
-    "logit": ("torch.aten.logit", "Write torch.log(p / (1 - p))."),
-    "count_nonzero": ("torch.aten.count_nonzero", "Write (x != 0).sum(dim)."),
-    "kthvalue": ("torch.aten.kthvalue", "Write x.sort(dim)[0].select(dim, k - 1)."),
-    "rot90": ("torch.aten.as_strided_", "Write x.transpose(0, 1).flip(0)."),
-    "nansum": ("torch.aten.nansum", "Write torch.where(x != x, torch.zeros_like(x), x).sum(dim)."),
+RULES: Mapping[str, str] = {
+    "trace": "no kernel",
+    "lowering": "no lowering",
+    "backward": "no gradient",
+    "gradient": "no gradient",
 }
-"""By name: what the front end says it cannot lower, and what to write instead."""
+"""The rule of `lazywafer check` that reports a stage."""
 
 
-def refuse_on_wafer(name: str) -> None:
-    """Raise CompileError at the user's line if `name` is called while a step is traced for the wafer."""
-    # Only a step traced for the wafer has a half type; on the host every function runs.
-    if half_type() is None:
-        return
-    operation, hint = REFUSED[name]
-    # Two kinds of failure of the front end: some names it does not know at all, for others it has no rule.
-    what = operation if " " in operation else f"failed to legalize operation '{operation}'"
-    refuse("no lowering", CompileError(what, where=source.where(), hint=hint))
+def refuse_by(row: Refusal) -> None:
+    """Raise CompileError at the user's line, or report it to the check that listens."""
+    error = CompileError(row.message, where=source.where(), hint=row.hint)
+    refuse(row.rule or RULES[row.stage], error, row.operation)
 
 
 def refusing(name: str, function: F) -> F:
-    """`function`, which raises CompileError on the wafer if `name` is one that is refused."""
-    # Unwrapped, so that all others cost nothing more.
-    if name not in REFUSED:
+    """Return `function` with the refusals of the public name `name`; the same function if there are none."""
+    rows = REFUSED.get(name, ())
+    if not rows:
         return function
+    parameters = inspect.signature(inspect.unwrap(function))
 
     @functools.wraps(function)
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        refuse_on_wafer(name)
-        return function(*args, **kwargs)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        # Only a step traced for the wafer has a half type; on the host every function runs.
+        if half_type() is None:
+            return function(*args, **kwargs)
+        applying = [row for row in rows if row.when is None or row.when(_bound(parameters, args, kwargs))]
+        traced = [row for row in applying if row.stage == "trace"]
+        if not traced:
+            result = function(*args, **kwargs)
+        else:
+            refuse_by(traced[0])
+            # A check goes on here. What the call records has been reported, and is not reported again when lowered.
+            with source.at(replace(source.where(), operation=REPORTED)):
+                result = function(*args, **kwargs)
+        for row in applying:
+            if row.stage != "trace":
+                result = _marked(result, row, name)
+        return result
 
-    return cast(F, refused)
+    return cast(F, wrapped)
+
+
+def refuse_call(name: str, **arguments: Any) -> None:
+    """Refuse an internal call by the trace rows of `name`, in a step for the wafer."""
+    if half_type() is not None:
+        for row in REFUSED[name]:
+            if row.when is None or row.when(arguments):
+                refuse_by(row)
+                return
+
+
+def refuse_result(name: str, result: Any) -> Any:
+    """Return the result of an internal function, marked by the lowering refusals of `name` in a step for the wafer."""
+    if half_type() is not None:
+        for row in REFUSED[name]:
+            result = _marked(result, row, name)
+    return result
+
+
+def _bound(parameters: inspect.Signature, args: Any, kwargs: Any) -> Mapping[str, Any]:
+    """Return the arguments by name, with defaults; PyTorch's other names for operands stay as they were given."""
+    try:
+        bound = parameters.bind_partial(*args, **kwargs)
+    except TypeError:
+        return {**dict(zip(parameters.parameters, args, strict=False)), **kwargs}
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _marked(result: Any, row: Refusal, name: str) -> Any:
+    """Return the result of a call with the refusal in its graph, which acts if the step needs the result."""
+    if isinstance(result, Tensor):
+        return wrap(_marked_node(arg(result), row, name), result.device)
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*(_marked(r, row, name) for r in result))
+    return type(result)(_marked(r, row, name) for r in result) if isinstance(result, tuple | list) else result
+
+
+def _unsupported(n: Node, row: Refusal, name: str) -> Node:
+    rule, place = row.rule or RULES[row.stage], str(source.where())
+    return call("unsupported", n, message=row.message, hint=row.hint, rule=rule, function=name, place=place)
+
+
+def _marked_node(n: Node, row: Refusal, name: str) -> Node:
+    if row.stage == "lowering":
+        return _unsupported(n, row, name)
+    if row.stage == "remember":
+        if n.type.dtype is float32:
+            remembered.add(n)
+        return n
+    if not n.tracks:
+        return n
+
+    def report(g: Node) -> Node:
+        if row.stage == "backward":
+            refuse_by(row)
+            return g
+        return _unsupported(g, row, name)
+
+    return observed(n, report)

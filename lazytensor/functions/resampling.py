@@ -13,7 +13,6 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const
 from lazytensor.ops.pool import pick_along
-from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg
 
 Tap = tuple[tuple[int, ...], np.ndarray]
@@ -73,17 +72,8 @@ def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
             f"The input size {list(shape)}, plus padding {pairs}, resulted in a negative output size",
             where=source.where(),
         )
-    if any(low < 0 or high < 0 for low, high in pairs):
-        starts = tuple(max(-low, 0) for low, _ in pairs)
-        limits = tuple(e + min(high, 0) for e, (_, high) in zip(shape, pairs, strict=True))
-        # What negative pads cut off goes first, then the rest is written into the border.
-        x = slice_(x, starts, limits)
-    if x.type.shape == extents:
-        return x
-    starts = tuple(max(low, 0) for low, _ in pairs)
-    limits = tuple(s + e for s, e in zip(starts, x.type.shape, strict=True))
-    base = stored(value, x.type.dtype, extents)
-    return call("slice_update", base, x, starts=starts, limits=limits, strides=(1,) * len(starts))
+    number = stored(value, x.type.dtype, extents).attrs["value"]
+    return call("constant_pad", x, pairs=tuple(pairs), value=number) if any(map(any, pairs)) else x
 
 
 def _around(mode: str, extent: int, low: int, high: int) -> tuple[int, ...]:

@@ -245,11 +245,10 @@ def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
         raise ShapeError(
             f"The expanded size {list(shape)} does not fit the shape {list(x.spec.shape)}", where=source.where()
         )
+    if x.spec.shape == shape:
+        return x
     # New dimensions come in front, where broadcasting aligns them.
-    aligned = view(x, (*(1,) * lead, *x.spec.shape)) if lead else x
-    if aligned.spec.shape == shape:
-        return aligned
-    return aligned.view_through("broadcast_in_dim", shape=shape, dims=tuple(range(len(shape))))
+    return x.view_through("broadcast_in_dim", shape=shape, dims=tuple(range(lead, len(shape))))
 
 
 @method
@@ -311,9 +310,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
         text = f"index {index} is out of bounds for dimension {at} with size {extent}"
         raise IndexInvalid(text, where=source.where())
     index %= extent
-    # The place as a slice of one, seen without its dimension.
-    one = sliced(x, at, index, index + 1)
-    return view(one, (*x.spec.shape[:at], *x.spec.shape[at + 1 :]))
+    return x.view_through("select", dim=at, index=index)
 
 
 @method
@@ -357,7 +354,10 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
     Raises IndexError for one out of range.
     """
-    return tuple(select(x, dim, i) for i in range(x.spec.shape[dim_of(dim, x.ndim)]))
+    d = dim_of(dim, x.ndim)
+    shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
+    # Cut and not selected, as the front end has it: the gradient of a cut is padding.
+    return tuple(view(sliced(x, d, i, i + 1), shape) for i in range(x.spec.shape[d]))
 
 
 def _refuse_nothing(tensors: Sequence[Tensor]) -> None:
@@ -408,17 +408,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """
     _refuse_nothing(tensors)
     at = dim_of(dim, tensors[0].ndim + 1)
-    rest = tuple(d for d in range(tensors[0].ndim + 1) if d != at)
-
-    # Broadcast rather than viewed: this is how the front end writes a stack.
-    def lifted(x: Tensor) -> Node:
-        shape = (*x.spec.shape[:at], 1, *x.spec.shape[at:])
-        return call("broadcast_in_dim", arg(x), shape=shape, dims=rest)
-
-    if all(x.spec == tensors[0].spec for x in tensors):
-        with no_search(), source.at(source.where()):
-            return tensor_of(call("concat", *[lifted(x) for x in tensors], dim=at), *tensors)
-    return cat([tensor_of(lifted(x), x) for x in tensors], at)
+    dtypes = {x.dtype for x in tensors}
+    dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
+    with no_search(), source.at(source.where()):
+        return tensor_of(call("stack", *[cast(arg(x), dtype) for x in tensors], dim=at), *tensors)
 
 
 @method
@@ -434,14 +427,10 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
             where=source.where(),
         )
-    out = view(x, (*(1,) * lead, *x.spec.shape))
-    for d, n in enumerate(times):
-        if n != 1:
-            # Dimension by dimension; zero times is a view of nothing, since nothing cannot be concatenated.
-            if n > MOST_COPIES:
-                raise MemoryMissing(f"{n:,} copies are more than any memory holds", 0, where=source.where())
-            out = cat([out] * n, d) if n else sliced(out, d, 0, 0)
-    return out
+    if max(times, default=1) > MOST_COPIES:
+        text = f"{max(times):,} copies are more than any memory holds"
+        raise MemoryMissing(text, 0, where=source.where())
+    return tensor_of(call("repeat", arg(x), times=tuple(times)), x)
 
 
 @method

@@ -17,6 +17,7 @@ from lazytensor.functions.reductions import Dim, dims_of
 from lazytensor.functions.shapes import dim_of, sliced, unsqueeze
 from lazytensor.members import method
 from lazytensor.ops import call
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg
 
 RENORM_EPSILON = 1e-7
@@ -106,8 +107,8 @@ def std_mean(
 
 def root(x: Tensor) -> Tensor:
     """The square root of each element, with the gradient 0 at 0."""
-    # The guard costs two selections, which nobody needs without a gradient.
-    if not x.requires_grad:
+    # The guard costs two selections, which only a gradient needs; the front end has none.
+    if not x.requires_grad or half_type() is not None:
         return pw.sqrt(x)
     somewhere = x != 0
     return pw.where(somewhere, pw.sqrt(pw.where(somewhere, x, 1.0)), 0.0)

@@ -15,7 +15,7 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.refusals import refusing
 from lazytensor.ir.operation import OPS
 from lazytensor.ops.elementwise import cast
-from lazytensor.precision import half_type, host_half_type, lowered
+from lazytensor.precision import converted, half_type, host_half_type, lowered
 from lazytensor.tensor import Tensor, arg
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,13 +24,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 # what half types are for.
 RAISED = {name for name, op in OPS.items() if op.autocast == "float32"} | set(
     """sum prod cumsum cumprod __rtruediv__ __pow__ __rpow__ __ipow__ pow_ median norm normalize var std var_mean
-    std_mean logsumexp dist pdist cdist renorm cosine_similarity nll_loss l1_loss smooth_l1_loss huber_loss kl_div
+    std_mean dist pdist cdist renorm nll_loss l1_loss smooth_l1_loss huber_loss kl_div
     binary_cross_entropy_with_logits poisson_nll_loss gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss
     margin_ranking_loss multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss soft_margin_loss
     triplet_margin_loss triplet_margin_with_distance_loss ctc_loss""".split()
 )
 LOWERED = {name for name, op in OPS.items() if op.autocast == "half"} | set("__matmul__ __rmatmul__ mm addmm".split())
 """Rows of operations say it of theirs; the rest are functions that record several operations, or go by other names."""
+RAISED_IN_F = {"log_softmax", "softmin", "cosine_similarity"}
+"""What torch.nn.functional takes in float32, and the function of the same name elsewhere as it is."""
+RAISED_WITHIN = {"glu", "hardswish"}
+"""What is computed in float32 for half types, and answered in the half type."""
+CAST_ONCE = set("var std var_mean std_mean".split())
+"""What reads its operand several times: the cast before the call serves all of them, and gradients add in float32."""
 RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != "gaussian_nll_loss"} | set(
     "prod cdist kl_div binary_cross_entropy binary_cross_entropy_with_logits avg_pool3d quantile nanquantile".split()
 )
@@ -39,12 +45,32 @@ RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != 
 
 def _wide(value: Any) -> Any:
     if isinstance(value, Tensor) and value.dtype.is_half:
+        return tensor_of(converted(arg(value), float32), value)
+    return value
+
+
+def _wide_once(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.dtype.is_half:
         return tensor_of(cast(arg(value), float32), value)
     return value
 
 
 def _narrow(value: Any) -> Any:
     return tensor_of(lowered(arg(value))[0], value) if isinstance(value, Tensor) else value
+
+
+def _computed_wide(function: F) -> F:
+    """`function` of float32, rounded to the type of its first operand, while automatic casts are made."""
+
+    @functools.wraps(function)
+    def converting(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if half_type() is None or not isinstance(x, Tensor) or not x.dtype.is_half:
+            return function(x, *args, **kwargs)
+        # One cast, however often the function uses it: gradients are added in float32.
+        out = function(tensor_of(cast(arg(x), float32), x), *args, **kwargs)
+        return tensor_of(cast(arg(out), x.dtype), out)
+
+    return typed(F, converting)
 
 
 def published(function: F, name: str = "", place: str | None = "F.") -> F:
@@ -55,10 +81,13 @@ def published(function: F, name: str = "", place: str | None = "F.") -> F:
     """
     name = name or function.__name__
     function = refusing(name, guarded(function, place))
-    on_wafer, on_host = name in RAISED | LOWERED, name in RAISED_ON_HOST
+    on_wafer = name in RAISED | LOWERED or (place == "F." and name in RAISED_IN_F)
+    on_host, is_within = name in RAISED_ON_HOST, name in RAISED_WITHIN
+    if is_within:
+        return _computed_wide(function)
     if not (on_wafer or on_host):
         return function
-    convert = _narrow if name in LOWERED else _wide
+    convert = _narrow if name in LOWERED else _wide_once if name in CAST_ONCE else _wide
 
     @functools.wraps(function)
     def converting(*args: Any, **kwargs: Any) -> Any:

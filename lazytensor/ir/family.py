@@ -259,13 +259,17 @@ class StepFamily:
         raise difference
 
 
+_NOTED = ("density", "precision_level", "micro_batching", "systems")
+"""The fields of a program that are no part of its step."""
+
+
 def _between(line: Line, a: Program, b: Program) -> Program:
     try:
         if a.grown is None or b.grown is None or a.grown.skeleton != b.grown.skeleton:
             return cast(Program, line.through(replace(a, grown=None), replace(b, grown=None)))
         # Of a deep net the few layers that the others are equal to.
         short = line.through(a.grown.short, b.grown.short)
-        noted = {name: line.through(getattr(a, name), getattr(b, name)) for name in ("density", "precision_level")}
+        noted = {name: line.through(getattr(a, name), getattr(b, name)) for name in _NOTED}
         return replace(grown(short, a.grown.skeleton, a), **noted)
     except NotAffine as e:
         raise _refused(str(e), None, line.first, line.second) from None

@@ -351,6 +351,8 @@ def grown(short: Program, skeleton: Skeleton, other: Program | None = None) -> P
         fetch_names=short.fetch_names,
         density=short.density,
         precision_level=short.precision_level,
+        micro_batching=short.micro_batching,
+        systems=short.systems,
         grown=Grown(short, skeleton),
     )
     # What is read and written is the skeleton's: it is in order for all batches or for none.

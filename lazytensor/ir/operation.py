@@ -113,7 +113,7 @@ class Op:
     is_leaf: it stands for a value that is there already, and is no operation of a step.
     renames: it gives the values of its operand in another shape or type.
     autocast is what the function of that name is given where automatic casts are on: "float32" for half operands,
-    "half" for those of float32, "" for operands as they are.
+    "half" for those of float32, "widest" for half operands beside a float32 scalar, "" for operands as they are.
     gradient_name is what PyTorch calls it in a printed `grad_fn`.
     elements are the kinds of its first operand that PyTorch has it for, as in a body's `kinds`; "" for all.
     """
@@ -131,7 +131,7 @@ class Op:
     work: Callable[..., Work] = per_element(1)
     is_leaf: bool = False
     renames: bool = False
-    autocast: Literal["", "float32", "half"] = ""
+    autocast: Literal["", "float32", "half", "widest"] = ""
     gradient_name: str = ""
     elements: str = ""
 

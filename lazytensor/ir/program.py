@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import CompileError
+from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.nest import Nest
 from lazytensor.ir.skeleton import Skeleton
 from lazytensor.ir.types import StateId, Type, Where, Work
@@ -107,8 +108,9 @@ class Program:
 
     `state` maps a StateId to (buffer read at the start, buffer that holds the new value at the end); the two are
     equal when the instruction updates in place or nothing changes. `batch` and `fetches` are buffer indices in order.
-    What computes on arrays does not look at `density`, which has the states that are sparse, nor at `precision_level`:
-    how wide a wafer's sums are, by the vendor's levels. `grown` is there for a deep net with equal layers.
+    Only plans look at `density`, which has the states that are sparse, at `precision_level`, the vendor's level of how
+    wide a wafer's sums are, and at what the script asks for: `micro_batching` and the number of `systems`. `grown` is
+    there for a deep net with equal layers.
     """
 
     buffers: tuple[Buffer, ...]
@@ -119,6 +121,8 @@ class Program:
     fetch_names: tuple[str, ...] = ()
     density: Mapping[StateId, Density] = field(default_factory=dict)
     precision_level: int = 1
+    micro_batching: MicroBatching = AUTO
+    systems: int = 1
     grown: "Grown | None" = field(default=None, repr=False, compare=False)
 
     @property

@@ -43,6 +43,10 @@ class Type:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
 
+REPORTED = "reported"
+"""The `operation` of what a refused call records while a check goes on: the refusal has been reported."""
+
+
 @dataclass(frozen=True)
 class Where:
     """A line of the user's code and the path of modules (such as "model.fc1") that was active there.
@@ -60,7 +64,8 @@ class Where:
     @cached_property
     def backward(self) -> "Where":
         """The same line with `.bwd` after the module's path."""
-        return Where(self.file, self.line, f"{self.scope}.bwd", self.frames)
+        operation = self.operation if self.operation == REPORTED else ""
+        return Where(self.file, self.line, f"{self.scope}.bwd", self.frames, operation)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

@@ -3,8 +3,8 @@
 from typing import Any
 
 from lazytensor.dtype import DType
-from lazytensor.functions import activations as F
 from lazytensor.functions.creation import empty
+from lazytensor.nn import functional as F
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor
@@ -124,7 +124,7 @@ class GELU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
-        return F.gelu(input, self.approximate)
+        return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"

@@ -4,10 +4,9 @@ import math
 from typing import Any
 
 from lazytensor.dtype import DType
-from lazytensor.functions import convolution
 from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.functions.creation import empty
-from lazytensor.functions.resampling import pad
+from lazytensor.nn import functional as F
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor
@@ -75,8 +74,8 @@ class _ConvNd(Module):
         padding: str | tuple[int, ...] = self.padding
         # Other kinds of padding are an operation of their own before a convolution without any.
         if self.padding_mode != "zeros":
-            input, padding = pad(input, self._widths(), self.padding_mode), (0,) * self.rank
-        function = getattr(convolution, f"conv{self.rank}d")
+            input, padding = F.pad(input, self._widths(), self.padding_mode), (0,) * self.rank
+        function = getattr(F, f"conv{self.rank}d")
         convolved: Tensor = function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
         return convolved
 
@@ -151,7 +150,7 @@ class _ConvTransposeNd(_ConvNd):
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         """[N, C, ...] -> [N, out, ...]; `output_size` replaces `output_padding`."""
         more = self.output_padding if output_size is None else self._more(input, tuple(output_size))
-        function = getattr(convolution, f"conv_transpose{self.rank}d")
+        function = getattr(F, f"conv_transpose{self.rank}d")
         spread: Tensor = function(
             input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation
         )

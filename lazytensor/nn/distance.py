@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from lazytensor.functions import normalization as F
 from lazytensor.functions.shapes import dim_of, view
+from lazytensor.nn import functional as F
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lazytensor.functions import activations as F
+from lazytensor.nn import functional as F
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 

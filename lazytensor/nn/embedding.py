@@ -7,7 +7,7 @@ from lazytensor.functions import lookup
 from lazytensor.functions.creation import empty
 from lazytensor.functions.writing import copy_
 from lazytensor.modes import no_grad
-from lazytensor.nn import init
+from lazytensor.nn import functional, init
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor
 
@@ -125,7 +125,7 @@ class EmbeddingBag(Module):
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         """[bags, n], or a vector and where its bags begin, -> [bags, embedding_dim]"""
-        return lookup.embedding_bag(
+        return functional.embedding_bag(
             input,
             self.weight,
             offsets,

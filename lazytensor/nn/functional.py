@@ -23,8 +23,8 @@ from lazytensor.functions.widening import published
 # As they are: what of these wants the half type casts its operands itself, inside of modules too.
 linear = arguments.guarded(matrix.linear)
 embedding = arguments.guarded(lookup.embedding)
-embedding_bag = arguments.guarded(lookup.embedding_bag)
-one_hot = arguments.guarded(lookup.one_hot)
+embedding_bag = published(lookup.embedding_bag)
+one_hot = published(lookup.one_hot)
 
 relu = published(activations.relu)
 relu_ = published(activations.relu_)

@@ -5,9 +5,9 @@ from typing import Any
 
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType
-from lazytensor.functions import normalization as F
 from lazytensor.functions.creation import empty, ones, tensor, zeros
 from lazytensor.functions.shapes import squeeze, unsqueeze
+from lazytensor.nn import functional as F
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor, grad_mode

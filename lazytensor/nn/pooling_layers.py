@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from lazytensor.functions import interpolation, pooling, resampling
+from lazytensor.functions import pooling
 from lazytensor.functions.convolution import Extents, extents_of
+from lazytensor.nn import functional as F
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 
@@ -29,7 +30,7 @@ class _MaxPool(Module):
 
     def forward(self, input: Tensor) -> Any:
         """[N, C, ...] or [C, ...]; with return_indices also the flat places."""
-        function = getattr(pooling, f"max_pool{self.rank}d")
+        function = getattr(F, f"max_pool{self.rank}d")
         # PyTorch's functions take ceil_mode before return_indices, its modules after it.
         return function(
             input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
@@ -65,7 +66,7 @@ class _AvgPool(Module):
         """[N, C, ...] or [C, ...]"""
         # PyTorch's one-dimensional average has no divisor of the caller's choice.
         more = {} if self.rank == 1 else {"divisor_override": self.divisor_override}
-        function = getattr(pooling, f"avg_pool{self.rank}d")
+        function = getattr(F, f"avg_pool{self.rank}d")
         pooled: Tensor = function(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, **more
         )
@@ -91,7 +92,7 @@ class _Adaptive(Module):
         """[N, C, ...] or [C, ...]"""
         # Averages know no such option.
         more = {"return_indices": True} if self.return_indices else {}
-        return getattr(pooling, self.name)(input, self.output_size, **more)
+        return getattr(F, self.name)(input, self.output_size, **more)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
@@ -111,7 +112,7 @@ class _MaxUnpool(Module):
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """What the pooling gave, and its places."""
-        function = getattr(pooling, f"max_unpool{self.rank}d")
+        function = getattr(F, f"max_unpool{self.rank}d")
         spread: Tensor = function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
         return spread
 
@@ -131,7 +132,7 @@ class _Pad(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """[N, C, ...] or [C, ...]"""
-        return resampling.pad(input, self.padding, self.mode)
+        return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
         return f"{self.padding}"
@@ -148,7 +149,7 @@ class _ConstantPad(_Pad):
 
     def forward(self, input: Tensor) -> Tensor:
         """[N, C, ...] or [C, ...]"""
-        return resampling.pad(input, self.padding, "constant", self.value)
+        return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
         return f"padding={self.padding}, value={self.value}"
@@ -201,7 +202,7 @@ class PixelShuffle(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """At least three dimensions."""
-        return resampling.pixel_shuffle(input, self.upscale_factor)
+        return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
         return f"upscale_factor={self.upscale_factor}"
@@ -216,7 +217,7 @@ class PixelUnshuffle(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """At least three dimensions."""
-        return resampling.pixel_unshuffle(input, self.downscale_factor)
+        return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
         return f"downscale_factor={self.downscale_factor}"
@@ -231,7 +232,7 @@ class ChannelShuffle(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """[N, C, ...]; the shape stays."""
-        return resampling.channel_shuffle(input, self.groups)
+        return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
         return f"groups={self.groups}"
@@ -256,7 +257,7 @@ class Upsample(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """[N, C, ...]"""
-        return interpolation.interpolate(
+        return F.interpolate(
             input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
         )
 

@@ -11,7 +11,7 @@ from lazytensor.functions.activations import dropout
 from lazytensor.functions.creation import empty, zeros
 from lazytensor.functions.gathering import index_select, where
 from lazytensor.functions.matrix import linear
-from lazytensor.functions.refusals import refuse_on_wafer
+from lazytensor.functions.refusals import refuse_call, refuse_result
 from lazytensor.functions.shapes import cat, chunk, select, squeeze, stack, transpose, unbind, unsqueeze
 from lazytensor.ir.types import Type
 from lazytensor.nn import init
@@ -117,6 +117,7 @@ class RNNBase(Module):
                 f"{type(self).__name__}: Expected input to be 2D or 3D with last dimension {self.input_size}, got "
                 f"{list(input.shape)} instead"
             )
+        refuse_call(self.mode.partition("_")[0].lower(), input=input)
         parts = CELLS[self.mode].parts
         # One part stands alone, two come as a tuple.
         start = None if hx is None else list(hx) if parts == 2 else [hx]
@@ -277,15 +278,15 @@ class RNNCellBase(Module):
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """[N, in] or [in] and the state -> the state after; it starts with zeros."""
         parts = CELLS[self.mode].parts
-        # The vendor's front end lowers whole layers of these, and no single cell.
-        if self.mode in _REFUSED:
-            refuse_on_wafer(_REFUSED[self.mode])
         if hx is None:
             hx = zeros(*input.spec.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
             hx = (hx, hx) if parts == 2 else hx
         state = tuple(hx) if parts == 2 else (hx,)
         gates = linear(input, self.weight_ih, self.bias_ih)
         after = _step(self.mode, gates, state, self.weight_hh, self.bias_hh)
+        # The vendor's front end lowers whole layers of these, and no single cell.
+        if self.mode in _REFUSED:
+            after = refuse_result(_REFUSED[self.mode], after)
         return after if parts == 2 else after[0]
 
     def extra_repr(self) -> str:

@@ -21,6 +21,19 @@ def softplus(x: Node, *, beta: float, threshold: float) -> Node:
     return where(scaled > threshold, x, soft)
 
 
+def _softplus_grad(g: Node, x: Node, *, beta: float, threshold: float) -> Node:
+    scaled = x * beta
+    z = call("exp", call("minimum", scaled, full_like(threshold, x)))
+    return where(scaled > threshold, g, g * z / (z + 1))
+
+
+def _softplus_grad_parts(g: Node, x: Node, *, beta: float, threshold: float) -> Node:
+    """As on the host, without a bound on the exponent of the branch that is not chosen."""
+    scaled = x * beta
+    z = call("exp", scaled)
+    return where(scaled > threshold, g, g * z / (z + 1))
+
+
 def elu(x: Node, *, alpha: float) -> Node:
     """x where it is positive, else alpha * (exp(x) - 1)."""
     above = x > 0
@@ -40,12 +53,30 @@ def log_sigmoid(x: Node) -> Node:
     return smaller - call("log1p", call("exp", -call("abs", x)))
 
 
-def _log_sigmoid_parts(x: Node) -> Node:
-    """-(m + log(exp(-m) + exp(-x - m))) with m = max(-x, 0), as the front end writes it."""
+def _log_sigmoid_total(x: Node) -> tuple[Node, Node]:
+    """m = max(-x, 0), and exp(-m) + exp(-x - m)."""
     less = -x
     most = call("maximum", less, full_like(0, x))
-    total = call("exp", -most) + call("exp", less - most)
+    return most, call("exp", -most) + call("exp", less - most)
+
+
+def _log_sigmoid_parts(x: Node) -> Node:
+    """-(m + log(exp(-m) + exp(-x - m))) with m = max(-x, 0), as the front end writes it."""
+    most, total = _log_sigmoid_total(x)
     return -(most + call("log", total))
+
+
+def _log_sigmoid_grad(g: Node, x: Node) -> Node:
+    z = call("exp", -call("abs", x))
+    is_negative, one = x < 0, full_like(1, x)
+    return (where(is_negative, one, 0) - where(is_negative, one, -1) * (z / (1 + z))) * g
+
+
+def _log_sigmoid_grad_parts(g: Node, x: Node) -> Node:
+    _, total = _log_sigmoid_total(x)
+    is_negative, one = x < 0, full_like(1, x)
+    slope = where(is_negative, full_like(-1, x), 0) * -1 - where(is_negative, one, -1) * ((total - 1) / total)
+    return slope * g
 
 
 composite(
@@ -53,6 +84,7 @@ composite(
     softplus,
     lambda x, **attrs: x,
     24,
+    vjp=lambda g, y, x, **attrs: (call("softplus_grad", g, x, **attrs),),
     cirh=typed("Softplus", softplus_parameters, arrow=False),
     autocast="float32",
     elements="f",
@@ -75,7 +107,26 @@ composite(
     cirh=typed("LeakyRelu", slope("slope"), arrow=False),
     elements="f",
 )
-composite("log_sigmoid", log_sigmoid, flops=24, cirh=decomposed(_log_sigmoid_parts), elements="f")
+composite(
+    "log_sigmoid",
+    log_sigmoid,
+    flops=24,
+    vjp=lambda g, y, x: (call("log_sigmoid_grad", g, x),),
+    cirh=decomposed(_log_sigmoid_parts),
+    elements="f",
+)
+
+
+def _soft_gate(x: Node) -> Node:
+    return call("tanh", call("softplus", x, beta=1.0, threshold=20.0))
+
+
+def _mish_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    t = _soft_gate(x)
+    return (g * (t + x * call("sigmoid", x) * (1 - t * t)),)
+
+
+composite("mish", lambda x: x * _soft_gate(x), flops=36, vjp=_mish_vjp, elements="f")
 
 
 def _square(x: Node) -> Node:
@@ -84,6 +135,9 @@ def _square(x: Node) -> Node:
 
 # Its gradient is the front end's: x times two, where that of a product has two terms.
 composite("square", _square, vjp=lambda g, y, x: (g * (x * 2),), gradient_name="Pow")
+
+# A third power by products, where the front end has a power.
+composite("cube", lambda x: x * (x * x), flops=2, cirh=decomposed(lambda x: x**3), gradient_name="Pow")
 
 
 # The gradients are operations too: CIRH prints GeluGrad, EluGrad and LeakyReluGrad where PyTorch has its `_backward`.
@@ -109,14 +163,19 @@ def _relu_grad(g: Node, y: Node) -> Node:
 
 # The front end's comparison is the other way round, and lets no gradient pass at NaN.
 composite("relu_grad", _relu_grad, flops=2, cirh=decomposed(lambda g, y: where(y > 0, g, 0)))
+composite(
+    "softplus_grad", _softplus_grad, lambda g, x, **attrs: x, 24, cirh=decomposed(_softplus_grad_parts), elements="f"
+)
+composite("log_sigmoid_grad", _log_sigmoid_grad, flops=24, cirh=decomposed(_log_sigmoid_grad_parts))
+composite("sigmoid_grad", lambda g, y: g * (y * (1 - y)), flops=3, cirh=typed("SigmoidGrad", arrow=False))
 composite("gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30, cirh=typed("GeluGrad", method, arrow=False))
 composite("elu_grad", _elu_grad, lambda g, x, **attrs: x, 12, cirh=typed("EluGrad", slope("alpha"), arrow=False))
 composite("leaky_relu_grad", _leaky_grad, lambda g, x, **attrs: x, 2, cirh=typed("LeakyReluGrad", slope("slope")))
 
 
 def _hardtanh_vjp(g: Node, y: Node, x: Node, *, low: float, high: float) -> tuple[Node]:
-    inside = call("logical_and", x > low, x < high)
-    return (where(inside, g, 0),)
+    outside = call("logical_or", x <= low, x >= high)
+    return (where(outside, 0, g),)
 
 
 # A clamp through which no gradient flows at the bounds themselves, where clamp lets it through.

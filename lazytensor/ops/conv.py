@@ -132,6 +132,14 @@ def _conv_vjp(g: Node, y: Node, x: Node, w: Node, **attrs: Any) -> tuple[Node | 
     return dx, dw
 
 
+def _transposed_vjp(gg: Node, y: Node, x: Node, w: Node, *, extents: Dims, **attrs: Any) -> tuple[Node, Node]:
+    """The gradients of a transposed convolution as CIRH names them: those of its own layer, by direction."""
+    dx = call("conv_transposed_input", gg, w, **attrs)
+    if dx.type.shape != x.type.shape:  # extents above the smallest: the last windows belong to no element of x
+        dx = slice_(dx, (0,) * len(x.type.shape), x.type.shape)
+    return dx, call("conv_transposed_weight", gg, x, kernel=w.type.shape[2:], **attrs)
+
+
 def _conv_input_vjp(gg: Node, y: Node, g: Node, w: Node, *, extents: Dims, **attrs: Any) -> tuple[Node, Node]:
     dg = call("conv", gg, w, **attrs)
     if dg.type.shape != g.type.shape:  # extents above the smallest: the last windows belong to no element of g
@@ -164,6 +172,10 @@ def _work(out: Type, a: Type, b: Type, **attrs: Any) -> Work:
     return Work(2 * products, a.nbytes + b.nbytes, out.nbytes)
 
 
+def _weight_type(x: Type, g: Type, *, kernel: Dims, groups: int, **attrs: Any) -> Type:
+    return Type((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
+
+
 def _transposed(x: Node, w: Node, **attrs: Any) -> Node:
     return call("conv_input", x, w, **attrs)
 
@@ -175,16 +187,34 @@ op(
     "conv_transposed",
     _input_type,
     _conv_input,
-    vjp=_conv_input_vjp,
+    vjp=_transposed_vjp,
     work=_work,
     composite=_transposed,
     cirh=convolution("FWD", True),
 )
 op(
     "conv_weight",
-    lambda x, g, *, kernel, groups, **attrs: Type((g.shape[1], x.shape[1] // groups, *kernel), x.dtype),
+    _weight_type,
     _conv_weight,
     vjp=_conv_weight_vjp,
     work=_work,
     cirh=convolution("BWD_KERNEL"),
+)
+op(
+    "conv_transposed_input",
+    _conv_type,
+    _conv,
+    vjp=_conv_vjp,
+    work=_work,
+    composite=lambda g, w, **attrs: call("conv", g, w, **attrs),
+    cirh=convolution("BWD_INPUT"),
+)
+op(
+    "conv_transposed_weight",
+    _weight_type,
+    _conv_weight,
+    vjp=_conv_weight_vjp,
+    work=_work,
+    composite=lambda g, x, **attrs: call("conv_weight", g, x, **attrs),
+    cirh=convolution("BWD_KERNEL", True),
 )

@@ -145,7 +145,7 @@ _unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=plain("Log"), autocast=
 _unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=plain("Sin"))
 _unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), 10, cirh=plain("Cos"))
 _unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), 10, cirh=plain("Tanh"))
-_unary("sigmoid", sigmoid_values, lambda g, y, x: (g * (y * (1 - y)),), 10, cirh=plain("Sigmoid", arrow=True))
+_unary("sigmoid", sigmoid_values, lambda g, y, x: (call("sigmoid_grad", g, y),), 10, cirh=plain("Sigmoid", arrow=True))
 _unary(
     "erf",
     erf_array,
@@ -196,8 +196,7 @@ _unary(
 _unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
-    # y ** 3 by products: a power is a library routine on a core.
-    lambda g, y, x: (g * (-0.5 * (y * (y * y))),),
+    lambda g, y, x: (g * -0.5 * call("cube", y),),
     4,
     cirh=plain("Rsqrt"),
     autocast="float32",
@@ -275,21 +274,34 @@ _unary(
 )
 
 
-def _extremum_vjp(comparison: str) -> Any:
-    """Ties share the gradient evenly, as in PyTorch."""
+def _extremum_vjp(smaller: str, larger: str) -> Any:
+    """Ties share the gradient evenly, as in PyTorch; where an operand is NaN both take it.
+
+    `smaller` is the comparison that holds where the second operand is the result, `larger` the opposite one.
+    """
 
     def vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-        # Computed once and shared by both operands.
-        half = g * 0.5
-        tie = eq(a, b)
-        first = where(tie, half, where(call(comparison, a, b), g, 0))
-        second = where(tie, half, where(call(comparison, b, a), g, 0))
-        return first, second
+        shared = where(eq(a, b), g / 2, g)
+        return where(call(smaller, a, b), 0, shared), where(call(larger, a, b), 0, shared)
 
     return vjp
 
 
-def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+def _number_pow_vjp(g: Node, a: Node, b: Node) -> tuple[Node, None]:
+    """The gradient of a power whose exponent is a number."""
+    exponent = b.attrs["value"]
+    if exponent == 0:
+        return full_like(0, g), None
+    # A square is a product, as the front end writes it.
+    slope = a * a if exponent == 3 else a ** (exponent - 1)
+    return g * (slope * exponent), None
+
+
+def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node | None, Node | None]:
+    if b.op == "full":
+        return _number_pow_vjp(g, a, b)
+    if a.op == "full" and a.attrs["value"] > 0:
+        return None, g * (y * math.log(a.attrs["value"]))
     exponent_zero = eq(b, 0)
     # x ** 0 is 1 everywhere: without the choice its slope at 0 would be 0 * 0 ** -1, a NaN.
     da = where(exponent_zero, 0, g * (b * a ** (b - 1)))
@@ -313,6 +325,7 @@ _binary(
     body=Body("({0} + {1})", kinds="fi", mixes=("add",)),
     cirh=plain("Add"),
     saves=False,
+    autocast="widest",
 )
 _binary(
     "sub",
@@ -321,6 +334,7 @@ _binary(
     body=Body("({0} - {1})", kinds="fi", mixes=("add",)),
     cirh=plain("Sub"),
     saves=False,
+    autocast="widest",
 )
 _binary(
     "mul",
@@ -328,6 +342,7 @@ _binary(
     lambda g, y, a, b: (g * b, g * a),
     body=Body("({0} * {1})", kinds="fi", mixes=("mul",)),
     cirh=plain("Mul"),
+    autocast="widest",
 )
 # -g a / b ** 2 by way of the quotient: b squared may overflow or vanish in half types where the slope does not.
 _binary(
@@ -338,15 +353,16 @@ _binary(
     Body("({0} / {1})", "special"),
     cirh=plain("Div"),
     keeps="operands",
+    autocast="widest",
 )
-for _name, _extremum, _comparison, _python in (
-    ("maximum", np.maximum, "gt", "max({0}, {1})"),
-    ("minimum", np.minimum, "lt", "min({0}, {1})"),
+for _name, _extremum, _comparisons, _python in (
+    ("maximum", np.maximum, ("lt", "gt"), "max({0}, {1})"),
+    ("minimum", np.minimum, ("gt", "lt"), "min({0}, {1})"),
 ):
     _binary(
         _name,
         _extremum,
-        _extremum_vjp(_comparison),
+        _extremum_vjp(*_comparisons),
         body=Body(f"{_name}({{0}}, {{1}})", kinds="fi", integer=_python, is_exact=True, is_instruction=True),
         # CIRH has neither: the front end writes a clamp whose other side is open.
         cirh=clamped(is_maximum=_name == "maximum"),
@@ -368,6 +384,7 @@ _binary(
     lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a / (a * a + b * b))),
     10,
     cirh=plain("Atan2"),
+    autocast="widest",
 )
 
 
@@ -403,7 +420,8 @@ for _name, _relation, _sign, _kinds in (
     ("eq", np.equal, "==", "fib"),
     ("ne", np.not_equal, "!=", "fib"),
 ):
-    op(_name, compared, _relation, body=Body(f"({{0}} {_sign} {{1}})", kinds=_kinds), cirh=compared_by(_name.upper()))
+    _body = Body(f"({{0}} {_sign} {{1}})", kinds=_kinds)
+    op(_name, compared, _relation, body=_body, cirh=compared_by(_name.upper()), autocast="widest")
 for _name, _connective, _text, _cirh in (
     ("logical_and", np.logical_and, "(({0} != 0) & ({1} != 0))", "And"),
     ("logical_or", np.logical_or, "(({0} != 0) | ({1} != 0))", "Or"),

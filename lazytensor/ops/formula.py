@@ -3,7 +3,7 @@
 A formula takes nodes and attributes and gives a node, or a tuple of them for several results.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from lazytensor.dtype import of_array, round_to
 from lazytensor.ir.graph import Node, node, topological
 from lazytensor.ir.operation import OPS, Formula, no_work, per_element
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import op, same_types
+from lazytensor.ops.op import call, op, same_types
 from lazytensor.ops.pieces import whole
 
 
@@ -105,7 +105,7 @@ def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], i
     for n in reversed(order):
         g = gradients.get(n) if n in wanted else gradients.pop(n, None)
         if g is not None and n.inputs:
-            push(gradients, n, g)
+            push(gradients, n, g, wanted)
     return gradients if in_pieces else {n: whole(g) for n, g in gradients.items()}
 
 
@@ -124,11 +124,25 @@ op(
 def accumulate(gradients: Gradients, n: Node, g: Any) -> None:
     """Add a gradient to what a node has already."""
     before = gradients.get(n)
-    gradients[n] = g if before is None else whole(before) + whole(g)
+    gradients[n] = g if before is None else _total(whole(before), whole(g))
 
 
-def push(gradients: Gradients, n: Node, g: Any) -> None:
-    """Add what the gradient of a node gives its inputs to theirs."""
+def _total(a: Any, b: Any) -> Any:
+    """Return the sum of two gradients of one node; those of different parts of one split are joined, not added."""
+    if isinstance(a, Node) and isinstance(b, Node) and a.op == b.op == "split_grad":
+        cut, other = ({k: v for k, v in n.attrs.items() if k != "indices"} for n in (a, b))
+        parts = dict(zip((*a.attrs["indices"], *b.attrs["indices"]), (*a.inputs, *b.inputs), strict=True))
+        if cut == other and len(parts) == len(a.inputs) + len(b.inputs):
+            ordered = sorted(parts)
+            return call("split_grad", *(parts[k] for k in ordered), **cut, indices=tuple(ordered))
+    return a + b
+
+
+def push(gradients: Gradients, n: Node, g: Any, wanted: Container[Node] = ()) -> None:
+    """Add what the gradient of a node gives its inputs to theirs.
+
+    The gradient of an automatic cast is converted back at once, unless it is `wanted`: each use has a cast of its own.
+    """
     rule = OPS[n.op].vjp
     if rule is None:
         return
@@ -137,5 +151,10 @@ def push(gradients: Gradients, n: Node, g: Any) -> None:
     with source.at(place.backward):
         # Strict, so that a rule which forgets an input fails at once and not as a gradient that is missing.
         for i, d in zip(n.inputs, rule(whole(g), n, *n.inputs, **n.attrs), strict=True):
-            if d is not None and i.tracks:
+            if d is None or not i.tracks:
+                continue
+            if i.op == "convert" and i not in wanted:
+                (x,) = i.inputs
+                accumulate(gradients, x, call("cast", whole(d), dtype=x.type.dtype))
+            else:
                 accumulate(gradients, i, d)

@@ -7,8 +7,9 @@ import numpy as np
 
 from lazytensor.cirh.layers import boundary
 from lazytensor.cirh.spelling import typed
+from lazytensor.dtype import round_to
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import no_work
+from lazytensor.ir.operation import DEFAULT_HINT, no_work, refused
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, op
 
@@ -56,6 +57,17 @@ op(
     saves=False,
     renames=True,
 )
+# An automatic cast: one for each use of a value, as `formula.push` has it, where explicit casts are one node.
+op(
+    "convert",
+    lambda x, *, dtype: Type(x.shape, dtype),
+    lambda x, *, dtype: round_to(x.astype(dtype.host), dtype),
+    vjp=lambda g, y, x, *, dtype: (call("cast", g, dtype=x.type.dtype) if x.type.dtype.kind == "f" else None,),
+    composite=lambda x, *, dtype: call("cast", x, dtype=dtype),
+    saves=False,
+    renames=True,
+    gradient_name="ToCopy",
+)
 # The identity that marks a leaf of autograd: each leaf has its own `uid`, so that equal values stay apart.
 op(
     "variable",
@@ -68,6 +80,21 @@ op(
     gradient_name="Clone",
     is_leaf=True,
     renames=True,
+)
+
+# The identity that marks a result which CIRH cannot express, although the graph behind it could be lowered. `rule` is
+# the key by which a check reports it, `function` the public name, and `place` its line: equal
+# calls of two lines are two refusals.
+op(
+    "unsupported",
+    lambda x, *, message, hint, rule, function, place: x,
+    lambda x, *, message, hint, rule, function, place: x,
+    vjp=lambda g, y, x, *, message, hint, rule, function, place: (g,),
+    put=lambda base, value, *, message, hint, rule, function, place: value,
+    work=no_work,
+    composite=lambda x, *, message, hint, rule, function, place: x,
+    cirh=refused(DEFAULT_HINT),
+    saves=False,
 )
 
 

@@ -116,14 +116,19 @@ def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: in
 
 
 def _in_order(x: Node, index: Node, *, dim: int) -> Node | None:
-    """Elements at their places in order are the values that come with the places; the one at the extreme is it."""
-    if index.op == "arg_reduce" and index.inputs == (x,) and index.attrs["dim"] == dim and index.attrs["keepdim"]:
-        return call("reduce", x, kind=f"{index.attrs['kind']}imum", dims=(dim,), keepdim=True)
-    # max(dim) and sort are recorded as places and a gather there; CIRH has the values as another result of the order.
+    """Return elements at their places in order as the values that come with the places."""
+    # sort is recorded as places and a gather there; CIRH has the values as another result of the order.
     top = index.inputs[0] if index.op == "result" and index.attrs["index"] == 1 else None
     if top is None or top.op != "top" or top.inputs[0] is not x or top.attrs["dim"] != dim:
         return None
     return call("result", top, index=0)
+
+
+def _set_apart(base: Node, index: Node, value: Node, *, dim: int, kind: str) -> Node | None:
+    """A sum at the places of an order, which are all different, as values that are set among zeros."""
+    is_order = index.op == "result" and index.attrs["index"] == 1 and index.inputs[0].op == "top"
+    is_zero = base.op == "full" and base.attrs["value"] == 0
+    return scatter(base, index, value, dim) if kind == "add" and is_order and is_zero else None
 
 
 op(
@@ -134,13 +139,49 @@ op(
     work=lambda out, x, index, *, dim: Work(0, out.nbytes + index.nbytes, out.nbytes),
     cirh=typed("Gather", gathering).unless(_in_order),
 )
+
+
+def _extremes(x: Node, places: Node, *, dim: int, kind: str) -> Node:
+    return call("reshape", gather(x, _kept_places(x, places, dim), dim), shape=places.type.shape)
+
+
+def _kept_places(x: Node, places: Node, dim: int) -> Node:
+    kept = tuple(1 if d == dim else e for d, e in enumerate(x.type.shape))
+    return call("reshape", places, shape=kept)
+
+
+def _extremes_vjp(g: Node, y: Node, x: Node, places: Node, *, dim: int, kind: str) -> tuple[Node, None]:
+    index = _kept_places(x, places, dim)
+    return scatter(full_like(0, x), index, call("reshape", g, shape=index.type.shape), dim), None
+
+
+def _extremes_reduced(x: Node, places: Node, *, dim: int, kind: str) -> Node:
+    is_kept = len(places.type.shape) == len(x.type.shape)
+    return call("reduce", x, kind=f"{kind}imum", dims=(dim,), keepdim=is_kept)
+
+
+def _take_extremes(x: np.ndarray, places: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
+    index = places if places.ndim == x.ndim else np.expand_dims(places, dim)
+    return np.asarray(np.take_along_axis(x, index, dim).reshape(places.shape))
+
+
+# The extremes of x along `dim` by their places, whose dimension may be dropped. One place takes the gradient.
+op(
+    "extreme_value",
+    lambda x, places, **attrs: Type(places.shape, x.dtype),
+    _take_extremes,
+    vjp=_extremes_vjp,
+    work=lambda out, x, places, **attrs: Work(0, out.nbytes + places.nbytes, out.nbytes),
+    composite=_extremes,
+    cirh=decomposed(_extremes_reduced),
+)
 op(
     "scatter",
     _scattered,
     _scatter_eval,
     vjp=_scatter_vjp,
     work=lambda out, base, index, value, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
-    cirh=typed("Scatter", scattering),
+    cirh=typed("Scatter", scattering).unless(_set_apart),
 )
 
 

@@ -13,6 +13,9 @@ from lazytensor.ops.formula import composite, derived, evaluated
 from lazytensor.ops.op import call, full, full_like, op, same_types
 from lazytensor.ops.reduce import kept_shape, reduce, spread
 
+DEFAULT_IGNORED = -100
+"""The label that PyTorch ignores unless another one is given."""
+
 
 def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
     # Less the largest, so that no exponent is above 0; `initial` lets a row of no elements through.
@@ -61,12 +64,20 @@ def _softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
     return cast(probability * (wide - inner), y.type.dtype)
 
 
-def _log_softmax_vjp(g: Node, y: Node, x: Node, *, dim: int, kept: DType | None = None) -> tuple[Node]:
+def _log_softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
     # In float32 for half types, as PyTorch's backward kernel accumulates.
     wide, logp = (cast(n, float32) if n.type.dtype.is_half else n for n in (g, y))
-    total = spread(reduce(wide, "add", (dim,)), x.type.shape, (dim,))
+    total = spread(reduce(wide, "add", (dim,)), y.type.shape, (dim,))
     # From the result: exp(y) is the softmax, already normalized.
-    return (cast(wide - call("exp", logp) * total, x.type.dtype),)
+    return cast(wide - call("exp", logp) * total, y.type.dtype)
+
+
+def _log_softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
+    """In the type of the operands; the sum is put back into its dimension before it is repeated."""
+    shape = y.type.shape
+    total = spread(reduce(g, "add", (dim,)), kept_shape(shape, (dim,)), (dim,))
+    inner = call("broadcast_in_dim", total, shape=shape, dims=tuple(range(len(shape))))
+    return g - inner * call("exp", y)
 
 
 op(
@@ -90,11 +101,19 @@ op(
     "log_softmax",
     lambda x, *, dim, kept=None: x,
     _log_softmax,
-    vjp=_log_softmax_vjp,
+    vjp=lambda g, y, x, *, dim, kept=None: (call("log_softmax_grad", g, y, dim=dim),),
     work=per_element(24),
     composite=_log_softmax_parts,
     cirh=decomposed(_log_softmax_cirh),
-    autocast="float32",
+)
+op(
+    "log_softmax_grad",
+    same_types,
+    evaluated(_log_softmax_grad),
+    vjp=derived(_log_softmax_grad),
+    work=per_element(14),
+    composite=_log_softmax_grad,
+    cirh=decomposed(_log_softmax_grad_parts),
 )
 
 
@@ -166,9 +185,14 @@ def _nll_exact(logits: Node, labels: Node, *, reduction: str, ignore_index: int)
     return total / _count(keep, logits) if reduction == "mean" else total
 
 
-# CIRH's pair has no place for `ignore_index`, and the front end divides by the size of the batch. Equal to the host's
-# form as long as no label is ignored.
 def _nll_parts(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    """CIRH's pair, divided by the size of the batch: equal to the host's form as long as no label is ignored.
+
+    The pair has no place for another number than PyTorch's -100; the front end then writes the loss out.
+    """
+    if ignore_index != DEFAULT_IGNORED:
+        logp = call("log_softmax", logits, dim=1)
+        return call("nll_loss", logp, labels, reduction=reduction, ignore_index=ignore_index)
     loss, _ = _pair(logits, labels)
     if reduction == "none":
         return loss
@@ -212,6 +236,10 @@ def _is_one(g: Node) -> bool:
 
 
 def _xent_grad_parts(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    if ignore_index != DEFAULT_IGNORED:
+        logp = call("log_softmax", logits, dim=1)
+        slope = call("nll_loss_grad", g, logp, labels, reduction=reduction, ignore_index=ignore_index)
+        return call("log_softmax_grad", slope, logp, dim=1)
     _, backprop = _pair(logits, labels)
     shape = logits.type.shape
     if reduction == "none":
@@ -300,9 +328,9 @@ def _scaled_slope(d: Node, g: Node, reduction: str) -> Node:
     return d * (g if reduction == "none" else spread(g, d.type.shape, tuple(range(len(d.type.shape)))))
 
 
-def _mse_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, Node]:
-    d = _scaled_slope((x - target) * 2, g, reduction)
-    return d, -d
+def _mse_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, ...]:
+    # Each operand has its own difference, as in the front end's text.
+    return tuple(_scaled_slope(d * 2, g, reduction) for d in (x - target, target - x))
 
 
 op(

@@ -23,7 +23,7 @@ from lazytensor.ir.operation import Formula, Legality, decomposed, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.formula import composite, derived, evaluated
-from lazytensor.ops.op import call, op
+from lazytensor.ops.op import call, full, op
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import Dims, broadcast_to, reshape
 
@@ -156,7 +156,8 @@ def _group_norm(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -
 
 
 def _channel_type(x: Type, weight: Type, *params: Type, **attrs: Any) -> Type:
-    if any(p != Type(x.shape[1:2], x.dtype) for p in (weight, *params)):
+    # The ones and zeros in place of a missing weight and bias are float32, whatever the type of the input.
+    if any(p.shape != x.shape[1:2] or p.dtype not in (x.dtype, float32) for p in (weight, *params)):
         raise ShapeError(f"the parameters {weight} have to be one number for each channel of {x}")
     return x
 
@@ -173,8 +174,13 @@ def _group_norm_rows(x: Node, weight: Node, bias: Node, *, groups: int, eps: flo
 
 def _group_norm_cirh(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
     # GroupNorm of CIRH has its parameters as [groups, channels of a group], where PyTorch has a vector.
-    rows = (reshape(p, (groups, x.type.shape[1] // groups)) for p in (weight, bias))
+    rows = (_rows(p, groups) for p in (weight, bias))
     return call("group_norm_rows", x, *rows, groups=groups, eps=eps)
+
+
+def _rows(param: Node, groups: int) -> Node:
+    shape = (groups, param.type.size // groups)
+    return full(param.attrs["value"], Type(shape, param.type.dtype)) if param.op == "full" else reshape(param, shape)
 
 
 def _group_norm_backward(g: Node, x: Node, weight: Node, *, groups: int, eps: float) -> tuple[Node, Node, Node]:
@@ -187,9 +193,15 @@ def _group_norm_backward(g: Node, x: Node, weight: Node, *, groups: int, eps: fl
 
 
 def _row_gradient(name: str, index: int, g: Node, x: Node, weight: Node, *, groups: int, eps: float) -> Node:
-    rows = reshape(weight, (groups, x.type.shape[1] // groups))
-    gradient = _as_given(name, index, g, x, rows, groups=groups, eps=eps)
-    return gradient if index == 0 else reshape(gradient, weight.type.shape)
+    if index == 0 and weight.op == "full":
+        return call("group_norm_input_grad", g, x, groups=groups, eps=eps)
+    gradient = _as_given(name, index, g, x, _rows(weight, groups), groups=groups, eps=eps)
+    return gradient if index == 0 else _through_float32(reshape(gradient, weight.type.shape))
+
+
+def _through_float32(gradient: Node) -> Node:
+    """Return the gradient of a half parameter by way of float32, as the front end casts it and casts it back."""
+    return cast(cast(gradient, float32), gradient.type.dtype) if gradient.type.dtype.is_half else gradient
 
 
 composite(
@@ -204,8 +216,23 @@ composite(
 _backward(
     "group_norm_grad",
     _group_norm_backward,
-    typed("GroupNormGrad", group_norm_gradient, results=CHANNEL_GRADIENTS),
+    typed("GroupNormGrad", group_norm_gradient(True), results=CHANNEL_GRADIENTS),
     _row_gradient,
+)
+
+
+def _group_norm_input_grad(g: Node, x: Node, *, groups: int, eps: float) -> Node:
+    ones = full(1, Type(x.type.shape[1:2], x.type.dtype))
+    return _group_norm_backward(g, x, ones, groups=groups, eps=eps)[0]
+
+
+# The gradient of a layer without weight and bias has one operand and two results less.
+op(
+    "group_norm_input_grad",
+    lambda g, x, **attrs: x,
+    evaluated(_group_norm_input_grad),
+    work=per_element(10),
+    cirh=typed("GroupNormGrad", group_norm_gradient(False), results=("x_backprop",)),
 )
 op(
     "group_norm_rows",
@@ -218,19 +245,24 @@ op(
 
 def _batch_norm(x: Node, weight: Node, bias: Node, mean: Node, variance: Node, *, eps: float, **attrs: Any) -> Node:
     unit = (x - _channels(mean, x)) * _channels(inverse_deviation(variance, eps), x)
-    return unit * _channels(weight, x) + _channels(bias, x)
+    return _scaled(unit, weight, bias)
+
+
+def _scaled(unit: Node, weight: Node, bias: Node) -> Node:
+    weight, bias = (cast(p, unit.type.dtype) for p in (weight, bias))
+    return unit * _channels(weight, unit) + _channels(bias, unit)
 
 
 def _batch_norm_training(x: Node, weight: Node, bias: Node, *running: Node, eps: float, **attrs: Any) -> Node:
     unit, _ = _unit(x, _others(x), eps)
-    return unit * _channels(weight, x) + _channels(bias, x)
+    return _scaled(unit, weight, bias)
 
 
 def _batch_norm_backward(g: Node, x: Node, weight: Node, *, eps: float) -> tuple[Node, Node, Node]:
-    dims = _others(x)
+    dims, dtype = _others(x), weight.type.dtype
     unit, factor = _unit(x, dims, eps)
-    dx = _pulled(g * _channels(weight, x), unit, factor, dims)
-    return dx, reduce(g * unit, "add", dims), reduce(g, "add", dims)
+    dx = _pulled(g * _channels(cast(weight, x.type.dtype), x), unit, factor, dims)
+    return dx, cast(reduce(g * unit, "add", dims), dtype), cast(reduce(g, "add", dims), dtype)
 
 
 def _training_vjp(
@@ -274,8 +306,7 @@ def _image_gradient(name: str, index: int, g: Node, x: Node, weight: Node, **att
     gradient = _as_given(name, index, _image(g), _image(x), weight, **attrs)
     if index == 0:
         return reshape(gradient, x.type.shape)
-    # The front end gives the gradients of half parameters in float32, and casts them back at once.
-    return cast(cast(gradient, float32), gradient.type.dtype) if gradient.type.dtype.is_half else gradient
+    return _through_float32(gradient)
 
 
 for _name, _formula, _vjp, _is_training in (
@@ -285,7 +316,7 @@ for _name, _formula, _vjp, _is_training in (
     composite(_name, _formula, _channel_type, 10, vjp=_vjp, cirh=decomposed(_as_image(_name)))
     op(
         f"{_name}_all",
-        lambda x, weight, *params, **attrs: (x, weight, weight),
+        lambda x, weight, bias, mean, variance, **attrs: (x, mean, variance),
         evaluated(_with_statistics(_formula, _is_training)),
         work=_all_work,
         cirh=typed("FusedBatchNorm", batch_norm(_is_training), results=("y", "batch_mean", "batch_variance")),

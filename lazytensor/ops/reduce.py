@@ -13,7 +13,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import eq, where
+from lazytensor.ops.elementwise import eq, ne, where
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op
 from lazytensor.ops.shape import Dims, reshape
@@ -54,16 +54,92 @@ def spread(g: Node, shape: Dims, dims: Dims) -> Node:
     return call("broadcast_in_dim", g, shape=shape, dims=kept) if g.type.shape != shape else g
 
 
+def spread_gradient(g: Node, shape: Dims, dims: Dims) -> Node:
+    """Return the gradient `g` of a reduced value repeated over the dimensions that were reduced."""
+    return call("expand_reduced", g, shape=shape, dims=dims) if g.type.shape != shape else g
+
+
+def _unsqueezed(g: Node, shape: Dims, dims: Dims) -> Node:
+    """Return g with the reduced dimensions as 1, put back one by one; a number stays a number."""
+    if len(g.type.shape) in (0, len(shape)):
+        return g
+    for d in dims:
+        g = reshape(g, (*g.type.shape[:d], 1, *g.type.shape[d:]))
+    return g
+
+
+def _expanded(g: Node, *, shape: Dims, dims: Dims) -> Node:
+    """Return what the front end has: the reduced dimensions are put back, and repeated after that."""
+    wide = _unsqueezed(g, shape, dims)
+    kept = tuple(range(len(wide.type.shape)))
+    return call("broadcast_in_dim", wide, shape=shape, dims=kept) if wide.type.shape != shape else wide
+
+
+def _expanded_vjp(gg: Node, y: Node, g: Node, *, shape: Dims, dims: Dims) -> tuple[Node]:
+    return (reshape(reduce(gg, "add", dims), g.type.shape),)
+
+
 def _reduce_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims, keepdim: bool) -> tuple[Node]:
-    shape = x.type.shape
     if kind == "add":
-        return (spread(g, shape, dims),)
+        return (spread_gradient(g, x.type.shape, dims),)
     if kind == "mul":
         return (_product_vjp(g, x, dims),)
-    # Maximum and minimum: equal extremes share the gradient evenly, as amax and max() of PyTorch do.
+    return (call("extreme_grad", g, y, x, dims=dims),)
+
+
+def _extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
+    """Return the gradient of a maximum or minimum, which equal extremes share evenly."""
+    shape = x.type.shape
     is_extreme = where(eq(x, spread(y, shape, dims)), full_like(1, x), 0)
     count = reduce(is_extreme, "add", dims)
-    return (is_extreme * spread(g, shape, dims) / spread(count, shape, dims),)
+    return is_extreme * spread(g, shape, dims) / spread(count, shape, dims)
+
+
+def _extreme_grad_parts(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
+    """Return the front end's formula: the gradient is divided by the number of extremes before it is repeated."""
+    shape, dtype = x.type.shape, x.type.dtype
+    if not y.type.shape:
+        both_nan = call("logical_and", _repeated(ne(y, y), shape), ne(x, x))
+        mask = call("logical_or", eq(x, _repeated(y, shape)), both_nan)
+        count = reduce(call("cast", mask, dtype=int64), "add", dims)
+        return call("cast", mask, dtype=dtype) * _repeated(g / call("cast", count, dtype=dtype), shape)
+    kept = kept_shape(shape, dims)
+    mask = eq(_repeated(reshape(y, kept), shape), x)
+    count = call("count_true", mask, dims=dims, keepdim=True)
+    share = reshape(g, kept) / call("cast", count, dtype=dtype)
+    return _repeated(share, shape) * call("cast", mask, dtype=dtype)
+
+
+def _repeated(x: Node, shape: Dims) -> Node:
+    return (
+        x if x.type.shape == shape else call("broadcast_in_dim", x, shape=shape, dims=tuple(range(len(x.type.shape))))
+    )
+
+
+def _each_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims) -> tuple[Node]:
+    shape, kept = x.type.shape, (1,) * len(dims)
+    if kind in ("maximum", "minimum"):
+        return (call("extreme_grad", reshape(g, kept), reshape(y, kept), x, dims=dims),)
+    # The dimensions are put back one by one, as in `expand_reduced`.
+    for rank in range(1, len(dims) + 1):
+        g = reshape(g, (1,) * rank)
+    wide = _repeated(g, shape)
+    return (wide / x.type.size if kind == "mean" else wide,)
+
+
+def _kept_sum(x: Node, *, dims: Dims) -> Node:
+    """Return the sum with the reduced dimensions as 1, which the front end drops and puts back."""
+    rest = tuple(d for d in range(len(x.type.shape)) if d not in dims)
+    return call("broadcast_in_dim", reduce(x, "add", dims), shape=kept_shape(x.type.shape, dims), dims=rest)
+
+
+def _count(x: Node, *, dims: Dims, keepdim: bool) -> Node:
+    return reduce(call("cast", x, dtype=int64), "add", dims, keepdim)
+
+
+def _count_parts(x: Node, *, dims: Dims, keepdim: bool) -> Node:
+    """Return the sum as the front end prints it: added up as truth values, and converted after that."""
+    return call("cast", _kept_sum(x, dims=dims) if keepdim else reduce(x, "add", dims), dtype=int64)
 
 
 def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
@@ -76,7 +152,7 @@ def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
     alone = call("logical_and", is_zero, eq(zeros, 1))
     # One zero: it alone has a slope, the product of the others. None: all have. Two or more: nobody has.
     slope = where(alone, others, where(eq(zeros, 0), others / where(is_zero, 1, x), 0))
-    return spread(g, shape, dims) * slope
+    return spread_gradient(g, shape, dims) * slope
 
 
 def reduce(x: Node, kind: str, dims: Dims, keepdim: bool = False) -> Node:
@@ -105,11 +181,42 @@ def _mean_eval(x: np.ndarray, *, dims: Dims, keepdim: bool) -> np.ndarray:
 
 
 def _mean_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[Node]:
-    wide = spread(g, x.type.shape, dims)
+    wide = spread_gradient(g, x.type.shape, dims)
     return (wide / math.prod(x.type.shape[d] for d in dims),)
 
 
 op("reduce", _reduced, _reduce_eval, vjp=_reduce_vjp, work=_reduce_work, cirh=typed("Reduce", reduction), saves=False)
+composite(
+    "expand_reduced",
+    lambda g, *, shape, dims: spread(g, shape, dims),
+    lambda g, *, shape, dims: Type(shape, g.dtype),
+    0,
+    vjp=_expanded_vjp,
+    cirh=decomposed(_expanded),
+    saves=False,
+)
+composite("extreme_grad", _extreme_grad, lambda g, y, x, **attrs: x, 4, cirh=decomposed(_extreme_grad_parts))
+composite(
+    "sum_kept",
+    _kept_sum,
+    lambda x, *, dims: Type(kept_shape(x.shape, dims), x.dtype),
+    vjp=lambda g, y, x, *, dims: (spread_gradient(g, x.type.shape, dims),),
+    saves=False,
+)
+composite(
+    # A reduction whose dimensions the script names, all of them; its gradient has other steps than that of a total.
+    "reduce_each",
+    lambda x, *, kind, dims: call("mean", x, dims=dims, keepdim=False) if kind == "mean" else reduce(x, kind, dims),
+    lambda x, *, kind, dims: _reduced(x, kind=kind, dims=dims, keepdim=False),
+    vjp=_each_vjp,
+)
+composite(
+    "count_true",
+    _count,
+    lambda x, *, dims, keepdim: Type(_reduced(x, kind="add", dims=dims, keepdim=keepdim).shape, int64),
+    vjp=None,
+    cirh=decomposed(_count_parts),
+)
 op("arg_reduce", _arg, _arg_eval, work=_reduce_work, cirh=typed("Reduce", reduction))
 op(
     "mean",
@@ -131,15 +238,34 @@ def _length_type(x: Type, *, dims: Dims, keepdim: bool) -> Type:
 
 
 def _length_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[Node]:
+    return (call("l2_norm_grad", g, y, x, dims=dims),)
+
+
+def _length_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
     """g x / y, and 0 where the length is 0."""
-    shape, kept = x.type.shape, tuple(d for d in range(len(x.type.shape)) if keepdim or d not in dims)
-    wide = [call("broadcast_in_dim", n, shape=shape, dims=kept) for n in (g, y)]
+    wide = [spread(n, x.type.shape, dims) for n in (g, y)]
     # x / |x| has no limit at 0; PyTorch takes 0 out of the slopes that are possible.
     zero = eq(wide[1], 0)
-    return (where(zero, 0, wide[0] * (x / where(zero, 1, wide[1]))),)
+    return where(zero, 0, wide[0] * (x / where(zero, 1, wide[1])))
+
+
+def _length_grad_parts(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
+    """Return the front end's formula: the quotient by zero is computed, and replaced after that."""
+    shape = x.type.shape
+    g, y = (_unsqueezed(n, shape, dims) for n in (g, y))
+    slope = where(_repeated(eq(y, 0), shape), 0, x / _repeated(y, shape))
+    return _repeated(g, shape) * slope
 
 
 composite("l2_norm", _length, _length_type, 2, vjp=_length_vjp, cirh=typed("L2Norm", length))
+composite(
+    "at_least",
+    lambda x, *, least: call("maximum", x, full_like(least, x)),
+    lambda x, **attrs: x,
+    vjp=lambda g, y, x, *, least: (g,),
+    saves=False,
+)
+composite("l2_norm_grad", _length_grad, lambda g, y, x, **attrs: x, 4, cirh=decomposed(_length_grad_parts))
 
 
 def _summed(g: Node, *, shape: Dims, dims: Dims) -> Node:
@@ -147,7 +273,9 @@ def _summed(g: Node, *, shape: Dims, dims: Dims) -> Node:
 
 
 def _summed_parts(g: Node, *, shape: Dims, dims: Dims) -> Node:
-    """The front end puts the dimensions back before it drops them again; CIRH shows all three steps."""
+    """The front end puts the dimensions back before it drops them again, unless none is left; CIRH shows the steps."""
+    if not shape:
+        return reduce(g, "add", dims)
     kept = kept_shape(g.type.shape, dims)
     rest = tuple(d for d in range(len(kept)) if d not in dims)
     return reshape(call("broadcast_in_dim", reduce(g, "add", dims), shape=kept, dims=rest), shape)

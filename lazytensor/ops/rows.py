@@ -1,18 +1,22 @@
 """Rows, parts and turns that CIRH knows by name, where the host sees indexing, slices and concatenations."""
 
+from typing import Any
+
 from lazytensor.cirh.layers import gathering
-from lazytensor.cirh.spelling import typed
-from lazytensor.dtype import int64
-from lazytensor.errors import ShapeError
+from lazytensor.cirh.listing import Listing, ints_text
+from lazytensor.cirh.spelling import arguments, function_type, typed
+from lazytensor.dtype import int32, int64
+from lazytensor.errors import CompileError, ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed
+from lazytensor.ir.operation import Legality, decomposed
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import cast, ne, where
 from lazytensor.ops.formula import composite
 from lazytensor.ops.index import pick, place
 from lazytensor.ops.op import call, full, full_like
+from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import Dims, reshape, slice_
-from lazytensor.ops.wafer import part_limits
+from lazytensor.ops.wafer import Pairs, part_limits
 
 NO_PADDING = -1
 """What the front end takes for the row without a gradient where there is none."""
@@ -96,13 +100,222 @@ def _put_part(base: Node, value: Node, *, dim: int, sizes: Dims, index: int) -> 
     return call("slice_update", base, value, starts=starts, limits=limits, strides=(1,) * len(starts))
 
 
+def _part_vjp(g: Node, y: Node, x: Node, *, dim: int, sizes: Dims, index: int) -> tuple[Node]:
+    return (call("split_grad", g, shape=x.type.shape, dim=dim, sizes=sizes, indices=(index,)),)
+
+
 composite(
     "part",
     _part,
     lambda x, *, dim, sizes, index: Type((*x.shape[:dim], sizes[index], *x.shape[dim + 1 :]), x.dtype),
+    vjp=_part_vjp,
     put=_put_part,
     cirh=decomposed(lambda x, *, index, **attrs: call("result", call("split", x, **attrs), index=index)),
     saves=False,
+)
+
+
+def _parts_among_zeros(*parts: Node, shape: Dims, dim: int, sizes: Dims, indices: Dims) -> Node:
+    whole = full(0, Type(shape, parts[0].type.dtype))
+    for part, index in zip(parts, indices, strict=True):
+        starts, limits = part_limits(shape, dim, sizes, index)
+        whole = call("slice_update", whole, part, starts=starts, limits=limits, strides=(1,) * len(shape))
+    return parts_joined(parts, shape, dim) if len(indices) == len(sizes) else whole
+
+
+def parts_joined(parts: tuple[Node, ...], shape: Dims, dim: int) -> Node:
+    """Return `parts` one after the other along `dim`; a single part as it is."""
+    return parts[0] if parts[0].type.shape == shape else call("concat", *parts, dim=dim)
+
+
+def _parts_and_zeros(*parts: Node, shape: Dims, dim: int, sizes: Dims, indices: Dims) -> Node:
+    """Return the gradient of a split as the front end has it: all parts joined, zeros for those without a gradient."""
+    given = dict(zip(indices, parts, strict=True))
+    dtype = parts[0].type.dtype
+    zeros = (full(0, Type((*shape[:dim], e, *shape[dim + 1 :]), dtype)) for e in sizes)
+    return parts_joined(tuple(given.get(k, zero) for k, zero in enumerate(zeros)), shape, dim)
+
+
+def _split_grad_vjp(gg: Node, y: Node, *parts: Node, shape: Dims, indices: Dims, **attrs: Any) -> list[Node]:
+    return [call("part", gg, index=k, **attrs) for k in indices]
+
+
+composite(
+    "split_grad",
+    _parts_among_zeros,
+    lambda *parts, shape, **attrs: Type(shape, parts[0].dtype),
+    vjp=_split_grad_vjp,
+    cirh=decomposed(_parts_and_zeros),
+    saves=False,
+)
+
+
+def _selected(x: Node, *, dim: int, index: int) -> Node:
+    shape = x.type.shape
+    return reshape(slice_(x, *_one_place(shape, dim, index)), (*shape[:dim], *shape[dim + 1 :]))
+
+
+def _one_place(shape: Dims, dim: int, index: int) -> tuple[Dims, Dims]:
+    starts = tuple(index if d == dim else 0 for d in range(len(shape)))
+    return starts, tuple(index + 1 if d == dim else e for d, e in enumerate(shape))
+
+
+def _put_selected(base: Node, value: Node, *, dim: int, index: int) -> Node:
+    shape = base.type.shape
+    starts, limits = _one_place(shape, dim, index)
+    row = reshape(value, (*shape[:dim], 1, *shape[dim + 1 :]))
+    return call("slice_update", base, row, starts=starts, limits=limits, strides=(1,) * len(shape))
+
+
+def _select_vjp(g: Node, y: Node, x: Node, **attrs: Any) -> tuple[Node]:
+    return (call("select_grad", g, shape=x.type.shape, **attrs),)
+
+
+composite(
+    "select",
+    _selected,
+    lambda x, *, dim, index: Type((*x.shape[:dim], *x.shape[dim + 1 :]), x.dtype),
+    vjp=_select_vjp,
+    put=_put_selected,
+    saves=False,
+    gradient_name="Select",
+)
+
+
+def _scattered_row(g: Node, *, shape: Dims, dim: int, index: int) -> Node:
+    """Return the gradient of a selection as the front end has it: values set by an index in a tensor of zeros."""
+    row = reshape(g, (*shape[:dim], 1, *shape[dim + 1 :]))
+    base, places = full(0, Type(shape, g.type.dtype)), full(index, Type(row.type.shape, int32))
+    return call("select_scatter", base, places, row, dim=dim, kind="set")
+
+
+composite(
+    "select_grad",
+    lambda g, *, shape, **attrs: _put_selected(full(0, Type(shape, g.type.dtype)), g, **attrs),
+    lambda g, *, shape, **attrs: Type(shape, g.dtype),
+    vjp=lambda gg, y, g, *, shape, **attrs: (call("select", gg, **attrs),),
+    cirh=decomposed(_scattered_row),
+    saves=False,
+)
+
+
+def _stacked_type(*types: Type, dim: int) -> Type:
+    first = types[0]
+    for k, t in enumerate(types):
+        if t != first:
+            raise ShapeError(
+                f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
+                f"{list(t.shape)} at entry {k}"
+            )
+    return Type((*first.shape[:dim], len(types), *first.shape[dim:]), first.dtype)
+
+
+def _stacked(*xs: Node, dim: int) -> Node:
+    # Broadcast rather than reshaped: this is how the front end writes a stack.
+    shape = xs[0].type.shape
+    dims = tuple(d for d in range(len(shape) + 1) if d != dim)
+    wide = (*shape[:dim], 1, *shape[dim:])
+    return call("concat", *[call("broadcast_in_dim", x, shape=wide, dims=dims) for x in xs], dim=dim)
+
+
+composite(
+    "stack",
+    _stacked,
+    _stacked_type,
+    vjp=lambda g, y, *xs, dim: [_selected(g, dim=dim, index=k) for k in range(len(xs))],
+    saves=False,
+    gradient_name="Stack",
+)
+
+
+def _repeated_type(x: Type, *, times: Dims) -> Type:
+    lead = len(times) - len(x.shape)
+    return Type(tuple(n * e for n, e in zip(times, (*(1,) * lead, *x.shape), strict=True)), x.dtype)
+
+
+def _repeated(x: Node, *, times: Dims) -> Node:
+    x = reshape(x, (*(1,) * (len(times) - len(x.type.shape)), *x.type.shape))
+    for d, n in enumerate(times):
+        if n == 0:
+            x = slice_(x, (0,) * len(times), tuple(0 if k == d else e for k, e in enumerate(x.type.shape)))
+        elif n > 1:
+            x = call("concat", *[x] * n, dim=d)
+    return x
+
+
+def _repeat_vjp(g: Node, y: Node, x: Node, *, times: Dims) -> tuple[Node]:
+    """Return the sum of all copies: new dimensions are summed first, then repeats in dimensions of their own."""
+    lead = len(times) - len(x.type.shape)
+    for _ in range(lead):
+        g = reduce(g, "add", (0,))
+    shape, summed = list[int](), list[int]()
+    for n, e in zip(times[lead:], x.type.shape, strict=True):
+        if n != 1:
+            summed.append(len(shape))
+            shape.append(n)
+        shape.append(e)
+    return (reduce(reshape(g, tuple(shape)), "add", tuple(summed)) if summed else g,)
+
+
+def _repeats(out: Listing, n: Node) -> str:
+    (x,) = n.inputs
+    # The front end records the call whatever its dimensions are, and its operation has those of the operand.
+    if len(n.attrs["times"]) != len(x.type.shape):
+        raise CompileError(
+            "'cirh.Repeat' op `input` and `result` rank must be the same",
+            where=n.where,
+            hint="Give the tensor its new dimensions before, with unsqueeze.",
+        )
+    return f"cirh.Repeat {arguments(out, n)} {{repeats = {ints_text(n.attrs['times'])}}} : {function_type(n)}"
+
+
+composite(
+    "repeat",
+    _repeated,
+    _repeated_type,
+    vjp=_repeat_vjp,
+    cirh=Legality(_repeats).unless(lambda x, *, times: x if all(n == 1 for n in times) else None),
+    saves=False,
+    gradient_name="Repeat",
+)
+
+
+def _bordered_type(x: Type, *, pairs: Pairs, value: float) -> Type:
+    return Type(tuple(e + low + high for e, (low, high) in zip(x.shape, pairs, strict=True)), x.dtype)
+
+
+def _bordered(x: Node, *, pairs: Pairs, value: float) -> Node:
+    """Return x without what negative widths cut off, written into a tensor of `value`."""
+    starts = tuple(max(-low, 0) for low, _ in pairs)
+    limits = tuple(e + min(high, 0) for e, (_, high) in zip(x.type.shape, pairs, strict=True))
+    extents = _bordered_type(x.type, pairs=pairs, value=value)
+    x = slice_(x, starts, limits)
+    if x.type == extents:
+        return x
+    starts = tuple(max(low, 0) for low, _ in pairs)
+    limits = tuple(s + e for s, e in zip(starts, x.type.shape, strict=True))
+    return call("slice_update", full(value, extents), x, starts=starts, limits=limits, strides=(1,) * len(starts))
+
+
+def _border_vjp(g: Node, y: Node, x: Node, *, pairs: Pairs, value: float) -> tuple[Node]:
+    return (call("constant_pad", g, pairs=tuple((-low, -high) for low, high in pairs), value=0),)
+
+
+def _pad_parts(x: Node, *, pairs: Pairs, value: float) -> Node | None:
+    # Truth values have no padding in CIRH.
+    if x.type.dtype.kind == "b":
+        return None
+    return call("pad", x, pairs=pairs, value=value, interior=(0,) * len(pairs))
+
+
+composite(
+    "constant_pad",
+    _bordered,
+    _bordered_type,
+    vjp=_border_vjp,
+    cirh=decomposed(_pad_parts, "Write torch.where(mask, new, old), or torch.cat of the parts."),
+    saves=False,
+    gradient_name="ConstantPadNd",
 )
 
 

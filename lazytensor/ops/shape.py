@@ -8,13 +8,13 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.cirh.spelling import ARANGE, BAND, SLICE, TRANSPOSE, broadcast_dims, number, typed
-from lazytensor.dtype import float32, int64
+from lazytensor.dtype import bool_, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, no_work, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import cast, where
-from lazytensor.ops.op import call, full_like, op
+from lazytensor.ops.op import call, const, full, full_like, op
 from lazytensor.ops.pieces import Joint, Piece
 
 Dims = tuple[int, ...]
@@ -211,12 +211,13 @@ def _slice_update_vjp(g: Node, y: Node, base: Node, value: Node, **attrs: Any) -
 
 
 def _padded_part(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
-    """A part of a constant is padding around the part."""
+    """Return a part of a constant as padding around the part, and between its elements if they are apart."""
     # Truth values have no padding in CIRH.
-    if base.op != "full" or any(s != 1 for s in strides) or base.type.dtype.kind == "b":
+    if base.op != "full" or base.type.dtype.kind == "b" or 0 in value.type.shape:
         return None
-    pairs = tuple((s, e - limit) for s, e, limit in zip(starts, base.type.shape, limits, strict=True))
-    return call("pad", value, pairs=pairs, value=base.attrs["value"])
+    ends = (s + (n - 1) * step + 1 for s, n, step in zip(starts, value.type.shape, strides, strict=True))
+    pairs = tuple((s, e - end) for s, e, end in zip(starts, base.type.shape, ends, strict=True))
+    return call("pad", value, pairs=pairs, value=base.attrs["value"], interior=tuple(s - 1 for s in strides))
 
 
 def joined_parts(a: Node, b: Node) -> Node | None:
@@ -290,21 +291,29 @@ def _band(x: np.ndarray, *, lower: int | None, upper: int | None) -> np.ndarray:
     return kept if upper is None else np.tril(kept, upper)
 
 
-def _upper_band(x: Node, *, lower: int | None, upper: int | None) -> Node | None:
-    """What lies on and above a diagonal is chosen by comparing the numbers of rows and columns."""
-    # The front end's way for triu; tril and wider bands it prints as MatrixBandPart.
-    if upper is not None or lower is None or x.type.dtype.kind != "f":
-        return None
-    shape = x.type.shape
-    rank = len(shape)
-    wide = []
+def _band_parts(x: Node, *, lower: int | None, upper: int | None) -> Node:
+    """Return what the front end has for tril and triu.
+
+    What is on and above a diagonal is chosen by comparing the numbers of rows and columns. A part below the main
+    diagonal is what is left of x without the rest.
+    """
+    if x.type.dtype.kind != "b":
+        if upper is None and lower is not None:
+            return where(_distances(x.type) >= -lower, x, 0)
+        if lower is None and upper is not None and upper < 0:
+            return x - call("matrix_band", x, lower=-upper - 1, upper=None)
+    return call("matrix_band", x, lower=lower, upper=upper)
+
+
+def _distances(t: Type) -> Node:
+    """Return the number of the column less that of the row for each element of a matrix, in its type."""
+    shape, rank, wide = t.shape, len(t.shape), []
     for d in (rank - 2, rank - 1):
         numbers = call("arange", start=0, step=1, type=Type((shape[d],), int64))
-        # Compared in float32, though both are counts: the text shows that cast.
-        kept = cast(reshape(numbers, (shape[d], 1) if d == rank - 2 else (1, shape[d])), float32)
+        kept = cast(reshape(numbers, (shape[d], 1) if d == rank - 2 else (1, shape[d])), t.dtype)
         wide.append(call("broadcast_in_dim", kept, shape=shape, dims=(rank - 2, rank - 1)))
-    distance = wide[1] - wide[0]
-    return where(distance >= -lower, x, 0)
+    distance: Node = wide[1] - wide[0]
+    return distance
 
 
 op(
@@ -313,6 +322,34 @@ op(
     _band,
     vjp=lambda g, y, x, **attrs: (call("band_part", g, **attrs),),
     work=per_element(0),
-    cirh=BAND.unless(_upper_band),
+    cirh=decomposed(_band_parts),
+    saves=False,
+)
+op("matrix_band", lambda x, *, lower, upper: x, _band, work=per_element(0), cirh=BAND)
+
+
+def _causal_scores(scores: Node) -> Node:
+    """Return attention scores [..., L, S] with -inf where a query would look at places after its own."""
+    rows, columns = scores.type.shape[-2:]
+    mask = const(np.tri(rows, columns) > 0, Type((rows, columns), bool_))
+    return where(broadcast_to(mask, scores.type.shape), scores, -math.inf)
+
+
+def _biased_scores(scores: Node) -> Node:
+    """Return what the front end has: a matrix of 0 and -inf is made of a triangle, and added."""
+    matrix = scores.type.shape[-2:]
+    seen = call("matrix_band", full(True, Type(matrix, bool_)), lower=None, upper=0)
+    bias = where(call("logical_not", seen), full(-math.inf, Type(matrix, scores.type.dtype)), 0)
+    return scores + broadcast_to(bias, scores.type.shape)
+
+
+op(
+    "causal_scores",
+    lambda scores: scores,
+    lambda scores: np.where(np.tri(*scores.shape[-2:]) > 0, scores, np.asarray(-math.inf, scores.dtype)),
+    # What is hidden has probability 0, so its gradient is 0 already.
+    vjp=lambda g, y, scores: (g,),
+    composite=_causal_scores,
+    cirh=decomposed(_biased_scores),
     saves=False,
 )

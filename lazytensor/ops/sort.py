@@ -181,7 +181,16 @@ op(
     work=per_element(1),
     cirh=refused("Compare x with a running maximum that the step carries as state, or take x.amax(dim)."),
 )
-op("scan", lambda x, **attrs: x, _scan, vjp=_scan_vjp, work=per_element(1), cirh=SCAN)
+
+
+def _from_end(x: Node, *, kind: str, dim: int, reverse: bool) -> Node | None:
+    """Return a running sum from the end as the front end has it: turned round, summed, and turned round again."""
+    if not reverse or kind == "logaddexp":
+        return None
+    return call("reverse", scan(call("reverse", x, dims=(dim,)), kind, dim), dims=(dim,))
+
+
+op("scan", lambda x, **attrs: x, _scan, vjp=_scan_vjp, work=per_element(1), cirh=SCAN.unless(_from_end))
 op(
     "arg_pick",
     _one_of,

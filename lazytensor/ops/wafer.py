@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.cirh.layers import order, padding, pool, splitting
+from lazytensor.cirh.layers import order, padding, pool, scattering, splitting
 from lazytensor.cirh.spelling import clamped, plain, typed
 from lazytensor.dtype import int64
 from lazytensor.ir.graph import Node
@@ -20,6 +20,8 @@ from lazytensor.ops.formula import evaluated
 from lazytensor.ops.index import pick, place
 from lazytensor.ops.op import call, op
 from lazytensor.ops.shape import Dims, reshape, slice_
+
+Pairs = tuple[tuple[int, int], ...]
 
 op(
     "larger",
@@ -75,14 +77,36 @@ _windowed("pool_average", average, cirh=pool("AVERAGE"))
 _windowed("pool_average_grad", partial(call, "avg_pool_grad"), cirh=pool("AVERAGE", True))
 
 
-op(
-    "pad",
-    lambda x, *, pairs, value: Type(tuple(e + a + b for e, (a, b) in zip(x.shape, pairs, strict=True)), x.dtype),
+def _padded_type(x: Type, *, pairs: Pairs, value: float, interior: Dims) -> Type:
+    sizes = zip(x.shape, pairs, interior, strict=True)
+    return Type(tuple(e + a + b + max(e - 1, 0) * between for e, (a, b), between in sizes), x.dtype)
+
+
+def _padded(x: np.ndarray, *, pairs: Pairs, value: float, interior: Dims) -> np.ndarray:
+    """x with `value` around it and between its elements; negative widths cut off."""
+    apart = np.full([e + max(e - 1, 0) * i for e, i in zip(x.shape, interior, strict=True)], value, x.dtype)
+    apart[tuple(slice(None, None, i + 1) for i in interior)] = x
+    kept = tuple(slice(max(-a, 0), e - max(-b, 0)) for e, (a, b) in zip(apart.shape, pairs, strict=True))
     # NumPy refuses an empty list of pairs, which is what a scalar has.
-    lambda x, *, pairs, value: np.pad(x, pairs, constant_values=value) if x.ndim else x,
+    around = [(max(a, 0), max(b, 0)) for a, b in pairs]
+    return np.pad(apart[kept], around, constant_values=value) if x.ndim else x
+
+
+op("pad", _padded_type, _padded, work=per_element(0), cirh=typed("pad", padding))
+
+op(
+    "select_scatter",
+    lambda base, index, value, **attrs: base,
+    lambda base, index, value, *, dim, kind: _put_along(base, index, value, dim),
     work=per_element(0),
-    cirh=typed("pad", padding),
+    cirh=typed("Scatter", scattering),
 )
+
+
+def _put_along(base: np.ndarray, index: np.ndarray, value: np.ndarray, dim: int) -> np.ndarray:
+    out = base.copy()
+    np.put_along_axis(out, index, value, dim)
+    return out
 
 
 def part_limits(shape: Dims, dim: int, sizes: Dims, index: int) -> tuple[Dims, Dims]:

@@ -22,6 +22,7 @@ from lazytensor.kernels.parts import LINE
 from lazytensor.kernels.routine import Routine
 from lazytensor.native.bound_code import Kernel
 from lazytensor.runtime import blas, team
+from lazytensor.thread_start import try_start
 
 Step = Callable[[], object]
 Refusal = Callable[[], Exception]
@@ -244,8 +245,12 @@ class _Crew:
         self._words[CREW] = self._waiting
         for k in range(self._waiting):
             arguments = (self.block, self.places[k + 1].ctypes.data)
-            self._threads.append(threading.Thread(target=self._serve, args=arguments, name="lazywafer", daemon=True))
-            self._threads[-1].start()
+            thread = threading.Thread(target=self._serve, args=arguments, name="lazywafer", daemon=True)
+            if not try_start(thread):
+                break
+            self._threads.append(thread)
+        # Fewer, if the system starts no more; without any the caller runs all parts.
+        self._words[CREW] = len(self._threads)
         self._waiting = 0
 
     def offer(self, chain: "Chain", table: int, count: int) -> None:

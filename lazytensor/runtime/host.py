@@ -22,6 +22,7 @@ from lazytensor.runtime.aligned import within, zeros_in_large_pages
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.binders import Bind, Compiled, Step, binder, timed
 from lazytensor.runtime.lasting import Lasting, lasting_fetches
+from lazytensor.thread_start import try_start
 
 PAGE_BYTES = 4096
 TOUCHED_BYTES, TOUCHING = 1 << 23, 4
@@ -342,9 +343,8 @@ def _touching(block: np.ndarray) -> list[threading.Thread]:
         threading.Thread(target=pages[len(pages) * k // count : len(pages) * (k + 1) // count].fill, args=(0,))
         for k in range(count)
     ]
-    for thread in threads:
-        thread.start()
-    return threads
+    # Pages that no thread touches are touched by the first step.
+    return [thread for thread in threads if try_start(thread)]
 
 
 def _address(array: np.ndarray) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from lazytensor import config
 from lazytensor.kernels.routine import Routine
 from lazytensor.runtime import jit
+from lazytensor.thread_start import try_start
 
 Part = Callable[[int, int], object]
 """Runs one part: its number, and the number of the thread, 0 for the one that runs the step."""
@@ -49,7 +50,10 @@ class _Job:
 
 
 class Team:
-    """`threads` threads in all, one of which is the caller's; the others start when there is something to share."""
+    """`threads` threads in all, one of which is the caller's; the others start when there is something to share.
+
+    If the system does not start that many threads, `threads` is reduced to those that it did start.
+    """
 
     def __init__(self, threads: int):
         self.threads = threads
@@ -75,8 +79,10 @@ class Team:
 
     def _start(self) -> "SimpleQueue[tuple[_Job, int]]":
         self._jobs = SimpleQueue()
-        for _ in range(1, self.threads):
-            threading.Thread(target=_serve, args=(self._jobs,), name="lazywafer", daemon=True).start()
+        for started in range(1, self.threads):
+            if not try_start(threading.Thread(target=_serve, args=(self._jobs,), name="lazywafer", daemon=True)):
+                self.threads = started
+                break
         return self._jobs
 
     def memory(self, thread: int, elements: int) -> np.ndarray:

@@ -1,6 +1,8 @@
 """Train a small MLP on handwritten digits with the Cerebras PyTorch API, then evaluate the last checkpoint.
 
 python mnist.py [--backend CSX|CPU] [--epochs N] [--data_dir DIR] [--model_dir DIR]
+
+`lazywafer example mnist` writes 1,797 digits in MNIST's format to ./digits; --data_dir names a folder with other files.
 """
 
 import argparse
@@ -106,7 +108,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend", default="CSX", choices=["CSX", "CPU"])
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--data_dir", default="data")
+    parser.add_argument("--data_dir", default="digits")
     parser.add_argument("--model_dir", default="mnist_checkpoints")
     args = parser.parse_args()
 

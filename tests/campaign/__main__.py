@@ -1,6 +1,7 @@
 """`python -m tests.campaign --cases N --seed S`: runs the cases that are left of a campaign, and prints its table.
 
 `python -m tests.campaign calls N SEED`: bad calls of operations.
+`python -m tests.campaign csx N SEED --real PYTHON`: drawn modules beside the real front end.
 `python -m tests.campaign meshes N SEED`: plans on a mesh and on a larger one; `deep N SEED` those of many stages, and
 `beside N SEED` on meshes as near each other as those from which many stages are cut.
 """
@@ -22,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cstorch_compat
-from tests.campaign import larger_meshes
+from tests.campaign import csx, larger_meshes
 from tests.campaign.bad_calls import campaign
 from tests.campaign.cases import OUTCOMES, Ground
 from tests.campaign.corpora import CORPORA
@@ -56,7 +57,16 @@ def main() -> int:
         subject = subjects.add_parser(name, help=what)
         subject.add_argument("count", type=int, metavar="N")
         subject.add_argument("own_seed", type=int, metavar="SEED")
+    modules = subjects.add_parser("csx", help="drawn modules beside the real front end")
+    modules.add_argument("count", type=int, metavar="N")
+    modules.add_argument("own_seed", type=int, metavar="SEED")
+    modules.add_argument("--real", metavar="PYTHON", help="an interpreter with cerebras_pytorch 2.10.0")
+    modules.add_argument("--first", type=int, default=0, help="the number of the first script")
+    modules.add_argument("--calls", default="", help="one call a script, of those that match this expression")
+    modules.add_argument("--shrink", action="store_true", help="print the smallest script with a difference")
     options = parser.parse_args()
+    if options.subject == "csx":
+        return csx.campaign(options.count, options.own_seed, options.real, options.shrink, options.first, options.calls)
     if options.subject == "calls":
         return refuse_calls(options.own_seed, options.count)
     if options.subject in PAIRS:

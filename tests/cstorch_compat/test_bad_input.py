@@ -93,7 +93,7 @@ def test_an_operation_that_the_wafer_does_not_have_is_refused_with_its_line(scri
     done = script(HEAD.format(line="out = out + torch.lgamma(out)"))
     assert done.returncode == 1
     at = line_of("torch.lgamma", (tmp_path / "script.py").read_text())
-    assert f"script.py:{at}: failed to legalize operation" in done.stderr
+    assert f"script.py:{at}: The Cerebras backend does not yet support" in done.stderr
 
 
 def test_a_step_whose_results_no_closure_takes_is_refused(script):
@@ -122,7 +122,7 @@ def test_arguments_reach_the_script(script):
 def test_an_unknown_kind_of_report_is_refused_before_the_script_runs(script, report):
     done = script("print('ran')", options=("--report", report))
     assert done.returncode == 2
-    assert ".json or a .txt" in done.stderr and "ran" not in done.stdout
+    assert ".json or .txt" in done.stderr and "ran" not in done.stdout
 
 
 def test_an_error_of_ours_keeps_the_frames_of_the_script_and_is_printed_once(script):
@@ -199,7 +199,9 @@ def test_a_hint_that_fails_does_not_hide_the_error_of_the_script(script):
 
 def test_a_report_into_a_missing_folder_is_told_before_the_run(script):
     done = script("print('ran')", options=("--report", "missing/r.txt"), preamble="")
-    assert done.returncode == 2 and "no folder missing" in done.stderr and "ran" not in done.stdout
+    assert (
+        done.returncode == 2 and "a folder that exists, got 'missing/r.txt'" in done.stderr and "ran" not in done.stdout
+    )
 
 
 @pytest.mark.process

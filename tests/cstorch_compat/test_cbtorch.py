@@ -1,5 +1,7 @@
 """cbtorch, releases 1.2 to 1.8: loops of plain PyTorch in a Session."""
 
+import pytest
+
 PREAMBLE = """
 import torch, torch.nn as nn
 import cerebras_torch as cbtorch
@@ -207,20 +209,79 @@ def test_the_optimizer_of_the_model_zoo_is_a_module_that_can_be_called(script):
     assert done.stdout.splitlines()[0] == "AdamW medium"
 
 
-def test_an_optimizer_of_torch_is_refused_with_the_call_to_write(script):
-    loop = """
-        optimizer = {}
-        with cbtorch.Session(model, optimizer, criterion, mode="train"):
-            for batch in loader:
-                step(batch)
+COMPILED = """
+def run(**options):
+    with cbtorch.Session(loader, "train"):
+        steps = 0
+        for b in loader:
+            loss = step(b)
+            steps += 1
+            if options:
+                print(cbtorch.compile(**options))
+        return steps
+weight = model.weight.detach().clone()
+"""
+
+
+@pytest.mark.parametrize(("option", "is_planned"), [("validate_only=True", False), ("validate_only=False", True)])
+def test_compile_in_a_session_compiles_the_step_and_executes_none(script, option, is_planned):
+    done = script(COMPILED + f"print(run({option}), bool((model.weight == weight).all()))\n", preamble=PREAMBLE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["True", "1 True"]
+    assert ("verdict:" in done.stdout) == is_planned
+
+
+def test_compile_after_a_session_is_true_and_before_any_step_an_error(script):
+    calls = """
+try:
+    cbtorch.compile(validate_only=True)
+except RuntimeError as e:
+    print(e)
+print(run() > 1, bool((model.weight == weight).all()), cbtorch.compile(validate_only=True))
+"""
+    done = script(COMPILED + calls, preamble=PREAMBLE)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "cbtorch.compile was called before a Session had recorded a step" in lines[0]
+    assert lines[2] == "True False True"
+
+
+def test_compile_raises_for_a_step_that_cannot_be_compiled(script):
+    done = script(
         """
-    call = "optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.5)"
-    refused = script(loop.format(f"torch.{call}"), preamble=PREAMBLE)
-    assert refused.returncode == 1
-    assert f"Write optimizer = cbtorch.{call} before the loop." in refused.stderr
-    assert script(loop.format(f"cbtorch.{call}"), preamble=PREAMBLE).returncode == 0
+        with cbtorch.Session(loader, "train"):
+            for b in loader:
+                model(b[0])
+                try:
+                    cbtorch.compile(validate_only=True)
+                except RuntimeError as e:
+                    print("no computational graph" in str(e))
+        """,
+        preamble=PREAMBLE,
+    )
+    assert done.stdout.startswith("True"), done.stderr
 
 
-def test_reading_a_value_in_a_session_is_refused_with_its_closures(script):
-    refused = script("with cbtorch.Session(loader, 'train'):\n    for b in loader: step(b).item()", preamble=PREAMBLE)
-    assert "session.add_step_closure" in refused.stderr
+@pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [
+        ("torch.optim.SGD(model.parameters(), lr=0.1)", "cbtorch.optim.SGD(...)"),
+        ("torch.optim.AdamW(model.parameters(), lr=0.1)", "cbtorch.optim.AdamW(...)"),
+        ("type('Own', (torch.optim.Adam,), {})(model.parameters(), lr=0.1)", "cbtorch.optim.Adam(...)"),
+        ("Other(model.parameters(), {})", "subclass of cstorch.optim.Optimizer"),
+    ],
+)
+def test_an_optimizer_of_torch_in_a_session_is_refused_with_the_call_to_write(script, optimizer, words):
+    done = script(
+        f"""
+        class Other(torch.optim.Optimizer):
+            pass
+
+        optimizer = {optimizer}
+        with cbtorch.Session(loader, "train"):
+            for b in loader:
+                step(b)
+        """,
+        preamble=PREAMBLE,
+    )
+    assert done.returncode == 1 and words in done.stderr

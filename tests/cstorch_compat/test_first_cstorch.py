@@ -144,3 +144,37 @@ def test_what_contradicts_itself_is_refused(script, call, words):
     )
     assert done.returncode == 0, done.stderr
     assert words in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["AccuracyMetric", "PerplexityMetric"])
+def test_weight_streaming_refuses_metrics_that_are_not_computed_on_the_system(script, kind):
+    made = f"""
+        try:
+            metrics.{kind}("m", compute_on_system=False)
+        except ValueError as e:
+            print(e)
+        """
+    done = script(made, preamble=PREAMBLE)
+    assert done.returncode == 0, done.stderr
+    assert "compute_on_system=False" in done.stdout and "Give compute_on_system=True" in done.stdout
+    # On the CPU the client may compute them.
+    done = script(made, preamble=PREAMBLE.replace("WSE_WS", "CPU"))
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_metric_that_was_made_before_the_backend_is_refused_in_its_first_step(script):
+    before = PREAMBLE.replace("\nmodel", '\nmetric = metrics.AccuracyMetric("m", compute_on_system=False)\nmodel')
+    done = script(
+        """
+        @cstorch.compile_step
+        def step(batch):
+            outputs = compiled_model(batch[0])
+            metric(labels=batch[1], predictions=outputs.argmax(-1))
+            return outputs.sum()
+
+        for batch in cstorch.utils.data.DataLoader(input_fn, num_steps=1):
+            step(batch)
+        """,
+        preamble=before,
+    )
+    assert done.returncode == 1 and "compute_on_system=False" in done.stderr

@@ -13,7 +13,6 @@ from cstorch_compat.page.contents import PageStep
 from cstorch_compat.page.writing import texts_of, write_page
 from cstorch_compat.planning.recording import record_script
 from lazytensor import config
-from tests import browser
 from tests.conftest import ROOT, lazywafer, training
 from wse_sim import WSE2, plan
 
@@ -120,14 +119,6 @@ def hostile(tmp_path_factory):
 @pytest.fixture(scope="module")
 def residual(tmp_path_factory):
     return page(tmp_path_factory.mktemp("residual"), text=RESIDUAL)
-
-
-@pytest.fixture(scope="module")
-def window(tmp_path_factory):
-    if browser.executable() is None:
-        pytest.skip("there is no Chromium here; CHROMIUM may name one")
-    with browser.browser(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
 
 
 def test_the_page_has_every_figure_of_the_plan_and_the_lines_of_the_script(plain):

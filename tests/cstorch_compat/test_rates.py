@@ -87,7 +87,7 @@ def test_every_use_on_the_cpu_shows_the_recorded_rates(use):
 OVERRIDDEN = ("with a rate that the script sets", "from a state dict")
 
 
-@pytest.mark.parametrize("use", recorder.USES.keys() - {*recorder.REFUSED_ON_CSX, *OVERRIDDEN})
+@pytest.mark.parametrize("use", sorted(recorder.USES.keys() - {*recorder.REFUSED_ON_CSX, *OVERRIDDEN}))
 def test_every_use_on_csx_shows_the_rates_of_the_cpu(use):
     assert_use_shown(watched("CSX", recorder.USED, recorder.USES[use]).seen, use, FETCHED)
 

@@ -72,6 +72,32 @@ def test_state_of_a_run_without_checkpoints_stays_on_the_wafer():
     assert len(weight(whole)[0]) == 3
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.weight.data.mul_(0.9),
+        lambda model: model.load_state_dict({"weight": lt.ones(1, 3), "bias": lt.ones(1)}),
+    ],
+)
+def test_without_lazy_initialization_weights_change_before_the_first_execution_alone(backend, change):
+    backend.flags.debug.lazy_initialization = False
+    try:
+        whole = Run()
+        change(whole.model)
+        whole.loop(2, checkpoint_steps=1)
+        with pytest.raises(StateError, match="without lazy initialization") as raised:
+            change(whole.model)
+        assert "lazy_initialization" in raised.value.hint and raised.value.where
+        assert len(weight(whole)[0]) == 3  # a checkpoint was taken, so it can be read
+        whole.loop(1, checkpoint_steps=1)
+        # A model that no execution has run is free.
+        change(nn.Linear(3, 1))
+        backend.flags.debug.lazy_initialization = True
+        change(whole.model)
+    finally:
+        backend.flags.restore()
+
+
 def test_a_loop_that_ran_no_step_leaves_state_as_readable_as_it_was():
     def fail(whole):
         with pytest.raises(ZeroDivisionError):

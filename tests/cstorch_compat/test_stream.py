@@ -41,8 +41,10 @@ SOON = 20
 
 
 @contextmanager
-def csx(num_csx=1, workers=1):
-    config = distributed.ClusterConfig(num_csx=num_csx, num_workers_per_csx=workers)
+def csx(num_csx=1, workers=1, python_paths=()):
+    config = distributed.ClusterConfig(
+        num_csx=num_csx, num_workers_per_csx=workers, python_paths=[str(path) for path in python_paths]
+    )
     with tempfile.TemporaryDirectory() as folder:
         before, process.RUN.backend = process.RUN.backend, None
         process.make_backend("CSX", folder, cluster_config=config)

@@ -36,6 +36,29 @@ def test_a_scalar_has_the_bytes_of_tensorboard():
     assert record(eventfile.event(seconds, 1, eventfile.scalar("loss", 1.5)))[:-4] == SCALAR
 
 
+@given(st.integers(-(2**63), 2**63 - 1))
+@example(-5)
+def test_any_step_of_64_bits_comes_back(step):
+    with tempfile.TemporaryDirectory() as folder:
+        with SummaryWriter(folder) as writer:
+            writer.add_scalar("loss", 1.5, step)
+            writer.add_tensor("x", tensor([1.0]), step)
+        reader = SummaryReader(folder)
+        assert [e.step for e in reader.read_scalar("loss")] == [step]
+        assert reader.read_tensor("x", step).tensor.tolist() == [1.0]
+
+
+def test_a_negative_step_has_the_bytes_of_protocol_buffers():
+    assert event(0.0, -1, b"")[9:] == b"\x10" + b"\xff" * 9 + b"\x01"
+
+
+@pytest.mark.parametrize("step", [2**63, -(2**63) - 1, 10**400])
+def test_a_step_of_more_than_64_bits_is_refused_with_the_line(step, tmp_path):
+    with SummaryWriter(tmp_path) as writer, pytest.raises(ValueError, match="Value out of range: ") as caught:
+        writer.add_scalar("loss", 1.5, step)
+    assert "test_summary.py:" in str(caught.value)
+
+
 def test_scalars_and_tensors_come_back(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         writer.add_scalar("a/loss", 1.5, 1, walltime=2.0)

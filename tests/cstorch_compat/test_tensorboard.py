@@ -35,7 +35,11 @@ def read(path):
 
 
 @settings(max_examples=15, deadline=None)
-@given(logged=st.lists(st.tuples(st.sampled_from(["loss", "a/b", "é"]), FLOATS, st.integers(0, 2**40)), max_size=8))
+@given(
+    logged=st.lists(
+        st.tuples(st.sampled_from(["loss", "a/b", "é"]), FLOATS, st.integers(-(2**63), 2**63 - 1)), max_size=8
+    )
+)
 def test_scalars_come_back_from_both_readers(folder, logged):
     path = folder()
     with EventWriter(path) as writer:

@@ -92,6 +92,37 @@ def test_existing_checkpoint_of_the_saver_is_not_overwritten(tmp_path):
         tf_saver.h5_to_saver(saver, str(tmp_path / "t.mdl"), str(tmp_path / "model.ckpt-1"))
 
 
+def test_a_checkpoint_is_written_in_parts_by_the_names_of_weights(tmp_path, monkeypatch):
+    cstorch.save({"model": {"a": lt.ones(2), "b": lt.zeros(3)}, "step": 4}, tmp_path / "t.mdl")
+    saver = Recorder()
+    monkeypatch.setattr(tf_saver, "TensorFlowSaver", lambda: saver)
+    module = mirror("cerebras_tensorflow.saver.tf_h5_saver")
+    for names in (["model.b"], ["step", "model.a"]):
+        module.h5_to_saver(tmp_path / "t.mdl", tmp_path / "part", names)
+        assert list(saver.written[1]) == names
+    module.h5_to_saver(tmp_path / "t.mdl", tmp_path / "whole")
+    assert sorted(saver.written[1]) == ["model.a", "model.b", "step"]
+    with pytest.raises(CheckpointError, match="'c'"):
+        module.h5_to_saver(tmp_path / "t.mdl", tmp_path / "part", ["c"])
+
+
+def test_the_module_of_the_page_is_imported_as_it_says(script):
+    done = script(
+        """
+        from cerebras_tensorflow.saver import tf_h5_saver
+        import sys
+        sys.modules["tensorflow"] = None
+        for convert in (tf_h5_saver.saver_to_h5, tf_h5_saver.h5_to_saver):
+            try:
+                convert("a", "b")
+            except NotImplementedError as e:
+                print("pip install lazywafer[tensorflow]" in str(e))
+        """,
+        preamble="",
+    )
+    assert done.stdout.split() == ["True", "True"], done.stderr
+
+
 @pytest.mark.parametrize("program", ["tensorflow-to-h5", "h5-to-tensorflow"])
 def test_program_without_tensorflow_names_the_extra(program, monkeypatch, capsys):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

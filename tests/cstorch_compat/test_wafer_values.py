@@ -33,7 +33,7 @@ PROGRAMS = {
     "sort": (lambda: lambda x, i: torch.cat(x.sort(1)[:1]), X),
     "topk": (lambda: lambda x, i: torch.cat([x.topk(2, 1)[0], x.topk(2, 1)[1].float()], 1), X),
     "max": (lambda: lambda x, i: x.max(1)[0] + x.max(1)[1].float(), X),
-    "flip": (lambda: lambda x, i: x.flip(0, 1) + x.roll(1, 1) + x.roll(2, 0), X),
+    "flip": (lambda: lambda x, i: x.flip(0) + x.roll(1, 0) + x.roll(2, 0), X),
     "pad": (lambda: lambda x, i: F.pad(x, (1, 2), value=3.0), X),
     "split": (lambda: lambda x, i: x.split([1, 5], 1)[1] + x.chunk(2, 1)[0].sum(), X),
     "cumsum": (lambda: lambda x, i: x.cumsum(1) + x.cumprod(0), X),

@@ -152,8 +152,8 @@ def test_opt_runs_passes_from_text_to_text(tmp_path):
 def test_opt_says_what_is_wrong(tmp_path):
     graph = Graph((X,), {}, (X + X,), {})
     for options, text, status, says in [
-        (("-p", "melt"), "", 2, "no pass 'melt'"),
-        (("-p", "bind"), "", 2, "no pass 'bind'"),
+        (("-p", "melt"), "", 2, "simplify, match"),
+        (("-p", "bind"), "", 2, "got 'bind'"),
         (("-p", "fuse"), "", 1, "fuse reads what match gives"),
         ((), "hello", 1, "line 1"),
     ]:

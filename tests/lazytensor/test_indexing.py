@@ -217,7 +217,6 @@ def test_a_type_that_automatic_casts_gave_is_named_with_the_way_out():
         lambda: x.index_put((places,), y),
         lambda: x.scatter(0, places, y),
         lambda: x.index_add(0, places, y),
-        lambda: x.masked_scatter(lt.tensor(MASK), y),
     )
     for write in writes:
         with pytest.raises(RuntimeError, match=r"\.to\(torch.float32\) where it is torch.float16") as plain:

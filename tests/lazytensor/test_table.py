@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazytensor.table import Column, Table
+from lazytensor.table import Column, Table, rate_text
 
 COLUMNS = (Column("name", is_words=True), Column("bytes", "{:,}".format, width=7), Column("share", "{:.1%}".format))
 ROWS = st.lists(
@@ -54,3 +54,10 @@ def test_html_shows_the_same_cells_and_escapes_them(rows):
     table = Table(COLUMNS, [*rows, ("<a>", 1, 0.0)])
     page = ElementTree.fromstring(table.html())
     assert [tuple(cell.text for cell in row) for row in page] == [table.heads, *table.cells()]
+
+
+@given(st.floats(1e-6, 1e12), st.integers(2, 5))
+def test_rate_is_shown_to_its_digits_however_small_it_is(rate, digits):
+    shown = rate_text(rate, digits)
+    assert abs(float(shown.replace(",", "")) - rate) <= rate * 10 ** (1 - digits)
+    assert "e+" not in shown

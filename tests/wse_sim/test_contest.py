@@ -249,5 +249,6 @@ def test_the_command_says_where_a_file_has_its_fault(chain, capsys):
     chain.write_text(CHAIN.replace("C=8 ", "", 1), encoding="utf-8")
     assert main(["place", str(chain)]) == 1
     assert f"{chain}:13: C of conv k1 is missing" in capsys.readouterr().err
-    assert main(["place", "nowhere.kgraph"]) == 1
-    assert "cannot read nowhere.kgraph" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["place", "nowhere.kgraph"])
+    assert "takes a file that exists, got 'nowhere.kgraph'" in capsys.readouterr().err

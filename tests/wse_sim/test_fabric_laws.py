@@ -1,9 +1,13 @@
 """Laws of the fabric over random legal meshes: nothing lost or made, one answer from every engine, stalls reported."""
 
+import threading
+
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
+from lazytensor import thread_start
 from wse_sim.fabric import RunResult, mesh_of, simulate, simulate_phase, space_time, trace
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
@@ -84,6 +88,28 @@ def test_bands_of_threads_see_each_other(width, height, words, machine):
     np.testing.assert_array_equal(first.memory, np.broadcast_to(data.sum(0), data.shape))
     for engine, threads in (("list", 2), ("scan", 2), ("scan", 3), ("auto", 2)):
         assert_equal(first, simulate_phase(phase, machine, data, engine=engine, threads=threads))
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 5), st.sampled_from(["list", "scan", "auto"]))
+def test_a_system_that_starts_no_more_threads_makes_no_difference(count, engine):
+    """From some moment on, in the middle of a run too, there are fewer threads than bands."""
+    data = np.random.default_rng(0).integers(-9, 9, (600, 2, 2)).astype(np.float32)
+    phase = AllReduce(Rect(0, 0, 2, 600), "y", 2, algorithm="tree")
+    first = simulate_phase(phase, WSE2, data, engine=engine, threads=1)
+    start, left = threading.Thread.start, [count]
+
+    def start_or_fail(thread: threading.Thread) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_or_fail)
+        patch.setattr(thread_start, "_warned", {"warned before"})
+        assert_equal(first, simulate_phase(phase, WSE2, data, engine=engine, threads=3))
+    assert left[0] < 0 or count > 1
 
 
 def assert_conserved(done: RunResult, flow: Flow) -> None:

@@ -449,7 +449,7 @@ def test_samples_of_micro_batches_come_in_once_and_weights_for_each():
 
 @pytest.mark.parametrize("bytes_per_pe", [700, 1200, 2000])
 def test_micro_batches_that_are_alike_are_timed_once_and_take_as_long(bytes_per_pe, monkeypatch):
-    streaming = importlib.import_module("wse_sim.plan.modes.streaming")
+    streaming = importlib.import_module("wse_sim.plan.modes.streamed_run")
     small = replace(TINY, usable_bytes_per_pe=bytes_per_pe)
     program = mlp((64, 256, 256, 64), batch=997)
     waiting, asked = streaming._Clock.waiting, []

@@ -316,15 +316,20 @@ def test_other_rows_can_be_given(tmp_path, capsys):
     assert (second["closed"], second["reason"]) == (None, UNKNOWN_FAMILY)
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", '{"points": [{"id": "x"}]}', '{"points": 3}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"points": [{"id": "x"}]}', '{"points": 3}'])
 def test_file_without_rows_is_refused(tmp_path, capsys, content):
     file: pathlib.Path = tmp_path / "rows.json"
-    if content is not None:
-        file.write_text(content)
+    file.write_text(content)
     with pytest.raises(LazyError, match="no table of measurements"):
         load(file)
     assert command.main(["--rows", str(file)]) == 2
     assert "Give a JSON file" in capsys.readouterr().err
+    file.unlink()
+    with pytest.raises(LazyError, match="no table of measurements"):
+        load(file)
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["--rows", str(file)])
+    assert "--rows takes a file that exists" in capsys.readouterr().err
 
 
 def test_row_without_a_parameter_or_a_number_is_no_test_of_the_model():

@@ -179,6 +179,24 @@ def test_picture_of_space_and_time_has_what_each_core_did(done, moments):
         assert list((image == meshes.STATES.index(state)).sum(1)) == list(done.counters[state][0])
 
 
+@pytest.mark.parametrize("name", ["space_time", "gantt"])
+def test_legend_has_a_label_for_each_colour_of_the_picture(moments, name):
+    if name == "space_time":
+        figure = pictures.space_time(moments)
+        (image,) = figure.axes[0].images
+        drawn = {tuple(colour) for colour in image.cmap(image.norm(image.get_array())).reshape(-1, 4)}
+    else:
+        figure = pictures.gantt(plan(mlp(), WSE2).streaming.timeline)
+        drawn = {bar.get_facecolor() for bar in figure.axes[0].patches}
+    (legend,) = figure.legends
+    signs = {
+        sign.get_facecolor(): text.get_text()
+        for sign, text in zip(legend.get_patches(), legend.get_texts(), strict=True)
+    }
+    assert len(drawn) > 1 and drawn <= signs.keys()
+    assert len(set(signs.values())) == len(signs) and all(signs.values())
+
+
 def test_pictures_of_links_and_cores_hold_the_counters(done):
     maps = pictures.heat_map(done).axes[: len(meshes.PORTS)]
     for axes, port in zip(maps, meshes.PORTS, strict=True):

@@ -1,6 +1,8 @@
 """Reports: they survive JSON, fit the screen, and say what they do not claim."""
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from lazytensor.errors import LazyError
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.modes import plan, simulate
 from wse_sim.plan.report import WIDTH, Report
-from wse_sim.viz import floor_plan, gantt
+from wse_sim.viz import floor_plan, gantt, pictures
 
 few = settings(deadline=None, max_examples=3)
 
@@ -96,6 +98,28 @@ def test_floor_plan_of_a_wafer_fits_the_screen_and_has_a_legend():
     assert max(map(len, lines)) <= 80
     assert sum("cycles" in line for line in lines) == len(report.rows)
     assert "A" in lines[1]
+
+
+def test_layers_of_one_stage_are_one_rectangle_with_the_name_of_the_busiest():
+    report = simulate(tiny_mlp(), TINY, "pipelined")
+    first, *_, last = report.rows
+    rows = (replace(first, label="less", cycles=1), first, last, replace(last, label="model/idle", cycles=0))
+    report = replace(report, pipelined=replace(report.pipelined, rows=rows))
+    lines = floor_plan(report.pipelined, TINY).splitlines()
+    for letter, row in (("A", first), ("B", last)):
+        x, y, width, height = row.rect
+        assert {line[x : x + width] for line in lines[1 + y : 1 + y + height]} == {letter * width}
+    assert [line.partition(",")[0] for line in lines[9:]] == [
+        f"A {first.label} {first.rect[2]}x{first.rect[3]}",
+        "  less",
+        f"B {last.label} {last.rect[2]}x{last.rect[3]}",
+        "  model/idle",
+    ]
+    names = re.findall(r"<text[^>]*>([^<]*)<", report._repr_html_())
+    assert names == [row.label.rpartition("/")[2] for row in (first, last)]
+    drawn = pictures.floor_plan(report.pipelined, TINY).axes[0]
+    assert [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in drawn.patches] == [first.rect, last.rect]
+    assert [text.get_text() for text in drawn.texts] == [first.label, last.label]
 
 
 def test_floor_plan_of_nothing_gives_the_reason():

@@ -2,15 +2,16 @@
 
 import argparse
 import importlib
-import json
 import sys
 import time
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
+from lazytensor.command_line import existing_file, new_file
 from lazytensor.errors import LazyError
+from lazytensor.output_files import json_text, write_whole
 from lazytensor.table import Column, Table
+from lazytensor.terminal import tell
 from wse_sim import floors
 from wse_sim.contest.kgraph import Problem, read
 from wse_sim.contest.scoring import PlacedKernel, Score, Solution, score
@@ -22,9 +23,9 @@ COLUMNS = 72
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Describe the command."""
     placer = commands.add_parser("place", help="place the kernels of an ISPD-2020 problem on a wafer, and score them")
-    placer.add_argument("file", type=Path, metavar="FILE.kgraph", help="a problem in the contest's format")
+    placer.add_argument("file", type=existing_file, metavar="FILE.kgraph", help="a problem in the contest's format")
     placer.add_argument("--json", action="store_true", help="print the figures and a record for each kernel as JSON")
-    placer.add_argument("--svg", type=Path, metavar="FILE", help="also draw the layout")
+    placer.add_argument("--svg", type=new_file(".svg"), metavar="FILE", help="also draw the layout")
     placer.add_argument("--trade", action="store_true", help="give time away where shorter wires pay for it")
     placer.set_defaults(execute=execute)
 
@@ -37,17 +38,18 @@ def execute(options: argparse.Namespace) -> int:
         # Imported here: the search brings Numba, for which every other command would wait half a second.
         solution: Solution = importlib.import_module("wse_sim.contest.solving").solve(problem, trade=options.trade)
     except LazyError as e:
-        print(f"lazywafer: {e}", file=sys.stderr)
+        tell(f"lazywafer: {e}", sys.stderr)
         return 1
     seconds = time.perf_counter() - start
     marks = score(problem, solution.layout)
     if options.svg:
         names = [p.name for p in solution.layout]
-        options.svg.write_text(floors.svg(names, _rects(solution), problem.edges, problem.width, problem.height))
+        picture = floors.svg(names, _rects(solution), problem.edges, problem.width, problem.height)
+        write_whole(options.svg, picture)
     if options.json:
-        print(json.dumps(as_dict(problem, solution, marks, seconds), indent=1))
+        print(json_text(as_dict(problem, solution, marks, seconds), indent=1))
     else:
-        print(as_text(problem, solution, marks, seconds))
+        tell(as_text(problem, solution, marks, seconds))
     return 0
 
 

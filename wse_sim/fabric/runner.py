@@ -6,6 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
+from lazytensor.thread_start import try_start
 from wse_sim.fabric.assemble import State
 from wse_sim.fabric.mesh import STEPS
 from wse_sim.isa import record
@@ -49,7 +50,13 @@ class Runner:
             self._state.cores[:, record.SLEEPS] = 0
             self._lists = np.zeros((self._bands, record.PLANES, self._blocks), np.int64)
             self._lists[0, self.now % record.PLANES] = self._all()
-        self.now, active, self._quiet = self._run_bands(most, by_list)
+        ends = self._run_bands(most, by_list)
+        if ends is None:
+            # The system starts no more threads: one band, whose lists begin anew.
+            self._bands, self._lists = 1, None
+            self.advance(most, by_list)
+            return
+        self.now, active, self._quiet = ends
         self.active += active
         if not by_list:
             self._lists = None
@@ -79,8 +86,8 @@ class Runner:
             bits[-1] = (1 << over) - 1
         return bits
 
-    def _run_bands(self, most: int, by_list: bool) -> tuple[int, int, int]:
-        """Cycle, active cores and quiet cycles, on which all threads agree."""
+    def _run_bands(self, most: int, by_list: bool) -> tuple[int, int, int] | None:
+        """Cycle, active cores and quiet cycles, on which all threads agree; None if not all threads can be started."""
         assert self._lists is not None
         sync = np.zeros((2 + 2 * self._bands) * record.SLOT, np.int64)
         ends = [(0, 0, 0)] * self._bands
@@ -88,18 +95,28 @@ class Runner:
         # frame.
         addresses, lists = self._state.addresses(), self._lists.reshape(-1)
 
+        # Bands wait for each other in every cycle, so none begins before all have a thread.
+        gate, has_all = threading.Event(), [False]
+
+        def join_in(band: int) -> None:
+            gate.wait()
+            if has_all[0]:
+                work(band)
+
         def work(band: int) -> None:
             span = (self.now, most, self._quiet, self._patience)
             ends[band] = self._engine.run(addresses, lists, sync, *span, band, self._bands, by_list)
 
         # Band 0 runs on this thread; the entry point gives up the interpreter's lock, so the others run beside it.
-        others = [threading.Thread(target=work, args=(band,)) for band in range(1, self._bands)]
-        for other in others:
-            other.start()
-        work(0)
-        for other in others:
+        others = [threading.Thread(target=join_in, args=(band,)) for band in range(1, self._bands)]
+        started = [other for other in others if try_start(other)]
+        has_all[0] = len(started) == len(others)
+        gate.set()
+        if has_all[0]:
+            work(0)
+        for other in started:
             other.join()
-        return ends[0]
+        return ends[0] if has_all[0] else None
 
 
 def drive(state: State, engine: str, threads: int, max_cycles: int) -> int:

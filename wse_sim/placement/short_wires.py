@@ -7,12 +7,13 @@ the clock, only end a search on a machine that is too slow for it. Two seeds run
 import math
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lazytensor.thread_start import run_all
 from wse_sim.placement import annealed
 from wse_sim.placement.columns import anneal_order
 from wse_sim.placement.curves import NEVER, Curve, inverse
@@ -71,15 +72,14 @@ def short_tree(task: Task, changes: int, seconds: float) -> Tree | None:
     end = time.process_time() + seconds
     if not starts or not task.wires or len(task.curves) < 3:
         return starts[0] if starts else None
-    with ThreadPoolExecutor(len(SEEDS)) as pool:
-        orders = [pool.submit(_ordered, task, seed, changes // 8, end) for seed in SEEDS]
-        starts += [tree for order in orders if (tree := order.result())]
-        starts.sort(key=task.length)
-        coolings = TREES if len(task.curves) <= FEW else TREES[:1]
-        # The best two starts, or the only one twice.
-        jobs = [(start, cooling) for cooling in coolings for start in (starts[0], starts[1 % len(starts)])]
-        trees = [pool.submit(shorten, task, *job, changes, end, 1 + n % 2) for n, job in enumerate(jobs)]
-        shorter = [tree.result() for tree in trees]
+    orders = run_all([partial(_ordered, task, seed, changes // 8, end) for seed in SEEDS], len(SEEDS))
+    starts += [tree for tree in orders if tree]
+    starts.sort(key=task.length)
+    coolings = TREES if len(task.curves) <= FEW else TREES[:1]
+    # The best two starts, or the only one twice.
+    jobs = [(start, cooling) for cooling in coolings for start in (starts[0], starts[1 % len(starts)])]
+    searches = [partial(shorten, task, *job, changes, end, 1 + n % 2) for n, job in enumerate(jobs)]
+    shorter = run_all(searches, len(SEEDS))
     return min((*starts, *shorter), key=task.length)
 
 

@@ -1,7 +1,7 @@
 """What the simulator says about a program: numbers with units in their names, as a record, as text, as JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from html import escape
 from operator import attrgetter
 from textwrap import fill
@@ -11,54 +11,14 @@ from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim import floors
 from wse_sim.machine import Machine
+from wse_sim.number_format import duration, figure, percent, short
+from wse_sim.plan.bounds import NAMES, Bound
+from wse_sim.plan.micro_batches import Explored, cut_text
 
 # Fits a terminal beside an editor; limits and reasons are wrapped to it.
 WIDTH = 110
 _LABEL_WIDTH, _END_WIDTH = 30, 22
 SHOWN_LAYERS, SHOWN_ROUTES = 40, 8
-
-
-@dataclass(frozen=True)
-class Bound:
-    """Something that allows at most so many samples a second, all systems together, and where that figure is from.
-
-    `kind` is one of `ADVICE`; `where` is a line of the user's script.
-    """
-
-    kind: str
-    samples_per_s: float
-    source: str
-    what: str = ""
-    where: str = ""
-
-
-ADVICE: Mapping[str, str] = {
-    "compute": "a larger machine, 16-bit types or a smaller layer would help",
-    "moving": "tiles of a better shape or a smaller machine part would help: cores wait for data of one another",
-    "link": "narrower activations between these two layers, or fewer that skip layers, would help",
-    "adapter": "narrower activations between these two layers would help: ports take and give all of them",
-    "edge": "a smaller batch tensor, or fewer fetches, would help",
-    "weights": "a larger batch would help: each weight that comes in would be used more often",
-    "input": "more input workers, or cheaper preprocessing, would help",
-    "control": "a larger batch would help: there would be fewer steps",
-    "gradients": "a larger batch would help: the gradients of all copies are added up once a step",
-    "fill": "a larger batch would help: the wafer fills and drains once a step",
-    "nothing": "there is nothing to compute",
-}
-"""Kind of a bound -> what would help where it is the limit."""
-NAMES: Mapping[str, str] = {
-    "compute": "wafer compute",
-    "moving": "moving data between cores",
-    "link": "the fullest link between layers",
-    "adapter": "an adapter between layers",
-    "edge": "the wafer's edge",
-    "weights": "the weight host's stream",
-    "input": "the input workers",
-    "control": "the host's control of steps",
-    "gradients": "adding up gradients",
-    "fill": "filling and draining the wafer",
-    "nothing": "nothing",
-}
 
 
 @dataclass(frozen=True)
@@ -121,23 +81,25 @@ class Alternative:
 class ModeReport:
     """One way to run the program. If it does not fit, `reason` says why and all numbers are zero.
 
-    `limit` is the kind of the bound that decides. `largest_batch` is the largest that fits where this one does not, or
-    0 if none does. `micro_batches` are the parts that a system's batch is cut into; with `has_recompute` the forward
-    sweep is computed again in the backward sweep. `dense_bytes_in` is what would come in if no weight were sparse, and
-    `work_share` the part of the operations that are done, as they have no zero. A pipeline is there in `copies` side by
-    side on each of `used_systems`, in `copy_grid` columns and rows; memory and `rows` are those of one copy, the first,
-    and the edge's bytes those of a system. Its slowest stage takes `slowest_cycles` of a step, and would take
-    `bound_cycles` if areas alone decided where stages fit (the area bound); its routes have `route_hops` and `colours`,
-    and routes and kernels take `router_colours` on the fullest router. `routes` are those of one copy.
-    Where `is_as_run`, simulated cores run the whole step in that time; `not_run` says why not, of a mesh so small that
-    they could. `gradient_cycles` of a step add up the gradients of all copies. `alternatives` are other numbers of them
-    that were tried. `joules_per_sample` is of all systems, 0 where no power is published.
+    `limit` is the kind of the bound that decides. `largest_batch` is the largest that fits where this one does not, 0
+    if none does, and None if it was not looked for. `micro_batches` are the parts that a system's batch is cut into, of
+    `micro_batch_size` samples each, or fewer in the last; the script may have asked for `asked_micro_batch_size`, 0 if
+    it did not. `explored` are all sizes that it asked to try. With `has_recompute` the forward sweep is computed again
+    in the backward sweep. `dense_bytes_in` is what would come in if no weight were sparse, and `work_share` the part of
+    the operations that are done, as they have no zero. A pipeline is there in `copies` side by side on each of
+    `used_systems`, in `copy_grid` columns and rows; memory and `rows` are those of one copy, the first, and the edge's
+    bytes those of a system. Its slowest stage takes `slowest_cycles` of a step, and would take `bound_cycles` if areas
+    alone decided where stages fit (the area bound); its routes have `route_hops` and `colours`, and routes and kernels
+    take `router_colours` on the fullest router. `routes` are those of one copy. Where `is_as_run`, simulated cores run
+    the whole step in that time; `not_run` says why not, of a mesh so small that they could. `gradient_cycles` of a step
+    add up the gradients of all copies. `alternatives` are other numbers of them that were tried. `joules_per_sample` is
+    of all systems, 0 where no power is published.
     """
 
     mode: str
     fits: bool
     reason: str = ""
-    largest_batch: int = 0
+    largest_batch: int | None = 0
     step_cycles: int = 0
     fill_cycles: int = 0
     samples_per_s: float = 0.0
@@ -151,6 +113,9 @@ class ModeReport:
     dense_bytes_in: int = 0
     work_share: float = 1.0
     micro_batches: int = 1
+    micro_batch_size: int = 0
+    asked_micro_batch_size: int = 0
+    explored: tuple[Explored, ...] = ()
     is_as_run: bool = False
     not_run: str = ""
     has_recompute: bool = False
@@ -175,27 +140,10 @@ class ModeReport:
         others = tuple(Alternative(**other) for other in data["alternatives"])
         routes = tuple(RouteRow(**route) for route in data["routes"])
         columns, rows_of_copies = data["copy_grid"]
+        # Reports of before sizes were explored have none.
+        explored = tuple(Explored(**one) for one in data.get("explored", ()))
         known = {"rows": tuple(rows), "bounds": tuple(bounds), "alternatives": others, "routes": routes}
-        return cls(**{**data, **known, "copy_grid": (columns, rows_of_copies)})
-
-
-def verdict(bounds: Sequence[Bound], blame: Mapping[str, Sequence[str]] | None = None) -> tuple[Bound, str]:
-    """The bound that limits, and the sentence that says so: what, at which line, and what would help.
-
-    `blame` names, for a kind that holds others in it (a whole step), those that it is put down to if they make up most.
-    """
-    # A whole step is always the least bound of a wafer; what it is made of tells more.
-    least = min(bounds, key=lambda b: b.samples_per_s)
-    # A part that allows twice as much as the whole does is not what the whole waits for.
-    parts = [
-        b for b in bounds if b.kind in (blame or {}).get(least.kind, ()) and b.samples_per_s < 2 * least.samples_per_s
-    ]
-    if parts:
-        # Named after the part, with the rate of the whole: that is what a user gets.
-        least = replace(min(parts, key=lambda b: b.samples_per_s), samples_per_s=least.samples_per_s)
-    what, where = f" of {least.what}" if least.what else "", f" ({least.where})" if least.where else ""
-    rate = f"{least.samples_per_s:,.0f}" if least.samples_per_s >= 1000 else f"{least.samples_per_s:.4g}"
-    return least, f"Limited by {NAMES[least.kind]}{what}{where}: {rate} samples/s; {ADVICE[least.kind]}."
+        return cls(**{**data, **known, "copy_grid": (columns, rows_of_copies), "explored": explored})
 
 
 def _as_rect(value: Any) -> tuple[int, int, int, int] | None:
@@ -299,7 +247,7 @@ class Report:
         """The verdict, both modes with their bounds, then the layers of the chosen one, at most `max_rows` of them."""
         systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
         head = (
-            f"{systems} at {self.clock_hz / 1e9:g} GHz, batch {self.batch_size}, mode {self.mode}; "
+            f"{systems} at {self.clock_hz / 1e9:g} GHz, batch {self.batch_size:,}, mode {self.mode}; "
             f"{self.usable_bytes_per_pe:,} of {self.sram_bytes_per_pe:,} bytes a PE are usable"
         )
         # What limits comes first: most readers look for that alone.
@@ -321,18 +269,18 @@ class Report:
         shown = self.rows[:SHOWN_LAYERS]
         table = Table(_COLUMNS, [attrgetter(*_FIELDS)(row) for row in shown]).html() if shown else ""
         rest = f"<p>... and {len(self.rows) - len(shown)} more layers</p>" if len(self.rows) > len(shown) else ""
-        rate = f"{self.step_cycles:,} cycles a step, {self.samples_per_s:,.0f} samples/s"
+        rate = f"{self.step_cycles:,} cycles a step, {figure(self.samples_per_s)} samples/s"
         return f"<p><b>{escape(first)}</b></p><p>{self.machine}, {self.mode}: {rate}</p>{self._picture()}{table}{rest}"
 
     def _picture(self) -> str:
         # Layers that stream take the mesh in turn: their rectangles lie over each other.
-        placed = [row for row in self.rows if row.rect] if self.mode == "pipelined" else []
-        if not placed:
+        stages = floors.by_rectangle(self.rows) if self.mode == "pipelined" else {}
+        if not stages:
             return ""
-        rects = [row.rect for row in placed if row.rect]
-        wide, high = (max(r[k] + r[k + 2] for r in rects) for k in (0, 1))
+        wide, high = (max(r[k] + r[k + 2] for r in stages) for k in (0, 1))
         # By the last part of their labels: the first is the model that all of them lie in.
-        drawing = floors.svg([row.label.rpartition("/")[2] for row in placed], rects, (), wide, high)
+        names = [main.label.rpartition("/")[2] for main, *_ in stages.values()]
+        drawing = floors.svg(names, list(stages), (), wide, high)
         return f'<div style="max-width:480px;background:white">{drawing}</div>'
 
     def _mode_text(self, mode: ModeReport) -> str:
@@ -341,9 +289,9 @@ class Report:
             return _wrapped(f"{name}: does not fit. {mode.reason}{_largest_text(mode)}")
         share = mode.peak_bytes_per_pe / self.sram_bytes_per_pe
         lines = [
-            f"{name}: step {mode.step_cycles:,} cycles = {mode.step_cycles / self.clock_hz * 1e6:,.2f} us, "
-            f"fill {mode.fill_cycles:,} cycles, {mode.samples_per_s:,.0f} samples/s",
-            f"  memory: at most {mode.peak_bytes_per_pe:,} bytes a PE ({share:.1%} of {self.sram_bytes_per_pe:,})",
+            f"{name}: step {mode.step_cycles:,} cycles = {duration(mode.step_cycles / self.clock_hz)}, "
+            f"fill {mode.fill_cycles:,} cycles, {figure(mode.samples_per_s)} samples/s",
+            f"  memory: at most {mode.peak_bytes_per_pe:,} bytes a PE ({percent(share)} of {self.sram_bytes_per_pe:,})",
             f"  edge: {mode.edge_bytes_in:,} bytes in, {mode.edge_bytes_out:,} bytes out for each step",
         ]
         if mode.bound_cycles:
@@ -362,15 +310,16 @@ class Report:
             # Whoever compares small meshes should know that the one figure is of another kind than the other.
             lines.append(_wrapped(f"  priced by its kernels alone; simulated cores do not run it: {mode.not_run}"))
         if mode.joules_per_sample:
-            lines.append(f"  energy: {mode.joules_per_sample:,.4g} J a sample, at the power of a CS-2 under a stencil")
+            lines.append(
+                f"  energy: {figure(mode.joules_per_sample)} J a sample, at the power of a CS-2 under a stencil"
+            )
         if mode.edge_bytes_in < mode.dense_bytes_in:
             lines.append(
                 f"  sparse weights: with dense ones {mode.dense_bytes_in:,} bytes would come in; "
-                f"{mode.work_share:.0%} of the operations are done, the others have a zero"
+                f"{percent(mode.work_share)} of the operations are done, the others have a zero"
             )
-        if mode.micro_batches > 1 or mode.has_recompute:
-            again = ", the forward sweep computed again" if mode.has_recompute else ""
-            lines.append(f"  {mode.micro_batches} micro-batches{again}")
+        if cut := cut_text(mode):
+            lines.append(_wrapped(f"  {cut}"))
         # Tightest first, as what follows would count only if the ones above were mended.
         if mode.copies > 1 or mode.used_systems > 1:
             lines.append(_wrapped(f"  {_copies_text(mode)}"))
@@ -381,6 +330,8 @@ class Report:
 
 
 def _largest_text(mode: ModeReport) -> str:
+    if mode.largest_batch is None:
+        return ""
     return f" The largest batch that fits is {mode.largest_batch:,}." if mode.largest_batch else " No batch fits."
 
 
@@ -397,12 +348,12 @@ def _copies_text(mode: ModeReport) -> str:
 def _alternative_text(other: Alternative) -> str:
     systems = f"{other.systems} system{'s' * (other.systems > 1)}"
     copies = f" with {other.copies} cop{'ies' if other.copies > 1 else 'y'} each"
-    return f"{systems}{copies} {other.samples_per_s:,.0f} samples/s ({NAMES[other.limit]})"
+    return f"{systems}{copies} {figure(other.samples_per_s)} samples/s ({NAMES[other.limit]})"
 
 
 def _bound_text(bound: Bound) -> str:
     what = f" of {bound.what}" if bound.what else ""
-    return f"at most {bound.samples_per_s:,.0f} samples/s: {NAMES[bound.kind]}{what} ({bound.source})"
+    return f"at most {figure(bound.samples_per_s)} samples/s: {NAMES[bound.kind]}{what} ({bound.source})"
 
 
 def _plain(value: Any) -> Any:
@@ -439,26 +390,15 @@ def _place(rect: tuple[int, int, int, int] | None) -> str:
     return f"{width}x{height}+{x}+{y}"
 
 
-def _short(n: int) -> str:
-    """Whole numbers with separators as long as they are short, then with a power of a thousand."""
-    # As many figures as fit the column with separators; beyond that four digits and a letter.
-    if n < 10_000_000:
-        return f"{n:,}"
-    for factor, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G")):
-        if n >= factor:
-            return f"{n / factor:.4g}{letter}"
-    return f"{n / 1e6:.4g}M"
-
-
 _COLUMNS = (
     Column("layer", _label, is_words=True, width=_LABEL_WIDTH),
     Column("rectangle", _place, width=15),
-    Column("forward", _short, width=10),
-    Column("backward", _short, width=10),
-    Column("update", _short, width=10),
-    Column("FLOPs", _short, width=10),
+    Column("forward", short, width=10),
+    Column("backward", short, width=10),
+    Column("update", short, width=10),
+    Column("FLOPs", short, width=10),
     Column("bytes/PE", "{:,}".format, width=9),
-    Column("of peak", "{:.2%}".format, width=8),
+    Column("of peak", percent, width=8),
 )
 _FIELDS = (
     "label",
@@ -481,19 +421,19 @@ def _route_text(routes: Sequence[RouteRow], max_rows: int = SHOWN_ROUTES) -> str
     rows = [(*attrgetter(*_ROUTE_FIELDS)(r), link) for r, link in zip(ordered[:max_rows], links, strict=False)]
     lines = [Table(_ROUTE_COLUMNS, rows).text(gap=1)]
     if rest := ordered[max_rows:]:
-        lines.append(f"... and {len(rest)} more routes, at most {rest[0].link_bytes:,.0f} bytes on a link")
+        lines.append(f"... and {len(rest)} more routes, at most {figure(rest[0].link_bytes)} bytes on a link")
     return "\n".join(lines)
 
 
 _ROUTE_COLUMNS = (
     Column("route from", lambda name: _label(name, _END_WIDTH), is_words=True),
     Column("to", lambda name: _label(name, _END_WIDTH), is_words=True),
-    Column("bytes", _short),
-    Column("hops", _short),
-    Column("lanes", _short),
-    Column("ports", _short),
+    Column("bytes", short),
+    Column("hops", short),
+    Column("lanes", short),
+    Column("ports", short),
     Column("colour"),
-    Column("on link", lambda size: _short(round(size))),
+    Column("on link", short),
     Column("fullest link", is_words=True),
 )
 _ROUTE_FIELDS = ("source", "target", "sample_bytes", "hops", "lanes", "ports", "colour", "link_bytes")

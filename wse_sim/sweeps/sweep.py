@@ -34,18 +34,21 @@ def sweep(
     precision_level: int | None = None,
     has_routes: bool = False,
     has_digests: bool = True,
+    on_record: Callable[[SweepRecord], object] = lambda record: None,
 ) -> list[SweepRecord]:
     """A record for each combination, in the order batches, machines, systems, modes for each program.
 
     `programs` are programs or recorded steps by name, or one of them alone, which is called "step"; only a recorded
-    step knows itself for other batches than its own, which is planned without `batches`. A point that cannot be
+    step knows itself for other batches than its own, which is planned without `batches`. Without
+    `systems` each step is planned on as many as it asks for. A point that cannot be
     planned is a record with its error, and the others go on. Points are planned here, or by a `concurrent.futures`
     executor: threads, processes, a cluster's, in groups of a few that ask for the same prices. With `path` each record
     is in that file before the next point ends, and those of a group when it does; a sweep that finds points in the file
     does not plan them again. With `has_routes` records of pipelines have the routes between their stages. Without
     `has_digests` those of a lone program, planned here and in no file, have no digest, which takes a while for a deep
-    net. Raises LazyError for names that there are not, and for a file of another sweep; ExecutorLost where the executor
-    dies, when all that it finished is in the file.
+    net. `on_record` is called with each record when it is planned, without an executor in the order of the result; what
+    it raises ends the sweep. Raises LazyError for names that there are not, and for a file of another sweep;
+    ExecutorLost where the executor dies, when all that it finished is in the file.
 
     >>> import lazytensor as lt
     >>> records = sweep(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), ["wse2", "wse3"], ["streaming"])
@@ -79,6 +82,7 @@ def sweep(
             if file is not None:
                 file.append(record)
             records[record.point.key] = record
+            on_record(record)
     return [records[task.point.key] for task in tasks]
 
 
@@ -126,7 +130,7 @@ def _tasks(
         # Batches first: what a kernel takes at one size is known for all modes and systems then.
         for size in _unique(batches) or [_own_batch(step)]:
             for machine in machines.values():
-                for count in _unique(systems):
+                for count in _unique(systems) or [_own_systems(step)]:
                     for mode in _unique(modes):
                         point = Point(
                             program=name,
@@ -145,6 +149,10 @@ def _unique(values: Sequence[Any]) -> list[Any]:
 
 def _own_batch(step: Step) -> int:
     return wire(step).batch_size if isinstance(step, Program) else step.batch_size
+
+
+def _own_systems(step: Step) -> int:
+    return step.systems if isinstance(step, Program) else step.program(step.batch_size).systems
 
 
 def _digest(step: Step) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from wse_sim.bands import error_band
-from wse_sim.plan.report import Alternative, Bound, ModeReport, Report, RouteRow
+from wse_sim.plan.bounds import Bound
+from wse_sim.plan.micro_batches import Explored
+from wse_sim.plan.report import Alternative, ModeReport, Report, RouteRow
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,13 @@ class SweepRecord:
     """A point and its plan. Where it could not be planned `error` says why; where it does not fit, `reason` does.
 
     `asked_mode` is the point's, `mode` the one that the figures are of. `largest_batch` is the largest that fits where
-    this one does not, or 0 if none is known to. `micro_batches` are the parts that a system's batch is cut into; with
-    `has_recompute` activations are computed again for the backward sweep. `bounds` are all that limit, each with its
-    rate and source; `error_band` says how far such figures were off. `copies` of a pipeline lie side by side on each of
-    `used_systems`, and `alternatives` are what other numbers of them would give. On the fullest router of
-    a pipeline routes and kernels take `router_colours`; `routes` are there where a sweep was asked for them.
+    this one does not, or 0 if none is known to. `micro_batches` are the parts that a system's batch is cut into, of
+    `micro_batch_size` samples each, where the script may have asked for `asked_micro_batch_size`; `explored` are the
+    sizes that it asked to try. With `has_recompute` activations are computed again for the backward sweep. `bounds` are
+    all that limit, each with its rate and source; `error_band` says how far such figures were off. `copies` of a
+    pipeline lie side by side on each of `used_systems`, and `alternatives` are what other numbers of them would give.
+    On the fullest router of a pipeline routes and kernels take `router_colours`; `routes` are there where a sweep was
+    asked for them.
 
     >>> import lazytensor as lt, wse_sim
     >>> (record,) = wse_sim.sweep(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), ["wse2"], ["streaming"])
@@ -63,6 +67,9 @@ class SweepRecord:
     reason: str = ""
     largest_batch: int = 0
     micro_batches: int = 1
+    micro_batch_size: int = 0
+    asked_micro_batch_size: int = 0
+    explored: tuple[Explored, ...] = ()
     has_recompute: bool = False
     used_systems: int = 0
     copies: int = 0
@@ -94,9 +101,10 @@ class SweepRecord:
         """The record that `as_dict` was made from."""
         bounds = tuple(Bound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
-        # Lines of before routes were kept have none.
+        # Lines of before routes and explored sizes were kept have none.
         routes = tuple(RouteRow(**route) for route in data.get("routes", ()))
-        return cls(**{**data, "bounds": bounds, "alternatives": others, "routes": routes})
+        explored = tuple(Explored(**one) for one in data.get("explored", ()))
+        return cls(**{**data, "bounds": bounds, "alternatives": others, "routes": routes, "explored": explored})
 
 
 def record_of(point: Point, whole: Report, has_routes: bool = False) -> SweepRecord:
@@ -116,8 +124,11 @@ def record_of(point: Point, whole: Report, has_routes: bool = False) -> SweepRec
         peak_bytes_per_pe=report.peak_bytes_per_pe,
         usable_bytes_per_pe=whole.usable_bytes_per_pe,
         reason=report.reason,
-        largest_batch=report.largest_batch,
+        largest_batch=report.largest_batch or 0,
         micro_batches=report.micro_batches,
+        micro_batch_size=report.micro_batch_size,
+        asked_micro_batch_size=report.asked_micro_batch_size,
+        explored=report.explored,
         has_recompute=report.has_recompute,
         used_systems=report.used_systems if report.fits else 0,
         copies=report.copies if report.fits else 0,

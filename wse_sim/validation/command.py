@@ -1,12 +1,13 @@
 """The command `validate`: prints what the model says about every published measurement."""
 
 import argparse
-import json
-import pathlib
 import sys
 from typing import Any
 
+from lazytensor.command_line import Parser, existing_file, name
 from lazytensor.errors import LazyError
+from lazytensor.output_files import json_text
+from lazytensor.terminal import tell
 from wse_sim.plan.modes import Source
 from wse_sim.validation import table
 from wse_sim.validation.coverage import FITTED
@@ -29,7 +30,9 @@ def add_parser(commands: "argparse._SubParsersAction[Any]", record: Recorder | N
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command, for both of its entries."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="beginnings of ids, or categories; all without any")
+    parser.add_argument(
+        "names", nargs="*", type=name, metavar="NAME", help="beginnings of ids, or categories; all without any"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="every row with its source and errors, for tools")
     form.add_argument("--markdown", action="store_true", help="the tables of errors that the READMEs show")
@@ -37,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recorded", action="store_true", help="whole runs as they were planned last")
     parser.add_argument("--record", action="store_true", help="keep the planned runs, for the error bands of reports")
     parser.add_argument("--placement", action="store_true", help="nets in pipelined mode against their area bound")
-    parser.add_argument("--rows", type=pathlib.Path, default=MEASURED, metavar="FILE", help="other measured rows")
+    parser.add_argument("--rows", type=existing_file, default=MEASURED, metavar="FILE", help="other measured rows")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -49,17 +52,17 @@ def execute(options: argparse.Namespace) -> int:
         record = None if options.recorded else options.recorder
         runs = plan_runs(rows, _announced(record), FITTED) if record else None
     except LazyError as e:
-        print(f"validate: {e}", file=sys.stderr)
+        tell(f"validate: {e}", sys.stderr)
         return 2
     if options.record and runs is not None:
         write(runs)
     verdicts = results(rows, simulated if options.simulate else None, runs)
     if options.json:
-        print(json.dumps(table.as_dict(verdicts), indent=1))
+        print(json_text(table.as_dict(verdicts), indent=1))
     elif options.markdown:
-        print("\n\n".join(part for part in (table.markdown(verdicts), table.runs_markdown(verdicts)) if part))
+        tell("\n\n".join(part for part in (table.markdown(verdicts), table.runs_markdown(verdicts)) if part))
     else:
-        print(table.text(verdicts))
+        tell(table.text(verdicts))
     return 0
 
 
@@ -69,10 +72,10 @@ def _print_placement(options: argparse.Namespace) -> int:
         raise LazyError("scripts of nets are not recorded here", hint="Use `lazywafer validate --placement`.")
     placed = place_nets(options.names, _announced(options.recorder))
     if options.json:
-        print(json.dumps(as_dicts(placed), indent=1))
+        print(json_text(as_dicts(placed), indent=1))
     else:
         table_of_nets = placement_table(placed)
-        print(table_of_nets.markdown() if options.markdown else table_of_nets.text())
+        tell(table_of_nets.markdown() if options.markdown else table_of_nets.text())
     return 0
 
 
@@ -88,7 +91,7 @@ def _announced(record: Recorder) -> Recorder:
 
 def main(argv: list[str] | None = None) -> int:
     """Parse `argv`, by default that of the process, and print. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m wse_sim.validation", description=HELP)
+    parser = Parser(prog="python -m wse_sim.validation", description=HELP)
     parser.set_defaults(recorder=None)
     add_arguments(parser)
     return execute(parser.parse_args(argv))

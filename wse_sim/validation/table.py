@@ -5,6 +5,7 @@ from textwrap import wrap
 from typing import Any
 
 from lazytensor.table import Column, Table
+from wse_sim import number_format
 from wse_sim.bands import Band, band_of
 from wse_sim.validation.cut import CORNER_PES, RELAY_HOPS
 from wse_sim.validation.results import ErrorGroup, RowResult, summary
@@ -27,7 +28,7 @@ def figure(value: Any) -> str:
         return _NONE
     if isinstance(value, list):
         return " to ".join(figure(v) for v in value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return number_format.figure(value)
 
 
 def percent(error: float | None) -> str:

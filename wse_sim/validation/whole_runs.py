@@ -13,6 +13,7 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
+from lazytensor.output_files import write_whole
 from wse_sim.bands import RECORDED, factor, recorded
 from wse_sim.host import APPLIANCE
 from wse_sim.machine import Machine
@@ -151,7 +152,7 @@ def write(runs: Iterable[PlannedRun], path: pathlib.Path = RECORDED) -> None:
     # Runs that were not planned now keep their figures, so that one of them can be recorded alone.
     latest = {run.id: run for run in (*last_planned(), *runs)}
     data: list[dict[str, Any]] = [{**asdict(latest[i]), "is_test": latest[i].is_test} for i in RUNS if i in latest]
-    path.write_text(json.dumps({"runs": data}, indent=1) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps({"runs": data}, indent=1) + "\n")
     recorded.cache_clear()
 
 

@@ -4,13 +4,14 @@ matplotlib comes with the extra `viz` and is loaded by the first picture.
 """
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from lazytensor.errors import LazyError
+from wse_sim import floors
 from wse_sim.fabric.run import RunResult
 from wse_sim.fabric.tracing import Moment
 from wse_sim.machine import Machine
@@ -23,6 +24,14 @@ Figure = Any
 """A matplotlib.figure.Figure; matplotlib is not there for everybody."""
 
 _COLOURS = {"busy": "#2a6f97", "on_input": "#f4a259", "on_output": "#bc4b51", "on_memory": "#8e7dbe", "idle": "#f2f2f2"}
+_DOES = {
+    "busy": "busy",
+    "on_input": "waits for words",
+    "on_output": "waits for room on a route",
+    "on_memory": "between elements of a slow operation",
+    "idle": "idle",
+}
+"""State -> what a legend says of it. An operation is slow if it takes more than a cycle for each of its elements."""
 _EVEN, _CRITICAL = "#a9c4d6", "#bc4b51"
 _WIDE, _ROW = 9.0, 0.3  # inches
 
@@ -42,20 +51,26 @@ def _figure(high: float, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:
 
 
 def space_time(moments: Sequence[Moment]) -> Figure:
-    """A row for each core, a column for each cycle, a colour for what the core did."""
+    """Draw a row for each core, a column for each cycle, and what the core did as a colour that the legend names."""
     cores = sorted({(m.y, m.x) for m in moments})
     place = {core: i for i, core in enumerate(cores)}
     grid = np.full((max(1, len(cores)), max((m.cycle for m in moments), default=0) + 1), STATES.index("idle"))
     for m in moments:
         grid[place[m.y, m.x], m.cycle] = STATES.index(m.did)
-    figure, ((axes,),) = _figure(1.2 + _ROW * len(cores))
+    figure, ((axes,),) = _figure(1.4 + _ROW * len(cores))
     axes.imshow(grid, aspect="auto", interpolation="nearest", cmap=_colour_map(), vmin=0, vmax=len(STATES) - 1)
     axes.set_yticks(range(len(cores)), [f"({x}, {y})" for y, x in cores])
     axes.set_xlabel("cycle")
-    patch = _load("patches").Patch
-    signs = [patch(color=_COLOURS[state], label=state) for state in STATES]
-    figure.legend(handles=signs, ncols=len(STATES), loc="outside upper center")
+    _add_legend(figure, {_DOES[state]: _COLOURS[state] for state in STATES})
     return figure
+
+
+def _add_legend(figure: Figure, colours: Mapping[str, str]) -> None:
+    """Add a legend above the axes with a label for each colour."""
+    patch = _load("patches").Patch
+    # With edges, or the light grey of idle cores would not be seen on white.
+    signs = [patch(facecolor=colour, edgecolor="#808080", label=label) for label, colour in colours.items()]
+    figure.legend(handles=signs, ncols=3, loc="outside upper center")
 
 
 def _colour_map() -> Any:
@@ -109,11 +124,10 @@ def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> Figure:
 
 
 def floor_plan(report: ModeReport, machine: Machine) -> Figure:
-    """The rectangles of a mode's kernels on the mesh, with their labels. In streaming mode they lie over each other."""
+    """Draw the rectangles of a mode's layers on the mesh, each with the label of its layer with most cycles."""
     figure, ((axes,),) = _figure(_WIDE * machine.usable_height / machine.usable_width)
     rectangle = _load("patches").Rectangle
-    for n, row in enumerate(r for r in report.rows if r.rect):
-        x, y, width, height = row.rect or (0, 0, 0, 0)
+    for n, ((x, y, width, height), (row, *_)) in enumerate(floors.by_rectangle(report.rows).items()):
         axes.add_patch(rectangle((x, y), width, height, facecolor=f"C{n % 10}", edgecolor="white", alpha=0.7))
         axes.text(x + width / 2, y + height / 2, row.label, ha="center", va="center", fontsize="x-small", clip_on=True)
     axes.set_xlim(0, machine.usable_width)
@@ -124,7 +138,7 @@ def floor_plan(report: ModeReport, machine: Machine) -> Figure:
 
 
 def gantt(timeline: Timeline) -> Figure:
-    """A bar for each span on its lane; those of the critical path in red."""
+    """Draw a bar for each span on its lane, those of the critical path in red."""
     lanes, critical = timeline.lanes, set(timeline.critical_path())
     figure, ((axes,),) = _figure(1.2 + _ROW * len(lanes))
     for i, spans in enumerate(lanes.values()):
@@ -134,4 +148,5 @@ def gantt(timeline: Timeline) -> Figure:
     axes.set_yticks(range(len(lanes)), list(lanes))
     axes.invert_yaxis()
     axes.set_xlabel("cycle")
+    _add_legend(figure, {"on the critical path": _CRITICAL, "others": _EVEN})
     return figure

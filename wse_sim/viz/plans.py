@@ -1,5 +1,7 @@
 """The floor plan of a report and a timeline of bars, as text."""
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from wse_sim import floors
 from wse_sim.machine import Machine
 from wse_sim.plan.report import LayerRow, ModeReport
@@ -9,11 +11,12 @@ _EMPTY = "."
 
 
 def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
-    """The rectangles of a mode's kernels, one letter for each, with a legend.
+    """Return the rectangles of a mode's layers as text, one letter for each, with a legend.
 
     A character stands for a cell of PEs, at most `columns` in a row and half as many cells to the length in y. Where
-    several kernels share a cell, the one with most PEs in it is shown. In streaming mode the kernels use the mesh in
-    turn, so that they overlap; later ones are shown.
+    several rectangles share a cell, the one with most PEs in it is shown. Layers that share a rectangle (those of a
+    stage, or all layers in streaming mode) have one letter; the legend names the one with most cycles beside it, and
+    the others in lines below that are indented.
 
     >>> import lazytensor as lt
     >>> from wse_sim import TINY, simulate
@@ -21,19 +24,18 @@ def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
     >>> print(floor_plan(report.chosen, TINY).splitlines()[0])
     tiny: 8 x 8 PEs, a character is 1.0 x 1.0
     """
-    placed = [row for row in report.rows if row.rect]
-    if not placed:
+    stages = floors.by_rectangle(report.rows)
+    if not stages:
         return f"nothing placed{': ' + report.reason if report.reason else ''}\n"
-    rects = [row.rect for row in placed if row.rect]
-    lines, scale = floors.cells(rects, machine.usable_width, machine.usable_height, columns)
-    legend = [f"{floors.letter(n)} {row.label} {_size(row)}" for n, row in enumerate(placed)]
+    lines, scale = floors.cells(list(stages), machine.usable_width, machine.usable_height, columns)
     title = f"{machine.name}: {machine.usable_width} x {machine.usable_height} PEs, {scale}"
-    return "\n".join([title, *lines, *legend]) + "\n"
+    return "\n".join([title, *lines, *_legend(stages)]) + "\n"
 
 
-def _size(row: LayerRow) -> str:
-    _, _, width, height = row.rect or (0, 0, 0, 0)
-    return f"{width}x{height}, {row.cycles:,} cycles"
+def _legend(stages: Mapping[floors.Extents, Sequence[LayerRow]]) -> Iterator[str]:
+    for n, ((_, _, width, height), (main, *others)) in enumerate(stages.items()):
+        yield f"{floors.letter(n)} {main.label} {width}x{height}, {main.cycles:,} cycles"
+        yield from (f"  {row.label}, {row.cycles:,} cycles" for row in others)
 
 
 def gantt(timeline: Timeline, columns: int = 72) -> str:

@@ -11,6 +11,7 @@ from cstorch_compat.generations.cbtorch.internals import state
 from cstorch_compat.run.plain_loop import running_loop
 from cstorch_compat.run.process import use_cs
 from lazytensor.serialization import save as _save
+from lazytensor.table import rate_text
 
 
 def is_master_ordinal(local: bool = False) -> bool:
@@ -131,4 +132,4 @@ def print_metrics_report() -> None:
 
 def print_update() -> None:
     """Print how many samples a second were taken in."""
-    print(f"{state().rate_tracker.global_rate():.1f} samples/s")
+    print(f"{rate_text(state().rate_tracker.global_rate())} samples/s")

@@ -10,8 +10,8 @@ from cstorch_compat.generations.cbtorch import session_modes
 from cstorch_compat.generations.cbtorch.internals import env
 from cstorch_compat.generations.cbtorch.session_loader import DataLoader
 from cstorch_compat.generations.latest.mixed_precision import set_half_dtype
-from cstorch_compat.run import prepare, process
-from cstorch_compat.run.plain_loop import PlainLoop
+from cstorch_compat.run import prepare, process, setting_checks, settings
+from cstorch_compat.run.plain_loop import PlainLoop, running_loop
 from lazytensor import source
 from lazytensor.dtype import cbfloat16
 from lazytensor.errors import StateError
@@ -27,12 +27,18 @@ def initialize(
     appliance: bool = False,
     use_cbfloat16: bool = False,
     use_appliance_data: bool = False,
-    **settings: Any,
+    **others: Any,
 ) -> None:
     """Make the system the backend of this process; once, before the model is made.
 
-    `use_cbfloat16` is the type of products; the other settings have no effect. Raises StateError for a second call.
+    With `use_cbfloat16` products run in that type. `cstorch_compat.run.settings` says which of the others have an
+    effect; those that it does not know have none. Raise a StateError for a second call, and a TypeError for a value of
+    another type.
     """
+    compile_dir = setting_checks.path_or_none("compile_dir", compile_dir)
+    service_workdir = setting_checks.path_or_none("service_workdir", service_workdir)
+    compile_only = setting_checks.switch("compile_only", compile_only)
+    use_cbfloat16 = setting_checks.switch("use_cbfloat16", use_cbfloat16)
     if process.current_backend(raise_exception=False) is not None:
         raise StateError(
             "cbtorch.initialize was called a second time",
@@ -42,6 +48,14 @@ def initialize(
     if use_cbfloat16:
         set_half_dtype(cbfloat16)
     process.make_backend("CSX", compile_dir=compile_dir, compile_only=compile_only)
+    given = {
+        "cs_ip": cs_ip,
+        "service_workdir": service_workdir,
+        "appliance": appliance,
+        "use_appliance_data": use_appliance_data,
+        **others,
+    }
+    settings.note("initialize", given, {"appliance": False, "use_appliance_data": False})
     env().service_workdir, env().compile_dir, env().appliance = service_workdir, compile_dir, appliance
 
 
@@ -53,6 +67,7 @@ def module(model: Module, device: Device | None = None) -> Module:
 
 def dataloader(torch_dataloader: Any, use_parallel_loader: bool = True) -> DataLoader:
     """Let a loader of PyTorch feed the system. Its batches are on the device inside of a Session."""
+    settings.note("dataloader", {"use_parallel_loader": use_parallel_loader}, {"use_parallel_loader": True})
     return DataLoader(torch_dataloader)
 
 
@@ -62,7 +77,27 @@ def optimizer(optimizer: Any) -> Any:
 
 
 def compile(fabric_config_file: str | None = None, validate_only: bool = False) -> bool:
-    """Whether the model compiled. It does with the first step in a Session, which raises if it cannot."""
+    """Compile the step that a Session is recording or has recorded, and return True.
+
+    A step that is being recorded ends here and is not executed; with `validate_only` it is lowered and not planned. The
+    loop over the data then takes no further batch. Raise a RuntimeError before `initialize`, a StateError before any
+    step, and what refuses a step that cannot be compiled.
+    """
+    owner = process.current_backend()
+    is_only_traced = setting_checks.switch("validate_only", validate_only)
+    settings.note("compile", {"fabric_config_file": fabric_config_file})
+    # A check or a plan follows the loop in its own way, and says itself what cannot be compiled.
+    if process.RUN.options.session is not None:
+        return True
+    loop = running_loop()
+    if loop is not None:
+        loop.compile_step(is_only_traced)
+    if not owner.runner.has_lowered:
+        raise StateError(
+            "cbtorch.compile was called before a Session had recorded a step",
+            where=source.where(),
+            hint="Call it in the Session after loss.backward() and optimizer.step(), or after the Session.",
+        )
     return True
 
 

@@ -1,15 +1,34 @@
 """Releases 1.9 to 2.2: the settings of the cluster, given to each executor."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from cstorch_compat.generations.latest.distributed import ClusterConfig
+from cstorch_compat.generations.latest.cluster_config import ClusterConfig
 from cstorch_compat.run import process
+from cstorch_compat.run import setting_checks as checks
+from cstorch_compat.run.setting_checks import Check
+
+
+def _level_or_none(name: str, value: Any) -> int | None:
+    return None if value is None else checks.level(name, value)
+
+
+def _transfer_processes(name: str, value: Any) -> int:
+    return 5 if value is None else checks.positive(name, value)
 
 
 @dataclass
 class CSConfig(ClusterConfig):
-    """Settings of a run. Those that ClusterConfig has too are checked as there, and have the same effect."""
+    """Settings of a run. Fields that ClusterConfig has too are checked as there, except the form of the address."""
+
+    CHECKS: ClassVar[Mapping[str, Check]] = {
+        **{name: check for name, check in ClusterConfig.CHECKS.items() if name != "mgmt_address"},
+        "max_wgt_servers": checks.count(24),
+        "max_act_per_csx": checks.count(1),
+        "transfer_processes": _transfer_processes,
+        "precision_opt_level": _level_or_none,
+    }
 
     max_wgt_servers: int = 24
     max_act_per_csx: int = 1
@@ -18,16 +37,8 @@ class CSConfig(ClusterConfig):
     fabric_type_blacklist: list[str] = field(default_factory=list)
     precision_opt_level: int | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("job_labels", "mount_dirs", "python_paths"):  # None was their default
-            setattr(self, name, getattr(self, name) or [])
-        super().__post_init__()
-
     def take_effect(self, backend: Any) -> None:
-        """Be the configuration of a backend, and set the flags that later releases have for the rest.
-
-        Raises as they do for a value that is not allowed.
-        """
+        """Become the configuration of a backend, and set the flags that later releases have for the other fields."""
         backend.cluster_config = self
         if self.precision_opt_level is not None:
             process.RUN.flags.precision.optimization_level = self.precision_opt_level

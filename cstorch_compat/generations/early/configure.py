@@ -6,20 +6,22 @@ from typing import Any
 
 from cstorch_compat.generations.early import early_executors
 from cstorch_compat.generations.early.cluster import CSConfig
-from cstorch_compat.run import prepare, process, steps
+from cstorch_compat.run import prepare, process, setting_checks, settings, steps
 from lazytensor import source
-from lazytensor.errors import StateError
+from lazytensor.errors import OptionInvalid, StateError
 from lazytensor.random import manual_seed
 
 STREAMING = "WSE_WS"
 """The name of the system's backend: weight streaming, the only mode of this API."""
+APPLIANCE_COMPILE_DIR = "/opt/cerebras/cached_compile"
+"""The default folder for compiled kernels. It is on the appliance, and not on the user's machine."""
 
 
 @dataclass(frozen=True)
 class Configuration:
     """What `configure` was given, as far as it has an effect here."""
 
-    compile_dir: str | None = None
+    compile_dir: Any = None
     compile_only: bool = False
     validate_only: bool = False
     cluster: CSConfig | None = None
@@ -44,29 +46,68 @@ class BackendName:
 
 
 def configure(
-    model_dir: str = "./",
-    compile_dir: str | None = None,
+    model_dir: Any = "./",
+    compile_dir: Any = APPLIANCE_COMPILE_DIR,
     compile_only: bool = False,
     validate_only: bool = False,
     checkpoint_steps: int = 0,
+    num_csx: int = 1,
+    max_wgt_servers: int = 24,
+    mount_dirs: list[str] | None = None,
+    python_paths: list[str] | None = None,
+    transfer_processes: int = 5,
+    num_workers_per_csx: int = 1,
+    job_labels: list[str] | None = None,
+    max_act_per_csx: int = 1,
     seed: int | None = None,
-    **cluster: Any,
+    mgmt_address: str | None = None,
+    credentials_path: str | None = None,
+    debug_args: Any = None,
+    execution_strategy: Any = None,
+    job_time_sec: int | None = None,
+    disable_version_check: bool = False,
 ) -> None:
-    """Say how the one run of this process is to be done; to be called before the model is made.
+    """Set up the one run of this process. Call it once, before the model is made.
 
-    The other settings are those of CSConfig, and `execution_strategy`. Raises StateError for a second call, or after
-    `compile`; TypeError for an unknown setting.
+    `cstorch_compat.run.settings` says which of the settings have an effect. The default `compile_dir` is a folder of
+    the appliance, and means the compiler's own cache here. Raise a StateError for a second call, or after `compile`, a
+    ValueError for a count below its least value or for `compile_only` together with `validate_only`, and a TypeError
+    for a value of another type or an unknown setting.
     """
-    cluster.pop("execution_strategy", None)
-    config = CSConfig(**cluster)
+    checkpoint_steps = setting_checks.interval(0, OptionInvalid)("checkpoint_steps", checkpoint_steps) or 0
+    cluster: dict[str, Any] = {
+        "mgmt_address": mgmt_address,
+        "credentials_path": credentials_path,
+        "num_csx": num_csx,
+        "max_wgt_servers": max_wgt_servers,
+        "max_act_per_csx": max_act_per_csx,
+        "num_workers_per_csx": num_workers_per_csx,
+        "job_labels": job_labels,
+        "job_time_sec": job_time_sec,
+        "mount_dirs": mount_dirs,
+        "python_paths": python_paths,
+        "disable_version_check": disable_version_check,
+        "debug_args": debug_args,
+        "transfer_processes": transfer_processes,
+    }
+    configuration = Configuration(
+        compile_dir=setting_checks.path_or_none("compile_dir", compile_dir),
+        compile_only=setting_checks.switch("compile_only", compile_only),
+        validate_only=setting_checks.switch("validate_only", validate_only),
+        cluster=CSConfig(**cluster),
+    )
+    setting_checks.require_one_stop(compile_only, validate_only)
+    model_dir = setting_checks.path_or_none("model_dir", model_dir)
+    seed = setting_checks.of_type(int, type(None))("seed", seed)
     if _configuration.value is not None or process.current_backend(raise_exception=False) is not None:
         raise StateError(
             "cstorch.configure can only be called once in a process, and before cstorch.compile: it applies globally",
             where=source.where(),
-            hint="Start a process of its own for a run with another configuration.",
+            hint="Start another process for a run with another configuration.",
         )
-    _configuration.value = Configuration(compile_dir, compile_only, validate_only, config)
+    _configuration.value = configuration
     early_executors.configured_checkpoint_steps.value = checkpoint_steps
+    settings.note("configure", {"model_dir": model_dir, "execution_strategy": execution_strategy}, {"model_dir": "./"})
     if seed is not None:
         manual_seed(seed)
 
@@ -86,7 +127,7 @@ def compile(model: Any, backend: Any = "wse_ws") -> Any:
         if name == STREAMING:
             process.make_backend(
                 "CSX",
-                compile_dir=configuration.compile_dir,
+                compile_dir=None if configuration.compile_dir == APPLIANCE_COMPILE_DIR else configuration.compile_dir,
                 compile_only=configuration.compile_only,
                 validate_only=configuration.validate_only,
                 cluster_config=configuration.cluster,

@@ -1,41 +1,63 @@
 """Releases 1.9 to 2.2: backends with settings that later moved to the cluster's configuration and to flags."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cstorch_compat.run import process
+from cstorch_compat.run import process, setting_checks, settings
 from cstorch_compat.run.backend import Backend
 from lazytensor import random
 
-SETTINGS_1_9 = {"CSX": ("drop_data", "max_checkpoints"), "CPU": ("max_checkpoints",), "GPU": ("max_checkpoints",)}
-SETTINGS_2_0 = {
-    "CSX": (
-        "drop_data",
-        "max_checkpoints",
-        "log_initialization",
-        "use_cs_grad_accum",
-        "micro_batch_size",
-        "retrace_every_iteration",
-    ),
-    "CPU": ("max_checkpoints", "mixed_precision"),
-    "GPU": ("enable_distributed", "main_process_id", "dist_backend", "init_method", "sync_batchnorm"),
+Defaults = Mapping[str, Mapping[str, Any]]
+SETTINGS_1_9: Defaults = {
+    "CSX": {"drop_data": False, "max_checkpoints": None},
+    "CPU": {"max_checkpoints": None},
+    "GPU": {"max_checkpoints": None},
 }
-SETTINGS_2_2 = {**SETTINGS_2_0, "CSX": ("retrace_every_iteration",), "CPU": ("mixed_precision",)}
-"""What each type of backend took besides the settings of today. Of it retrace_every_iteration has an effect."""
+SETTINGS_2_0: Defaults = {
+    "CSX": {
+        "drop_data": False,
+        "max_checkpoints": None,
+        "log_initialization": True,
+        "use_cs_grad_accum": None,
+        "micro_batch_size": None,
+        "retrace_every_iteration": False,
+    },
+    "CPU": {"max_checkpoints": None, "mixed_precision": False},
+    "GPU": {},
+}
+SETTINGS_2_2: Defaults = {"CSX": {"retrace_every_iteration": False}, "CPU": {"mixed_precision": False}, "GPU": {}}
+"""By type of backend, the settings that later moved elsewhere, and their defaults."""
 
 
-def _backend(settings: dict[str, tuple[str, ...]]) -> Callable[..., Backend]:
+def _backend(settings_of: Defaults) -> Callable[..., Backend]:
     def backend(backend_type: Any, **kwargs: Any) -> Backend:
-        """The backend of this process, made by its type. Raises as in the latest release; WSE is a name of CSX."""
+        """Make the backend of this process by its type. Raise as in the latest release. WSE is a name of CSX."""
         kind = str(getattr(backend_type, "name", backend_type)).upper()
         kind = "CSX" if kind == "WSE" else kind
-        older = settings.get(kind, ())
-        # Of the settings that moved elsewhere it alone is a flag with an effect today.
-        if kwargs.get("retrace_every_iteration") and kind == "CSX":
-            process.RUN.flags.debug.retrace_every_iteration = True
-        return process.make_backend(kind, **{k: v for k, v in kwargs.items() if k not in older})
+        defaults = settings_of.get(kind, {})
+        older = {name: value for name, value in kwargs.items() if name in defaults}
+        if older.get("max_checkpoints") is not None:
+            setting_checks.positive("max_checkpoints", older["max_checkpoints"])
+        # Flags check their values, and come before the backend, which cannot be made twice.
+        for group, name, value in _flags_of(older) if kind == "CSX" else ():
+            setattr(getattr(process.RUN.flags, group), name, value)
+        settings.note("backend", older, defaults)
+        return process.make_backend(kind, **{name: value for name, value in kwargs.items() if name not in defaults})
 
     return backend
+
+
+def _flags_of(older: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield the flags that later releases have for settings of a backend, and their values."""
+    for name in ("drop_data", "log_initialization", "retrace_every_iteration"):
+        if name in older:
+            yield "debug", name, older[name]
+    # Without gradient accumulation the batch is not cut, whatever the size is.
+    if older.get("use_cs_grad_accum"):
+        size = older.get("micro_batch_size")
+        yield "performance", "micro_batch_size", ("auto" if size is None else size)
+    elif older.get("use_cs_grad_accum") is not None or older.get("micro_batch_size") is not None:
+        yield "performance", "micro_batch_size", None
 
 
 backend_1_9, backend_2_0, backend_2_2 = map(_backend, (SETTINGS_1_9, SETTINGS_2_0, SETTINGS_2_2))

@@ -6,7 +6,7 @@ from typing import Any
 from cstorch_compat import data
 from cstorch_compat.data.synthetic import compute_num_steps
 from cstorch_compat.generations.early.cluster import CSConfig
-from cstorch_compat.run import process
+from cstorch_compat.run import process, setting_checks, settings
 from cstorch_compat.run.warn import warn
 from cstorch_compat.watch.summary import SummaryWriter
 
@@ -91,17 +91,24 @@ class _Executor(data.DataExecutor):
 
     writer: SummaryWriter | None = None
 
-    def _take(self, cs_config: Any = None, writer: Any = None, listeners: Any = None) -> None:
-        """Check and keep what the latest release does not take. Raises TypeError for values of another type."""
+    def _take(self, cs_config: Any = None, writer: Any = None, **unused: Any) -> None:
+        """Check and keep what the latest release does not take. Raise a TypeError for values of another type."""
         for name, value, kind in (("cs_config", cs_config, CSConfig), ("writer", writer, SummaryWriter)):
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}")
         if cs_config is not None:
             # Before the first batch, which is when workers are started.
             cs_config.take_effect(process.current_backend())
-        if listeners:
-            warn("the listeners of a DataExecutor are not called in this version")
+        settings.note("DataExecutor", {name: value or None for name, value in unused.items()})
         self.writer = writer
+
+    def _cut(self, micro_batch_size: Any) -> None:
+        """Set the flag that later releases have for micro-batches. Raise a ValueError for a search in a run."""
+        process.RUN.flags.performance.micro_batch_size = micro_batch_size
+        if settings.is_search_in_a_run():
+            message = "micro_batch_size == 'explore' is only supported in compile_only mode."
+            hint = "Make the backend with compile_only=True, or plan the script: lazywafer plan."
+            raise setting_checks.invalid("micro_batch_size", micro_batch_size, message, hint)
 
 
 def _required(num_steps: int | None) -> int:
@@ -126,7 +133,7 @@ class DataExecutor_1_9(_Executor):
 
 
 class DataExecutor_2_0(_Executor):
-    """The executor of release 2.0; `additional_activities` asks for profiles, of which there are none."""
+    """The executor of release 2.0."""
 
     def __init__(
         self,
@@ -138,7 +145,7 @@ class DataExecutor_2_0(_Executor):
         additional_activities: Any = None,
     ):
         super().__init__(dataloader, _required(num_steps), checkpoint_steps)
-        self._take(cs_config, writer)
+        self._take(cs_config, writer, additional_activities=additional_activities)
 
 
 class DataExecutor_2_1(_Executor):
@@ -156,7 +163,7 @@ class DataExecutor_2_1(_Executor):
         listeners: Any = None,
     ):
         super().__init__(dataloader, _required(num_steps), checkpoint_steps, activation_steps)
-        self._take(cs_config, writer, listeners)
+        self._take(cs_config, writer, additional_activities=additional_activities, listeners=listeners)
 
 
 class DataExecutor_2_2(_Executor):
@@ -175,8 +182,8 @@ class DataExecutor_2_2(_Executor):
         profiler_activities: Any = None,
     ):
         super().__init__(dataloader, num_steps, checkpoint_steps, activation_steps, profiler_activities)
-        self._take(cs_config, writer, listeners)
-        process.RUN.flags.performance.micro_batch_size = micro_batch_size
+        self._take(cs_config, writer, listeners=listeners)
+        self._cut(micro_batch_size)
 
 
 class DataExecutor_2_3(_Executor):
@@ -194,5 +201,5 @@ class DataExecutor_2_3(_Executor):
         profiler_activities: Any = None,
     ):
         super().__init__(dataloader, num_steps, checkpoint_steps, activation_steps, profiler_activities)
-        self._take(None, writer, listeners)
-        process.RUN.flags.performance.micro_batch_size = micro_batch_size
+        self._take(None, writer, listeners=listeners)
+        self._cut(micro_batch_size)

@@ -5,14 +5,13 @@ for its updates, so it neither grows nor slows down. Inside a traced step values
 `lazytensor.optim` (cstorch.optim) are the ones to use; a step that is planned, without arrays, records these rules.
 """
 
-import inspect
 from abc import ABCMeta
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from lazytensor import cells, source
+from lazytensor import cells, optim, source
 from lazytensor import dtype as dt
 from lazytensor.dtype import round_to
 from lazytensor.errors import TraceError, refuse
@@ -53,6 +52,17 @@ def started(s: State, name: str, like: np.ndarray, value: float = 0.0) -> np.nda
     return np.full_like(like, value) if array is None else array
 
 
+def _way_out(kind: type) -> str:
+    """Return which call to write where a script makes an optimizer of this class, for a step that is traced."""
+    name = next((c.__name__ for c in kind.__mro__ if c.__name__ in optim.__all__ and c.__name__ != "Optimizer"), "")
+    if not name:
+        return "Write it as a subclass of cstorch.optim.Optimizer, with its state made in preinitialize()."
+    return (
+        f"Write cstorch.optim.{name}(...) where the script makes it, in place of torch.optim.{name}(...), or "
+        f"cbtorch.optim.{name}(...) for a loop in a cbtorch.Session."
+    )
+
+
 # Settings such as foreach, fused, capturable and differentiable choose among PyTorch's implementations of one rule.
 # They are kept, since state dicts have them, in PyTorch's order, and change nothing here.
 class _Family(ABCMeta):
@@ -78,11 +88,11 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
         Raises TraceError inside a traced step.
         """
-        if (current := cells.here.current) is not None and not cells.is_abstract:
+        if cells.here.current is not None and not cells.is_abstract:
             error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
-                hint=self._traced_instead(current.optimizers),
+                hint=_way_out(type(self)),
             )
             refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
             return None if closure is None else closure()
@@ -100,16 +110,6 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                         self._record(plain, p)
         self.steps_taken += 1
         return loss
-
-    def _traced_instead(self, package: str) -> str:
-        """Return a hint with the call that makes this optimizer from `package`, whose optimizers can be traced."""
-        kind = type(self)
-        if kind.__module__.rpartition(".")[0] != __package__:
-            return f"Use an optimizer of {package}, or write a subclass of {package}.Optimizer."
-        usual = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
-        changed = {k: v for k, v in self.defaults.items() if k in usual and repr(v) != repr(usual[k])}
-        settings = "".join(f", {k}={v!r}" for k, v in changed.items())
-        return f"Write optimizer = {package}.{kind.__name__}(model.parameters(){settings}) before the loop."
 
     def _apply(self, group: dict[str, Any], batch: list[Tensor], numbers: dict[str, float]) -> None:
         """The rule on parameters that go together; `numbers` are the scalars of their state."""

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import tensor
 from lazytensor.optim.traced.optimizer import Optimizer
 from lazytensor.optim.traced.settings import (
     LEAST,
+    as_tensor,
     check_betas,
     check_least,
     complement,
-    descend,
     directed,
     is_on,
     larger,
@@ -63,8 +64,8 @@ class Adamax(Optimizer):
         mean.mul_(beta1).add_(g * complement(beta1))
         # eps goes to the gradient, so that the divisor is never 0, and fades with the maximum.
         largest.copy_(larger(largest * beta2, pw.abs(g) + group["eps"]))
-        rate = group["lr"] / (1.0 - power)
-        p.sub_(mean / largest * rate)
+        # Two divisions and a product, as the original: each rounds.
+        p.sub_(mean / largest / (1.0 - power) * group["lr"])
         # After its use: the state is one ahead.
         power.mul_(beta1)
 
@@ -145,16 +146,16 @@ class RAdam(Optimizer):
         mean, square = _means(group, g, state)
         power = pw.pow(beta2, step)
         # The length that the average has in the end; `terms` is what it has by now, as in the paper.
-        most = 2 / (1 - beta2) - 1
+        most = 2 / complement(beta2) - 1
         terms = most - step * 2.0 * power / (1.0 - power)
         product = (terms - 4.0) * (terms - 2.0) * most
         ratio = product / (terms * ((most - 4) * (most - 2)))
         root = pw.sqrt(1.0 - power) / (pw.sqrt(square) + group["eps"])
-        # The root of a negative ratio is discarded; the bound only keeps it from being NaN.
-        rectified = pw.sqrt(larger(ratio, 0.0)) * root
-        # Both ways are computed and one is chosen: a compiled step has no branches on values.
+        # Both ways are computed and one is chosen: a compiled step has no branches on values. The root of a negative
+        # ratio is a NaN that is not chosen.
+        is_certain = terms > 5.0
         d = mean / (1.0 - pw.pow(beta1, step))
-        descend(p, d * pw.where(terms > 5.0, rectified, 1.0), group["lr"])
+        p.sub_(d * pw.where(is_certain, pw.sqrt(ratio), 1.0) * pw.where(is_certain, root, 1.0) * group["lr"])
 
 
 class Lamb(Optimizer):
@@ -192,9 +193,9 @@ class Lamb(Optimizer):
             weights = pw.clamp(length(p), 0.0, self.LONGEST)
             norm = length(d)
             # Weights or steps that are zero have no ratio, and would make NaN of the layer.
-            stands = pw.logical_or(weights == 0.0, norm == 0.0)
-            d = d * pw.where(stands, 1.0, weights / norm)
-        descend(p, d, group["lr"])
+            ratio = pw.where(norm > 0.0, weights / norm, 1.0)
+            d = d * pw.where(weights > 0.0, ratio, 1.0)
+        p.sub_(d * group["lr"])
 
 
 class ASGD(Optimizer):
@@ -227,9 +228,10 @@ class ASGD(Optimizer):
         eta, mu, average, step = (state[name] for name in ("eta", "mu", "ax", "step"))
         step.add_(1.0)
         p.mul_(1.0 - eta * group["lambd"])
-        p.sub_(eta * g)
-        # Before mu is set anew: the weight in this step's average was decided by the step before.
-        average.add_((p - average) * mu)
-        growth = step * group["lr"] * group["lambd"] + 1.0
-        eta.copy_(group["lr"] / pw.pow(growth, group["alpha"]))
-        mu.copy_(1.0 / larger(step - group["t0"], 1.0))
+        p.add_(g * -eta)
+        # Before mu is computed: the weight in this step's average was decided by the step before.
+        average.copy_(pw.where(mu == 1.0, p, average + (p - average) * mu))
+        growth = step * (group["lr"] * group["lambd"]) + 1.0
+        # A tensor, since a number over a tensor is a product with the reciprocal.
+        eta.copy_(pw.div(as_tensor(group["lr"]), pw.pow(growth, group["alpha"])))
+        mu.copy_(1.0 / pw.maximum(tensor(1.0), step - group["t0"]))

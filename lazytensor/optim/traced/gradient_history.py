@@ -3,10 +3,20 @@
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import full_like, tensor
+from lazytensor.functions.creation import full_like
 from lazytensor.optim.traced.optimizer import Optimizer
-from lazytensor.optim.traced.settings import check_betas, check_least, complement, descend, directed, is_on
+from lazytensor.optim.traced.settings import (
+    check_betas,
+    check_least,
+    complement,
+    descend,
+    directed,
+    is_on,
+    scaled,
+)
 from lazytensor.tensor import Tensor
 
 
@@ -38,14 +48,12 @@ class Adagrad(Optimizer):
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)
         state["step"].add_(1)
-        lr = group["lr"]
-        # Without it the rate stays a number, which is folded into the product.
-        if group["lr_decay"]:
-            lr = lr / ((state["step"] - 1) * group["lr_decay"] + 1)
         total = state["sum"]
         # Before the division: the gradient of this step counts among the past.
         total.add_(g * g)
-        descend(p, g / (pw.sqrt(total) + group["eps"]), lr)
+        # The decay divides the gradient, also if it is 0, in the order of the original.
+        d = g / ((state["step"] - 1) * group["lr_decay"] + 1)
+        p.add_(scaled(d, group["lr"]) / (pw.sqrt(total) + group["eps"]))
 
 
 class Adadelta(Optimizer):
@@ -118,7 +126,7 @@ class RMSprop(Optimizer):
             mean.mul_(alpha).add_(g * complement(alpha))
             # The variance; rounding can make it slightly negative, which eps outside of the root does not mend. PyTorch
             # has the same.
-            spread = square - mean * mean
+            spread = square + mean * mean * -1.0
         d = g / (pw.sqrt(spread) + group["eps"])
         if group["momentum"]:
             # The rate is applied behind the buffer, so a schedule acts on all of the past at once.
@@ -180,13 +188,15 @@ class Lion(Optimizer):
         beta1, beta2 = group["betas"]
         mean = state["exp_avg"]
         if is_on(group["weight_decay"]):
-            # The product in float32 whatever the rate is, so that a constant and a schedule round alike.
-            p.mul_(1.0 - _tensor(group["lr"]) * group["weight_decay"])
+            p.mul_(_left(group["lr"], group["weight_decay"]))
         # The direction is taken with one decay and the mean goes on with the other.
         d = pw.sign(mean * beta1 + g * complement(beta1))
         descend(p, d, group["lr"])
         mean.mul_(beta2).add_(g * complement(beta2))
 
 
-def _tensor(lr: Any) -> Tensor:
-    return lr if isinstance(lr, Tensor) else tensor(float(lr))
+def _left(lr: Any, decay: float) -> Any:
+    """1 - lr * decay in float32, so that a constant rate and a scheduled one round alike."""
+    if isinstance(lr, Tensor):
+        return 1.0 - lr * decay
+    return float(np.float32(1) - np.float32(lr) * np.float32(decay))

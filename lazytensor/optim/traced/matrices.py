@@ -73,12 +73,12 @@ class Adafactor(Optimizer):
         d = d * lr
         if is_on(group["weight_decay"]):
             # Decay by the scaled rate, past the second moment.
-            p.sub_(p * group["weight_decay"] * lr)
+            p.sub_(p * (lr * group["weight_decay"]))
         p.sub_(d)
 
 
 def _root_mean_square(x: Tensor) -> Tensor:
-    return length(x) / math.sqrt(math.prod(x.shape))
+    return pw.sqrt(reductions.mean(x * x))
 
 
 def _inverse_root(state: dict[str, Tensor], square: Tensor, kept: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import numpy as np
 
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
+from lazytensor.functions.creation import tensor
 from lazytensor.tensor import Tensor
 
 LEAST = " - should be >= 0.0"
@@ -41,6 +42,11 @@ def check_betas(
     for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter{f' at index {i}' if is_numbered else ''}: {beta}{hint}")
+
+
+def as_tensor(setting: Any) -> Tensor:
+    """Return a setting as a tensor: a number becomes a float32 scalar."""
+    return setting if isinstance(setting, Tensor) else tensor(float(setting))
 
 
 def descend(p: Tensor, d: Tensor, lr: Any) -> None:

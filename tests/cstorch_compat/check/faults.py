@@ -173,7 +173,7 @@ FAULTS = [
     Fault("LW201", "forward", "h = torch.logaddexp(h, h)  # fault"),
     Fault("LW201", "step", "middle = out.median()  # fault"),
     Fault("LW202", "step", "out = torch.lerp(out, out * 2, 0.5)  # fault"),
-    Fault("LW202", "forward", "row = torch.mv(h, h[0] if False else self.fc1.bias)  # fault"),
+    Fault("LW202", "forward", "row = torch.mv(h, h[0] if False else self.fc1.bias)  # fault\nh = h + row.unsqueeze(1)"),
     Fault("LW202", "step", "out = out.clone()\nout[y] = out * 2  # fault"),
     Fault("LW203", "step", "out = out.to(torch.uint8).float() + out  # fault"),
     Fault("LW203", "step", "out = (out.double() * 2.0).float()  # fault"),
@@ -260,7 +260,12 @@ FAULTS = [
         extra=(("loop", "save()"),),
     ),
     Fault(
-        "LW409", "step", "", (LOOP, ("    out = comp", "    x = x.float()\n    out = comp")), extra=(("before", WIDE),)
+        "LW409",
+        "step",
+        "",
+        (LOOP, ("    out = comp", "    x = x.float()\n    out = comp")),
+        ("LW203",),
+        extra=(("before", WIDE),),
     ),
     Fault("LW410", "step", "print('in the step')  # fault"),
     Fault(

@@ -54,7 +54,7 @@ def plan(
     machine: Machine | str = "wse2",
     mode: str = "auto",
     batch_size: int | None = None,
-    systems: int = 1,
+    systems: int | None = None,
     host: Host = APPLIANCE,
     prices: Prices | None = None,
     *,
@@ -70,9 +70,10 @@ def plan(
 
     `step` is a program, or a source that gives it for any `batch_size`, in samples on all `systems` together. `prices`
     may be handed from one plan on the same machine to the next, and `readings` from one of the same step.
-    `precision_level` is one of `PRECISION_LEVELS`, by default that of the program. Never raises for a step that does
-    not fit: the report of that mode says why. Raises LazyError for a machine, a mode, a level or a number of systems
-    that there is not, and for a batch size that a program has not.
+    `precision_level` is one of `PRECISION_LEVELS`. It and `systems` are those of the program by default. The program's
+    `micro_batching` says how a batch is cut; a pipeline of closed forms cannot cut it. Never raises for a step that
+    does not fit: the report of that mode says why. Raises LazyError for a machine, a mode, a level or a number of
+    systems that there is not, and for a batch size that a program has not.
 
     >>> import lazytensor as lt
     >>> layer = lt.nn.Linear(64, 10)
@@ -90,7 +91,7 @@ def plan(
 def _planned(case: Case, mode: str, other: bool, precision_level: int | None) -> Plan:
     machine = case.machine
     level = case.program.precision_level if precision_level is None else precision_level
-    case = replace(case, precision_level=level)
+    case = replace(case, precision_level=level, micro_batching=case.program.micro_batching)
     if case.precision_level not in PRECISION_LEVELS:
         raise LazyError(f"there is no precision level {case.precision_level}", hint="Use 0, 1 or 2.")
     # Without the other mode the best of the two cannot be told, so "auto" looks at both all the same.
@@ -138,19 +139,20 @@ def _case(
     step: Program | Source,
     machine: Machine,
     batch_size: int | None,
-    systems: int,
+    systems: int | None,
     host: Host,
     prices: Prices | None,
     readings: Readings | None,
 ) -> Case:
-    if systems < 1:
-        raise LazyError(f"{systems} systems", hint="Give at least one.")
     if prices is not None and prices.machine != machine:
         raise LazyError(f"prices of {prices.machine.name} for {machine.name}", hint="Give those of the same machine.")
     # A program knows one batch; copies and systems that need shares of it ask the source.
     source = None if isinstance(step, Program) else step
     readings = Readings() if readings is None else readings
     program = step if isinstance(step, Program) else readings.program(step, batch_size or step.batch_size)
+    systems = program.systems if systems is None else systems
+    if systems < 1:
+        raise LazyError(f"{systems} systems", hint="Give at least one.")
     case = Case(
         program=program,
         machine=machine,

@@ -8,11 +8,15 @@ Copies and systems add what they add to any pipeline: sums of gradients, and an 
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lazytensor.errors import LazyError, PlacementError
 from wse_sim.isa.core_program import WORD_BYTES
+from wse_sim.layout import ceil_div
 from wse_sim.pipeline.chain import Chain, chain_of
 from wse_sim.pipeline.price import StepPrice
+from wse_sim.plan.bounds import Bound, verdict
+from wse_sim.plan.micro_batches import Explored
 from wse_sim.plan.modes.chain_runs import Layers, Run, edge_bytes, edge_cycles
 from wse_sim.plan.modes.mode_plan import (
     Case,
@@ -29,7 +33,7 @@ from wse_sim.plan.modes.mode_plan import (
 )
 from wse_sim.plan.modes.replicas import SUMS_SOURCE
 from wse_sim.plan.place import Placer, least_area
-from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
+from wse_sim.plan.report import LayerRow, ModeReport
 from wse_sim.plan.stages import Stage
 from wse_sim.plan.timeline import Timeline, TimeSpan
 
@@ -51,14 +55,67 @@ def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[Hashable], place
     # The last one waits for the loss, and equal ones do not.
     kinds = [(kind, n == len(stages) - 1) for n, kind in enumerate(kinds)]
     try:
+        if case.micro_batching.kind != "auto":
+            return _as_asked(case, chain, stages, kinds, placer)
         run = _fastest(case, chain, stages, kinds, placer)
     except PlacementError as error:
         return does_not_fit(MODE, error)
     return _plan(case, chain, stages, run)
 
 
-def largest_run(case: Case, run: Mode) -> int:
-    """The largest batch for which cores have room, or none."""
+def _as_asked(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> ModePlan:
+    """The plan in micro-batches of the size that the script asks for, or of the fastest of several sizes that fit.
+
+    Raise a PlacementError if no size fits.
+    """
+    plans: dict[int, ModePlan] = {}
+    sizes, refusal = _asked_sizes(case, chain.samples), None
+    for micro in sizes:
+        try:
+            run = Layers(case, chain, stages, kinds, micro).fastest(placer, math.inf)
+        except PlacementError as error:
+            refusal = error
+            continue
+        assert run is not None
+        plans[micro] = _plan(case, chain, stages, run)
+    if refusal is not None and not plans:
+        raise refusal
+    fastest = min(plans.values(), key=lambda p: p.report.step_cycles)
+    if case.micro_batching.kind != "explore":
+        return replace(fastest, report=replace(fastest.report, asked_micro_batch_size=case.micro_batching.least))
+    explored = tuple(_explored(micro, chain.samples // micro, plans.get(micro)) for micro in sizes)
+    return replace(fastest, report=replace(fastest.report, explored=explored))
+
+
+def _explored(micro: int, count: int, planned: ModePlan | None) -> Explored:
+    """The row of a size, of its plan if it fits."""
+    if planned is None:
+        return Explored(micro, count, fits=False)
+    report = planned.report
+    return Explored(micro, count, fits=True, step_cycles=report.step_cycles, samples_per_s=report.samples_per_s)
+
+
+def _asked_sizes(case: Case, samples: int) -> list[int]:
+    """The sizes of micro-batches that the script asks for, of a copy with so many samples.
+
+    Raise a PlacementError if it asks for none that divides them.
+    """
+    asked = case.micro_batching
+    sizes = dict.fromkeys(ceil_div(samples, count) for count in asked.counts(samples))
+    # Cores take equal micro-batches. Less than is asked for would be what a copy has, and not what the script says.
+    equal = [size for size in sizes if samples % size == 0 and size >= (asked.least if asked.cuts else samples)]
+    if not equal:
+        raise PlacementError(
+            f"a copy of the pipeline has {samples:,} samples, and no equal micro-batches as the script asks for them",
+            hint="Give a micro_batch_size that divides the batch, or use streaming mode.",
+        )
+    return equal
+
+
+def largest_run(case: Case, run: Mode) -> int | None:
+    """The largest batch for which cores have room, 0 without any; None if the script asks for micro-batches."""
+    if case.micro_batching.cuts:
+        return None
     # Samples one by one need the same room in any batch that fills the pipeline.
     for size in range(min(case.batch_size - 1, len(case.stages)), 0, -1):
         try:
@@ -131,6 +188,7 @@ def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: Run) -> ModePl
         edge_bytes_in=entering,
         edge_bytes_out=leaving,
         micro_batches=chain.samples // run.micro,
+        micro_batch_size=run.micro,
         used_systems=share.systems,
         copies=share.copies,
         copy_grid=(share.columns, share.rows),

@@ -5,18 +5,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
-from lazytensor.errors import LazyError
+from lazytensor.errors import LazyError, PlacementError
+from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.program import Program
 from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.plan.blocks import Blocked
+from wse_sim.plan.bounds import Bound
 from wse_sim.plan.depth import Depth, depth_of, program_in_blocks
 from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
 from wse_sim.plan.recipes.generic import element_bytes
-from wse_sim.plan.report import Bound, LayerRow, ModeReport, RouteRow
+from wse_sim.plan.report import LayerRow, ModeReport, RouteRow
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.sparsity import sparsity_of
 from wse_sim.plan.stages import Stage, computed_again, stages_of
@@ -209,7 +211,8 @@ class Readings:
 class Case:
     """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known.
 
-    With a `share` it is that of one copy of a pipeline, on its part of the mesh.
+    With a `share` it is that of one copy of a pipeline, on its part of the mesh. `micro_batching` is what the script
+    asks for.
     """
 
     program: Program
@@ -219,6 +222,7 @@ class Case:
     prices: Prices
     source: Source | None = None
     precision_level: int = 1
+    micro_batching: MicroBatching = AUTO
     share: Share | None = None
     readings: Readings = field(default_factory=Readings, repr=False, compare=False)
 
@@ -296,9 +300,16 @@ Mode = Callable[[Case], ModePlan]
 """Places and times a step. It raises nothing for one that does not fit: the report says why."""
 
 
-def does_not_fit(mode: str, error: LazyError, largest_batch: int = 0) -> ModePlan:
-    """The outcome that gives the error's words instead of numbers."""
+def does_not_fit(mode: str, error: LazyError, largest_batch: int | None = 0) -> ModePlan:
+    """The outcome that gives the error's words instead of numbers; see `ModeReport` for `largest_batch`."""
     return ModePlan(ModeReport(mode, fits=False, reason=reason_of(error), largest_batch=largest_batch))
+
+
+def is_not_cut(mode: str) -> ModePlan:
+    """The outcome of a mode without micro-batches for a script that asks for them."""
+    what = "samples go through a pipeline one by one, and the script asks for micro-batches"
+    hint = 'Use streaming mode, or set micro_batch_size to "auto" or None.'
+    return does_not_fit(mode, PlacementError(what, hint=hint), None)
 
 
 def reason_of(error: LazyError) -> str:

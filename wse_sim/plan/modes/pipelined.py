@@ -19,9 +19,10 @@ from functools import cached_property
 from lazytensor.errors import LazyError, PlacementError
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.mesh_call import operation
-from wse_sim.layout import Rect, ceil_div
+from wse_sim.layout import Rect, ceil_div, route_ends
 from wse_sim.machine import Machine
 from wse_sim.phase import Par, Stream
+from wse_sim.plan.bounds import Bound, verdict
 from wse_sim.plan.designs import FEW, Design, Search
 from wse_sim.plan.known_meshes import of_known_sides, smaller_meshes
 from wse_sim.plan.layers import SWEEPS
@@ -35,6 +36,7 @@ from wse_sim.plan.modes.mode_plan import (
     SweepCycles,
     does_not_fit,
     host_bounds,
+    is_not_cut,
     layer_row,
     per_second,
     reason_of,
@@ -43,7 +45,7 @@ from wse_sim.plan.modes.mode_plan import (
 from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies, part_of
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, require_room
 from wse_sim.plan.relays import relayed_flows
-from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
+from wse_sim.plan.report import LayerRow, ModeReport
 from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
 from wse_sim.plan.stages import Stage, numbered_names
 from wse_sim.plan.timeline import Task, Timeline, schedule
@@ -94,6 +96,8 @@ def _run_copy(case: Case, placer: str) -> ModePlan:
 
 def _priced(case: Case, placer: str) -> ModePlan:
     """The step by the kernels of its stages; many stages lie on a mesh of known sides, if it has room for them."""
+    if case.micro_batching.cuts:
+        return is_not_cut(MODE)
     known = of_known_sides(case.machine)
     if len(case.stages) > FEW and known is not case.machine:
         outcome = in_copies(replace(case, machine=known), lambda copy: _one_copy(copy, placer, known, case.machine))
@@ -295,7 +299,7 @@ class _Line:
         one, other = design.rects[source], design.rects[target]
         hops = abs(2 * (one.x - other.x) + one.width - other.width) // 2
         hops += abs(2 * (one.y - other.y) + one.height - other.height) // 2
-        ports = (max(out, into) if out != into else 0 for out, into in _turns(one, other))
+        ports = (max(out, into) if out != into else 0 for out, into in route_ends(one, other))
         words = ceil_div(size, WORD_BYTES)
         adapters = min(adapter_cycles(ceil_div(words, n), self.case.machine) if n else 0 for n in ports)
         return math.ceil(hops * self.case.machine.hop_cycles) + adapters
@@ -303,7 +307,7 @@ class _Line:
     def _own_links(self, design: Design) -> int:
         """Cycles of a step in which the fullest link passes what one route alone loads on it."""
         bytes_ = (
-            size / max(map(min, _turns(design.rects[source], design.rects[target])))
+            size / max(map(min, route_ends(design.rects[source], design.rects[target])))
             for (source, target), size in self.flows.items()
         )
         return math.ceil(max(bytes_, default=0) * self.case.batch_size * 8 / self.case.machine.link_bits)
@@ -489,11 +493,6 @@ class _Line:
                 )
                 place = Place(placement.rects[n], placement.parts[n], placement.bytes_per_pe[n])
                 yield layer_row(self.case, layer, place, SweepCycles(forward, backward, update))
-
-
-def _turns(one: Rect, other: Rect) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Lines along which a route leaves and enters, along rows first and along columns first."""
-    return (one.height, other.width), (one.width, other.height)
 
 
 def _last(tasks: Sequence[Task]) -> tuple[int, ...]:

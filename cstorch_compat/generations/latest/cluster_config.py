@@ -1,0 +1,62 @@
+"""The description of the cluster: `cerebras.pytorch.distributed.ClusterConfig`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.run import setting_checks as checks
+from cstorch_compat.run.setting_checks import Check
+
+
+@dataclass
+class ClusterConfig:
+    """Settings of the cluster job. Each is checked when it is set, in the constructor or later.
+
+    `cstorch_compat.run.settings` says which of them have an effect. Raise a ValueError or a TypeError for a value that
+    release 2.10 refuses.
+    """
+
+    CHECKS: ClassVar[Mapping[str, Check]] = {
+        "mgmt_address": checks.address,
+        "num_csx": checks.count(1),
+        "max_wgt_servers": checks.count(0),
+        "max_act_per_csx": checks.count(0),
+        "num_workers_per_csx": checks.count(1),
+        "job_labels": checks.labels,
+        "job_priority": checks.priority,
+        "job_time_sec": checks.seconds,
+        "mount_dirs": checks.folders,
+        "python_paths": checks.search_paths,
+        "notifications": checks.notification_targets,
+    }
+    """The checks by field; the other fields take any value, as in release 2.10."""
+
+    mgmt_address: str | None = None
+    mgmt_namespace: str | None = None
+    credentials_path: str | None = None
+    num_csx: int = 1
+    max_wgt_servers: int = 0
+    max_act_per_csx: int = 0
+    num_workers_per_csx: int = 1
+    cbcore_image: str | None = None
+    job_labels: list[str] = field(default_factory=list)
+    job_priority: str | int = "p2"
+    job_time_sec: int | None = None
+    mount_dirs: list[str] = field(default_factory=list)
+    python_paths: list[str] = field(default_factory=list)
+    automount: bool = True
+    mount_all: bool = True
+    disable_mount_check: bool = True
+    disable_version_check: bool = False
+    workflow_id: str | None = None
+    notifications: list[Any] = field(default_factory=list)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check = self.CHECKS.get(name)
+        with as_builtin():
+            super().__setattr__(name, check(name, value) if check else value)
+
+    def __hash__(self) -> int:
+        # Configuration tools keep backends by their arguments; lists among the fields have no hash of their own.
+        return hash(repr(self))

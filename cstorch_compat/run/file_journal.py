@@ -1,0 +1,332 @@
+"""A journal of what a script changes in the file system, and its undoing.
+
+`check` and `plan` run a script up to its first step. What the script writes until then (folders of a run, logs, event
+files) is no result of a run, and a second recording of the script must find the files that the first one found.
+"""
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import h5py
+
+from lazytensor import config, leftovers
+
+MAX_BACKUP_BYTES = 1 << 28
+"""Bytes of files that a journal copies before the script changes them. A larger change is reported, and not undone."""
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+"""Flags of the system call `open` by which it may change a file."""
+SHOWN_NAMES = 5
+"""Names in a sentence about files."""
+
+
+class FileJournal:
+    """A context that undoes, at its end, what the code inside of it changed in the file system.
+
+    New files and folders are removed; files that were changed, removed or renamed are as they were; the working
+    directory is that of before. If one change cannot be recorded (a file of more than `MAX_BACKUP_BYTES` that the code
+    overwrites), nothing is undone: a file that the code made may then hold the only copy of its contents. The journal
+    does not see changes by other processes and by native code except h5py's, and leaves the caches of this package
+    alone. A journal can be entered again, but not inside of another journal.
+
+    `undone` and `remaining` are the paths of changes that were undone and of those that were not, in the order in which
+    they were made, relative to the working directory if they are inside of it. A path inside of a listed folder is not
+    listed, nor what the code removed by itself.
+    """
+
+    def __init__(self) -> None:
+        self.undone: list[str] = []
+        self.remaining: list[str] = []
+        self._entries: list[tuple[str, Callable[[], object]]] = []
+        self._created: set[str] = set()
+        self._unrecorded: list[str] = []
+        self._backups = ""
+        self._backup_bytes = 0
+
+    def __enter__(self) -> "FileJournal":
+        _install_hook()
+        self._entries, self._created, self._unrecorded, self._backup_bytes = [], set(), [], 0
+        self._folder = os.getcwd()
+        # Python would write .pyc files beside the script's modules.
+        self._wrote_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        self._h5py = _audited_h5py()
+        self._h5py.__enter__()
+        _shared.journal = self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _shared.journal = None
+        self._h5py.__exit__(None, None, None)
+        sys.dont_write_bytecode = self._wrote_bytecode
+        with contextlib.suppress(OSError):
+            os.chdir(self._folder)
+        if self._unrecorded:
+            self._list(self.remaining, [*(path for path, _ in self._entries), *self._unrecorded])
+        else:
+            self._revert()
+        if self._backups:
+            shutil.rmtree(self._backups, ignore_errors=True)
+            self._backups = ""
+
+    def _revert(self) -> None:
+        undone, failed = set(), set()
+        for path, undo in reversed(self._entries):
+            try:
+                if undo() is not False:
+                    undone.add(path)
+            except OSError:
+                failed.add(path)
+        self._list(self.undone, [path for path, _ in self._entries if path in undone - failed])
+        self._list(self.remaining, [path for path, _ in self._entries if path in failed])
+
+    def _list(self, listed: list[str], paths: Sequence[str]) -> None:
+        folder = os.path.realpath(self._folder)
+        names = (path if (inside := os.path.relpath(path, folder)).startswith("..") else inside for path in paths)
+        whole = dict.fromkeys([*listed, *names])
+        listed[:] = [name for name in whole if not any(str(outer) in whole for outer in PurePath(name).parents)]
+        self.undone[:] = [name for name in self.undone if name not in self.remaining]
+
+    # -- events, each heard before the change ------------------------------------------------------------------------
+
+    def opened(self, path: str, flags: int) -> None:
+        """Note that a file is opened with these flags of the system call, one of which lets it be written."""
+        if path in self._created or os.path.isdir(path):
+            return
+        if not os.path.lexists(path):
+            if flags & os.O_CREAT and _can_appear(path):
+                self._created.add(path)
+                self._note(path, lambda: _remove(os.unlink, path))
+        elif stat.S_ISREG(os.stat(path).st_mode):  # no terminal, pipe or device
+            size = os.path.getsize(path)
+            if flags & os.O_APPEND and not flags & os.O_TRUNC and size > MAX_BACKUP_BYTES:
+                self._note(path, lambda: os.truncate(path, size))
+            else:
+                self._back_up(path)
+
+    def made_folder(self, path: str) -> None:
+        """Note that a folder is made; `os.makedirs` makes only those that are missing."""
+        if _can_appear(path):
+            self._created.add(path)
+            self._note(path, lambda: _remove(os.rmdir, path))
+
+    def linked(self, path: str, file: str = "") -> None:
+        """Note that a symbolic link is made, or a second name of a file, which changes with what is written there."""
+        if _can_appear(path):
+            if os.path.isfile(file) and not os.path.islink(file) and file not in self._created:
+                self._back_up(file)
+            self._note(path, lambda: _remove(os.unlink, path))
+
+    def renamed(self, source: str, target: str) -> None:
+        """Note that a file or a folder gets another name, in the place of a file of that name."""
+        if not os.path.lexists(source):
+            return
+        is_new = source in self._created and not os.path.lexists(target)
+        # What the new name replaces.
+        if os.path.isdir(target) and not os.path.islink(target):
+            self.removed_folder(target)
+        else:
+            self.removed(target)
+        self._note(target, lambda: _rename_back(target, source))
+        # A file that the script did not make may get one of these names afterwards, or has got it now.
+        gone = (source + os.sep, target + os.sep)
+        self._created = {p for p in self._created - {source, target} if not p.startswith(gone)}
+        if is_new:
+            self._created.add(target)
+
+    def removed(self, path: str) -> None:
+        """Note that a file or a link is removed."""
+        if path in self._created:
+            self._created.discard(path)
+        elif os.path.islink(path):
+            aim = os.readlink(path)
+            self._note(path, lambda: _link_again(aim, path))
+        elif os.path.isfile(path):
+            self._back_up(path)
+
+    def removed_folder(self, path: str) -> None:
+        """Note that an empty folder is removed."""
+        if path in self._created:
+            self._created.discard(path)
+        elif os.path.isdir(path):
+            self._note(path, lambda: os.makedirs(path, exist_ok=True))
+
+    def _note(self, path: str, undo: Callable[[], object]) -> None:
+        self._entries.append((path, undo))
+
+    def _back_up(self, path: str) -> None:
+        try:
+            self._backup_bytes += os.path.getsize(path)
+            if self._backup_bytes > MAX_BACKUP_BYTES:
+                raise OSError("more than a journal copies")
+            self._backups = self._backups or tempfile.mkdtemp(prefix="lazywafer-")
+            copy = os.path.join(self._backups, str(len(self._entries)))
+            shutil.copy2(path, copy)
+            before = os.stat(path)
+        except OSError:
+            self._unrecorded.append(path)
+        else:
+            self._note(path, lambda: _restore(copy, path, before))
+
+
+def file_report(journal: FileJournal) -> list[str]:
+    """Return sentences about the files that a script changed before its first step, none if it changed no file."""
+    told = []
+    if journal.undone:
+        told.append(f"What the script wrote before its first step was removed or restored: {_listed(journal.undone)}.")
+    if journal.remaining:
+        told.append(f"The script changed files before its first step, which stay so: {_listed(journal.remaining)}.")
+    return told
+
+
+def is_at_work() -> bool:
+    """Whether a journal, and not the script, opens and changes files in this thread."""
+    return _thread.is_busy
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN_NAMES
+    return ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _can_appear(path: str) -> bool:
+    """Whether a call that makes this file or folder can succeed."""
+    return not os.path.lexists(path) and os.path.isdir(os.path.dirname(path))
+
+
+def _remove(remove: Callable[[str], object], path: str) -> bool:
+    """Whether there was something to remove: the script may have removed it itself."""
+    try:
+        remove(path)
+    except OSError:
+        if os.path.lexists(path):
+            raise
+        return False
+    return True
+
+
+def _restore(copy: str, path: str, before: os.stat_result) -> None:
+    """Put the copy of a file in its place; what the script still has open is another file from then on."""
+    if before.st_nlink > 1:
+        shutil.copy2(copy, path)
+        return
+    handle, temporary = leftovers.temporary_beside(Path(path))
+    os.close(handle)
+    try:
+        shutil.copy2(copy, temporary)
+        with contextlib.suppress(PermissionError):
+            os.chown(temporary, before.st_uid, before.st_gid)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _link_again(aim: str, path: str) -> None:
+    if not os.path.lexists(path):
+        os.symlink(aim, path)
+
+
+def _rename_back(target: str, source: str) -> None:
+    if os.path.lexists(target) and not os.path.lexists(source):
+        os.rename(target, source)
+
+
+# -- the hook ----------------------------------------------------------------------------------------------------------
+
+
+class _Thread(threading.local):
+    is_busy = False
+
+
+class _Shared:
+    journal: FileJournal | None = None
+    is_installed = False
+
+
+_thread, _shared = _Thread(), _Shared()
+
+
+def _install_hook() -> None:
+    # An audit hook cannot be removed: one serves all journals.
+    if not _shared.is_installed:
+        _shared.is_installed = True
+        sys.addaudithook(_heard)
+
+
+def _heard(event: str, args: tuple[Any, ...]) -> None:
+    # Hooks hear every event of the process, so the cheap tests come first.
+    if _shared.journal is None or event not in _EVENTS or _thread.is_busy:
+        return
+    _thread.is_busy = True
+    try:
+        _EVENTS[event](_shared.journal, *args)
+    except (OSError, ValueError):
+        pass  # no file, or the call itself will fail with its own error
+    finally:
+        _thread.is_busy = False
+
+
+def _absolute(path: Any, folder: int = -1) -> str:
+    """The absolute path of a name in an open folder, or in the working directory. Raises ValueError for others."""
+    name = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
+    if not name:
+        raise ValueError("a descriptor, whose file was noted when it was opened")
+    if folder >= 0:
+        name = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
+    parent, base = os.path.split(os.path.abspath(name))
+    name = os.path.join(os.path.realpath(parent), base)
+    if name.startswith(_ignored_folders()):
+        raise ValueError("a cache of this package, or a device")
+    return name
+
+
+def _ignored_folders() -> tuple[str, ...]:
+    folders = str(config.current().cache_folder), os.path.expanduser("~/.config/lazywafer"), "/dev", "/proc"
+    return tuple(os.path.join(os.path.realpath(folder), "") for folder in folders)
+
+
+def _opened(journal: FileJournal, path: Any, mode: Any, flags: int | None) -> None:
+    if (flags or 0) & WRITING:
+        journal.opened(os.path.realpath(_absolute(path)), flags or 0)
+
+
+_EVENTS: dict[str, Callable[..., None]] = {
+    "open": _opened,
+    "sqlite3.connect": lambda journal, path: _opened(journal, path, None, os.O_RDWR | os.O_CREAT),
+    "os.truncate": lambda journal, path, length: _opened(journal, path, None, os.O_RDWR),
+    "os.mkdir": lambda journal, path, mode, folder: journal.made_folder(_absolute(path, folder)),
+    "os.rmdir": lambda journal, path, folder: journal.removed_folder(_absolute(path, folder)),
+    "os.remove": lambda journal, path, folder: journal.removed(_absolute(path, folder)),
+    "os.symlink": lambda journal, aim, path, folder: journal.linked(_absolute(path, folder)),
+    "os.link": lambda journal, file, path, a, b: journal.linked(_absolute(path, b), _absolute(file, a)),
+    "os.rename": lambda journal, old, new, a, b: journal.renamed(_absolute(old, a), _absolute(new, b)),
+}
+"""What the journal notes of each audit event of Python."""
+
+
+@contextlib.contextmanager
+def _audited_h5py() -> Iterator[None]:
+    """Let h5py, which opens files in native code, raise the audit event that Python's `open` raises."""
+    low: Any = h5py.h5f
+    opening, creating = low.open, low.create
+
+    def open_audited(name: Any, flags: int = low.ACC_RDWR, *args: Any, **kwargs: Any) -> Any:
+        sys.audit("open", name, None, os.O_RDWR if flags & low.ACC_RDWR else os.O_RDONLY)
+        return opening(name, flags, *args, **kwargs)
+
+    def create_audited(name: Any, *args: Any, **kwargs: Any) -> Any:
+        sys.audit("open", name, None, os.O_RDWR | os.O_CREAT)
+        return creating(name, *args, **kwargs)
+
+    low.open, low.create = open_audited, create_audited
+    try:
+        yield
+    finally:
+        low.open, low.create = opening, creating

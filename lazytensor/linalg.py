@@ -1,0 +1,37 @@
+"""The names of `torch.linalg`."""
+
+from lazytensor.functions import linalg as _linalg
+from lazytensor.functions.arguments import guarded
+from lazytensor.functions.outputs import public, spelled
+from lazytensor.functions.refusals import refusing
+
+cholesky = public(_linalg.cholesky)
+cross = public(_linalg.cross)
+det = public(_linalg.det)
+diagonal = public(_linalg.diagonal)
+eigh = public(_linalg.eigh)
+eigvalsh = public(_linalg.eigvalsh)
+householder_product = public(_linalg.householder_product)
+inv = public(_linalg.inv)
+inverse = public(_linalg.inverse)
+matrix_exp = public(_linalg.matrix_exp)
+lu = public(_linalg.lu)
+lu_factor = public(_linalg.lu_factor)
+matmul = public(_linalg.matmul)
+matrix_norm = public(_linalg.matrix_norm)
+matrix_power = public(_linalg.matrix_power)
+matrix_rank = public(_linalg.matrix_rank)
+multi_dot = public(_linalg.multi_dot)
+# Automatic casts leave the operand as it is, unlike that of torch.norm.
+norm = spelled(refusing("norm", guarded(_linalg.norm)))
+pinv = public(_linalg.pinv)
+qr = public(_linalg.qr)
+slogdet = public(_linalg.slogdet)
+solve = public(_linalg.solve)
+solve_triangular = public(_linalg.solve_triangular)
+svd = public(_linalg.svd)
+svdvals = public(_linalg.svdvals)
+vecdot = public(_linalg.vecdot)
+vector_norm = public(_linalg.vector_norm)
+
+__all__ = [n for n in dir() if not n.startswith("_") and n not in ("public", "spelled", "guarded", "refusing")]

@@ -1,0 +1,106 @@
+"""The loss of labels from log-probabilities, and one-hot vectors, by which the front end writes it."""
+
+from lazytensor.cirh.spelling import one_hot
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed
+from lazytensor.ir.types import Type
+from lazytensor.ops.elementwise import eq, ne, where
+from lazytensor.ops.formula import composite
+from lazytensor.ops.op import call, full
+from lazytensor.ops.reduce import reduce, spread
+from lazytensor.ops.shape import reshape
+
+
+def _hot_type(labels: Type, *, type: Type, on: float, off: float) -> Type:
+    if labels.dtype is not int64 or type.shape[:-1] != labels.shape:
+        raise ShapeError(f"the labels are {labels}, the result is {type}", hint="Labels are int64[...] of [..., C].")
+    return type
+
+
+def _hot(labels: Node, *, type: Type, on: float, off: float) -> Node:
+    rank = len(type.shape)
+    classes = call("arange", start=0, step=1, type=Type(type.shape[-1:], int64))
+    wide = call("broadcast_in_dim", labels, shape=type.shape, dims=tuple(range(rank - 1)))
+    is_class = eq(wide, call("broadcast_in_dim", classes, shape=type.shape, dims=(rank - 1,)))
+    return where(is_class, full(on, type), full(off, type))
+
+
+composite("one_hot", _hot, _hot_type, cirh=one_hot(), vjp=None)
+
+
+def _loss_type(logp: Type, labels: Type, *, reduction: str, ignore_index: int) -> Type:
+    if len(logp.shape) != 2 or labels.shape != logp.shape[:1] or labels.dtype is not int64:
+        raise ShapeError(
+            f"the log-probabilities are {logp}, the labels {labels}",
+            hint="Log-probabilities are [N, C] and the labels int64[N].",
+        )
+    return Type(labels.shape if reduction == "none" else (), logp.dtype)
+
+
+def _places(labels: Node, ignore_index: int) -> tuple[Node, Node]:
+    """Which labels count, and their places in the rows: [N] and [N, 1]; an ignored one is looked up at 0."""
+    keep = ne(labels, ignore_index)
+    return keep, reshape(where(keep, labels, 0), (*labels.type.shape, 1))
+
+
+def _counted(keep: Node, like: Node) -> Node:
+    return reduce(where(keep, full(1, Type(keep.type.shape, like.type.dtype)), 0), "add", (0,))
+
+
+def _loss(logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    keep, places = _places(labels, ignore_index)
+    loss = where(keep, -reshape(call("at_places", logp, places), labels.type.shape), 0)
+    if reduction == "none":
+        return loss
+    total = reduce(loss, "add", (0,))
+    return total / _counted(keep, logp) if reduction == "mean" else total
+
+
+def _loss_grad(g: Node, logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    keep, places = _places(labels, ignore_index)
+    share = -(g / _counted(keep, logp) if reduction == "mean" else g)
+    rows = where(keep, share if reduction == "none" else spread(share, labels.type.shape, (0,)), 0)
+    values = reshape(rows, places.type.shape)
+    return call("put_places", values, places, extent=logp.type.shape[1], accumulate=True)
+
+
+def _weights(logp: Node, labels: Node, ignore_index: int) -> Node:
+    """A one for the label of each row, and rows of zeros for labels that are ignored or no class."""
+    hot = call("one_hot", labels, type=logp.type, on=1.0, off=0.0)
+    classes = logp.type.shape[1]
+    if not 0 <= ignore_index < classes:
+        return hot
+    others = call(
+        "one_hot", full(ignore_index, Type((), int64)), type=Type((classes,), logp.type.dtype), on=0.0, off=1.0
+    )
+    return call("broadcast_in_dim", others, shape=logp.type.shape, dims=(1,)) * hot
+
+
+def _loss_parts(logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    """Products with one-hot vectors; a label outside of the classes counts as ignored."""
+    weights = _weights(logp, labels, ignore_index)
+    product = weights * (logp * -1)
+    if reduction == "none":
+        return reduce(product, "add", (1,))
+    total = reduce(product, "add", (0, 1))
+    return total / reduce(weights, "add", (0, 1)) if reduction == "mean" else total
+
+
+def _loss_grad_parts(g: Node, logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    shape = logp.type.shape
+    weights = _weights(logp, labels, ignore_index)
+    slope = weights * (spread(g, shape, (1,) if reduction == "none" else (0, 1)) * -1)
+    return slope / spread(reduce(weights, "add", (0, 1)), shape, (0, 1)) if reduction == "mean" else slope
+
+
+composite(
+    "nll_loss",
+    _loss,
+    _loss_type,
+    vjp=lambda g, y, logp, labels, **attrs: (call("nll_loss_grad", g, logp, labels, **attrs), None),
+    cirh=decomposed(_loss_parts),
+    elements="f",
+)
+composite("nll_loss_grad", _loss_grad, lambda g, logp, labels, **attrs: logp, cirh=decomposed(_loss_grad_parts))

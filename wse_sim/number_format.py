@@ -1,0 +1,58 @@
+"""Numbers as text in reports: whole parts show all their digits, and only zero is shown as 0."""
+
+_PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+_TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_LONGEST_WHOLE = 10_000_000
+"""The least number that `short` abbreviates: smaller ones fit a column of ten characters with their separators."""
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """Return `value` with thousands separators, all digits of its whole part and at least `digits` significant digits.
+
+    Zeros at the end of a fraction are left out. Fractions below 0.0001 are written with an exponent.
+
+    >>> figure(1184669.4), figure(999.96), figure(0.43251), figure(3.0)
+    ('1,184,669', '1,000', '0.4325', '3')
+    """
+    # The format `g` would write 12,345 as 1.234e+04.
+    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:,.{digits}g}"
+
+
+def short(value: float) -> str:
+    """Return `value` with all digits of its whole part, or from ten million on with four digits and a prefix.
+
+    The prefix is that of the rounded number.
+
+    >>> short(9_999_999), short(120_300_000), short(999_960_000)
+    ('9,999,999', '120.3M', '1G')
+    """
+    if abs(value) < _LONGEST_WHOLE:
+        return figure(value)
+    # By the rounded number: 999,960,000 has four digits as 1G, not as 1,000M.
+    size, prefix = next(unit for unit in _PREFIXES if abs(_rounded(value)) >= unit[0])
+    return figure(value / size) + prefix
+
+
+def percent(share: float) -> str:
+    """Return a share of 1 in percent, with at least three significant digits.
+
+    >>> percent(0.1234), percent(0.0000222), percent(1)
+    ('12.3%', '0.00222%', '100%')
+    """
+    return f"{figure(100 * share, 3)}%"
+
+
+def duration(seconds: float) -> str:
+    """Return `seconds` with four significant digits in s, ms, us or ns: the largest unit that the result reaches.
+
+    >>> duration(1.2094e-6), duration(0.99999), duration(0)
+    ('1.209 us', '1 s', '0 s')
+    """
+    if not seconds:
+        return "0 s"
+    size, unit = next((u for u in _TIME_UNITS if abs(_rounded(seconds)) >= u[0]), _TIME_UNITS[-1])
+    return f"{figure(seconds / size)} {unit}"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
