@@ -3,13 +3,16 @@
 import argparse
 import contextlib
 import importlib
+import linecache
 import os
 import pathlib
 import select
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
 from cstorch_compat import beginning
 from cstorch_compat.check import check_command as checking
@@ -28,7 +31,7 @@ from lazytensor.errors import LazyError
 from lazytensor.ir import garbage
 from lazytensor.output_files import json_text, write_whole
 from lazytensor.runtime import timing
-from lazytensor.terminal import printable_lines, tell
+from lazytensor.terminal import printable, printable_lines, tell
 from wse_sim import MACHINES, Machine, Report
 from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
@@ -108,7 +111,7 @@ def main(argv: list[str] | None = None) -> int:
     _open_standard_streams()
     try:
         # Around the reports behind a script too, and around commands that write files of their own.
-        with stops.raising():
+        with stops.raising(), _printable_warnings():
             options = _parser()[0].parse_args(argv)
             # With arguments of its own it is called by a process that goes on behind it.
             if argv is None and "all_lives" in options:
@@ -130,6 +133,23 @@ def main(argv: list[str] | None = None) -> int:
         beginning.tell(stopped - 128)
         return stopped
     return status
+
+
+@contextlib.contextmanager
+def _printable_warnings() -> Iterator[None]:
+    """Show the files that warnings name with escapes for what a terminal obeys."""
+    shown = warnings.formatwarning
+
+    def show(message: Any, category: Any, filename: str, lineno: int, line: str | None = None) -> str:
+        line = linecache.getline(filename, lineno) if line is None else line
+        return shown(message, category, printable(filename), lineno, line)
+
+    warnings.formatwarning = show
+    try:
+        yield
+    finally:
+        if warnings.formatwarning is show:
+            warnings.formatwarning = shown
 
 
 def _open_standard_streams() -> None:

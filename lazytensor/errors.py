@@ -97,15 +97,20 @@ class CheckpointError(LazyError, RuntimeError):
 
 
 class MemoryMissing(LazyError, RuntimeError, MemoryError):
-    """A tensor is larger than the memory; PyTorch raises RuntimeError."""
+    """A tensor is larger than the memory; PyTorch raises RuntimeError.
 
-    def __init__(self, what: str, size_bytes: int, *, where: object = None):
-        said = f" you tried to allocate {size_bytes} bytes." if size_bytes else ""
+    Programs that look for the largest batch know the error by PyTorch's words on Linux, and by its one argument.
+    """
+
+    def __init__(self, what: str, size_bytes: int, *, where: object = None, lead: str = ""):
+        told = (
+            f" you tried to allocate {size_bytes} bytes. Error code 12 (Cannot allocate memory)" if size_bytes else ""
+        )
         super().__init__(
             what,
             where=where,
-            hint="Look for a wrong size, or compute in parts.",
-            lead=f"DefaultCPUAllocator: not enough memory:{said}",
+            hint="Look for a wrong size, reduce the batch size, or compute in parts.",
+            lead=lead or f"[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory:{told}",
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from lazytensor import autograd, saved, source
+from lazytensor.allocation import with_memory
 from lazytensor.cells import Cell, adopt, here, read, value_of, write
 from lazytensor.device import CPU as CPU
 from lazytensor.device import Device as Device
@@ -394,10 +395,9 @@ class Tensor(Methods):
 
 def _variable(n: Node, leaf_id: int) -> Node:
     """The node for the leaf of that number, as it is now. There is one for each parameter in each step."""
-    attrs = {"uid": leaf_id}
-    key, known = find("variable", (n,), attrs)
+    key, known = find("variable", (n,), {"uid": leaf_id})
     if known is None:
-        known = intern(key, "variable", (n,), attrs, n.type)
+        known = intern(key, "variable", (n,), {"uid": leaf_id}, n.type)
         known.where = source.where()
     known.tracks = True
     if here.current is None:
@@ -433,8 +433,8 @@ def cell_of(leaf_id: int) -> Cell | None:
 
 
 def wrap(n: Node, device: Device = CPU) -> Tensor:
-    """A new tensor with the value `n`; what a script is given of a gradient is where its value is."""
-    tensor = blank(Tensor).look(adopt(n))
+    """A new tensor with the value `n`, on `device`. Raises MemoryMissing if the machine cannot hold it."""
+    tensor = blank(Tensor).look(adopt(with_memory(n, device)))
     if device is not CPU:
         tensor.device = device
     return tensor

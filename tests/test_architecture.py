@@ -38,6 +38,7 @@ LAYERS = """
     lazytensor.runtime
     lazytensor.cells
     lazytensor.captured_cells  lazytensor.saved  lazytensor.device  lazytensor.together
+    lazytensor.allocation
     lazytensor.capture
     lazytensor.tensor  lazytensor.step
     lazytensor.arrival

@@ -43,7 +43,7 @@ def as_dict(findings: Findings, outcome: Outcome) -> dict[str, Any]:
 
 def as_text(findings: Findings, outcome: Outcome) -> str:
     """The report as it is printed."""
-    parts = [f"lazywafer check {_short(outcome.script)}"]
+    parts = [f"lazywafer check {_short(outcome.script)}: it is run up to its first step, and what it writes is undone"]
     if outcome.missing:
         parts.append(f"Missing names, read before anything ran ({len(outcome.missing)})")
         parts.append(_indented(as_table(outcome.missing, _short), 2))

@@ -352,11 +352,16 @@ class WaferSession(Session):
     def _write_texts(self, graph: Graph, compilation: Compilation) -> None:
         folder = self.settings.folder
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "torch.mlir").write_text(torch_text(graph))
-        (folder / "cirh.mlir").write_text(compilation.text)
-        # Of both a form that tools for MLIR read, and `lazywafer opt`.
-        (folder / "torch.generic.mlir").write_text(generic_text(graph, TRACED))
-        (folder / "cirh.generic.mlir").write_text(generic_text(compilation["lower_to_cirh"], LOWERED))
+        # Of both texts also the form that tools for MLIR read, and `lazywafer opt`.
+        texts = {
+            "torch": torch_text(graph),
+            "cirh": compilation.text,
+            "torch.generic": generic_text(graph, TRACED),
+            "cirh.generic": generic_text(compilation["lower_to_cirh"], LOWERED),
+        }
+        for name, text in texts.items():
+            # Names of modules may have no UTF-8, and an escape would be one of MLIR's.
+            (folder / f"{name}.mlir").write_text(text, encoding="utf-8", errors="replace")
 
     def flush(self) -> None:
         """Make the calls of closures that are late."""

@@ -34,7 +34,7 @@ def show(level: int, name: str, text: Callable[[], str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         # Numbered by what lies there already: a process compiles many graphs, and several may share the folder.
         number = len(list(folder.iterdir()))
-        (folder / f"{number:03d}_{name}.txt").write_text(words + "\n", encoding="utf-8")
+        (folder / f"{number:03d}_{name}.txt").write_text(words + "\n", encoding="utf-8", errors="replace")
 
 
 def graph_text(graph: Graph) -> str:

@@ -142,7 +142,9 @@ def _earlier(
         kind = NumberTooLarge
     if kind is None and flagged(name, args):
         kind = ShapeError
-    kind = kind or next_fault(name, args)
+    # A fault that `next_fault` finds may be that of an argument given by name, which it does not see.
+    if kind is None and not (kwargs and isinstance(error, MemoryMissing)):
+        kind = next_fault(name, args)
     if kind is None or isinstance(error, kind):
         return error if kind else None
     # What is said stays, as that of another kind.

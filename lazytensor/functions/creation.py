@@ -9,22 +9,20 @@ import numpy as np
 
 from lazytensor import dtype as dt
 from lazytensor import random, source
+from lazytensor.allocation import require_memory
 from lazytensor.cells import adopt
 from lazytensor.device import CPU, place
 from lazytensor.dtype import DType
-from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, MemoryMissing, NumberTooLarge, ShapeError
+from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, NumberTooLarge, ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import default_dtype, scalar_dtype, stored
-from lazytensor.ir.graph import leaf
+from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import full as splat
 from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, untracked, wrap
-
-MOST_STEPS = 1 << 40
-"""Steps beyond which no memory holds them, and NumPy fails in words of its own."""
 
 
 def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -35,6 +33,22 @@ def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tens
     else:
         t.device = place(device)
     return t.requires_grad_() if requires_grad else t
+
+
+def made(n: Node, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with the value `n` on its device, as `finished` puts it. Raises MemoryMissing as `wrap` does."""
+    t = wrap(n, chosen_device() if device is None else place(device))
+    return t.requires_grad_() if requires_grad else t
+
+
+def _on_meta(shape: tuple[int, ...], dtype: DType, device: Any, requires_grad: bool = False) -> Tensor | None:
+    """A tensor on the device "meta", for which nothing is drawn or computed; None on any other device.
+
+    Raises MemoryMissing if the machine cannot hold the tensor.
+    """
+    target, t = chosen_device() if device is None else place(device), Type(shape, dtype)
+    require_memory(t, target)
+    return made(splat(0.0, t), target, requires_grad) if target.type == "meta" else None
 
 
 def size_of(size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -216,7 +230,7 @@ def full(
     """A tensor of the shape `size` with one value everywhere. Raises ShapeError for a negative extent."""
     shape = size_of((size,) if isinstance(size, int) else tuple(size))
     value = fill_value.item() if isinstance(fill_value, Tensor | np.generic) else fill_value
-    return finished(wrap(stored(value, dtype or scalar_dtype(value), shape)), device, requires_grad)
+    return made(stored(value, dtype or scalar_dtype(value), shape), device, requires_grad)
 
 
 def zeros(
@@ -230,7 +244,7 @@ def zeros(
     """A tensor of zeros: zeros(2, 3) or zeros((2, 3)). Raises ShapeError for a negative extent."""
     shape = size_of(args if size is None else (size,))
     # Each parameter of a model begins so, and every type holds zero: the number needs no look, as it does in `full`.
-    return finished(wrap(splat(0.0, Type(shape, dtype or default_dtype()))), device, requires_grad)
+    return made(splat(0.0, Type(shape, dtype or default_dtype())), device, requires_grad)
 
 
 def ones(
@@ -307,7 +321,7 @@ def arange(
     integral = all(isinstance(v, int | np.integer) for v in (start, end, step))
     result_dtype = dtype or (dt.int64 if integral else default_dtype())
     shape = (math.ceil((end - start) / step),)
-    return finished(wrap(call("arange", start=start, step=step, type=Type(shape, result_dtype))), device, requires_grad)
+    return made(call("arange", start=start, step=step, type=Type(shape, result_dtype)), device, requires_grad)
 
 
 def linspace(
@@ -333,11 +347,11 @@ def linspace(
             raise ShapeError(f"linspace takes 0-dimensional ends, got {end_point.spec}", where=source.where())
     start, end = _number(start), _number(end)
     result_dtype = dtype or default_dtype()
+    if (absent := _on_meta((steps,), result_dtype, device, requires_grad)) is not None:
+        return absent
     working = result_dtype.host.type if result_dtype.kind == "f" else np.float64
     # Computed in the type of the result, as PyTorch does; integers in double.
     step = (working(end) - working(start)) / working(max(steps - 1, 1))
-    if steps > MOST_STEPS:
-        raise MemoryMissing(f"{steps:,} steps are more than any memory holds", 8 * steps, where=source.where())
     i = np.arange(steps)
     # Counted from the nearer end, so that both ends are exact.
     up = working(start) + i.astype(working) * step
@@ -375,11 +389,9 @@ def eye(
     """
     if min(n, n if m is None else m) < 0:
         raise ShapeError(f"n and m must be greater or equal to 0, got {n} and {m}", where=source.where())
-    count = n * (n if m is None else m)
-    if count > MOST_STEPS:
-        raise MemoryMissing(
-            f"a matrix of {count:,} elements is more than any memory holds", 8 * count, where=source.where()
-        )
+    absent = _on_meta((n, n if m is None else m), dtype or default_dtype(), device, requires_grad)
+    if absent is not None:
+        return absent
     return tensor(np.eye(n, m), dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
 
 
@@ -396,6 +408,8 @@ def rand(
     # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
     if generator is None and (is_replayed() or is_put_off(shape)):
         return finished(in_step("random_uniform", shape, result_dtype), device, requires_grad)
+    if (absent := _on_meta(shape, result_dtype, device, requires_grad)) is not None:
+        return absent
     # The vendor's scope overlooks this one form, with several extents by place.
     plain = random.default_generator if len(given) > 1 else None
     values = random.chosen(generator or plain).uniform(shape, result_dtype)
@@ -414,6 +428,8 @@ def randn(
     result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
     if generator is None and (is_replayed() or is_put_off(shape)):
         return finished(in_step("random_normal", shape, result_dtype), device, requires_grad)
+    if (absent := _on_meta(shape, result_dtype, device, requires_grad)) is not None:
+        return absent
     values = random.chosen(generator).normal(shape, result_dtype)
     return finished(drawn(values, result_dtype), device, requires_grad)
 
@@ -441,12 +457,16 @@ def randint(
         low = positional.pop()
     if high is None or size is None or positional:
         raise TypeError("randint() takes high and size, or low, high and size")
+    if (absent := _on_meta(size_of((size,)), dtype, device)) is not None:
+        return absent
     values = random.chosen(generator).integers(low, high, size_of((size,)))
     return finished(drawn(values.astype(dtype.host), dtype), device)
 
 
 def randperm(n: int, *, generator: random.Generator | None = None, device: Any = None) -> Tensor:
     """A random order of 0..n - 1: int64[n]."""
+    if (absent := _on_meta((max(n, 0),), dt.int64, device)) is not None:
+        return absent
     return finished(drawn(random.chosen(generator).permutation(n), dt.int64), device)
 
 

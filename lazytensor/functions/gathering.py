@@ -9,6 +9,7 @@ import numpy as np
 
 from lazytensor import dtype as dt
 from lazytensor import source
+from lazytensor.allocation import require_memory
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
@@ -423,8 +424,11 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
         raise ShapeError(f"Expect a 1D vector, but got shape {list(x.shape)}", where=source.where())
     if r == 0:
         return pw.cast_to(_listed(np.empty(0), x), x.dtype)
+    count = x.spec.shape[0]
+    choices = math.comb(count + r - 1 if with_replacement else count, r)
+    require_memory(Type((choices, r), x.dtype), x.device)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = np.array(list(choose(range(x.spec.shape[0]), r)), np.int64).reshape(-1, r)
+    places = np.array(list(choose(range(count), r)), np.int64).reshape(-1, r)
     return tensor_of(at.pick(arg(x), (from_array(places).node,), (0,)), x)
 
 

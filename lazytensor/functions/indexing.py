@@ -7,12 +7,14 @@ import numpy as np
 
 from lazytensor import cells, source
 from lazytensor import dtype as dt
+from lazytensor.allocation import require_memory
 from lazytensor.errors import ShapeError
 from lazytensor.functions import shapes
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, prepared, unlike_types
 from lazytensor.functions.writing import overwrite
 from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
@@ -250,7 +252,11 @@ def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
 
 
 def check_places(index: Tensor, extent: int, dim: int, low: int | None = None) -> None:
-    """Raises IndexError for a place outside low..extent - 1 (low is -extent), where places have values already."""
+    """Raises IndexError for a place outside low..extent - 1 (low is -extent), where places have values already.
+
+    Raises MemoryMissing, before it reads an expanded index, if one byte for each place is more than the memory.
+    """
+    require_memory(Type(index.spec.shape, dt.uint8), index.device)
     if cells.here.current is None:
         in_bounds(index.array("an index"), extent, dim, -extent if low is None else low)
 

@@ -34,13 +34,11 @@ from lazytensor.tensor import CPU, Tensor, arg, wrap
 
 def tensor_of(n: Any, *inputs: Any) -> Tensor:
     """The tensor of node n, on the device of its inputs. Raises ShapeError if the inputs are on different ones."""
-    out = wrap(n)
-    # A tensor is made on the CPU; its device is only looked for where it differs, for this is on every call's way.
+    # The device is only looked for where one is not the CPU, for this is on every call's way.
     for v in inputs:
         if isinstance(v, Tensor) and v.device is not CPU:
-            out.device = device_of(*inputs)
-            break
-    return out
+            return wrap(n, device_of(*inputs))
+    return wrap(n)
 
 
 def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 
 from lazytensor import dtype as dt
 from lazytensor import source
+from lazytensor.allocation import require_memory
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded, encoded
 from lazytensor.errors import ArgumentInvalid, IndexInvalid, MemoryMissing, ShapeError
@@ -18,6 +19,7 @@ from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
@@ -427,6 +429,8 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
             where=source.where(),
         )
+    repeated = tuple(e * n for e, n in zip((*(1,) * lead, *x.spec.shape), times, strict=True))
+    require_memory(Type(repeated, x.dtype), x.device)
     if max(times, default=1) > MOST_COPIES:
         text = f"{max(times):,} copies are more than any memory holds"
         raise MemoryMissing(text, 0, where=source.where())

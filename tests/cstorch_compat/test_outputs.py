@@ -67,6 +67,49 @@ def test_any_name_of_a_script_is_plain_in_errors(name, command, tmp_path):
     assert "ShapeError" in done.stdout + done.stderr or ":2: " in done.stderr
 
 
+MODULES = (
+    PREAMBLE
+    + """
+import warnings
+warnings.simplefilter("always")
+warnings.warn("of the script")
+backend = cstorch.backend("CSX")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleDict({"red\x1b[31m": nn.Linear(6, 8), "\udce9": nn.Linear(8, 3)})
+    def forward(self, x):
+        for part in self.parts.values():
+            x = part(x)
+        return x
+with backend.device:
+    model = Net()
+compiled = cstorch.compile(model, backend)
+@cstorch.trace
+def step(batch):
+    return F.cross_entropy(compiled(batch[0]), batch[1].long())
+@cstorch.step_closure
+def log(loss):
+    print(loss.item())
+for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=2):
+    log(step(batch))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "command", [("run", *OUTPUTS), ("check",), ("plan",), ("plan", "--html", "page.html")], ids=" ".join
+)
+def test_any_name_of_a_module_is_plain_in_every_output(command, tmp_path):
+    name = "red\x1b[31m.py"
+    (tmp_path / name).write_text(MODULES.replace("\udce9", "\\udce9"), encoding="utf-8")
+    done = lazywafer(
+        *command[:1], *(() if command[0] == "check" else ("--machine", "tiny")), *command[1:], name, cwd=tmp_path
+    )
+    assert done.returncode == 0 and ("of the script" in done.stderr) == (command[0] == "run"), done.stderr
+    assert is_plain(done.stdout + done.stderr)
+
+
 def process(command: str, folder: pathlib.Path, **environment: str) -> subprocess.CompletedProcess:
     """Run a line of a shell; `lazywafer` in it is that of the checkout."""
     line = f'lazywafer() {{ {shlex.quote(sys.executable)} -m cstorch_compat "$@"; }}; set -o pipefail; {command}'
