@@ -33,8 +33,8 @@ class FileJournal:
     New files and folders are removed; files that were changed, removed or renamed are as they were; the working
     directory is that of before. If one change cannot be recorded (a file of more than `MAX_BACKUP_BYTES` that the code
     overwrites), nothing is undone: a file that the code made may then hold the only copy of its contents. The journal
-    does not see changes by other processes and by native code except h5py's, and leaves the caches of this package
-    alone. A journal can be entered again, but not inside of another journal.
+    does not see changes by other processes and by native code except h5py's. It leaves alone the caches of this package
+    and what threads change that ran before it was entered. It can be entered again, but not inside of another journal.
 
     `undone` and `remaining` are the paths of changes that were undone and of those that were not, in the order in which
     they were made, relative to the working directory if they are inside of it. A path inside of a listed folder is not
@@ -49,11 +49,14 @@ class FileJournal:
         self._unrecorded: list[str] = []
         self._backups = ""
         self._backup_bytes = 0
+        self.other_threads: set[int | None] = set()
 
     def __enter__(self) -> "FileJournal":
         _install_hook()
         self._entries, self._created, self._unrecorded, self._backup_bytes = [], set(), [], 0
         self._folder = os.getcwd()
+        # By the system's numbers: Python's are given again when a thread has ended.
+        self.other_threads = {thread.native_id for thread in threading.enumerate()} - {threading.get_native_id()}
         # Python would write .pyc files beside the script's modules.
         self._wrote_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         self._h5py = _audited_h5py()
@@ -262,11 +265,14 @@ def _install_hook() -> None:
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:
     # Hooks hear every event of the process, so the cheap tests come first.
-    if _shared.journal is None or event not in _EVENTS or _thread.is_busy:
+    journal = _shared.journal
+    if journal is None or event not in _EVENTS or _thread.is_busy:
+        return
+    if threading.get_native_id() in journal.other_threads:
         return
     _thread.is_busy = True
     try:
-        _EVENTS[event](_shared.journal, *args)
+        _EVENTS[event](journal, *args)
     except (OSError, ValueError):
         pass  # no file, or the call itself will fail with its own error
     finally:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import tempfile
+import threading
 
 import h5py
 import pytest
@@ -159,3 +160,22 @@ def test_any_changes_are_undone(operations):
                     OPERATIONS[name](folder / one, folder / other)
         assert tree(folder) == before
         assert journal.remaining == []
+
+
+def test_threads_that_ran_before_keep_their_files_and_new_ones_do_not(tmp_path):
+    goes_on, has_written = threading.Event(), threading.Event()
+
+    def write_later() -> None:
+        goes_on.wait()
+        (tmp_path / "of a notebook").write_text("kept")
+        has_written.set()
+
+    threading.Thread(target=write_later).start()
+    with FileJournal() as journal:
+        goes_on.set()
+        has_written.wait()
+        own = threading.Thread(target=lambda: (tmp_path / "of the script").write_text("undone"))
+        own.start()
+        own.join()
+    assert [path.name for path in tmp_path.iterdir()] == ["of a notebook"]
+    assert [os.path.basename(name) for name in journal.undone] == ["of the script"]
