@@ -100,6 +100,9 @@ class AbstractCapture(Capture):
             return self._refused(n, what)
         return evaluate([n], known)[0]
 
+    def client_value(self, n: Node) -> None:
+        """None: `value_of` has the values of the client too."""
+
     def _refused(self, n: Node, what: str) -> np.ndarray:
         return _no_array(n.type) if self.shows_zeros else super().value_of(n, what)
 

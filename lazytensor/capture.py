@@ -91,6 +91,7 @@ class Capture:
         self.cells = CapturedCells(store, self)
         # Bound here and not forwarded: every parameter is touched in every step.
         self.touch = self.cells.touch
+        self.client_state: set[str] = set()  # names of tensors that the step reads and the client keeps
         self.rules = 0  # how many nodes with a gradient of the user's were made
         # Values that a script read while it was traced; the step's own inputs do not change under it, so they stay
         # right.
@@ -172,6 +173,11 @@ class Capture:
             self._memo[n] = evaluate([n], self._memo)[0]
         return self._memo[n]
 
+    def client_value(self, n: Node) -> np.ndarray | None:
+        """The value of a node that depends on tensors of the client only; None for any other, and in an eager step."""
+        known = None if self.readable else self.cells.client_values(n)
+        return None if known is None else evaluate([n], known)[0]
+
     def pause(self) -> None:
         """Stop recording, and stay the current step: what is recorded now is a mistake of the script."""
         self._move("pause")
@@ -214,7 +220,10 @@ class Capture:
         waiting = self.cells.living()
         outputs = tuple(c.node for c in waiting if c.node is not None)
         inputs = tuple(fed.leaf for fed in self.cells.inputs)
-        return Graph(inputs, self.cells.state(), outputs, self.cells.updates()), waiting
+        updates = self.cells.updates()
+        # What the script only read on the client is no state of a program that the wafer runs.
+        state = self.cells.state() if self.readable else self.cells.used_state(outputs, updates)
+        return Graph(inputs, state, outputs, updates), waiting
 
     def arrays(self) -> list[np.ndarray]:
         """The batch, in order."""
@@ -231,6 +240,7 @@ class Capture:
         cells.become(self._outer)
         # Before the values: they take the place of the nodes that the next step needs again.
         self.cells.remember(waiting)
+        self.client_state |= self.cells.keep_on_client()
         self.cells.hand_out(waiting, values)
 
     def hide(self) -> None:

@@ -6,7 +6,7 @@ forgotten, executed, or shown for a while with its results.
 """
 
 import weakref
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +14,13 @@ import numpy as np
 from lazytensor import source
 from lazytensor.cells import Cell, Epoch, read, value_of
 from lazytensor.errors import StateError
-from lazytensor.ir.graph import Node, again, leaf, unique
+from lazytensor.ir.graph import Node, again, leaf, topological, unique
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 
+UNNAMED = "unnamed."
+"""The beginning of the names of tensors from before a step that no model, optimizer or metric has named."""
 # Of each store, which cell stands for a name now. A cell that lost its name to another one keeps its value by itself.
 _owners: "weakref.WeakKeyDictionary[Store, dict[str, weakref.ref[Cell]]]" = weakref.WeakKeyDictionary()
 
@@ -49,6 +51,7 @@ class CapturedCells:
         self.born: list[weakref.ref[Cell]] = []
         self.settled: list[weakref.ref[Cell]] = []
         self._symbolic: list[tuple[Cell, Node | None]] = []
+        self._unchanged: list[tuple[Cell, Node]] = []
         self._has_run = False
         self.has_brought = False
         """Whether the store was given values that it did not have when the step began."""
@@ -81,7 +84,7 @@ class CapturedCells:
             raise StateError("a tensor of one step is used in another", where=source.where())
         # A tensor that nobody registered may still outlive the step, as a closure's running total does.
         if not cell.state:
-            cell.state = f"unnamed.{unique()}"
+            cell.state = f"{UNNAMED}{unique()}"
         if cell.home is not self.store:
             self._claim(cell)
         if cell.node is not None or cell.home is not self.store:
@@ -131,6 +134,14 @@ class CapturedCells:
         """The leaf of each piece of state that the step uses."""
         return {c.state: state for c, _, state in self.touched}
 
+    def used_state(self, outputs: Sequence[Node], updates: Mapping[str, Node]) -> dict[str, Node]:
+        """The same without unnamed state that the step neither changes nor needs for its results."""
+        state = self.state()
+        if not any(name.startswith(UNNAMED) for name in state):
+            return state
+        needed = set(topological([*outputs, *updates.values()]))
+        return {name: n for name, n in state.items() if not name.startswith(UNNAMED) or n in needed or name in updates}
+
     def updates(self) -> dict[str, Node]:
         """The new value of each piece of state that the step changes."""
         return {c.state: c.node for c, _, state in self.touched if c.node is not state and c.node is not None}
@@ -142,6 +153,18 @@ class CapturedCells:
         # The store is overwritten by the step's end, and whoever reads may keep the array.
         return {**batch, **{state: self.store.copy(c.state) for c, state in asked}}
 
+    def client_values(self, n: Node) -> dict[Node, np.ndarray] | None:
+        """The values of the leaves that a node depends on; None if one of them is of the batch or of named state."""
+        outside = {state: (cell, before) for cell, before, state in self.touched if cell.state.startswith(UNNAMED)}
+        known: dict[Node, np.ndarray] = {}
+        for i in topological([n], lambda i: i.value is not None):
+            if i.op == "batch" or (i.op == "state" and i not in outside):
+                return None
+            if i.op == "state":
+                cell, before = outside[i]
+                known[i] = self.store.array(cell.state).copy() if before is None else _outside_value(before)
+        return known
+
     def hand_out(self, waiting: Iterable[Cell], values: Sequence[np.ndarray]) -> None:
         """Put the results of the executed step into the cells that wait, and send state home."""
         for cell, value in zip(waiting, values, strict=True):
@@ -149,6 +172,8 @@ class CapturedCells:
         self._release()
         for cell, _, _ in self.touched:
             cell.node, cell.synced, cell.epoch = None, None, None
+        for cell, kept in self._unchanged:
+            cell.node = cell.synced = kept
         self._has_run = True
         for cell, before, batch, _ in self.inputs:
             cell.node = before if cell.node is batch else cell.node
@@ -159,6 +184,17 @@ class CapturedCells:
         for cell in (c for r in self.settled if (c := r()) is not None):
             if cell.node is not None and cell.node.value is not None:
                 cell.epoch = None
+
+    def keep_on_client(self) -> set[str]:
+        """Let unnamed tensors that the step only reads keep their values outside of it. Return their names as state."""
+        # In a step that is replayed every cell shows its state again, whatever the program does to it.
+        if not self._has_run:
+            self._unchanged = [
+                (cell, before)
+                for cell, before, state in self.touched
+                if before is not None and cell.node is state and cell.state.startswith(UNNAMED)
+            ]
+        return {cell.state for cell, _ in self._unchanged}
 
     def remember(self, waiting: Iterable[Cell]) -> None:
         """Keep what cells are inside the step, while they are seen from outside."""
@@ -191,12 +227,16 @@ class CapturedCells:
         for cell, before, _ in self.touched:
             # Once the step has run the store has the newest value, whatever the cell was before.
             cell.node, cell.epoch = None if self._has_run else before, None
+        for cell, kept in self._unchanged:
+            # The script may change it before the next execution, which takes its value then.
+            cell.node, cell.home, cell.synced = kept, None, None
         for cell, before, _, _ in self.inputs:
             cell.node, cell.epoch = before, None
 
     def end(self) -> None:
         """Let go of the step, which was executed, of its cells and of its batch."""
         self.inputs, self.touched, self.born, self.settled, self._symbolic = [], [], [], [], []
+        self._unchanged = []
         del self.epoch
 
 

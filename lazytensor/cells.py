@@ -108,6 +108,9 @@ class Epoch(Protocol):
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of a node of the step; `what` says in an error who asks. Raises TraceError where it has none."""
 
+    def client_value(self, n: Node) -> np.ndarray | None:
+        """The value of a node that depends on tensors of the client only; None for any other, and in an eager step."""
+
     def at_end(self, action: Callable[[], None]) -> None:
         """Have an action recorded after all else that the step does."""
 
@@ -329,12 +332,16 @@ def reset() -> None:
     replay.forget()
 
 
-def value_of(n: Node, what: str = "reading it") -> np.ndarray:
-    """The array that a node stands for. Raises TraceError inside a step whose values do not exist yet."""
+def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> np.ndarray:
+    """The array that a node stands for. Raise a TraceError inside a step whose values do not exist yet.
+
+    The value of a tensor that `is_on_client` exists if it depends on tensors of the client only.
+    """
     if n.value is not None:
         return n.value
-    if here.current is not None:
-        return here.current.value_of(n, what)
+    if (step := here.current) is not None:
+        value = step.client_value(n) if is_on_client else None
+        return step.value_of(n, what) if value is None else value
     if is_abstract:
         return _shown(n)
     sync()

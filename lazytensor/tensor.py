@@ -183,7 +183,7 @@ class Tensor(Methods):
 
     def array(self, what: str = "reading it") -> np.ndarray:
         """The values as a NumPy array that must not be written to. Half types come in float32."""
-        return value_of(self.node, what)
+        return value_of(self.node, what, self.device.type == "cpu")
 
     @property
     def _version(self) -> int:

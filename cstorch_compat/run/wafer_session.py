@@ -227,6 +227,7 @@ class WaferSession(Session):
         self._tell(program, values)
         self.state.ran(is_checkpoint)
         program.step.capture.reveal([cell for _, cell in program.waiting], [fetches[k] for k, _ in program.waiting])
+        self.state.on_client |= program.step.capture.client_state
         # Closures see the state of the step only after reveal, which sends it home.
         within = self._window(program.step.capture, is_checkpoint, next_checkpoint)
         seen = functools.partial(_on_client, fetches)

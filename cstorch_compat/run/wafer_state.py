@@ -19,7 +19,8 @@ class WaferState(Store):
     """A store that the client may read before the first step, in the closures of checkpoint steps, and after a run
     whose last step was one; it may be changed between runs, if it can be read and `is_lazy` returns true.
 
-    State named in `free` it may always read and change: metrics return to it at the end of each step.
+    State named in `free` it may always read and change: metrics return to it at the end of each step. State named in
+    `on_client` it may change between runs: these are its own tensors, which a step only reads.
 
     Source: the limitations page of the 2.x documentation, "Modifying stateful tensors between executions".
     """
@@ -29,6 +30,7 @@ class WaferState(Store):
         self._is_lazy = is_lazy
         self._sent: set[StateId] = set()  # the state of executions that have run a step
         self.free: set[StateId] = set()
+        self.on_client: set[StateId] = set()
         # What to do instead, while state cannot be fetched; and what that will be when the loop is over.
         self._way_out: Callable[[], str] | None = None
         self._after: Callable[[], str] | None = None
@@ -59,6 +61,8 @@ class WaferState(Store):
                 where=source.where(),
                 hint="Change it in the function decorated with @cstorch.trace, or between two loops.",
             )
+        if state in self.on_client:
+            return
         if self._way_out is not None:
             raise StateError(
                 f"{state} cannot be changed: the last step of the loop before was no checkpoint step",

@@ -266,3 +266,44 @@ def test_a_loop_that_is_left_keeps_what_its_steps_have_trained(tmp_path):
         left.loop(6, checkpoint_steps=1, after=leave_before_the_third_step)
     done.loop(2, checkpoint_steps=1)
     assert weight(left) == weight(done)
+
+
+def test_a_tensor_of_the_client_is_a_constant_of_the_step_and_stays_readable_outside_of_it():
+    """The limitations page: tensors created outside tracing work, as their values are readily available."""
+    pi, gamma, whole = lt.tensor(3.5), lt.tensor(0.5), Run()
+    seen = []
+
+    @cstorch.trace
+    def step(batch):
+        loss = whole.compiled(batch[0]).sum() * pi.item()
+        loss = lt.add(loss, loss, alpha=gamma) if gamma < 1 else loss
+        seen.append(float(pi * 2))
+        return loss
+
+    for number in range(2):
+        for batch in cstorch.utils.data.DataExecutor(loader(), 2):
+            cstorch.step_closure(lambda loss: seen.append((pi.item(), gamma.item(), loss.item())))(step(batch))
+        assert (pi.item(), gamma.item()) == (3.5, 0.5 / 2**number)
+        # Between two executions the script may change it, whether or not there was a checkpoint.
+        gamma.fill_(0.25)
+    first, second = seen[:3], seen[3:]
+    assert first[0] == second[0] == 7.0
+    assert [one[:2] for one in (*first[1:], *second[1:])] == [(3.5, 0.5)] * 2 + [(3.5, 0.25)] * 2
+    for before, after in zip(first[1:], second[1:], strict=True):
+        assert after[2] == pytest.approx(before[2] * 1.25 / 1.5, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [lambda whole, x: x, lambda whole, x: whole.model.weight, lambda whole, x: x * lt.tensor(2.0)],
+)
+def test_a_tensor_of_the_wafer_is_not_read_in_the_step(tensor):
+    whole = Run()
+
+    @cstorch.trace
+    def step(batch):
+        return tensor(whole, whole.compiled(batch[0])).sum().item()
+
+    with pytest.raises(RuntimeError, match="needs the value of a"):
+        for batch in cstorch.utils.data.DataExecutor(loader(), 1):
+            step(batch)

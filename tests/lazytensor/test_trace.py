@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import lazytensor as lt
 from lazytensor import cells, config
 from lazytensor.capture import Capture
+from lazytensor.device import Device
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir import graph as ir
 from lazytensor.runtime.host import HostBackend
@@ -185,13 +186,14 @@ READS = {
     ".numpy()": lambda x: (x * 1).numpy(),
     "print()": lambda x: repr(x),
     "an index": lambda x: [1, 2, 3][x.long()[0]],
-    "torch.tensor()": lambda x: lt.tensor(x),
+    "torch.tensor()": lambda x: lt.tensor(x, device="cpu"),
 }
 
 
 @pytest.mark.parametrize("what", READS)
 def test_reading_in_an_unreadable_step_names_the_line_and_the_way_out(what):
     weight, read = lt.zeros(3), READS[what]
+    weight.device = Device("lazy", 0)
     with pytest.raises(TraceError) as caught:
         Machine().step(lambda: read(weight), readable=False)
     line = inspect.getsourcelines(read)[1]
@@ -200,6 +202,20 @@ def test_reading_in_an_unreadable_step_names_the_line_and_the_way_out(what):
     assert "float32[" in text or "bool[]" in text or "int64[" in text
     assert "torch.where" in text and "step_closure" in text
     assert weight.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("what", READS)
+def test_a_tensor_of_the_client_is_read_in_an_unreadable_step_and_is_no_state_of_it(what):
+    constant, seen = lt.tensor([1.0, 2.0, 0.0]), []
+    expected = READS[what](constant)
+    Machine().step(lambda: seen.append(READS[what](constant)), readable=False)
+    assert str(seen[0]) == str(expected)
+    assert constant.tolist() == [1.0, 2.0, 0.0]
+
+
+def test_a_tensor_of_the_client_that_depends_on_the_batch_is_not_read():
+    with pytest.raises(TraceError, match="needs the value of a"):
+        Machine().step(lambda x: (x + lt.ones(2)).tolist(), lt.ones(2), readable=False)
 
 
 def test_value_read_in_a_readable_step_is_the_present_one():
