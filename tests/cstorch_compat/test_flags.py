@@ -73,7 +73,7 @@ def test_the_level_holds_inside_the_function_only():
 
 def test_the_precision_level_of_older_configurations_is_the_flag_of_later_ones():
     before = csx.precision.optimization_level
-    owner = SimpleNamespace()
+    owner = SimpleNamespace(loops=[], cluster_config=None)
     try:
         CSConfig(precision_opt_level=2).take_effect(owner)
         assert csx.precision.optimization_level == 2

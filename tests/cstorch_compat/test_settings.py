@@ -318,6 +318,37 @@ def test_flags_of_the_wafer_are_not_listed_on_the_cpu(script):
     assert lines_of(done) == ["activation_steps"]
 
 
+def test_the_first_execution_locks_the_systems_and_workers_of_older_releases(script):
+    done = script(
+        """
+import torch
+import cerebras_pytorch as cstorch
+cstorch.backend("CSX")
+compiled = cstorch.compile(torch.nn.Linear(2, 1))
+
+@cstorch.trace
+def step(batch):
+    return compiled(batch).sum()
+
+@cstorch.step_closure
+def log(loss):
+    print(loss.shape)
+
+loader = cstorch.utils.data.DataLoader(lambda: [torch.ones(4, 2)])
+for systems in (1, 1, 2):
+    config = cstorch.utils.CSConfig(num_csx=systems)
+    try:
+        for batch in cstorch.utils.data.DataExecutor(loader, num_steps=1, cs_config=config):
+            log(step(batch))
+    except RuntimeError as e:
+        print(e)
+""",
+        preamble="",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "num_csx is 2, and the first execution had 1" in done.stdout.splitlines()[2]
+
+
 def test_older_releases_list_their_settings_too(script):
     done = script(
         """

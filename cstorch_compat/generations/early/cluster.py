@@ -8,6 +8,8 @@ from cstorch_compat.generations.latest.cluster_config import ClusterConfig
 from cstorch_compat.run import process
 from cstorch_compat.run import setting_checks as checks
 from cstorch_compat.run.setting_checks import Check
+from lazytensor import source
+from lazytensor.errors import StateError
 
 
 def _level_or_none(name: str, value: Any) -> int | None:
@@ -38,7 +40,18 @@ class CSConfig(ClusterConfig):
     precision_opt_level: int | None = None
 
     def take_effect(self, backend: Any) -> None:
-        """Become the configuration of a backend, and set the flags that later releases have for the other fields."""
+        """Become the configuration of a backend, and set the flags that later releases have for the other fields.
+
+        Raise a StateError if an execution before had another number of systems or workers: the first one locks both.
+        """
+        before = backend.cluster_config
+        for name in ("num_csx", "num_workers_per_csx") if backend.loops and before is not None else ():
+            if getattr(self, name) != getattr(before, name):
+                raise StateError(
+                    f"{name} is {getattr(self, name)}, and the first execution had {getattr(before, name)}",
+                    where=source.where(),
+                    hint="Give all executions of a process the same CSConfig.",
+                )
         backend.cluster_config = self
         if self.precision_opt_level is not None:
             process.RUN.flags.precision.optimization_level = self.precision_opt_level
