@@ -120,7 +120,7 @@ def test_written_file_reads_back_bit_for_bit(name, tmp_path):
 def test_a_tensor_of_one_value_on_the_wafer_is_written_as_its_value(monkeypatch, tmp_path):
     monkeypatch.setattr(process.RUN, "backend", None)
     cstorch.backend("CSX", artifact_dir=tmp_path)
-    huge = cstorch.full((1 << 18, 1 << 18), 2.5)
+    huge = cstorch.full((1 << 12, 1 << 12), 2.5)
     model = nn.Linear(3, 2)
     optimizer = cstorch.optim.SGD(cstorch.compile(model).parameters(), lr=0.1, momentum=0.9)
     cstorch.save({"huge": huge, "optimizer": optimizer.state_dict(), "model": model.state_dict()}, tmp_path / "a.mdl")
