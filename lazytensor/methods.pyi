@@ -1238,10 +1238,10 @@ class Methods:
     def rot90(self, k: builtins.int = 1, dims: Sequence[builtins.int] = ...) -> Tensor:
         """The plane of two dimensions turned by k quarters, from the first towards the second."""
 
-    def round(self, *, decimals: builtins.int = 0) -> Tensor:
+    def round(self, *, decimals: builtins.int | None = None) -> Tensor:
         """Each element rounded to so many decimals, ties to even; negative ones round to tens, hundreds, ..."""
 
-    def round_(self, *, decimals: builtins.int = 0) -> Tensor: ...
+    def round_(self, *, decimals: builtins.int | None = None) -> Tensor: ...
     def rsqrt(self) -> Tensor:
         """One over the square root. Of each element of x, in its shape."""
 

@@ -1,10 +1,11 @@
 """Rows of what the front end prints in steps of its own: selections, repeats, borders, gradients of reductions."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from tests.op_rows import Case, Draw, Row, Shape
+from tests.op_rows import Case, Draw, Row, Shape, _words
 from tests.op_rows_composite import _group_grad_case, _group_grads
 from tests.op_rows_nn import _conv, _conv_case, _conv_weight, _conv_weight_case
 
@@ -66,7 +67,25 @@ def _plain_group_case(d: Draw) -> Case:
     return arrays[:2], attrs
 
 
+def _multinomial(weights: np.ndarray, state: np.ndarray, *, call: int, samples: int, replacement: bool) -> np.ndarray:
+    races = samples if replacement else 1
+    u = iter([math.ldexp(w >> 11, -53) for w in _words(state, call, weights.size * races)])
+    chosen = []
+    for row in weights:
+        for _ in range(races):
+            quotients = [w / -math.log(1 - next(u)) for w in row]
+            order = sorted(range(len(row)), key=lambda i: -quotients[i])
+            chosen += order[: 1 if replacement else samples]
+    return np.array(chosen).reshape(len(weights), samples)
+
+
+def _weights_case(d: Draw) -> Case:
+    drawn = {"call": int(d.rng.integers(9)), "samples": d.one(1, 3), "replacement": d.flag()}
+    return [np.abs(d.values((2, 5))) + 1, d.rng.integers(0, 2**40, 2)], drawn
+
+
 ROWS = {
+    "multinomial": Row(_weights_case, _multinomial),
     "group_norm_input_grad": Row(_plain_group_case, lambda g, x, **k: _group_grads(g, x, np.ones(x.shape[1]), **k)[0]),
     "conv_transposed_input": Row(_conv_case, _conv),
     "conv_transposed_weight": Row(_conv_weight_case, _conv_weight),
@@ -127,4 +146,4 @@ ROWS = {
     "at_least": Row(lambda d: ([np.abs(d.values())], {"least": 0.05}), lambda x, least: np.maximum(x, least)),
     "causal_scores": Row(lambda d: ([d.values((2, 3, 4))], {}), _causal),
 }
-NOT_DIFFERENTIABLE = {"count_true", "matrix_band", "select_scatter", "group_norm_input_grad", "pad"}
+NOT_DIFFERENTIABLE = {"count_true", "multinomial", "matrix_band", "select_scatter", "group_norm_input_grad", "pad"}

@@ -1,5 +1,9 @@
-"""Row of the table test for the node whose gradient is a Python function; without one the gradient passes."""
+"""Rows of the table test for identities: a node whose gradient is a Python function, and a value written over."""
 
 from tests.op_rows import Row
 
-ROWS = {"custom_vjp": Row(lambda d: ([d.values()], {"uid": 1}), lambda x, uid: x)}
+ROWS = {
+    # Without a function the gradient passes.
+    "custom_vjp": Row(lambda d: ([d.values()], {"uid": 1}), lambda x, uid: x),
+    "overwritten": Row(lambda d: ([d.values(), d.values()], {}), lambda value, x: value, "fi"),
+}

@@ -140,6 +140,16 @@ def _normal(out: Listing, n: Node) -> str:
     return f"cirh.RandomNormal {mean}, {deviation} {{seed = 0 : i64}} : {type_text(n.type)}"
 
 
+def _multinomial(out: Listing, n: Node) -> str:
+    # As for other draws the seed is global, and the state that our numbers come from is hidden.
+    weights = n.inputs[0]
+    attributes = (
+        f"num_samples = {n.attrs['samples']} : i64, replacement = {truth(n.attrs['replacement'])}, seed = 0 : i64"
+    )
+    types = f"({type_text(weights.type)}) -> {type_text(n.type)}"
+    return f"cirh.RandomMultinomial {out.names[weights]} {{{attributes}}} : {types}"
+
+
 def clamped(is_maximum: bool) -> Legality:
     """A maximum or a minimum as a clamp whose other side is the limit of the type."""
 
@@ -217,3 +227,4 @@ ARANGE = Legality(_arange)
 BAND = Legality(_band)
 UNIFORM = Legality(_uniform)
 NORMAL = Legality(_normal)
+MULTINOMIAL = Legality(_multinomial)

@@ -20,7 +20,7 @@ from lazytensor.compiler.lower import lower_to_cirh, lower_to_host
 from lazytensor.compiler.match import match
 from lazytensor.compiler.plan import plan
 from lazytensor.compiler.simplify import simplify
-from lazytensor.errors import CompileError
+from lazytensor.errors import CompileError, refuse
 from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
@@ -75,6 +75,11 @@ class Pass:
 
 
 def _print_cirh(graph: Graph, heading: Heading) -> str:
+    nodes = graph.nodes()
+    if nodes and all(n.op != "batch" for n in nodes):
+        hint = "Use the batch in what the step returns or updates."
+        where = next((root.where for root in graph.roots() if root.where is not None), None)
+        refuse("no lowering", CompileError("No input tensors found", where=where, hint=hint), "the step")
     notes = {state: dict(known) for state, known in heading.notes}
     return cirh_text(folded(graph), heading.half, heading.level, notes, graph, heading.locations)
 

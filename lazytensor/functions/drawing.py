@@ -94,7 +94,12 @@ def at_step(step: Tensor, number: int, shape: tuple[int, ...], device: Device) -
     return numbers
 
 
+def next_draw() -> tuple[Node, int]:
+    """The state that the captured step draws from, and the number of the next draw."""
+    return _source.next()
+
+
 def in_step(op: str, shape: tuple[int, ...], dtype: DType) -> Tensor:
     """Numbers of `random_uniform` or `random_normal` as a node of the step that is being captured."""
-    state, number = _source.next()
+    state, number = next_draw()
     return wrap(call(op, state, call=number, type=Type(shape, dtype)))

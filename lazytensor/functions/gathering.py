@@ -25,7 +25,8 @@ from lazytensor.ops import call, full
 from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
-from lazytensor.tensor import Tensor, arg, from_array
+from lazytensor.precision import half_type
+from lazytensor.tensor import Tensor, arg, from_array, wrap
 
 # PyTorch has three sets of names for the ways to combine; the operations have one.
 _KINDS = {name: r.name for r in REDUCTIONS.values() for name in r.torch}
@@ -337,17 +338,16 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     """The places of all elements that are not zero: int64[count, dimensions], or a vector for each dimension.
 
-    Raises TraceError in a step, whose shapes may not depend on values.
+    Raises TraceError in a step, whose shapes may not depend on values. In a step for the wafer the result has a place
+    for each element, and is refused where the step needs it.
     """
+    if half_type() is not None:
+        places = wrap(full(0, Type((x.spec.size, x.ndim), dt.int64)), x.device)
+        return tuple(places[:, d] for d in range(x.ndim)) if as_tuple else places
     if as_tuple:
         return tuple(_listed(i, x) for i in np.nonzero(np.atleast_1d(x.array("nonzero()"))))
-    return _nonzero(x)
-
-
-def _nonzero(x: Tensor) -> Tensor:
     array = x.array("nonzero()")
-    places = np.argwhere(array) if array.ndim else np.empty((int(bool(array)), 0))
-    return _listed(places, x)
+    return _listed(np.argwhere(array) if array.ndim else np.empty((int(bool(array)), 0)), x)
 
 
 def _listed(places: np.ndarray, like: Tensor) -> Tensor:
@@ -359,7 +359,8 @@ def _listed(places: np.ndarray, like: Tensor) -> Tensor:
 @method
 def argwhere(x: Tensor) -> Tensor:
     """`nonzero` as int64[count, dimensions]."""
-    return _nonzero(x)
+    places: Tensor = nonzero(x)
+    return places
 
 
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:

@@ -13,7 +13,9 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions, statistics
 from lazytensor.functions.creation import zeros
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import default_dtype, require_elements
+from lazytensor.functions.pooling import avg_pool2d, avg_pool3d
+from lazytensor.functions.promotion import require_elements
+from lazytensor.functions.resampling import pad
 from lazytensor.functions.shapes import reshape, view
 from lazytensor.functions.typeinfo import finfo
 from lazytensor.ir.graph import Node
@@ -23,7 +25,7 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.ops.norm import centred, inverse_deviation
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.ops.shape import reshape as reshaped
-from lazytensor.precision import half_type, lowered
+from lazytensor.precision import half_type, lowered, raised
 from lazytensor.tensor import Tensor, arg, grad_mode
 
 Dims = tuple[int, ...]
@@ -328,16 +330,18 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if not input.spec.size:
         return input
-    x = arg(input)
-    x = x if x.type.dtype.kind == "f" else cast(x, default_dtype())
-    n, channels, *rest = x.type.shape
-    square = reshaped(x * x, (n, channels, math.prod(rest)))
+    if half_type() is not None:
+        input = tensor_of(raised(arg(input))[0], input)
     # Channels beyond the ends count as 0, but in the divisor: the mean is always over `size`.
-    padding = ((size // 2, (size - 1) // 2), (0, 0))
-    total = call("window_sum", square, kernel=(size, 1), stride=(1, 1), padding=padding)
-    base = total / size * alpha + k
-    power = reshaped(base**beta, x.type.shape)
-    return tensor_of(x / power, input)
+    before, after = size // 2, (size - 1) // 2
+    square = (input * input).unsqueeze(1)
+    if input.ndim == 3:
+        mean = avg_pool2d(pad(square, (0, 0, before, after)), (size, 1), stride=1).squeeze(1)
+    else:
+        n, _, channels, height = square.shape[:4]
+        volume = pad(view(square, n, 1, channels, height, -1), (0, 0, 0, 0, before, after))
+        mean = view(avg_pool3d(volume, (size, 1, 1), stride=1).squeeze(1), input.shape)
+    return input / (mean * alpha + k) ** beta
 
 
 def normalize(input: Tensor, p: float | str = 2.0, dim: int | Sequence[int] = 1, eps: float | Tensor = 1e-12) -> Tensor:

@@ -465,7 +465,7 @@ def sign(x: Tensor) -> Tensor:
 
 
 @method(in_place=True)
-def round(x: Tensor, *, decimals: int = 0) -> Tensor:
+def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
     """Each element rounded to so many decimals, ties to even; negative ones round to tens, hundreds, ...
 
     Raises ShapeError for decimals of integers.
@@ -477,6 +477,12 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     # A power with a positive exponent is exact (up to 1e22); one of 0.1 would be rounded before it rounds.
     scale = 10.0 ** builtins.abs(decimals)
     return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
+
+
+def special_round(x: Tensor, *, decimals: int = 0) -> Tensor:
+    """`round`, which the vendor's front end refuses under this name for any number of decimals."""
+    rounded: Tensor = round(x, decimals=decimals)
+    return rounded
 
 
 @method

@@ -9,6 +9,8 @@ import numpy as np
 from lazytensor import source
 from lazytensor.dtype import int64
 from lazytensor.errors import MemoryMissing, ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.activations import relu
 from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import require_elements
@@ -196,13 +198,10 @@ def avg_pool3d(
 
 
 def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: Any, ceil_mode: bool) -> Tensor:
-    attrs = _window(f"lp_pool{rank}d", rank, input, (kernel_size, stride, 0, 1, ceil_mode))
-    del attrs["dilation"]
-    x = arg(input)
-    total = call("window_sum", x ** float(p), **attrs)
+    mean = _avg_pool(rank, input ** float(p), kernel_size, stride, 0, ceil_mode, True, None)
     # PyTorch's formula for odd powers of negative elements, whose sum may be negative.
-    signed = call("sign", total) * call("relu", call("abs", total))
-    return tensor_of(signed ** (1 / float(p)), input)
+    signed = pw.sign(mean) * relu(pw.abs(mean))
+    return (signed * math.prod(extents_of(kernel_size, rank, "kernel_size"))) ** (1 / float(p))
 
 
 def lp_pool1d(

@@ -16,14 +16,15 @@ from lazytensor import dtype as dt
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import ShapeError, TraceError
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.drawing import drawn, in_step, is_replayed
+from lazytensor.functions.drawing import drawn, in_step, is_replayed, next_draw
 from lazytensor.functions.promotion import Operand
 from lazytensor.ir.graph import leaf
 from lazytensor.members import method
+from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.precision import half_type
 from lazytensor.random import Generator
-from lazytensor.tensor import Tensor, from_array
+from lazytensor.tensor import Tensor, arg, from_array, wrap
 
 _WHOLE = {dt.float64: 1 << 53, dt.float32: 1 << 24, dt.float16: 1 << 11, dt.bfloat16: 1 << 8}
 """The largest integer up to which a type holds them all."""
@@ -168,6 +169,11 @@ def multinomial(
 
     Raises ShapeError for weights that are none, and for more samples than there are places to choose from.
     """
+    if half_type() is not None and generator is None:
+        state, number = next_draw()
+        return wrap(
+            call("multinomial", arg(x), state, call=number, samples=num_samples, replacement=replacement), x.device
+        )
     # Zeros would be no weights, and all are as good for a plan.
     weights = np.ones(x.spec.shape, np.float32) if cells.is_missing(x.node) else x.array("multinomial")
     if x.ndim not in (1, 2) or x.dtype.kind != "f":

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 from weakref import WeakSet
 
-from lazytensor.dtype import bool_
+from lazytensor.dtype import bfloat16, bool_
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import DEFAULT_HINT
 from lazytensor.ops import OPS
+from lazytensor.precision import half_type
 
 Stage = Literal["trace", "lowering", "backward", "gradient", "remember"]
 Condition = Callable[[Mapping[str, Any]], bool]
@@ -82,6 +83,21 @@ def _mixes_types(arguments: Mapping[str, Any]) -> bool:
     return len({v.dtype for v in arguments.values() if hasattr(v, "dtype")}) > 1
 
 
+def _has_scalar_of_other_type(arguments: Mapping[str, Any]) -> bool:
+    """Return whether one of two floating-point operands is a tensor without dimensions, and of another type."""
+    tensors = [v for v in arguments.values() if getattr(getattr(v, "dtype", None), "kind", "") == "f"]
+    return len(tensors) == 2 and _mixes_types(arguments) and any(t.ndim == 0 for t in tensors)
+
+
+def _is_in_place(arguments: Mapping[str, Any]) -> bool:
+    return bool(arguments.get("inplace"))
+
+
+def _takes_other_than_one_type(arguments: Mapping[str, Any]) -> bool:
+    """Return whether the operands are not tensors of one type."""
+    return len({getattr(v, "dtype", None) for v in arguments.values()}) > 1
+
+
 def _is_past_first(dims: Any, rank: int) -> bool:
     """Return whether a dimension, or one of several, is another than the first."""
     several = dims if isinstance(dims, tuple | list) else (dims,)
@@ -134,11 +150,13 @@ _UPSAMPLE = "Repeat the elements: x[..., :, None, :, None].expand(..., h, 2, w, 
 _RESIZE = "Resize on the client, use mode='area', or multiply by an interpolation matrix for each dimension."
 _CELL = "Write the cell with nn.Linear for its gates, torch.sigmoid and torch.tanh."
 _MV = "Multiply by a column: (a @ v.unsqueeze(1)).squeeze(1)."
+_SELU = "Write 1.0507 * torch.where(x > 0, x, 1.6733 * (torch.exp(x) - 1))."
 _TRUNC = "Write torch.sign(x) * torch.floor(torch.abs(x))."
 _FLOAT = "Convert the operands to one type, with .float() for example."
 _COUNT = "Compare instead: (index.unsqueeze(-1) == torch.arange(classes, device=index.device))."
 _GROUPS = "'cirh.Convolution' op convolutions with groups != 1 are not supported"
 _NO_1D = "'cirh.Convolution' op 1D backward convolutions are not supported"
+_MASKING = "Keep the shape and mask instead: torch.where(mask, x, 0), and divide by mask.sum()."
 _AMP = "amp does not work out-of-the-box with `F.binary_cross_entropy` or `torch.nn.BCELoss`"
 _LAYER_TYPE = "input must have the type torch.float32, got type torch.float16"
 # The gradient of a gather behind the first dimension is an index_put with a list that has holes.
@@ -158,6 +176,12 @@ _RESIZED = (
 _VECTOR = _lowering("torch.aten.mv", _MV, lambda a: [getattr(t, "ndim", 0) for t in a.values()][:2] == [2, 1])
 # Asked with tensors on both sides, int32 is lowered and int64 is refused by its type.
 _MASKED = _trace("aten::bitwise_and.Scalar", when=lambda a: any(type(v) is int for v in a.values()))
+_CLAMPED = _lowering(
+    "'cirh.Clamp' op requires the same type for all operands and results",
+    "Convert the scalar, with .to(x.dtype).",
+    _has_scalar_of_other_type,
+)
+_NONZERO = Refusal("torch.aten.nonzero", "lowering", _MASKING, rule="shape from data")
 _DIVIDED = _backward("derivative for aten::floor_divide is not implemented")
 _UNEVEN = "Function {} returned an invalid gradient at index 1: the index does not cover the source"
 
@@ -224,15 +248,34 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "polygamma": (_trace("aten::polygamma"),),
     "prelu": (_trace("aten::_prelu_kernel", "Write torch.where(x > 0, x, weight * x)."),),
     "rrelu": (_trace("aten::rrelu_with_noise"),),
+    "rrelu_": (_trace("aten::rrelu_with_noise"),),
+    "maximum": (_CLAMPED,),
+    "minimum": (_CLAMPED,),
+    "nonzero": (_NONZERO,),
+    "argwhere": (_NONZERO,),
+    "where": (replace(_NONZERO, when=lambda a: a.get("input") is None),),
+    "hardswish": (
+        _lowering("torch.aten.hardswish", "Leave out inplace=True.", _is_in_place),
+        _backward("aten::hardswish_backward", _is_in_place),
+    ),
+    "elu": (_gradient("torch.aten.elu_backward", _is_in_place),),
+    "elu_": (_lowering("torch.aten.elu", "Write F.elu(x)."), _gradient("torch.aten.elu_backward")),
+    "selu_": (_lowering("torch.aten.elu", _SELU), _gradient("torch.aten.elu_backward")),
     "selu": (
-        _lowering("torch.aten.elu", "Write 1.0507 * torch.where(x > 0, x, 1.6733 * (torch.exp(x) - 1))."),
+        _lowering("torch.aten.elu", _SELU),
         _gradient("torch.aten.elu_backward"),
     ),
-    "round": (_trace("aten::round.decimals", "Scale, round and scale back.", lambda a: a.get("decimals", 0) != 0),),
+    "round": (_trace("aten::round.decimals", "Scale, round and scale back.", lambda a: a.get("decimals") is not None),),
+    "special_round": (_trace("aten::round.decimals", "Write torch.round(x)."),),
     "sgn": (_backward("aten::_efficientzerotensor"),),
     "signbit": (_trace("aten::signbit"),),
     "sinc": (_trace("aten::sinc", "Write torch.sin(torch.pi * x) / (torch.pi * x), and 1 where x is 0."),),
     "trunc": (_lowering("custom op 'torch.aten.trunc' is unknown", _TRUNC),),
+    "xlogy": (
+        _lowering(
+            "'cirh.Mul' op requires the same type for all operands and result", _FLOAT, _takes_other_than_one_type
+        ),
+    ),
     "xlog1py": (_trace("aten::special_xlog1py"),),
     # Reductions and scans.
     "aminmax": (
@@ -403,7 +446,10 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "gru_cell": (_lowering("custom op 'torch.aten.as_strided' is unknown", _CELL),),
     "lstm_cell": (_lowering("custom op 'torch.aten.as_strided' is unknown", _CELL),),
     # Losses.
-    "binary_cross_entropy": (_trace(_AMP, "Use F.binary_cross_entropy_with_logits on the logits."),),
+    "binary_cross_entropy": (
+        _trace(_AMP, "Use F.binary_cross_entropy_with_logits on the logits.", lambda a: half_type() is not bfloat16),
+        _lowering("'cirh.Sub' op requires the same type for all operands and result", _FLOAT, _mixes_types),
+    ),
     "ctc_loss": (_trace("aten::_ctc_loss.Tensor"),),
     "gaussian_nll_loss": (_trace("aten::_local_scalar_dense", "Write 0.5 * (torch.log(v) + (x - y) ** 2 / v)."),),
     "huber_loss": (_trace("aten::huber_loss", _HUBER),),

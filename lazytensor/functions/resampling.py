@@ -13,6 +13,8 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const
 from lazytensor.ops.pool import pick_along
+from lazytensor.ops.shape import slice_
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg
 
 Tap = tuple[tuple[int, ...], np.ndarray]
@@ -58,10 +60,30 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if value is not None and value != 0:
         raise ValueError(f"Padding mode '{mode}' doesn't take in value argument")
     n = arg(input)
+    if mode == "circular" and half_type() is not None:
+        return tensor_of(_wrapped(n, pairs), input)
     for dim, (low, high) in enumerate(pairs):
         if low or high:
             n = pick_along(n, _around(mode, n.type.shape[dim], low, high), dim)
     return tensor_of(n, input)
+
+
+def _wrapped(x: Node, pairs: list[tuple[int, int]]) -> Node:
+    """Circular padding as the front end has it: zeros around, over which the other side is written."""
+    for dim, (low, high) in enumerate(pairs):
+        _around("circular", x.type.shape[dim], low, high)
+    n = _constant(x, pairs, 0)
+    for dim, (low, high) in reversed(list(enumerate(pairs))):
+        extent = n.type.shape[dim]
+        for to, source_at, count in ((0, extent - high - low, low), (extent - high, low, high)):
+            if count > 0:
+                places = [tuple(at if d == dim else 0 for d in range(len(pairs))) for at in (source_at, to)]
+                ends = [
+                    tuple(at + count if d == dim else e for d, e in enumerate(n.type.shape)) for at in (source_at, to)
+                ]
+                part = slice_(n, places[0], ends[0])
+                n = call("slice_update", n, part, starts=places[1], limits=ends[1], strides=(1,) * len(pairs))
+    return n
 
 
 def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:

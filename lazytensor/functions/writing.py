@@ -3,12 +3,10 @@
 import numpy as np
 
 from lazytensor import cells, random, saved, source
-from lazytensor import dtype as dt
 from lazytensor.errors import ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import Operand, prepared, stored
 from lazytensor.ir.graph import Node
-from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call, const, full
 from lazytensor.ops.elementwise import cast
@@ -50,11 +48,10 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
 
 def overwrite(x: Tensor, n: Node) -> Tensor:
     """Write a value that x was not computed from. Where x is tracked it stays so, and what it was has no gradient."""
-    # In a step it would be an operation more for nothing but a flag. What lies in a store between steps is not tracked,
-    # and not fetched to be written over.
-    is_asked = cells.here.current is None and x.cell.node is not None and is_grad_enabled()
+    # What lies in a store between steps is not tracked, and not fetched to be written over.
+    is_asked = x.cell.node is not None and is_grad_enabled()
     if is_asked and not n.tracks and not x.leaf_id and x.node.tracks:
-        n = call("where", full(1, Type(n.type.shape, dt.bool_)), n, x.node)
+        n = call("overwritten", n, x.node)
     x.write(n)
     return x
 

@@ -8,9 +8,10 @@ import math
 
 import numpy as np
 
-from lazytensor.cirh.spelling import NORMAL, UNIFORM
-from lazytensor.dtype import round_to
+from lazytensor.cirh.spelling import MULTINOMIAL, NORMAL, UNIFORM
+from lazytensor.dtype import int64, round_to
 from lazytensor.errors import ShapeError
+from lazytensor.ir.operation import per_element
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.op import op
 
@@ -68,3 +69,32 @@ def _draw_work(out: Type, state: Type, **attrs: object) -> Work:
 
 op("random_uniform", _drawn, _uniform_eval, work=_draw_work, cirh=UNIFORM)
 op("random_normal", _drawn, _normal_eval, work=_draw_work, cirh=NORMAL)
+
+
+def _chosen(weights: Type, state: Type, *, call: int, samples: int, replacement: bool) -> Type:
+    if len(weights.shape) not in (1, 2) or weights.dtype.kind != "f":
+        raise ShapeError("prob_dist must be 1 or 2 dim and of a floating-point type")
+    if samples <= 0 or (not replacement and samples > weights.shape[-1]):
+        raise ShapeError(
+            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {samples} of {weights.shape[-1]}"
+        )
+    return Type((*weights.shape[:-1], samples), int64)
+
+
+def _chosen_eval(weights: np.ndarray, state: np.ndarray, *, call: int, samples: int, replacement: bool) -> np.ndarray:
+    rows = np.atleast_2d(weights).astype(np.float64)
+    repeats = samples if replacement else 1
+    words = random_words(state, call, rows.size * repeats).reshape(len(rows), repeats, -1)
+    # Weights race exponential times: the k largest quotients are k draws without replacement.
+    race = rows[:, None] / -np.log1p(-((words >> np.uint64(11)).astype(np.float64) * 2.0**-53))
+    order = np.argmax(race, -1) if replacement else np.argsort(-race[:, 0], -1, kind="stable")[:, :samples]
+    return order.reshape(*weights.shape[:-1], samples).astype(np.int64)
+
+
+op(
+    "multinomial",
+    _chosen,
+    _chosen_eval,
+    work=lambda out, weights, state, **attrs: per_element(22)(weights, weights),
+    cirh=MULTINOMIAL,
+)

@@ -11,7 +11,7 @@ from lazytensor.dtype import round_to
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import DEFAULT_HINT, no_work, refused
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import call, op
+from lazytensor.ops.op import call, full_like, op, same_types
 
 VJP = "vjp"
 """Key in a node's memo of the function from a gradient to those of the inputs; without one it goes to the first."""
@@ -80,6 +80,18 @@ op(
     gradient_name="Clone",
     is_leaf=True,
     renames=True,
+)
+
+# A value written over another one, from which it was not computed: the gradient of what was there is zero.
+op(
+    "overwritten",
+    lambda value, x: same_types(value, x),
+    lambda value, x: value,
+    vjp=lambda g, y, value, x: (g, full_like(0, x)),
+    work=no_work,
+    composite=lambda value, x: value,
+    saves=False,
+    gradient_name="Fill",
 )
 
 # The identity that marks a result which CIRH cannot express, although the graph behind it could be lowered. `rule` is

@@ -277,7 +277,14 @@ def _points(indices: tuple[Node, ...], dims: Dims) -> Node | None:
 
 def _points_read(x: Node, *indices: Node, dims: Dims) -> Node | None:
     points = _points(indices, dims)
-    return call("gather_points", x, points) if points is not None else None
+    if points is not None:
+        return call("gather_points", x, points)
+    # Along the last dimension the front end repeats one vector of places for all rows; along others it has no lowering.
+    last = len(x.type.shape) - 1
+    if dims != (last,) or len(indices[0].type.shape) != 1:
+        return None
+    places = call("broadcast_in_dim", indices[0], shape=(*x.type.shape[:last], *indices[0].type.shape), dims=dims)
+    return call("gather", x, places, dim=last)
 
 
 def _points_added(base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool) -> Node | None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import int64
+from lazytensor.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, per_element, refused
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.conv import Dims, Pairs, inside, padded, under
-from lazytensor.ops.op import call, op
+from lazytensor.ops.op import call, full, op
 from lazytensor.ops.volume import pool_max, pool_max_gradient
 
 
@@ -202,13 +202,30 @@ def _place_along(g: np.ndarray, *, index: Dims, dim: int, extent: int) -> np.nda
     return total
 
 
+def _mirrored(x: Node, *, index: Dims, dim: int) -> Node | None:
+    """Places that are mirrored at both ends, as the front end computes them; None for any other index."""
+    last = x.type.shape[dim] - 1
+    if dim != len(x.type.shape) - 1 or 0 not in index or last not in index:
+        return None
+    low = index.index(0)
+    if index != tuple(last - abs(last - abs(p)) for p in range(-low, len(index) - low)):
+        return None
+    row = Type((len(index),), int64)
+    places, ends = call("arange", start=-low, step=1, type=row), full(last, row)
+    places = ends - call("abs", ends - call("abs", places))
+    wide = call("broadcast_in_dim", places, shape=(*x.type.shape[:dim], len(index)), dims=(dim,))
+    is_half = x.type.dtype.is_half
+    read = call("gather", call("cast", x, dtype=float32) if is_half else x, wide, dim=dim)
+    return call("cast", read, dtype=x.type.dtype) if is_half else read
+
+
 op(
     "pick_along",
     lambda x, *, index, dim: Type((*x.shape[:dim], len(index), *x.shape[dim + 1 :]), x.dtype),
     lambda x, *, index, dim: np.take(x, np.array(index, np.int64), dim),
     vjp=lambda g, y, x, *, index, dim: (call("place_along", g, index=index, dim=dim, extent=x.type.shape[dim]),),
     work=per_element(0),
-    cirh=refused("Write torch.index_select(x, dim, index) with an index from the batch."),
+    cirh=decomposed(_mirrored, "Write torch.index_select(x, dim, index) with an index from the batch."),
 )
 op(
     "place_along",

@@ -8,7 +8,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.cirh.spelling import ARANGE, BAND, SLICE, TRANSPOSE, broadcast_dims, number, typed
-from lazytensor.dtype import bool_, int64
+from lazytensor.dtype import bool_, int32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, no_work, per_element
@@ -220,6 +220,41 @@ def _padded_part(base: Node, value: Node, *, starts: Dims, limits: Dims, strides
     return call("pad", value, pairs=pairs, value=base.attrs["value"], interior=tuple(s - 1 for s in strides))
 
 
+def _written_part(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node:
+    """Return a part written into a tensor: padding where that is a constant, else scatters, one for each dimension."""
+    padded = _padded_part(base, value, starts=starts, limits=limits, strides=strides)
+    if padded is not None:
+        return padded
+    cut = [d for d, e in enumerate(base.type.shape) if value.type.shape[d] != e]
+    if not cut:
+        return value
+    # The part along the first dimension is written as a whole, after the rest was written into it.
+    bases = [base]
+    for d in cut[:-1]:
+        own = bases[-1].type.shape
+        begins = tuple(starts[d] if k == d else 0 for k in range(len(own)))
+        ends = tuple(limits[d] if k == d else e for k, e in enumerate(own))
+        steps = tuple(strides[d] if k == d else 1 for k in range(len(own)))
+        bases.append(slice_(bases[-1], begins, ends, steps))
+    for part, d in zip(reversed(bases), reversed(cut), strict=True):
+        value = _scattered(part, value, d, range(starts[d], limits[d], strides[d]))
+    return value
+
+
+def _scattered(base: Node, value: Node, dim: int, places: range) -> Node:
+    """`value` written at places of one dimension."""
+    shape = value.type.shape
+    # The front end counts a row that an integer selects in int32, and those of a slice in int64.
+    rest = (*shape[:dim], *shape[dim + 1 :])
+    if value.op == "full" and len(places) == 1:
+        value = reshape(full(value.attrs["value"], Type(rest, value.type.dtype)), shape)
+    is_selected = value.op == "reshape" and value.inputs[0].type.shape == rest
+    t = Type(shape, int32 if is_selected else int64)
+    column = np.array(places).reshape([-1 if d == dim else 1 for d in range(len(shape))])
+    index = full(places[0], t) if len(places) == 1 else const(np.broadcast_to(column, shape), t)
+    return call("select_scatter", base, index, value, dim=dim, kind="set")
+
+
 def joined_parts(a: Node, b: Node) -> Node | None:
     """a + b where both are parts among zeros that do not meet: b's part written into a; all of one whole in a row.
 
@@ -262,7 +297,7 @@ op(
     _slice_update,
     vjp=_slice_update_vjp,
     work=per_element(0),
-    cirh=decomposed(_padded_part, "Write torch.where(mask, new, old), or torch.cat of the parts."),
+    cirh=decomposed(_written_part),
     saves=False,
     gradient_name="CopySlices",
 )

@@ -186,6 +186,10 @@ def _xlogy_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return g * where(silent, full_like(0, a), call("log", b)), g * a / b
 
 
+def _xlogy_parts(a: Node, b: Node) -> Node:
+    return where(eq(a, 0), full_like(0, a), a * call("log", b))
+
+
 def _xlog1py_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     """Where a is 0 the result is 0 for every b, so that a logarithm that is no number does not count."""
     no_number = call("logical_and", eq(a, 0), b <= -1)
@@ -232,9 +236,7 @@ _pointwise(
     flops=22,
     cirh=refused("Write m + torch.log2(2 ** (a - m) + 2 ** (b - m)) with m = torch.maximum(a, b)."),
 )
-_pointwise(
-    "xlogy", values.xlogy, _xlogy_vjp, flops=11, cirh=refused("Write torch.where(a == 0, 0.0, a * torch.log(b)).")
-)
+_pointwise("xlogy", values.xlogy, _xlogy_vjp, flops=11, cirh=decomposed(_xlogy_parts))
 _pointwise(
     "xlog1py",
     lambda a, b: np.where((a == 0) & (b == b), a.dtype.type(0), a * np.log1p(b)),

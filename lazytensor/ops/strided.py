@@ -1,14 +1,16 @@
 """Strided windows on the elements in order: diagonals, sliding windows, and whatever strides can describe."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from lazytensor.dtype import int32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import per_element, refused
+from lazytensor.ir.operation import decomposed, per_element, refused
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import call, full_like, op
+from lazytensor.ops.op import call, const, full_like, op
 
 Dims = tuple[int, ...]
 
@@ -68,6 +70,16 @@ def _sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset: int) -
     return out
 
 
+def _read_by_points(x: Node, *, size: Dims, stride: Dims, offset: int) -> Node | None:
+    """The elements by their coordinates, one constant row for each."""
+    shape = x.type.shape
+    if not shape or 0 in size:
+        return None
+    places = _window(np.arange(math.prod(shape)), size=size, stride=stride, offset=offset)
+    points = np.stack(np.unravel_index(places, shape), -1).astype(np.int32)
+    return call("gather_points", x, const(points, Type(points.shape, int32)), sparse_grad=False)
+
+
 def _put(base: np.ndarray, value: np.ndarray, **place: Any) -> np.ndarray:
     # Written through the window, so the copy has to lie in order.
     out = np.array(base, order="C")
@@ -82,14 +94,14 @@ def _put_vjp(g: Node, y: Node, base: Node, value: Node, **place: Any) -> tuple[N
 
 
 op(
-    # The vendor's front end knows no such operation ("custom op 'torch.aten.as_strided' is unknown").
+    # Diagonals come this way. The vendor's front end does not know as_strided itself, which `refused_names` refuses.
     "as_strided",
     _window_type,
     _window,
     vjp=lambda g, y, x, **place: (call("strided_sum", g, shape=x.type.shape, **place),),
     put=lambda base, value, **place: call("strided_put", base, value, **place),
     work=per_element(0),
-    cirh=refused("Take slices, or torch.stack of slices for overlapping windows."),
+    cirh=decomposed(_read_by_points, "Take slices, or torch.stack of slices for overlapping windows."),
 )
 op(
     "strided_sum",

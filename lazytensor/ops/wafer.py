@@ -163,7 +163,7 @@ def columns(points: Node) -> tuple[Node, ...]:
     return tuple(reshape(c if c.type.dtype is int64 else call("cast", c, dtype=int64), lead) for c in cut)
 
 
-def _points(x: Node, points: Node) -> Node:
+def _points(x: Node, points: Node, *, sparse_grad: bool = True) -> Node:
     coordinates = columns(points)
     return pick(x, coordinates, tuple(range(len(coordinates))))
 
@@ -176,10 +176,10 @@ def _scatter_points(base: Node, points: Node, value: Node) -> Node:
 
 op(
     "gather_points",
-    lambda x, points: Type((*points.shape[:-1], *x.shape[points.shape[-1] :]), x.dtype),
+    lambda x, points, *, sparse_grad=True: Type((*points.shape[:-1], *x.shape[points.shape[-1] :]), x.dtype),
     evaluated(_points),
     work=per_element(0),
-    cirh=typed("GatherNd", lambda n: "sparse_grad, start_dim = 0 : i64"),
+    cirh=typed("GatherNd", lambda n: "sparse_grad, " * n.attrs.get("sparse_grad", True) + "start_dim = 0 : i64"),
 )
 op(
     "scatter_points",

@@ -64,8 +64,8 @@ PRECISIONS = (
     "cstorch.amp.enable_mixed_precision(False)",
 )
 METRICS = {
-    "cstorch.metrics.AccuracyMetric()": "metric(labels=t.int(), predictions=out.argmax(-1).int())",
-    "cstorch.metrics.PerplexityMetric()": "metric(labels=t, loss=loss)",
+    "cstorch.metrics.AccuracyMetric(name='accuracy')": "metric(labels=t.int(), predictions=out.argmax(-1).int())",
+    "cstorch.metrics.PerplexityMetric(name='perplexity')": "metric(labels=t, loss=loss)",
 }
 
 

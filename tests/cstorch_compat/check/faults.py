@@ -136,7 +136,7 @@ FAULTS = [
     Fault("LW104", "step", "copy = out.to('cpu')  # fault"),
     Fault("LW104", "step", "copy = out.cpu()  # fault"),
     Fault("LW105", "step", "positive = out[out > 0]  # fault"),
-    Fault("LW105", "step", "places = torch.nonzero(out)  # fault"),
+    Fault("LW105", "step", "out = out + torch.nonzero(out).sum()  # fault"),
     Fault("LW105", "step", "chosen = out.masked_select(out > 0)  # fault"),
     Fault("LW106", "step", "out = torch.add(out, out, alpha=out.mean())  # fault"),
     Fault("LW106", "step", "out = out.addcmul(out, out, value=out.mean())  # fault"),
