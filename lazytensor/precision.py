@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lazytensor.dtype import DType, cbfloat16, float16, float32
-from lazytensor.ir.graph import Node
+from lazytensor.ir.graph import Node, is_apart
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import call
 
@@ -58,11 +58,12 @@ def host_autocast(half: DType | None) -> Iterator[None]:
 def converted(x: Node, dtype: DType) -> Node:
     """Return x in the type that an operation takes it in; the same node if it has that type already.
 
-    While automatic casts are made, each use of x has a cast of its own: gradients are added in the type of x.
+    While automatic casts are made, each call has a cast of its own: gradients of several calls are added in the type of x.
     """
     if x.type.dtype is dtype:
         return x
-    return cast(x, dtype) if _casts.half is None else call("convert", x, dtype=dtype)
+    is_shared = _casts.half is not None and not is_apart(x)
+    return call("convert", x, dtype=dtype) if is_shared else cast(x, dtype)
 
 
 def lowered(*nodes: Node) -> tuple[Node, ...]:

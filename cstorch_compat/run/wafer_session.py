@@ -29,7 +29,7 @@ from lazytensor.cirh.text import Notes, torch_text
 from lazytensor.compiler.pipeline import Compilation, Heading
 from lazytensor.dtype import DType, cbfloat16, float32
 from lazytensor.errors import StateError, TraceError
-from lazytensor.ir.graph import Graph, Node, leaf
+from lazytensor.ir.graph import Graph, Node, apart, leaf, merged
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.types import Type
 from lazytensor.life_cycle import LifeCycle, Move
@@ -192,7 +192,8 @@ class WaferSession(Session):
         # What is queued from here on was called by this function, and comes again with it.
         before = len(self.closures.queue)
         noted = spans.span(spans.STEPS, "trace")
-        with noted, step.capture.recording(), precision.autocast(self.settings.half), source.keeping_frames():
+        casts = precision.autocast(self.settings.half)
+        with noted, step.capture.recording(), casts, apart(), source.keeping_frames():
             result = step_fn(*args, **kwargs)
         step.results[step_fn], step.closure_calls[step_fn] = result, self.closures.queue[before:]
         return result
@@ -302,7 +303,7 @@ class WaferSession(Session):
             )
         # Only what a closure takes is an output of the program: what else the step computes never leaves the wafer.
         names = tuple(name for name, _ in outputs.values())
-        return Graph(graph.inputs, graph.state, nodes, graph.updates, names), outputs
+        return merged(Graph(graph.inputs, graph.state, nodes, graph.updates, names)), outputs
 
     def _outputs(self) -> dict[Identity, tuple[str, Tensor]]:
         """What closures take; its name is the parameter of the closure, and the path inside.

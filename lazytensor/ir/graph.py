@@ -8,6 +8,8 @@ import itertools
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -161,6 +163,37 @@ def set_apart(n: Node) -> None:
         entry = _table.pop(key)
         entry.key = (*key, unique())
         _table[entry.key] = entry
+
+
+_threads_apart: set[int] = set()
+"""Threads that record equal expressions as nodes of their own; see `apart`."""
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Record each use of an expression that a gradient may flow through as a node that equals no other, in the block.
+
+    Gradients are then added where the uses part, as on PyTorch's tape. `merged` makes equal nodes one again.
+    """
+    thread = get_ident()
+    before = thread in _threads_apart
+    _threads_apart.add(thread)
+    try:
+        yield
+    finally:
+        if not before:
+            _threads_apart.discard(thread)
+
+
+def is_apart(n: Node) -> bool:
+    """Return whether this thread records another node that equals `n` as a node of its own."""
+    return bool(_threads_apart) and n.tracks and get_ident() in _threads_apart
+
+
+def merged(graph: "Graph") -> "Graph":
+    """Return the graph in which equal nodes are one, whether they were recorded in `apart` or not."""
+    mapping = rebuild(graph.roots(), lambda n, inputs: again(like(n), inputs) if inputs else n)
+    return graph.replaced(mapping.__getitem__)
 
 
 def is_used(n: Node) -> bool:

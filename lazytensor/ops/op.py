@@ -10,7 +10,7 @@ import numpy as np
 from lazytensor import source
 from lazytensor.dtype import DType, holds, round_to, wrapped
 from lazytensor.errors import NumberTooLarge, ShapeError, TypeUnsupported
-from lazytensor.ir.graph import Node, find, give_operators, intern
+from lazytensor.ir.graph import Node, find, give_operators, intern, is_apart, unique
 from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, decomposed, no_work
 from lazytensor.ir.types import Type
 
@@ -48,7 +48,9 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     # A step that is traced anew asks for nodes that live: then nothing is inferred, and no line is looked up.
     key, existing = find(name, inputs, attrs)
     if existing is not None:
-        return existing
+        if not is_apart(existing):
+            return existing
+        key = (*key, unique())
     record = OPS[name]
     types = [i.type for i in inputs]
     question = (name, *types, key[2]) if attrs else (name, *types)
