@@ -75,13 +75,17 @@ class Pass:
 
 
 def _print_cirh(graph: Graph, heading: Heading) -> str:
+    notes = {state: dict(known) for state, known in heading.notes}
+    return cirh_text(folded(graph), heading.half, heading.level, notes, graph, heading.locations)
+
+
+def _lower_to_cirh(graph: Graph) -> Graph:
     nodes = graph.nodes()
     if nodes and all(n.op != "batch" for n in nodes):
         hint = "Use the batch in what the step returns or updates."
         where = next((root.where for root in graph.roots() if root.where is not None), None)
         refuse("no lowering", CompileError("No input tensors found", where=where, hint=hint), "the step")
-    notes = {state: dict(known) for state, known in heading.notes}
-    return cirh_text(folded(graph), heading.half, heading.level, notes, graph, heading.locations)
+    return lower_to_cirh(graph)
 
 
 def _bind(program: Program, backend: Backend, store: Store) -> Executable:
@@ -91,7 +95,7 @@ def _bind(program: Program, backend: Backend, store: Store) -> Executable:
 # The graph as it came is a row too, so that it is checked and printed like everything after it.
 RECORD = Pass("record", lambda graph: graph, ("graph",), "graph", level=show.GRAPHS)
 LOWER_TO_HOST = Pass("lower_to_host", lower_to_host, ("graph",), "graph", level=show.REWRITES)
-LOWER_TO_CIRH = Pass("lower_to_cirh", lower_to_cirh, ("graph",), "graph", level=show.REWRITES)
+LOWER_TO_CIRH = Pass("lower_to_cirh", _lower_to_cirh, ("graph",), "graph", level=show.REWRITES)
 SIMPLIFY = Pass("simplify", simplify, ("graph",), "graph", level=show.REWRITES)
 PRINT_CIRH = Pass("print_cirh", _print_cirh, ("graph", "heading"), "cirh", level=show.REWRITES)
 MATCH = Pass("match", match, ("graph",), "matches", level=show.NESTS)

@@ -365,6 +365,8 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
         _gradient(_HOLES, _pads("reflect", 2, 3)),
         _lowering(_HOLES, when=_pads("reflect", 4, 5)),
     ),
+    # The front end computes it as zeros, without a word where a gradient keeps the input in the step.
+    "pixel_shuffle": (_lowering("No input tensors found", "Write view, permute and reshape."),),
     "interpolate": _RESIZED,
     "upsample": _RESIZED,
     "upsample_nearest": (_lowering("torch.aten.upsample_nearest2d", _UPSAMPLE),),

@@ -69,6 +69,8 @@ def _linear(x: Type, w: Type, *b: Type) -> Type:
             f"{w.shape[-1]}x{w.shape[0]}): the input is {list(x.shape)}, the weight {list(w.shape)}",
             hint=f"The last extent of the input has to be in_features = {w.shape[-1]}.",
         )
+    if x.dtype is not w.dtype:
+        raise ShapeError(f"mat1 and mat2 must have the same dtype, but got {x} and {w}", hint="Convert the input.")
     if b and b[0].dtype is not w.dtype:
         raise ShapeError(f"self and mat2 must have the same dtype, but the bias is {b[0]} and the weight {w}")
     if b and b[0].shape != (w.shape[0],):
