@@ -13,6 +13,7 @@ from lazytensor.dtype import float32
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import tensor
+from lazytensor.functions.writing import write_values
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
@@ -62,7 +63,7 @@ class Metric(Module, ABC):
         """Add a tensor that is carried from step to step."""
         # Made anew, the state would have another identity than in the traced step.
         if name in self._buffers:  # reset starts over in the state that is there
-            self._buffers[name].copy_(tensor)
+            write_values(self._buffers[name], tensor)
             return
         tensor.device = process.state_device()
         self.register_buffer(name, tensor, persistent)

@@ -28,7 +28,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import as_tensor, ones, tensor
 from lazytensor.functions.drawing import at_step
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.writing import write_values
 from lazytensor.tensor import Tensor, grad_mode
 
 # Far beyond the updates of any run: the compiler is told a range, and a range has an end.
@@ -146,7 +146,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         """Restore what `state_dict` gave. Raises KeyError if the step is missing."""
         with grad_mode(False):
             # `step` and the state of schedules; the masks came with the model, in which they are buffers.
-            copy_(self.step, as_tensor(state_dict["step"]))
+            write_values(self.step, as_tensor(state_dict["step"]))
             for name, state in state_dict.get("sparsity", {}).items():
                 self._stateful()[name].load_state_dict(state)
 

@@ -12,7 +12,7 @@ from lazytensor import cells
 from lazytensor.dtype import DType
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.promotion import default_dtype
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.writing import write_values
 from lazytensor.ir.graph import Node
 from lazytensor.ir.graph_function import Function
 from lazytensor.ir.types import Type
@@ -246,7 +246,7 @@ class Optimizer(step_hooks.Hooked):
             self.new_state(p, name, cast_to(value, value.dtype).clone())
             self._name_state()
         else:
-            copy_(mine, value)
+            write_values(mine, value)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
