@@ -301,8 +301,8 @@ class Tensor(Methods):
         return full(1, self.spec)
 
     def accumulate(self, g: Node) -> None:
-        """Add a gradient to `.grad`."""
-        if self.grad is None:
+        """Add a gradient to `.grad`; replace the gradient of another loop's step, which has no value any more."""
+        if self.grad is None or self.grad.cell.epoch not in (None, here.current):
             self.grad = wrap(g, self.device)
         else:
             self.grad = wrap(self.grad.node + g, self.device)

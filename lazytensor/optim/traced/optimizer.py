@@ -10,6 +10,7 @@ from typing import Any
 
 from lazytensor import cells
 from lazytensor.dtype import DType
+from lazytensor.functions.creation import zeros_like
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.writing import write_values
@@ -200,6 +201,9 @@ class Optimizer(step_hooks.Hooked):
         for p in self._parameters():
             if set_to_none or p.grad is None:
                 p.grad = None
+            elif p.grad.cell.epoch not in (None, cells.here.current):
+                # The gradient of another loop's step, whose value no step can read.
+                p.grad = zeros_like(p)
             else:
                 p.grad.zero_()
 
