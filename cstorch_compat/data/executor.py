@@ -10,6 +10,7 @@ from cstorch_compat.data.step_ranges import Schedule
 from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run import process, setting_checks, settings
 from cstorch_compat.run.setting_checks import StepsInvalid
+from cstorch_compat.run.steps import run_waiting
 from cstorch_compat.run.warn import warn
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.op_profile import ProfilerRegistry
@@ -137,6 +138,8 @@ class DataExecutor:
                 # Before the step runs: its closures, which come after it, may ask for the loader's state.
                 if self.is_checkpoint_step:
                     self.dataloader.keep(stream, i + 1)
+                if self.is_initial_step:
+                    run_waiting()
                 # The loop's body runs here; it comes back when the next batch is asked for.
                 with spans.span(spans.STEPS, f"step {i + 1}", step=i + 1):
                     with spans.span(spans.STEPS, "loop body"):
