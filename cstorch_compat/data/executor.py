@@ -71,7 +71,7 @@ class DataExecutor:
     @property
     def on_final_iteration(self) -> bool:
         """Whether this is the last step."""
-        return self.iteration == self.num_steps - 1
+        return self.iteration >= self.num_steps - 1
 
     @property
     def is_checkpoint_step(self) -> bool:
@@ -156,6 +156,8 @@ class DataExecutor:
                     profiler.compiled()
                 progress.step(i + 1)
             self.session.flush()
+            # Asking for one batch too many counts as in the original: the number stays there after the loop.
+            self.iteration += 1
             if profile is not None and owner.reports:
                 profile.take(owner.reports[-1])
         finally:
