@@ -1,6 +1,8 @@
 """Where a tensor lives, and the shape that it reports."""
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -95,3 +97,17 @@ def place(device: "str | Device") -> Device:
         )
     # There is one CPU: "cpu:0" is the same.
     return CPU if target.type == "cpu" else target
+
+
+_rules: list[Callable[[Any, str], None]] = []
+
+
+def set_reading_rule(rule: Callable[[Any, str], None] | None) -> None:
+    """Call a function before each reading of a tensor's values, with the tensor and what reads; it may raise."""
+    _rules[:] = [rule] if rule is not None else []
+
+
+def check_reading(t: Any, what: str) -> None:
+    """Apply the rule to a tensor whose values are read."""
+    for rule in _rules:
+        rule(t, what)

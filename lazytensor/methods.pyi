@@ -1288,7 +1288,7 @@ class Methods:
         """A copy of x with one place of a dimension replaced by src, which lacks that dimension."""
 
     def sgn(self) -> Tensor:
-        """-1, 0 or 1 for each element, in the shape of x; a boolean is its own sign."""
+        """`sign`, of which the vendor's front end refuses the gradient under this name."""
 
     def sgn_(self) -> Tensor: ...
     def short(self) -> Tensor:

@@ -18,6 +18,7 @@ from lazytensor.cells import Cell, adopt, here, read, value_of, write
 from lazytensor.device import CPU as CPU
 from lazytensor.device import Device as Device
 from lazytensor.device import Size as Size
+from lazytensor.device import check_reading
 from lazytensor.device import chosen_device as chosen_device
 from lazytensor.dtype import DType, float16, of_array
 from lazytensor.errors import AutogradError, ShapeError
@@ -176,13 +177,12 @@ class Tensor(Methods):
     @property
     def spec(self) -> Type:
         """Shape and dtype as the compiler sees them."""
-        if not self.lens:
-            return self.cell.type
-        through_views: Type = self.node.type
-        return through_views
+        shown: Type = self.node.type if self.lens else self.cell.type
+        return shown
 
     def array(self, what: str = "reading it") -> np.ndarray:
         """The values as a NumPy array that must not be written to. Half types come in float32."""
+        check_reading(self, what)
         return value_of(self.node, what, self.device.type == "cpu")
 
     @property
@@ -301,8 +301,8 @@ class Tensor(Methods):
         return full(1, self.spec)
 
     def accumulate(self, g: Node) -> None:
-        """Add a gradient to `.grad`."""
-        if self.grad is None:
+        """Add a gradient to `.grad`; replace the gradient of another loop's step, which has no value any more."""
+        if self.grad is None or self.grad.cell.epoch not in (None, here.current):
             self.grad = wrap(g, self.device)
         else:
             self.grad = wrap(self.grad.node + g, self.device)

@@ -10,6 +10,7 @@ from cstorch_compat.data.step_ranges import Schedule
 from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run import process, setting_checks, settings
 from cstorch_compat.run.setting_checks import StepsInvalid
+from cstorch_compat.run.steps import run_waiting
 from cstorch_compat.run.warn import warn
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.op_profile import ProfilerRegistry
@@ -70,7 +71,7 @@ class DataExecutor:
     @property
     def on_final_iteration(self) -> bool:
         """Whether this is the last step."""
-        return self.iteration == self.num_steps - 1
+        return self.iteration >= self.num_steps - 1
 
     @property
     def is_checkpoint_step(self) -> bool:
@@ -137,6 +138,8 @@ class DataExecutor:
                 # Before the step runs: its closures, which come after it, may ask for the loader's state.
                 if self.is_checkpoint_step:
                     self.dataloader.keep(stream, i + 1)
+                if self.is_initial_step:
+                    run_waiting()
                 # The loop's body runs here; it comes back when the next batch is asked for.
                 with spans.span(spans.STEPS, f"step {i + 1}", step=i + 1):
                     with spans.span(spans.STEPS, "loop body"):
@@ -153,6 +156,8 @@ class DataExecutor:
                     profiler.compiled()
                 progress.step(i + 1)
             self.session.flush()
+            # Asking for one batch too many counts as in the original: the number stays there after the loop.
+            self.iteration += 1
             if profile is not None and owner.reports:
                 profile.take(owner.reports[-1])
         finally:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.writing import write_values
 from lazytensor.tensor import Tensor
 
 
@@ -44,4 +44,4 @@ def visit(tensors: Iterable[Tensor], function: Callable[[Tensor], Tensor | None]
         # A function that only looks returns nothing. Copied into the tensor and not put in its place: state keeps
         # its name, and whoever holds the tensor sees the change.
         if changed is not None:
-            copy_(t, changed)
+            write_values(t, changed)

@@ -122,6 +122,8 @@ class MeanIOUMetric(OverlapMetric):
 class FBetaScoreMetric(ConfusionMetric):
     """(1 + beta^2) precision recall / (beta^2 precision + recall), of all samples or averaged over classes.
 
+    The average over classes ("macro") counts a class that does not occur as 0.
+
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.FBetaScoreMetric(num_classes=2)
     >>> metric(labels=torch.tensor([1, 0]), predictions=torch.tensor([1, 1]))
@@ -154,7 +156,9 @@ class FBetaScoreMetric(ConfusionMetric):
         # From counts: beta^2 * labels + predictions is the common denominator of precision and recall, so neither
         # is divided for.
         if self.average_type == "macro":
-            return self.class_mean(hits * (1 + square), predictions + labels * square)
+            scores = self.masked(ratio(hits * (1 + square), predictions + labels * square))
+            # Unlike in the overlap metrics, classes that do not occur count as 0, as in the original.
+            return reductions.sum(scores) / tensor(float(self.num_classes - len(self._ignored)))
         right, true, claimed = (reductions.sum(self.masked(t)) for t in (hits, labels, predictions))
         return ratio(right * (1 + square), claimed + true * square)
 

@@ -13,6 +13,7 @@ from lazytensor.dtype import float32
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import tensor
+from lazytensor.functions.writing import write_values
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
@@ -41,7 +42,7 @@ class Metric(Module, ABC):
         # The number among metrics of one name: it keeps their state apart, and names them in `get_all_metrics`.
         self._index = sum(m.name == self.name for m in _all.value)
         self.num_updates = 0
-        self._value: Tensor | None = None
+        self._value: Any = None
         # Strong: the values of all metrics may be asked for when the model that made them is gone.
         _all.value.append(self)
         self.reset()
@@ -55,14 +56,14 @@ class Metric(Module, ABC):
         """Take in a batch."""
 
     @abstractmethod
-    def compute(self) -> Tensor:
-        """The value so far."""
+    def compute(self) -> Any:
+        """Return the value so far, as a tensor or a number."""
 
     def register_state(self, name: str, tensor: Tensor, persistent: bool = False) -> None:
         """Add a tensor that is carried from step to step."""
         # Made anew, the state would have another identity than in the traced step.
         if name in self._buffers:  # reset starts over in the state that is there
-            self._buffers[name].copy_(tensor)
+            write_values(self._buffers[name], tensor)
             return
         tensor.device = process.state_device()
         self.register_buffer(name, tensor, persistent)
@@ -78,7 +79,7 @@ class Metric(Module, ABC):
             if isinstance(store, WaferState):
                 store.free.add(buffer.cell.state)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Update with a batch and give the value so far."""
         self._name_state()
         # A metric reads predictions that require gradients, and must not keep their graph from step to step.

@@ -41,7 +41,7 @@ class AUCMetric(Metric):
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.AUCMetric()
     >>> metric(labels=torch.tensor([1, 0]), predictions=torch.tensor([0.9, 0.1]))
-    tensor(1.)
+    1.0
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class AUCMetric(Metric):
         for name, where, what in zip(COUNTS, (above, below, above, below), (true, false, false, true), strict=True):
             getattr(self, name).add_(reductions.sum(where * what * weight, 1))
 
-    def compute(self) -> Tensor:
-        """float32[] in 0..1, by trapezoids, sums, or the interpolation of precision."""
+    def compute(self) -> float:
+        """Return a number in 0..1, by trapezoids, sums, or the interpolation of precision."""
         # Precision is no linear function of recall between two thresholds; only there do formula and trapezoid differ.
         if self.curve == "PR" and self.summation_method == "interpolation":
-            return self.interpolate_pr_auc()
+            return float(self.interpolate_pr_auc())
         x: Any
         y: Any
         recall = ratio(self.true_positive, self.true_positive + self.false_negative)
@@ -102,7 +102,7 @@ class AUCMetric(Metric):
         join: Any = {"majoring": pw.maximum, "minoring": pw.minimum}.get(self.summation_method)
         heights = join(y[:-1], y[1:]) if join else (y[:-1] + y[1:]) / 2.0
         # Thresholds rise, so counts and with them x fall.
-        return reductions.sum((x[:-1] - x[1:]) * heights)
+        return float(reductions.sum((x[:-1] - x[1:]) * heights))
 
     def interpolate_pr_auc(self) -> Tensor:
         """The area under the precision-recall curve."""
@@ -159,10 +159,9 @@ class _AtKMetric(Metric):
         self.true_positive_at_k.add_(hits)
         getattr(self, self.missed).add_(rows * float(self.wanted(labels)) - hits)
 
-    def compute(self) -> Tensor:
-        """float32[]; NaN before the first update."""
-        share: Tensor = self.true_positive_at_k / (self.true_positive_at_k + getattr(self, self.missed))
-        return share
+    def compute(self) -> float:
+        """Return the share as a number; NaN before the first update."""
+        return float(self.true_positive_at_k / (self.true_positive_at_k + getattr(self, self.missed)))
 
 
 class PrecisionAtKMetric(_AtKMetric):
@@ -171,7 +170,7 @@ class PrecisionAtKMetric(_AtKMetric):
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.PrecisionAtKMetric(k=1)
     >>> metric(labels=torch.tensor([[1]]), predictions=torch.tensor([[0.1, 0.9]]))
-    tensor(1.)
+    1.0
     """
 
     missed = "false_positive_at_k"
@@ -186,7 +185,7 @@ class RecallAtKMetric(_AtKMetric):
     >>> import torch, cerebras.pytorch as cstorch
     >>> metric = cstorch.metrics.RecallAtKMetric(k=1)
     >>> metric(labels=torch.tensor([[1]]), predictions=torch.tensor([[0.1, 0.9]]))
-    tensor(1.)
+    1.0
     """
 
     missed = "false_negative_at_k"

@@ -20,7 +20,7 @@ from cstorch_compat.run import process, steps
 from lazytensor import cells
 from lazytensor import dtype as dt
 from lazytensor.functions.creation import as_tensor, tensor
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.writing import write_values
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import full
 from lazytensor.optim.traced.settings import CONSTANT
@@ -292,7 +292,7 @@ class Scheduler(ABC):
         for k, v in state_dict.items():
             # The counter is state that the graph knows, so it takes the value over and is not replaced.
             if k == "last_epoch":
-                copy_(self.last_epoch, as_tensor(v))
+                write_values(self.last_epoch, as_tensor(v))
             elif k not in (*UNSAVED, "_step_count"):
                 self.__dict__[generic.get(k, k)] = v
         self._assigned, self._traced = [], None

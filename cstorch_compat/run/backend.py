@@ -13,9 +13,10 @@ from cstorch_compat.run.flags import FlagGroup
 from cstorch_compat.run.options import Options
 from cstorch_compat.run.setting_checks import Explore
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
-from cstorch_compat.run.wafer_state import LAZY, WaferState
+from cstorch_compat.run.wafer_state import LAZY, WaferState, refuse_reading
 from lazytensor import random, source
 from lazytensor.compiler.pipeline import CSX, Compilation
+from lazytensor.device import set_reading_rule
 from lazytensor.errors import ArgumentInvalid
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.program import Density, Program
@@ -95,6 +96,7 @@ class Backend:
             wafer = wafer_backend(host, self.options.machine, self.options.mode, self.noted)
             self.store: Store = WaferState(lambda: self.flags.debug.lazy_initialization)
             self.runner = StepRunner(wafer, self.store, CSX)
+            set_reading_rule(None if self.is_e2e_execution else refuse_reading)
         else:
             self.store = Store()
             self.runner = StepRunner(host, self.store)

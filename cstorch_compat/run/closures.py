@@ -19,6 +19,10 @@ class ClosureCall(NamedTuple):
     needs_checkpoint: bool
     where: Where | None = None
 
+    def keeping(self, args: Any, kwargs: Any) -> "ClosureCall":
+        """The same call with other values for its arguments."""
+        return self._replace(args=args, kwargs=kwargs)
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments by the name of the parameter that takes them.
 

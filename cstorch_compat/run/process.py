@@ -14,6 +14,7 @@ from cstorch_compat.run.options import Options
 from cstorch_compat.run.wafer_state import LAZY
 from cstorch_compat.watch import spans
 from lazytensor import cells, errors, random, source
+from lazytensor.device import set_reading_rule
 from lazytensor.dtype import float32
 from lazytensor.functions import drawing
 from lazytensor.functions.promotion import set_default_dtype
@@ -63,6 +64,7 @@ class Run:
         errors.report_to(None)
         source.reset()
         set_grad_enabled(True)
+        set_reading_rule(None)
         set_default_dtype(float32)
         random.default_generator.restart()
         drawing.restart()

@@ -5,11 +5,16 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from cstorch_compat.files.tree import map_tensors
 from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run.closures import ClosureCall
-from cstorch_compat.run.process import RUN, current_backend, current_executor
+from cstorch_compat.run.process import RUN, Slot, current_backend, current_executor
 from cstorch_compat.run.warn import warn
 from lazytensor import source
+from lazytensor.tensor import Tensor, untracked, wrap
+
+_waiting = Slot[list[ClosureCall]](list)
+"""Calls of closures that were made outside a loop, and wait for the next one."""
 
 
 def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,19 +55,16 @@ def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..., Any]:
-    """A function that is called when the step is over; where no loop runs, at once, or not at all for a checkpoint.
+    """Return a function whose calls are made when the step is over; outside a loop they are made at once.
 
-    A call made by a closure waits for the end of the next step, as in the original.
+    A closure that needs a checkpoint is not called outside a loop. A call made by a closure waits for the end of the
+    next step, as in the original.
     """
 
     @functools.wraps(function)
     def queued(*args: Any, **kwargs: Any) -> Any:
         if RUN.executor is not None:
-            session = RUN.executor.session
-            # The session decides what a closure keeps: copies where values go on changing, handles where they come
-            # later.
-            operands = session.bind(args), session.bind(kwargs) if kwargs else kwargs
-            session.closures.queue.append(ClosureCall(function, *operands, needs_checkpoint, source.where()))
+            _queue(ClosureCall(function, args, kwargs, needs_checkpoint, source.where()))
             return None
         if not needs_checkpoint:
             function(*args, **kwargs)  # a closure gives nothing back, wherever it is called
@@ -71,3 +73,42 @@ def closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..
         return None
 
     return queued
+
+
+def public_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..., Any]:
+    """Return what a script's closure becomes: as `closure`, but outside a loop its calls wait for the next loop.
+
+    The calls are made when that loop has its first batch, or never if no loop follows. Without a backend a step closure
+    is called at once, and a checkpoint closure raises RuntimeError.
+    """
+
+    @functools.wraps(function)
+    def queued(*args: Any, **kwargs: Any) -> None:
+        call = ClosureCall(function, args, kwargs, needs_checkpoint, source.where())
+        if RUN.executor is not None:
+            _queue(call)
+        elif current_backend(raise_exception=needs_checkpoint) is None:
+            function(*args, **kwargs)
+        else:
+            _waiting.value.append(call.keeping(map_tensors(args, _as_now), map_tensors(kwargs, _as_now)))
+
+    return queued
+
+
+def _queue(call: ClosureCall) -> None:
+    session = RUN.executor.session
+    # The session decides what a closure keeps: copies where values go on changing, handles where they come later.
+    kwargs = session.bind(call.kwargs) if call.kwargs else call.kwargs
+    session.closures.queue.append(call.keeping(session.bind(call.args), kwargs))
+
+
+def _as_now(t: Tensor) -> Tensor:
+    return wrap(untracked(t.node))
+
+
+def run_waiting() -> None:
+    """Make the calls of closures that were made before the loop, in their order; drop them if no step is executed."""
+    calls, _waiting.value = _waiting.value, []
+    if current_backend().is_e2e_execution:
+        for call in calls:
+            call.function(*call.args, **call.kwargs)

@@ -199,7 +199,17 @@ class WaferSession(Session):
         return result
 
     def bind(self, arguments: Any) -> Any:
-        """The very handles, whose last value in the step is the one that counts."""
+        """The very handles, whose last value in the step is the one that counts.
+
+        Raises TraceError for a cbfloat16 tensor unless it is to be widened.
+        """
+        for _, t in flatten(arguments):
+            if t.dtype is cbfloat16 and not self.settings.widen_cbfloat16:
+                raise TraceError(
+                    f"a closure takes a {t.spec}, for which the client has no type: it cannot come from the wafer",
+                    where=source.where(),
+                    hint="Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32.",
+                )
         return arguments
 
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
@@ -317,7 +327,6 @@ class WaferSession(Session):
                     if _is_on_client(t) or self._is_of_skipped_step(t):
                         continue
                     name = f"output_{parameter}{path}"
-                    self._refuse_cbfloat16(name, t)
                     # Two closures may take one value: it is fetched once, and named by the last one as in the original.
                     outputs[_identity(t)] = name, t
         names = _distinct([name for name, _ in outputs.values()])
@@ -327,14 +336,6 @@ class WaferSession(Session):
         """Whether a tensor is of an earlier step that was traced and not executed, so that no closure asks for it."""
         epoch = t.cell.epoch
         return self.settings.execute != "all" and epoch is not None and epoch is not self.step.capture
-
-    def _refuse_cbfloat16(self, name: str, t: Tensor) -> None:
-        if t.dtype is cbfloat16 and not self.settings.widen_cbfloat16:
-            raise TraceError(
-                f"{name} is a {t.spec}, for which the client has no type: it cannot take it from the wafer",
-                where=t.node.where,
-                hint="Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32.",
-            )
 
     def _warn_of_late_state(self, step: TracedStep, outputs: list[Tensor]) -> None:
         results = [t for result in step.results.values() for _, t in flatten(result)]

@@ -5,14 +5,36 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from lazytensor import source
-from lazytensor.errors import StateError
+from lazytensor import cells, source
+from lazytensor.capture import FETCHING, MATERIALIZED
+from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.types import StateId
 from lazytensor.runtime.store import Store
-from lazytensor.tensor import Device
+from lazytensor.tensor import Device, Tensor
 
 LAZY = Device("lazy", 0)
 """The device of what lies on the wafer."""
+
+
+CLIENT_READINGS = (*FETCHING, ".item()", ".numpy()", "float()", "int()", "bool()", "saving it")
+"""What a script does that needs values on the client. Other readings are ours: what initializes masks, for example."""
+
+
+def refuse_reading(t: Tensor, what: str) -> None:
+    """Raise TraceError for a tensor of the wafer, whose values a run that executes no step never brings to the client.
+
+    A printed parameter is let pass: the original prints zeros for it.
+    """
+    is_printed_leaf = what == "print()" and t.requires_grad
+    is_of_script = what in CLIENT_READINGS and not is_printed_leaf
+    if not is_of_script or t.device.type != LAZY.type or cells.here.current is not None:
+        return
+    raise TraceError(
+        f"{what} needs the values of a {t.spec} on the wafer, and a run with validate_only or compile_only has none",
+        where=source.where(),
+        hint="Read it in a @cstorch.step_closure, and run the script without validate_only and compile_only.",
+        lead=MATERIALIZED if what in FETCHING else "",
+    )
 
 
 class WaferState(Store):

@@ -243,7 +243,7 @@ class SparsityAlgorithm(ABC):
     def _prune_states(self, optimizer: Any) -> None:
         """Set state of a parameter's shape to zero where the parameter's mask is."""
         for p in self.get_sparse_params(optimizer):
-            for name, value in optimizer.state.get(p.param, {}).items():
+            for name, value in optimizer.state.setdefault(p.param, {}).items():
                 # By shape: a scalar such as beta1_power belongs to no element, and neither do the factored moments
                 # of Adafactor.
                 if isinstance(value, Tensor) and value.shape == p.param.shape:

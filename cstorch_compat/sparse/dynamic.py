@@ -26,9 +26,9 @@ from lazytensor import dtype as dt
 from lazytensor.arrival import register_hook
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
-from lazytensor.functions.creation import as_tensor, ones, tensor
-from lazytensor.functions.drawing import at_step
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.creation import as_tensor, ones, rand, tensor
+from lazytensor.functions.drawing import at_step, is_replayed
+from lazytensor.functions.writing import write_values
 from lazytensor.tensor import Tensor, grad_mode
 
 # Far beyond the updates of any run: the compiler is told a range, and a range has an end.
@@ -85,7 +85,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
     def update(self, optimizer: Any = None) -> None:
         """Count a step, and change the masks of the optimizer's parameters if it is an update step.
 
-        Raises TypeError for what is no cstorch optimizer.
+        Parameters without a gradient keep their masks. Raises TypeError for what is no cstorch optimizer.
         """
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(optimizer)}")
@@ -95,6 +95,9 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
             self.is_update_step = self.update_schedule(self.step)
             levels = self._current_levels()
             for p in self.get_sparse_params(optimizer):
+                # Frozen, or not used in the step.
+                if p.param.grad is None:
+                    continue
                 level = levels[id(self._levels[p.param])]
                 new = self.update_mask(p.param, p.mask, level)
                 # Both masks are computed in every step and one is chosen, since a traced step has no branches. The
@@ -146,7 +149,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         """Restore what `state_dict` gave. Raises KeyError if the step is missing."""
         with grad_mode(False):
             # `step` and the state of schedules; the masks came with the model, in which they are buffers.
-            copy_(self.step, as_tensor(state_dict["step"]))
+            write_values(self.step, as_tensor(state_dict["step"]))
             for name, state in state_dict.get("sparsity", {}).items():
                 self._stateful()[name].load_state_dict(state)
 
@@ -224,6 +227,9 @@ class SET(_DropAndGrow):
         """Random numbers in 0..1, of p's shape."""
         # Kept weights are put below all others by the caller, so that random scores choose among the rest alone
         # (Mocanu et al. 2018).
+        if not is_replayed():
+            # As the original does on the CPU: a draw of each step from the generator of PyTorch.
+            return rand(size=p.spec.shape, dtype=dt.float32, device=p.device)
         # By the step, which is saved: a run that is resumed goes on with the numbers that it would have drawn.
         place = list(self._by_id).index(id(p))
         return at_step(self.step, place, p.spec.shape, p.device)

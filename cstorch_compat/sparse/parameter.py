@@ -10,7 +10,7 @@ from lazytensor.arrival import register_hook
 from lazytensor.dtype import bool_
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import ones
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.writing import write_values
 from lazytensor.ir.program import Density
 from lazytensor.tensor import Tensor, grad_mode
 
@@ -88,7 +88,7 @@ class SparseParameter:
             return
         with grad_mode(False):
             # Copied: the buffer is state with a name already.
-            copy_(self.mask, checked_mask(self.init_method(self.param), self.param, self.name))
+            write_values(self.mask, checked_mask(self.init_method(self.param), self.param, self.name))
         self._initialized = True
 
     def update(self, new_mask: Tensor) -> None:

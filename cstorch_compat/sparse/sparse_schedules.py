@@ -16,7 +16,7 @@ from cstorch_compat.run import process
 from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import as_tensor, tensor
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.writing import write_values
 from lazytensor.tensor import Tensor
 
 Extent = tuple[float, float, float]
@@ -58,7 +58,7 @@ class HyperParameterSchedule(ABC):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Copy state in. Raises KeyError if a piece is missing."""
         for name, value in self.state_dict().items():
-            copy_(value, as_tensor(state[name]))
+            write_values(value, as_tensor(state[name]))
 
 
 def _float(step: Tensor) -> Tensor:

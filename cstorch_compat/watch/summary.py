@@ -379,5 +379,5 @@ class SummaryReader:
         return list(self._logged.get(name, ()))
 
     def Tags(self) -> dict[str, list[str]]:
-        """The names of scalars."""
-        return {"scalars": list(self._logged)}
+        """Return the names of scalars by kind; nothing if there are none."""
+        return {"scalars": list(self._logged)} if self._logged else {}

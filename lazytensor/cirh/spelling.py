@@ -155,16 +155,17 @@ def clamped(is_maximum: bool) -> Legality:
 
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs
-        limit = out.constant(dense_text(np.asarray(_limit(n.type, is_maximum)), n.type))
+        other = out.constant(dense_text(np.asarray(limit(n.type, is_maximum)), n.type))
         # Clamp takes the lower bound before the upper: max(a, b) is a clamped from below by b.
-        bounds = (out.names[b], limit) if is_maximum else (limit, out.names[b])
+        bounds = (out.names[b], other) if is_maximum else (other, out.names[b])
         t = type_text(n.type)
         return f"cirh.Clamp {out.names[a]}, {', '.join(bounds)} : ({t}, {t}, {t}) -> {t}"
 
     return Legality(spell)
 
 
-def _limit(t: Type, upper: bool) -> float:
+def limit(t: Type, upper: bool) -> float:
+    """Return the largest or the smallest value of a type."""
     if t.dtype.kind == "i":
         limits = np.iinfo(t.dtype.host)
         return int(limits.max if upper else limits.min)

@@ -8,6 +8,7 @@ import collections
 from collections.abc import Callable
 
 from lazytensor import source
+from lazytensor.cirh.spelling import limit
 from lazytensor.compiler.simplify import RULES
 from lazytensor.ir.graph import Graph, Node, rebuild, same, unique
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, pat
@@ -142,6 +143,16 @@ def _transposed(n: Node, a: float | None) -> Node | None:
     return matmul(right, left, not x.attrs["transpose_b"], not x.attrs["transpose_a"])
 
 
+def _clamped(n: Node, *numbers: float | None) -> Node | None:
+    """Return `where(x < y, y, x)` and the like as x clamped from one side."""
+    condition, taken, x = n.inputs
+    if condition.op not in ("lt", "le", "gt", "ge") or condition.inputs != (x, taken):
+        return None
+    if condition.op in ("lt", "le"):
+        return call("clamp", x, taken, full(limit(n.type, True), n.type))
+    return call("clamp", x, full(limit(n.type, False), n.type), taken)
+
+
 def _reduced(n: Node, a: float | None) -> Node | None:
     """The operand of a reduction over no dimensions."""
     return None if n.attrs["dims"] else n.inputs[0]
@@ -154,5 +165,6 @@ FOLDS: dict[str, Callable[..., Node | None]] = {
     "reduce": _reduced,
     "reshape": _unflattened,
     "transpose": _transposed,
+    "where": _clamped,
 }
 """By operation: the fold of a node whose operands have these values, None where they are no constants."""

@@ -82,9 +82,13 @@ def _print_cirh(graph: Graph, heading: Heading) -> str:
 def _lower_to_cirh(graph: Graph) -> Graph:
     nodes = graph.nodes()
     if nodes and all(n.op != "batch" for n in nodes):
-        hint = "Use the batch in what the step returns or updates."
+        hint = (
+            "Compute from the batch in the function decorated with @cstorch.trace, and pass a result to a step closure."
+        )
+        what = "No input tensors found. Please make sure you are wrapping your dataloader inside a "
+        what += "cstorch.utils.data.DataLoader: nothing that the step keeps or gives to a closure depends on its batch"
         where = next((root.where for root in graph.roots() if root.where is not None), None)
-        refuse("no lowering", CompileError("No input tensors found", where=where, hint=hint), "the step")
+        refuse("no lowering", CompileError(what, where=where, hint=hint), "the step")
     return lower_to_cirh(graph)
 
 

@@ -1,7 +1,7 @@
 """What labels and class weights of a loss have to be, and what PyTorch says of those that do not fit."""
 
 from lazytensor import cells, source
-from lazytensor.dtype import float64, int64, uint8
+from lazytensor.dtype import float64, int32, int64, uint8
 from lazytensor.errors import CountInvalid, IndexInvalid, ShapeError
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.shapes import NAMES, view
@@ -36,8 +36,15 @@ def labels_of(input: Tensor, target: Tensor) -> Tensor:
             where=source.where(),
             hint="Use .long().",
         )
-    # PyTorch takes bytes too.
-    target = cast_to(target, int64) if target.dtype is uint8 else target
+    # PyTorch takes bytes too, and a step that is traced for the wafer int32.
+    if target.dtype is uint8 or (target.dtype is int32 and half_type() is not None):
+        target = cast_to(target, int64)
+    if target.dtype is not int64:
+        raise ShapeError(
+            f"expected scalar type Long but found {NAMES.get(target.dtype, target.dtype.name)}",
+            where=source.where(),
+            hint="Use .long().",
+        )
     return target if labels == wanted else view(target, wanted)
 
 

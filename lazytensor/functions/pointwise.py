@@ -458,9 +458,15 @@ def isinf(x: Tensor) -> Tensor:
     return logical_or(x == math.inf, x == -math.inf)
 
 
-@method(names="sign sgn", in_place=True)
+@method(in_place=True)
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1 for each element, in the shape of x; a boolean is its own sign."""
+    return clone(x) if x.dtype.kind == "b" else _sign(x)
+
+
+@method(in_place=True)
+def sgn(x: Tensor) -> Tensor:
+    """`sign`, of which the vendor's front end refuses the gradient under this name."""
     return clone(x) if x.dtype.kind == "b" else _sign(x)
 
 

@@ -22,6 +22,7 @@ from lazytensor.ops import call
 from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg, from_array
 
 
@@ -97,10 +98,13 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     """
     # A whole sort: k is small and rows are short where networks use it, and ties fall as in a stable sort.
     require_elements(x, "fi", "topk")
-    base, d, order = _order(x, dim, largest)
+    base, d = lifted(x), dim_of(dim, x.ndim)
     if not 0 <= k <= base.spec.shape[d]:
         raise ShapeError("selected index k out of range", where=source.where())
-    places = _part(order, d, 0, int(k))
+    if half_type() is None:
+        places = _part(_order(x, dim, largest)[2], d, 0, int(k))
+    else:
+        places = call("result", call("top", arg(base), dim=d, k=int(k), largest=bool(largest)), index=1)
     return _shaped(x, tensor_of(at.gather(arg(base), places, d), x), tensor_of(places, x))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lazytensor import cells, random, saved, source
-from lazytensor.errors import ShapeError
+from lazytensor.errors import ShapeError, TraceError, refuse
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import Operand, prepared, stored
 from lazytensor.ir.graph import Node
@@ -58,9 +58,39 @@ def overwrite(x: Tensor, n: Node) -> Tensor:
 
 @method
 def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
-    """Write the values of another tensor, converted and broadcast."""
+    """Write the values of another tensor, converted and broadcast.
+
+    Raises TraceError outside a step if both are on the wafer and the other tensor is the result of an operation,
+    unless the script has changed this tensor in place since the loop.
+    """
+    if x.device.type == "lazy" and cells.here.current is None and isinstance(value, Tensor):
+        _refuse_computed(x, value)
+    return write_values(x, value)
+
+
+def write_values(x: Tensor, value: Operand) -> Tensor:
+    """Write values into x as `copy_` does, whatever computed them: for state that the package changes itself."""
     # Any type goes into any other here, unlike results: a copy says that it converts.
     return overwrite(x, prepared(value, x.dtype, x.spec.shape))
+
+
+def _refuse_computed(x: Tensor, value: Tensor) -> None:
+    # As the original does it: a write through a view or through `.data` passes, an operation in place, and any write
+    # to a tensor that the script has changed in place before.
+    is_computed = value.device.type == "lazy" and _is_pending(value.node)
+    if is_computed and not _is_pending(x.node) and not x.lens and not x.__dict__.get("_is_silent"):
+        error = TraceError(
+            'New output detected outside of "@cstorch.trace" decorator: copy_() of a tensor that the loop computed',
+            where=source.where(),
+            hint="Change the tensor in place, for example with mul_(), or copy a tensor of the CPU into it.",
+        )
+        refuse("outside trace", error)
+
+
+def _is_pending(n: Node) -> bool:
+    """Whether a node is the result of an operation, and has no value yet."""
+    stored_node = n.inputs[0] if n.op == "variable" else n
+    return n.value is None and bool(stored_node.inputs)
 
 
 @method

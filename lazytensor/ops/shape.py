@@ -139,23 +139,6 @@ def _all_of_it(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | 
     return x if is_whole else None
 
 
-def _shorter(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
-    """What a slice is in CIRH without one: nothing if it takes all; of a whole order, its first places."""
-    whole = _all_of_it(x, starts=starts, limits=limits, strides=strides)
-    # topk is recorded as the first places of a whole order, and printed as a shorter order.
-    if x.op != "result" or x.inputs[0].op != "top" or any(starts) or any(s != 1 for s in strides):
-        return whole
-    (order,) = x.inputs
-    dim = order.attrs["dim"]
-    if any(e != f for d, (e, f) in enumerate(zip(limits, x.type.shape, strict=True)) if d != dim):
-        return whole
-    # A single first place is what masks cut from a sort of their own, and that is printed as a cut.
-    if limits[dim] == 1:
-        return whole
-    short = call("top", *order.inputs, **{**order.attrs, "k": limits[dim]})
-    return call("result", short, index=x.attrs["index"])
-
-
 op(
     "reshape",
     _reshaped,
@@ -199,7 +182,7 @@ op(
     vjp=lambda g, y, x, **attrs: (call("slice_update", full_like(0, x), g, **attrs),),
     put=lambda base, value, **attrs: call("slice_update", base, value, **attrs),
     work=per_element(0),
-    cirh=SLICE.unless(_shorter),
+    cirh=SLICE.unless(_all_of_it),
     saves=False,
 )
 

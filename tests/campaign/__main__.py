@@ -4,6 +4,7 @@
 `python -m tests.campaign csx N SEED --real PYTHON`: drawn modules beside the real front end.
 `python -m tests.campaign meshes N SEED`: plans on a mesh and on a larger one; `deep N SEED` those of many stages, and
 `beside N SEED` on meshes as near each other as those from which many stages are cut.
+`python -m tests.campaign loops N SEED [--real PYTHON]`: drawn training loops on both backends, beside the real package.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from tests.campaign import csx, larger_meshes
 from tests.campaign.bad_calls import campaign
 from tests.campaign.cases import OUTCOMES, Ground
 from tests.campaign.corpora import CORPORA
+from tests.campaign.loops import campaign as loops
 
 BAD = ("foreign exception", "crash", "hang", "memory", "code run")
 PAIRS = {
@@ -64,11 +66,20 @@ def main() -> int:
     modules.add_argument("--first", type=int, default=0, help="the number of the first script")
     modules.add_argument("--calls", default="", help="one call a script, of those that match this expression")
     modules.add_argument("--shrink", action="store_true", help="print the smallest script with a difference")
+    training = subjects.add_parser("loops", help="drawn training loops on both backends, beside the real package")
+    training.add_argument("count", type=int, metavar="N")
+    training.add_argument("own_seed", type=int, metavar="SEED")
+    training.add_argument("--real", metavar="PYTHON", help="an interpreter with cerebras_pytorch 2.10.0")
+    training.add_argument("--first", type=int, default=0, help="the number of the first loop")
+    training.add_argument("--shrink", action="store_true", help="print the smallest loop with a difference")
     options = parser.parse_args()
     if options.subject == "csx":
         return csx.campaign(options.count, options.own_seed, options.real, options.shrink, options.first, options.calls)
     if options.subject == "calls":
         return refuse_calls(options.own_seed, options.count)
+    if options.subject == "loops":
+        numbers = range(options.first, options.first + options.count)
+        return loops.run(options.own_seed, numbers, options.real, options.shrink)
     if options.subject in PAIRS:
         outcomes = PAIRS[options.subject]
         return plan_on_larger(functools.partial(outcomes, options.own_seed), options.count, options.jobs)

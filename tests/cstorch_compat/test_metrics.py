@@ -76,3 +76,13 @@ def test_precision_and_recall_count_the_best():
 def test_an_unknown_average_is_refused():
     with pytest.raises(ValueError, match="average_type"):
         classes.FBetaScoreMetric(3, average_type="bogus")
+
+
+@pytest.mark.parametrize(
+    "labels, predictions, ignored, want",
+    [([2, 0], [2, 0], None, 0.5), ([2], [2], [0], 1 / 3), ([1, 2], [0, 2], [], 0.25)],
+)
+def test_macro_average_counts_a_class_that_does_not_occur_as_0(labels, predictions, ignored, want):
+    metric = classes.FBetaScoreMetric(4, average_type="macro", ignore_labels=ignored)
+    metric(labels=tensor(labels), predictions=tensor(predictions))
+    assert float(metric) == pytest.approx(want)

@@ -1,5 +1,6 @@
 """Schedules: laws of compounds, recorded values, state, and steps that are traced once."""
 
+import inspect
 import json
 import pathlib
 import re
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
+import lazytensor.optim as lazy_optim
 from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 
+torch, cstorch = mirror("torch"), mirror("cerebras.pytorch")
 optim = mirror("cerebras.pytorch.optim")
 lr = mirror("cerebras.pytorch.optim.lr_scheduler")
 scheduler = mirror("cerebras.pytorch.optim.scheduler")
@@ -200,3 +203,44 @@ def test_a_step_that_is_traced_once_follows_its_schedules(script, kind):
     np.testing.assert_allclose([v[0] for v in wafer[:-1]], [v[0] for v in host[:-1]], rtol=5e-3)  # float16 in the step
     assert [v[1:] for v in wafer[:-1]] == [v[1:] for v in host[:-1]] and wafer[-1] == host[-1]
     np.testing.assert_allclose([v[1] for v in host[:3]], [0.055, 0.1, 0.0868198], rtol=1e-5)
+
+
+DECAYED = [
+    kind
+    for kind in sorted(lazy_optim.__all__)
+    if "weight_decay" in inspect.signature(getattr(optim, kind, object)).parameters
+]
+HALF_PRECISION = 0.02
+"""The tolerance of Muon, which computes in bfloat16 on CSX."""
+
+
+@pytest.mark.parametrize("kind", DECAYED)
+def test_scheduled_weight_decay_gives_the_weights_of_the_cpu_on_csx(kind, monkeypatch, tmp_path):
+    found = []
+    for backend in ("CPU", "CSX"):
+        monkeypatch.setattr(process.RUN, "backend", None)
+        process.make_backend(backend, tmp_path / backend)
+        model = nn.Linear(3, 2)
+        with torch.no_grad():
+            model.weight.copy_(torch.arange(6.0).view(2, 3) / 5)
+        compiled = cstorch.compile(model)
+        optimizer = getattr(optim, kind)([model.weight], lr=0.1, weight_decay=0.1)
+        schedule = wd.LinearWD(optimizer, initial_val=0.5, end_val=0.1, total_iters=3)
+
+        @cstorch.trace
+        def step(x, compiled=compiled, optimizer=optimizer, schedule=schedule):
+            loss = (compiled(x) * x.sum()).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss
+
+        @cstorch.checkpoint_closure
+        def read(_, weight=model.weight):
+            found.append(weight.detach().numpy())
+
+        loader = cstorch.utils.data.DataLoader(lambda: [torch.ones(1, 3) / 4] * 3)
+        for x in cstorch.utils.data.DataExecutor(loader, num_steps=3, checkpoint_steps=3):
+            read(step(x))
+    np.testing.assert_allclose(*found, rtol=HALF_PRECISION if kind == "Muon" else 5e-3)

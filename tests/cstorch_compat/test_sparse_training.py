@@ -144,7 +144,7 @@ def test_layers_without_a_bias_can_be_sparse(kind, backend, new_backend):
     assert set(training.masks[0]) == {"0.weight_mask", "1.weight_mask", "1.bias_mask"}
 
 
-@pytest.mark.parametrize("name", ["gmp", "rigl_groups", "set_drops"])
+@pytest.mark.parametrize("name", ["gmp", "rigl_groups", "rigl"])
 def test_both_backends_compute_the_same_numbers(name, new_backend):
     found = {}
     for kind in ("CPU", "CSX"):
@@ -296,6 +296,7 @@ if sys.argv[2] == "resume":
     saved = cstorch.load("half.mdl")
     model.load_state_dict(saved["model"]); optimizer.load_state_dict(saved["optimizer"])
     sparsity.load_state_dict(saved["sparsity"])
+    torch.set_rng_state(saved["generator"])
 @cstorch.trace
 def step(batch):
     loss = F.cross_entropy(model(batch[0]), batch[1])
@@ -304,7 +305,7 @@ def step(batch):
 @cstorch.checkpoint_closure
 def save(path):
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "sparsity": sparsity.state_dict()}
-    cstorch.save(state, path)
+    cstorch.save({**state, "generator": torch.get_rng_state()}, path)
 first, last = {"whole": (0, 4), "half": (0, 2), "resume": (2, 4)}[sys.argv[2]]
 batches = list(loader(4))[first:last]
 executor = cstorch.utils.data.DataExecutor(

@@ -7,7 +7,6 @@ from cstorch_compat.metrics import metric
 from cstorch_compat.run import process, setting_checks
 from lazytensor import source
 from lazytensor.errors import OptionInvalid
-from lazytensor.tensor import Tensor
 
 
 class _PlacedMetric(metric.Metric):
@@ -22,7 +21,7 @@ class _PlacedMetric(metric.Metric):
         super().__init__(name)
         self._is_on_system = is_on_system
 
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Update with a batch and return the value so far."""
         # A metric may be made before the backend.
         _require_system(self.name, self._is_on_system)

@@ -31,7 +31,7 @@ def step_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
     >>> log(torch.tensor(0.25))
     0.25
     """
-    return steps.closure(closure, needs_checkpoint=False)
+    return steps.public_closure(closure, needs_checkpoint=False)
 
 
 def checkpoint_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,7 +45,7 @@ def checkpoint_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
     >>> keep.__name__
     'keep'
     """
-    return steps.closure(closure, needs_checkpoint=True)
+    return steps.public_closure(closure, needs_checkpoint=True)
 
 
 def current_backend(raise_exception: bool = True, raise_warning: bool = True) -> Backend:

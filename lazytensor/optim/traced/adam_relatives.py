@@ -1,6 +1,6 @@
 """Relatives of Adam: Adamax, NAdam, RAdam, Lamb, and the averaging ASGD."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lazytensor.functions import pointwise as pw
@@ -13,6 +13,7 @@ from lazytensor.optim.traced.settings import (
     check_least,
     complement,
     directed,
+    folded_complement,
     is_on,
     larger,
     length,
@@ -24,12 +25,21 @@ NADAM_WARMUP = 0.96
 """How fast the momentum of NAdam approaches beta1 (Dozat 2016)."""
 
 
-def _means(group: dict[str, Any], g: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Take a gradient into the means of gradients and of their squares."""
+def _means(
+    group: dict[str, Any],
+    g: Tensor,
+    state: dict[str, Tensor],
+    share: Callable[[float], float] = complement,
+    square_share: Callable[[float], float] = complement,
+) -> tuple[Tensor, Tensor]:
+    """Take a gradient into the means of gradients and of their squares.
+
+    `share` and `square_share` compute 1 - beta1 and 1 - beta2, in float64 or in float32.
+    """
     beta1, beta2 = group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    mean.mul_(beta1).add_(g * complement(beta1))
-    square.mul_(beta2).add_(g * g * complement(beta2))
+    mean.mul_(beta1).add_(g * share(beta1))
+    square.mul_(beta2).add_(g * g * square_share(beta2))
     return mean, square
 
 
@@ -88,11 +98,11 @@ class NAdam(Optimizer):
         super().__init__(params, {"lr": lr, "betas": tuple(betas), **more})
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        """Step, product of the momenta, and both moments."""
-        self.new_state(p, "step", 0.0)
+        """Product of the momenta, both moments and the step, in the order in which checkpoints have them."""
         self.new_state(p, "mu_product", 1.0)
         self.new_state(p, "exp_avg")
         self.new_state(p, "exp_avg_sq")
+        self.new_state(p, "step", 0.0)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         step, product = state["step"], state["mu_product"]
@@ -101,7 +111,7 @@ class NAdam(Optimizer):
         mu, after = _warmed(group, step), _warmed(group, step + 1.0)
         product.mul_(mu)
         g = directed(group, p, g)
-        mean, square = _means(group, g, state)
+        mean, square = _means(group, g, state, square_share=folded_complement)
         spread = 1.0 - pw.pow(group["betas"][1], step)
         root = pw.sqrt(square / spread) + group["eps"]
         # Dozat has product * after; the Cerebras optimizer counts the momentum of this step twice.
@@ -143,10 +153,10 @@ class RAdam(Optimizer):
         beta1, beta2 = group["betas"]
         step = state["step"]
         step.add_(1.0)
-        mean, square = _means(group, g, state)
+        mean, square = _means(group, g, state, folded_complement, folded_complement)
         power = pw.pow(beta2, step)
         # The length that the average has in the end; `terms` is what it has by now, as in the paper.
-        most = 2 / complement(beta2) - 1
+        most = 2 / folded_complement(beta2) - 1
         terms = most - step * 2.0 * power / (1.0 - power)
         product = (terms - 4.0) * (terms - 2.0) * most
         ratio = product / (terms * ((most - 4) * (most - 2)))

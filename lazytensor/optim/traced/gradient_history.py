@@ -195,8 +195,11 @@ class Lion(Optimizer):
         mean.mul_(beta2).add_(g * complement(beta2))
 
 
-def _left(lr: Any, decay: float) -> Any:
-    """1 - lr * decay in float32, so that a constant rate and a scheduled one round alike."""
-    if isinstance(lr, Tensor):
+def _left(lr: Any, decay: Any) -> Any:
+    """Return 1 - lr * decay in float32, so that a constant rate and a scheduled one round alike.
+
+    Either may be a 0-d tensor that a schedule computes.
+    """
+    if isinstance(lr, Tensor) or isinstance(decay, Tensor):
         return 1.0 - lr * decay
     return float(np.float32(1) - np.float32(lr) * np.float32(decay))

@@ -10,9 +10,10 @@ from typing import Any
 
 from lazytensor import cells
 from lazytensor.dtype import DType
+from lazytensor.functions.creation import zeros_like
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.promotion import default_dtype
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.writing import write_values
 from lazytensor.ir.graph import Node
 from lazytensor.ir.graph_function import Function
 from lazytensor.ir.types import Type
@@ -88,7 +89,8 @@ class Optimizer(step_hooks.Hooked):
             raise ValueError("some parameters appear in more than one parameter group")
         if not all(p.is_leaf for p in params):
             raise ValueError("can't optimize a non-leaf Tensor")
-        self.param_groups.append({**self.defaults, **group, "params": params})
+        # The group's own settings come first, in their order, as in PyTorch.
+        self.param_groups.append({**group, **self.defaults, **group, "params": params})
 
     def _parameters(self) -> Iterator[Tensor]:
         return (p for group in self.param_groups for p in group["params"])
@@ -199,6 +201,9 @@ class Optimizer(step_hooks.Hooked):
         for p in self._parameters():
             if set_to_none or p.grad is None:
                 p.grad = None
+            elif p.grad.cell.epoch not in (None, cells.here.current):
+                # The gradient of another loop's step, whose value no step can read.
+                p.grad = zeros_like(p)
             else:
                 p.grad.zero_()
 
@@ -208,8 +213,11 @@ class Optimizer(step_hooks.Hooked):
         # By place in the groups, PyTorch's format: names are unknown to an optimizer, so the order of parameters is
         # part of a checkpoint.
         numbers = {id(p): i for i, p in enumerate(self._parameters())}
-        groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self._saved_groups()]
-        state = {numbers[id(p)]: dict(s) for p, s in self.state.items() if s}
+        groups = [
+            {**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]}
+            for g in self._saved_groups()
+        ]
+        state = {numbers[id(p)]: dict(s) for p, s in self.state.items()}
         return self._through_hooks("state_dict_post", {"state": state, "param_groups": groups})
 
     def _saved_groups(self) -> list[dict[str, Any]]:
@@ -229,7 +237,9 @@ class Optimizer(step_hooks.Hooked):
             )
         for s, group in zip(saved, self.param_groups, strict=True):
             # The settings of the file win, the rate among them; `params` of the file are numbers, and are only counted.
-            group.update({k: v for k, v in s.items() if k != "params"})
+            loaded = {**s, **group, **s, "params": group["params"]}
+            group.clear()
+            group.update(loaded)
         # Numbers become text in formats whose keys are text.
         by_number = {str(k): v for k, v in state_dict["state"].items()}
         numbers = [str(n) for s in saved for n in s["params"]]
@@ -246,7 +256,7 @@ class Optimizer(step_hooks.Hooked):
             self.new_state(p, name, cast_to(value, value.dtype).clone())
             self._name_state()
         else:
-            copy_(mine, value)
+            write_values(mine, value)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import cells
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import tensor
@@ -17,7 +18,14 @@ CONSTANT = ("const", "leaf")
 
 
 def complement(beta: float) -> float:
-    """1 - beta in float32, as the front end folds it (0.100000024 for 0.9)."""
+    """Return 1 - beta; in a step that is traced for the wafer as `folded_complement`."""
+    if cells.here.current is None or cells.here.current.readable:
+        return 1.0 - beta
+    return folded_complement(beta)
+
+
+def folded_complement(beta: float) -> float:
+    """Return 1 - beta in float32, as the front end folds it (0.100000024 for 0.9)."""
     return float(np.float32(1) - np.float32(beta))
 
 
