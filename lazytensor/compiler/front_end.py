@@ -20,6 +20,7 @@ MERGING = (
     "cast(transpose(x))",
     "reshape(reduce(x, keepdim))",
     "reshape(arg_reduce(x, keepdim))",
+    "broadcast of an addend",
 )
 """Rules that join or exchange two steps of a script, which the front end prints one by one."""
 ONE_VALUE = Rule(
@@ -62,10 +63,29 @@ def folded(graph: Graph) -> Graph:
                 result = _opposite(n, [uses[i] for i in old.inputs])
         return n if result is None else result
 
-    tidy = KEPT.rewrite(_without_statistics(graph), at=source.at)
-    uses = collections.Counter([i for n in tidy.nodes() for i in n.inputs] + list(tidy.roots()))
+    tidy = KEPT.rewrite(_turned(_without_statistics(graph)), at=source.at)
+    uses = _uses(tidy)
     mapping = rebuild(tidy.roots(), change)
     return tidy.replaced(lambda root: mapping[root])
+
+
+def _uses(graph: Graph) -> collections.Counter[Node]:
+    return collections.Counter([i for n in graph.nodes() for i in n.inputs] + list(graph.roots()))
+
+
+def _turned(graph: Graph) -> Graph:
+    """Return the graph in which the transpose of a product of matrices without other use is a product."""
+    uses = _uses(graph)
+
+    def change(old: Node, inputs: tuple[Node, ...]) -> Node:
+        n = same(old, inputs)
+        if n.op != "transpose" or n.inputs[0].op != "matmul" or uses[old.inputs[0]] > 1:
+            return n
+        with source.at(old.where):
+            return _transposed(n, None) or n
+
+    mapping = rebuild(graph.roots(), change)
+    return graph.replaced(lambda root: mapping[root])
 
 
 def _without_statistics(graph: Graph) -> Graph:
