@@ -313,6 +313,11 @@ def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node | None, Node | No
     return da, where(at_zero, 0, db)
 
 
+def _atan2_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    inverse = call("reciprocal", a * a + b * b)
+    return g * b * inverse, g * -a * inverse
+
+
 def _floating_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.asarray(np.power(a, b))
@@ -381,7 +386,7 @@ _binary(
     "atan2",
     np.arctan2,
     # 0 / 0 at the origin stays a NaN, as in PyTorch: there is no angle to change.
-    lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a / (a * a + b * b))),
+    _atan2_vjp,
     10,
     cirh=plain("Atan2"),
     autocast="widest",
