@@ -889,7 +889,7 @@ class Methods:
 
     def logical_or_(self, b: Operand) -> Tensor: ...
     def logical_xor(self, b: Operand) -> Tensor:
-        """Whether exactly one is not zero: bool in the broadcast shape."""
+        """Whether exactly one is not zero: bool in the broadcast shape. On CSX the two are compared."""
 
     def logical_xor_(self, b: Operand) -> Tensor: ...
     def logit(self, eps: builtins.float | None = None) -> Tensor:

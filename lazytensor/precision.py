@@ -58,8 +58,7 @@ def host_autocast(half: DType | None) -> Iterator[None]:
 def converted(x: Node, dtype: DType) -> Node:
     """Return x in the type that an operation takes it in; the same node if it has that type already.
 
-    While automatic casts are made, each call has a cast of its own: gradients of several calls are added in the type
-    of x.
+    While automatic casts are made, each call has a cast of its own: gradients of calls are added in the type of x.
     """
     if x.type.dtype is dtype:
         return x

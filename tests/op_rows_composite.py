@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+import lazytensor as lt
 from tests.op_rows import Case, Draw, Row, Shape, _each
 from tests.op_rows_nn import _boxes, _conv_input, _conv_input_case
 
@@ -322,11 +323,18 @@ ROWS = {
     "leaky_relu_grad": Row(
         lambda d: ([d.values(), d.values()], {"slope": 0.25}), lambda g, x, slope: g * np.where(x > 0, 1, slope)
     ),
-    "larger": Row(lambda d: ([d.distinct(), d.cast(d.distinct() + 0.01)], {}), np.maximum, "fi"),
+    "where_gt": Row(lambda d: ([d.distinct(), d.cast(d.distinct() + 0.01)], {}), np.maximum, "fi"),
+    "where_ge": Row(lambda d: ([d.distinct(), d.cast(d.distinct() + 0.01)], {}), np.maximum, "fi"),
+    "where_lt": Row(lambda d: ([d.distinct(), d.cast(d.distinct() + 0.01)], {}), np.minimum, "fi"),
+    "where_le": Row(lambda d: ([d.distinct(), d.cast(d.distinct() + 0.01)], {}), np.minimum, "fi"),
     "integer_div": Row(
         lambda d: ([np.abs(d.values()), np.abs(d.values()) + 1], {}), lambda a, b: np.trunc(a / b).astype(a.dtype), "i"
     ),
     "l2_norm": Row(_length_case, lambda x, dims, keepdim: np.sqrt(np.square(x).sum(dims, keepdims=keepdim)), "f", 1),
+    "broadcast_cast": Row(
+        lambda d: ([d.values((3, 1))], {"shape": (2, 3, 4), "dtype": lt.float64}),
+        lambda x, shape, dtype: np.broadcast_to(x, shape).astype(dtype.host),
+    ),
     "sum_to": Row(
         lambda d: ([d.values((2, 3, 4))], {"shape": d.one((3, 1), (1, 3, 1)), "dims": (0, 2)}),
         lambda g, shape, dims: np.einsum("abc->b", g).reshape(shape),
@@ -403,7 +411,8 @@ ROWS = {
     ),
 }
 NOT_DIFFERENTIABLE = set(
-    """larger integer_div reaches_nth layer_norm_grad_all group_norm_rows batch_norm_all batch_norm_training_all
+    """where_gt where_ge where_lt where_le
+    integer_div reaches_nth layer_norm_grad_all group_norm_rows batch_norm_all batch_norm_training_all
     batch_norm_grad_all group_norm_grad_all pool_average pool_average_grad pool_max pool_max_place pool_max_grad
     split top gather_points scatter_points""".split()
 )

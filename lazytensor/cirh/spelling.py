@@ -155,7 +155,7 @@ def clamped(is_maximum: bool) -> Legality:
 
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs
-        other = out.constant(dense_text(np.asarray(limit(n.type, is_maximum)), n.type))
+        other = out.constant(dense_text(np.asarray(_limit(n.type, is_maximum)), n.type))
         # Clamp takes the lower bound before the upper: max(a, b) is a clamped from below by b.
         bounds = (out.names[b], other) if is_maximum else (other, out.names[b])
         t = type_text(n.type)
@@ -164,8 +164,7 @@ def clamped(is_maximum: bool) -> Legality:
     return Legality(spell)
 
 
-def limit(t: Type, upper: bool) -> float:
-    """Return the largest or the smallest value of a type."""
+def _limit(t: Type, upper: bool) -> float:
     if t.dtype.kind == "i":
         limits = np.iinfo(t.dtype.host)
         return int(limits.max if upper else limits.min)

@@ -8,7 +8,6 @@ import collections
 from collections.abc import Callable
 
 from lazytensor import source
-from lazytensor.cirh.spelling import limit
 from lazytensor.compiler.simplify import RULES
 from lazytensor.ir.graph import Graph, Node, rebuild, same, unique
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, pat
@@ -21,6 +20,7 @@ MERGING = (
     "cast(transpose(x))",
     "reshape(reduce(x, keepdim))",
     "reshape(arg_reduce(x, keepdim))",
+    "broadcast of an addend",
 )
 """Rules that join or exchange two steps of a script, which the front end prints one by one."""
 ONE_VALUE = Rule(
@@ -63,10 +63,29 @@ def folded(graph: Graph) -> Graph:
                 result = _opposite(n, [uses[i] for i in old.inputs])
         return n if result is None else result
 
-    tidy = KEPT.rewrite(_without_statistics(graph), at=source.at)
-    uses = collections.Counter([i for n in tidy.nodes() for i in n.inputs] + list(tidy.roots()))
+    tidy = KEPT.rewrite(_turned(_without_statistics(graph)), at=source.at)
+    uses = _uses(tidy)
     mapping = rebuild(tidy.roots(), change)
     return tidy.replaced(lambda root: mapping[root])
+
+
+def _uses(graph: Graph) -> collections.Counter[Node]:
+    return collections.Counter([i for n in graph.nodes() for i in n.inputs] + list(graph.roots()))
+
+
+def _turned(graph: Graph) -> Graph:
+    """Return the graph in which the transpose of a product of matrices without other use is a product."""
+    uses = _uses(graph)
+
+    def change(old: Node, inputs: tuple[Node, ...]) -> Node:
+        n = same(old, inputs)
+        if n.op != "transpose" or n.inputs[0].op != "matmul" or uses[old.inputs[0]] > 1:
+            return n
+        with source.at(old.where):
+            return _transposed(n, None) or n
+
+    mapping = rebuild(graph.roots(), change)
+    return graph.replaced(lambda root: mapping[root])
 
 
 def _without_statistics(graph: Graph) -> Graph:
@@ -143,16 +162,6 @@ def _transposed(n: Node, a: float | None) -> Node | None:
     return matmul(right, left, not x.attrs["transpose_b"], not x.attrs["transpose_a"])
 
 
-def _clamped(n: Node, *numbers: float | None) -> Node | None:
-    """Return `where(x < y, y, x)` and the like as x clamped from one side."""
-    condition, taken, x = n.inputs
-    if condition.op not in ("lt", "le", "gt", "ge") or condition.inputs != (x, taken):
-        return None
-    if condition.op in ("lt", "le"):
-        return call("clamp", x, taken, full(limit(n.type, True), n.type))
-    return call("clamp", x, full(limit(n.type, False), n.type), taken)
-
-
 def _reduced(n: Node, a: float | None) -> Node | None:
     """The operand of a reduction over no dimensions."""
     return None if n.attrs["dims"] else n.inputs[0]
@@ -165,6 +174,5 @@ FOLDS: dict[str, Callable[..., Node | None]] = {
     "reduce": _reduced,
     "reshape": _unflattened,
     "transpose": _transposed,
-    "where": _clamped,
 }
 """By operation: the fold of a node whose operands have these values, None where they are no constants."""

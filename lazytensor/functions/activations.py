@@ -152,6 +152,9 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     """`value` where x <= threshold, else x: [...] to [...]."""
     # The type of the input is kept, where promotion would make integers floating.
     filler = value if input.dtype.kind == "f" else int(value)
+    if half_type() is not None:
+        # The original's choice, which gives `value` for NaN.
+        return _placed(input, pw.where(input > threshold, input, filler), inplace)
     return _placed(input, pw.where(input <= threshold, filler, input), inplace)
 
 

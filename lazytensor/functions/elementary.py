@@ -27,6 +27,19 @@ class MantissaExponent(NamedTuple):
     exponent: Tensor
 
 
+@method(in_place=True)
+def sgn(x: Tensor) -> Tensor:
+    """`sign`, of which the vendor's front end refuses the gradient under this name."""
+    signs: Tensor = pw.sign(x)
+    return signs
+
+
+def special_round(x: Tensor, *, decimals: int = 0) -> Tensor:
+    """`round`, which the vendor's front end refuses under this name for any number of decimals."""
+    rounded: Tensor = pw.round(x, decimals=decimals)
+    return rounded
+
+
 def _floating(x: Tensor) -> Tensor:
     return x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
 

@@ -14,6 +14,11 @@ from lazytensor.tensor import Tensor
 Binary = Callable[[Operand, Operand], Tensor]
 
 
+def _exclusive_or(a: Operand, b: Operand) -> Tensor:
+    """Return where exactly one of two masks holds, as one operation; `logical_xor` compares them on CSX."""
+    return tensor_of(call("logical_xor", *operands(a, b)), a, b)
+
+
 def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None, operator: str = "") -> Binary:
     """A function of integers; `logical` is its meaning for booleans, if there is one."""
 
@@ -39,7 +44,7 @@ def _unknown(name: str, kind: str) -> TypeUnsupported:
 
 bitwise_and = _binary("bitwise_and", "bitwise_and", "Each bit that both have.", pw.logical_and, "and")
 bitwise_or = _binary("bitwise_or", "bitwise_or", "Each bit that one of them has.", pw.logical_or, "or")
-bitwise_xor = _binary("bitwise_xor", "bitwise_xor", "Each bit that exactly one has.", pw.logical_xor, "xor")
+bitwise_xor = _binary("bitwise_xor", "bitwise_xor", "Each bit that exactly one has.", _exclusive_or, "xor")
 bitwise_left_shift = _binary(
     "bitwise_left_shift", "left_shift", "The bits moved towards the sign; 0 moves in.", operator="lshift"
 )

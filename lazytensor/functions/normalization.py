@@ -346,7 +346,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 def normalize(input: Tensor, p: float | str = 2.0, dim: int | Sequence[int] = 1, eps: float | Tensor = 1e-12) -> Tensor:
     """x divided by its p-norm along dimensions, or by eps if that is larger: [...] in and out."""
-    return input / pw.maximum(statistics.norm(input, p, dim, True), eps if isinstance(eps, Tensor) else float(eps))
+    return input / pw.clamp(statistics.norm(input, p, dim, True), eps if isinstance(eps, Tensor) else float(eps))
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:

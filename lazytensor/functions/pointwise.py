@@ -15,6 +15,8 @@ from lazytensor.dtype import DType, float16
 from lazytensor.errors import ShapeError, TypeUnsupported
 from lazytensor.functions.promotion import (
     Operand,
+    addend,
+    branch,
     common_shape,
     default_dtype,
     device_of,
@@ -42,9 +44,12 @@ def tensor_of(n: Any, *inputs: Any) -> Tensor:
 
 
 def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:
-    if dtype is None and half_type() is float16:
+    if (half := half_type()) is float16 and dtype is None:
         dtype = widest(name, a, b)
-    return tensor_of(call(name, *operands(a, b, dtype=dtype)), a, b)
+    nodes = operands(a, b, dtype=dtype)
+    if half is not None and name in ("add", "sub") and isinstance(b, Tensor):
+        nodes[1] = addend(nodes[1], b.spec.shape)
+    return tensor_of(call(name, *nodes), a, b)
 
 
 def _floating(*values: Operand) -> DType | None:
@@ -253,19 +258,24 @@ def ne(a: Operand, b: Operand) -> Tensor:
 @method(in_place=True)
 def logical_and(a: Operand, b: Operand) -> Tensor:
     """Whether both are not zero: bool in the broadcast shape."""
-    return _binary("logical_and", a, b)
+    return _binary("logical_and", _truth(a), _truth(b))
 
 
 @method(in_place=True)
 def logical_or(a: Operand, b: Operand) -> Tensor:
     """Whether at least one is not zero: bool in the broadcast shape."""
-    return _binary("logical_or", a, b)
+    return _binary("logical_or", _truth(a), _truth(b))
 
 
 @method(in_place=True)
 def logical_xor(a: Operand, b: Operand) -> Tensor:
-    """Whether exactly one is not zero: bool in the broadcast shape."""
-    return _binary("logical_xor", a, b)
+    """Whether exactly one is not zero: bool in the broadcast shape. On CSX the two are compared, and not for `^`."""
+    return _binary("logical_xor" if half_type() is None else "ne", _truth(a), _truth(b))
+
+
+def _truth(value: Operand) -> Operand:
+    """Return an operand of a logical function, which the original converts to bool; the host takes it as it is."""
+    return value if half_type() is None or not isinstance(value, Tensor) else cast_to(value, dt.bool_)
 
 
 def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
@@ -274,7 +284,7 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
         raise ShapeError(f"where expected condition to be a boolean tensor, but got {condition.spec}")
     # The condition takes part in the shape and not in the type.
     dtype, shape = result_type(a, b), common_shape(condition, a, b)
-    chosen = call("where", prepared(condition, dt.bool_, shape), prepared(a, dtype, shape), prepared(b, dtype, shape))
+    chosen = call("where", prepared(condition, dt.bool_, shape), *(branch(v, dtype, shape) for v in (a, b)))
     return tensor_of(chosen, condition, a, b)
 
 
@@ -465,12 +475,6 @@ def sign(x: Tensor) -> Tensor:
 
 
 @method(in_place=True)
-def sgn(x: Tensor) -> Tensor:
-    """`sign`, of which the vendor's front end refuses the gradient under this name."""
-    return clone(x) if x.dtype.kind == "b" else _sign(x)
-
-
-@method(in_place=True)
 def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
     """Each element rounded to so many decimals, ties to even; negative ones round to tens, hundreds, ...
 
@@ -483,12 +487,6 @@ def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
     # A power with a positive exponent is exact (up to 1e22); one of 0.1 would be rounded before it rounds.
     scale = 10.0 ** builtins.abs(decimals)
     return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
-
-
-def special_round(x: Tensor, *, decimals: int = 0) -> Tensor:
-    """`round`, which the vendor's front end refuses under this name for any number of decimals."""
-    rounded: Tensor = round(x, decimals=decimals)
-    return rounded
 
 
 @method

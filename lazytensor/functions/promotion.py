@@ -10,7 +10,7 @@ from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError, refuse
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops import OPS, full
+from lazytensor.ops import OPS, call, full
 from lazytensor.ops.op import refuse_elements, refuse_overflow
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.precision import converted, half_type
@@ -160,6 +160,23 @@ def prepared(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
     if isinstance(value, Tensor):
         return broadcast_to(converted(arg(value), dtype), shape)
     return full(value, Type(shape, dtype))
+
+
+def addend(node: Node, shape: tuple[int, ...]) -> Node:
+    """Return an addend that was broadcast from `shape` as a broadcast for addends only.
+
+    The original multiplies it by alpha, and merges equal operations before it folds that product.
+    """
+    if node.type.shape == shape or node.op != "broadcast_in_dim":
+        return node
+    return call("broadcast_in_dim", *node.inputs, **node.attrs, is_addend=True)
+
+
+def branch(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
+    """Return a value that `where` selects, converted and broadcast."""
+    if half_type() is None or not isinstance(value, Tensor) or value.dtype is dtype or value.spec.shape == shape:
+        return prepared(value, dtype, shape)
+    return call("broadcast_cast", arg(value), shape=shape, dtype=dtype)
 
 
 def stored(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:

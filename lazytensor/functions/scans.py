@@ -1,5 +1,6 @@
 """Running sums, products and extremes; differences; flips and rolls."""
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +16,13 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand
 from lazytensor.functions.reductions import ValuesIndices
 from lazytensor.functions.shapes import cat, dim_of, reshape, sliced, transpose, view
+from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
+from lazytensor.ops.rows import turned_places
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg
 
 
@@ -170,11 +174,16 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
     reversed_dims = tuple(dim_of(d, x.ndim) for d in given)
     if len(set(reversed_dims)) != len(reversed_dims):
         raise ShapeError(f"dim {reversed_dims[0]} appears multiple times in the list of dims", where=source.where())
-    return (
-        tensor_of(call("reverse", arg(x), dims=tuple(sorted(reversed_dims))), x)
-        if reversed_dims and x.ndim
-        else pw.clone(x)
-    )
+    if not reversed_dims or not x.ndim:
+        return pw.clone(x)
+    if half_type() is not None:
+        # The original selects rows, and its gradient adds them.
+        return functools.reduce(lambda out, d: _selected(out, at.falling(x.spec.shape[d]), d), sorted(reversed_dims), x)
+    return tensor_of(call("reverse", arg(x), dims=tuple(sorted(reversed_dims))), x)
+
+
+def _selected(x: Tensor, places: Node, d: int) -> Tensor:
+    return tensor_of(call("gather_rows", arg(x), places, dim=d), x)
 
 
 @method
@@ -224,6 +233,8 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
 def _rolled(x: Tensor, shift: int, d: int) -> Tensor:
     if not x.ndim or not x.spec.size or not shift % x.spec.shape[d]:
         return x
+    if half_type() is not None:
+        return _selected(x, turned_places(x.spec.shape[d], shift % x.spec.shape[d]), d)
     # PyTorch's shift may be any integer; the operation's is less than the extent, so that equal rolls are one node.
     return tensor_of(call("turn", arg(x), shift=shift % x.spec.shape[d], dim=d), x)
 

@@ -11,8 +11,10 @@ from typing import cast as typed
 
 from lazytensor.dtype import float32
 from lazytensor.functions.arguments import guarded
+from lazytensor.functions.formulas import FORMULAS
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.refusals import refusing
+from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import OPS
 from lazytensor.ops.elementwise import cast
 from lazytensor.precision import converted, half_type, host_half_type, lowered
@@ -22,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # As with PyTorch's autocast, sums and logarithms want the range and the bits of float32, and products of matrices are
 # what half types are for.
-RAISED = {name for name, op in OPS.items() if op.autocast == "float32"} | set(
+RAISED = {name for name, op in OPS.items() if op.autocast == "float32" and name != "log1p"} | set(
     """sum prod cumsum cumprod __rtruediv__ __pow__ __rpow__ __ipow__ pow_ median norm normalize var std var_mean
     std_mean dist pdist cdist renorm nll_loss l1_loss smooth_l1_loss huber_loss kl_div
     binary_cross_entropy_with_logits poisson_nll_loss gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss
@@ -73,6 +75,18 @@ def _computed_wide(function: F) -> F:
     return typed(F, converting)
 
 
+def _by_formula(function: F, formula: Callable[[Node], Node]) -> F:
+    """`function` of a floating-point tensor as `formula` of its node, while automatic casts are made."""
+
+    @functools.wraps(function)
+    def recording(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if half_type() is None or not isinstance(x, Tensor) or x.dtype.kind != "f" or args or kwargs:
+            return function(x, *args, **kwargs)
+        return tensor_of(formula(arg(x)), x)
+
+    return typed(F, recording)
+
+
 def published(function: F, name: str = "", place: str | None = "F.") -> F:
     """`function` as it is published, under its own name or another.
 
@@ -81,6 +95,8 @@ def published(function: F, name: str = "", place: str | None = "F.") -> F:
     """
     name = name or function.__name__
     function = refusing(name, guarded(function, place))
+    if name in FORMULAS:
+        function = _by_formula(function, FORMULAS[name])
     on_wafer = name in RAISED | LOWERED or (place == "F." and name in RAISED_IN_F)
     on_host, is_within = name in RAISED_ON_HOST, name in RAISED_WITHIN
     if is_within:

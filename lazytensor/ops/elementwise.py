@@ -313,6 +313,11 @@ def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node | None, Node | No
     return da, where(at_zero, 0, db)
 
 
+def _atan2_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    inverse = call("reciprocal", a * a + b * b)
+    return g * b * inverse, g * -a * inverse
+
+
 def _floating_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.asarray(np.power(a, b))
@@ -348,7 +353,7 @@ _binary(
 _binary(
     "div",
     np.divide,
-    lambda g, y, a, b: (g / b, -(g * y / b)),
+    lambda g, y, a, b: (g / b, -g * (y / b)),
     4,
     Body("({0} / {1})", "special"),
     cirh=plain("Div"),
@@ -381,7 +386,7 @@ _binary(
     "atan2",
     np.arctan2,
     # 0 / 0 at the origin stays a NaN, as in PyTorch: there is no angle to change.
-    lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a / (a * a + b * b))),
+    _atan2_vjp,
     10,
     cirh=plain("Atan2"),
     autocast="widest",
@@ -406,10 +411,18 @@ def _between(x: Node, low: Node, high: Node) -> Node:
     return call("logical_and", x >= low, x <= high)
 
 
-def _larger(c: Node, a: Node, b: Node) -> Node | None:
-    """The larger of two, written as a choice."""
+_MIRRORED = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}
+"""By relation of a to b: that of b to a."""
+
+
+def _chosen(c: Node, a: Node, b: Node) -> Node | None:
+    """Return the larger or the smaller of two that a comparison of them chooses; None for another condition."""
     # The front end turns where(a > b, a, b) into a clamp, as it does torch.maximum.
-    return call("larger", a, b) if c.op == "gt" and c.inputs == (a, b) and a.type.dtype.kind == "f" else None
+    if c.op not in _MIRRORED or a.type.dtype.kind == "b":
+        return None
+    if c.inputs == (a, b):
+        return call(f"where_{c.op}", a, b)
+    return call(f"where_{_MIRRORED[c.op]}", a, b) if c.inputs == (b, a) else None
 
 
 for _name, _relation, _sign, _kinds in (
@@ -444,7 +457,7 @@ op(
     np.where,
     vjp=lambda g, y, c, a, b: (None, where(c, g, 0), where(c, 0, g)),
     body=Body("({1} if {0} else {2})", kinds="fib", is_exact=True),
-    cirh=typed("Select").unless(_larger),
+    cirh=typed("Select").unless(_chosen),
 )
 op(
     "clamp",

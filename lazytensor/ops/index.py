@@ -296,11 +296,14 @@ def _points_added(base: Node, value: Node, *indices: Node, dims: Dims, accumulat
 def _reversed(x: Node, *, dims: Dims) -> Node:
     """One dimension after the other, read from its end."""
     for d in dims:
-        extent = x.type.shape[d]
         # CIRH has no reversal; rows read in falling order are one, and that is what the front end writes for flip.
-        numbers = call("arange", start=extent - 1, step=-1, type=Type((extent,), int64))
-        x = call("gather_rows", x, numbers, dim=d)
+        x = call("gather_rows", x, falling(x.type.shape[d]), dim=d)
     return x
+
+
+def falling(extent: int) -> Node:
+    """Return the places of a dimension from the last to the first."""
+    return call("arange", start=extent - 1, step=-1, type=Type((extent,), int64))
 
 
 op(

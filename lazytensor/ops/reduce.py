@@ -13,10 +13,10 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import eq, ne, where
+from lazytensor.ops.elementwise import cast, eq, ne, where
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op
-from lazytensor.ops.shape import Dims, reshape
+from lazytensor.ops.shape import Dims, broadcast_to, reshape
 
 
 def _reduced(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
@@ -281,6 +281,15 @@ def _summed_parts(g: Node, *, shape: Dims, dims: Dims) -> Node:
     return reshape(call("broadcast_in_dim", reduce(g, "add", dims), shape=kept, dims=rest), shape)
 
 
+# What `where` selects of another type: the front end broadcasts it before it is converted, and its gradient is summed
+# before that is converted.
+composite(
+    "broadcast_cast",
+    lambda x, *, shape, dtype: broadcast_to(cast(x, dtype), shape),
+    lambda x, *, shape, dtype: Type(shape, dtype),
+    cirh=decomposed(lambda x, *, shape, dtype: cast(broadcast_to(x, shape), dtype)),
+    saves=False,
+)
 # The gradient of what was broadcast.
 composite(
     "sum_to", _summed, lambda g, *, shape, dims: Type(shape, g.dtype), cirh=decomposed(_summed_parts), saves=False

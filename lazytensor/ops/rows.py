@@ -327,13 +327,15 @@ def _turned(x: Node, *, shift: int, dim: int) -> Node:
 
 
 def _turned_parts(x: Node, *, shift: int, dim: int) -> Node:
-    """Place i comes from (i + cut) mod extent, computed with integers."""
-    extent = x.type.shape[dim]
+    return call("gather_rows", x, turned_places(x.type.shape[dim], shift), dim=dim)
+
+
+def turned_places(extent: int, shift: int) -> Node:
+    """Return where each place of a turned dimension comes from: (i + cut) mod extent, computed with integers."""
     places = call("arange", start=0, step=1, type=Type((extent,), int64))
     moved = places + (extent - shift) % extent
     # CIRH has no remainder of integers: it is written with the quotient.
-    whole_turns = call("integer_div", moved, full_like(extent, moved)) * extent
-    return call("gather_rows", x, moved - whole_turns, dim=dim)
+    return moved - call("integer_div", moved, full_like(extent, moved)) * extent
 
 
 composite("turn", _turned, lambda x, **attrs: x, cirh=decomposed(_turned_parts))

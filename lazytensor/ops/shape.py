@@ -35,13 +35,13 @@ def _transposed(x: Type, *, permutation: Dims) -> Type:
     return Type(tuple(x.shape[p] for p in permutation), x.dtype)
 
 
-def _broadcast(x: Type, *, shape: Dims, dims: Dims) -> Type:
+def _broadcast(x: Type, *, shape: Dims, dims: Dims, is_addend: bool = False) -> Type:
     if len(dims) != len(x.shape) or any(x.shape[i] not in (1, shape[d]) for i, d in enumerate(dims)):
         raise ShapeError(f"{list(x.shape)} does not broadcast to {list(shape)}")
     return Type(shape, x.dtype)
 
 
-def _broadcast_eval(x: np.ndarray, *, shape: Dims, dims: Dims) -> np.ndarray:
+def _broadcast_eval(x: np.ndarray, *, shape: Dims, dims: Dims, is_addend: bool = False) -> np.ndarray:
     # First a view in the rank of the result, then NumPy's own broadcast, which only knows dimensions aligned at the
     # end.
     middle = [1] * len(shape)
@@ -50,7 +50,7 @@ def _broadcast_eval(x: np.ndarray, *, shape: Dims, dims: Dims) -> np.ndarray:
     return np.broadcast_to(x.reshape(middle), shape)
 
 
-def _broadcast_vjp(g: Node, y: Node, x: Node, *, shape: Dims, dims: Dims) -> tuple[Node]:
+def _broadcast_vjp(g: Node, y: Node, x: Node, *, shape: Dims, dims: Dims, is_addend: bool = False) -> tuple[Node]:
     return (sum_to(g, x.type.shape, dims),)
 
 
@@ -317,21 +317,25 @@ def _band_parts(x: Node, *, lower: int | None, upper: int | None) -> Node:
     """
     if x.type.dtype.kind != "b":
         if upper is None and lower is not None:
-            return where(_distances(x.type) >= -lower, x, 0)
+            return where(_is_upper(x.type, -lower), x, 0)
         if lower is None and upper is not None and upper < 0:
             return x - call("matrix_band", x, lower=-upper - 1, upper=None)
     return call("matrix_band", x, lower=lower, upper=upper)
 
 
-def _distances(t: Type) -> Node:
-    """Return the number of the column less that of the row for each element of a matrix, in its type."""
-    shape, rank, wide = t.shape, len(t.shape), []
-    for d in (rank - 2, rank - 1):
+def _is_upper(t: Type, diagonal: int) -> Node:
+    """Return where elements lie on or above a diagonal; numbers of rows and columns have the type of the elements."""
+    shape = t.shape[-2:]
+    if len(t.shape) == 2 and shape[0] == shape[1]:
+        # The original's own function for a square matrix counts rows from 1, and takes the 1 off again.
+        places = call("arange", start=0, step=1, type=Type(shape[:1], t.dtype))
+        return broadcast_to(reshape(places + 1, (shape[0], 1)) - 1, shape) <= broadcast_to(places - diagonal, shape)
+    wide = []
+    for d in range(2):
         numbers = call("arange", start=0, step=1, type=Type((shape[d],), int64))
-        kept = cast(reshape(numbers, (shape[d], 1) if d == rank - 2 else (1, shape[d])), t.dtype)
-        wide.append(call("broadcast_in_dim", kept, shape=shape, dims=(rank - 2, rank - 1)))
-    distance: Node = wide[1] - wide[0]
-    return distance
+        kept = cast(reshape(numbers, (shape[d], 1) if d == 0 else (1, shape[d])), t.dtype)
+        wide.append(broadcast_to(kept, shape))
+    return broadcast_to(wide[1] - wide[0] >= diagonal, t.shape)
 
 
 op(

@@ -23,14 +23,20 @@ from lazytensor.ops.shape import Dims, reshape, slice_
 
 Pairs = tuple[tuple[int, int], ...]
 
-op(
-    "larger",
-    lambda a, b: a,
-    lambda a, b: np.where(a > b, a, b),
-    cirh=clamped(True),
-    # A choice and no maximum: where a is NaN the comparison fails and b is taken, as `where(a > b, a, b)` says.
-    body=Body("({0} if {0} > {1} else {1})"),
-)
+# Choices and no extremes: where a is NaN the comparison fails and b is taken, as `where(a > b, a, b)` says.
+for _name, _relation, _sign in (
+    ("gt", np.greater, ">"),
+    ("ge", np.greater_equal, ">="),
+    ("lt", np.less, "<"),
+    ("le", np.less_equal, "<="),
+):
+    op(
+        f"where_{_name}",
+        lambda a, b: a,
+        lambda a, b, relation=_relation: np.where(relation(a, b), a, b),
+        cirh=clamped(_sign[0] == ">"),
+        body=Body(f"({{0}} if {{0}} {_sign} {{1}} else {{1}})", kinds="fi"),
+    )
 
 # The quotient of integers, rounded down.
 op("integer_div", lambda a, b: a, lambda a, b: a // b, cirh=plain("Div"))
