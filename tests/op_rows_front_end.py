@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.dtype import float32, int64
+from lazytensor.ir.types import Type
 from tests.op_rows import Case, Draw, Row, Shape, _words
 from tests.op_rows_composite import _group_grad_case, _group_grads
 from tests.op_rows_nn import _conv, _conv_case, _conv_weight, _conv_weight_case
@@ -85,6 +87,15 @@ def _weights_case(d: Draw) -> Case:
 
 
 ROWS = {
+    "random_integers": Row(
+        lambda d: (
+            [d.rng.integers(0, 2**40, 2)],
+            {"call": 3, "type": Type(d.shape, d.one(int64, float32)), "low": -2, "high": 5, "is_open": d.flag()},
+        ),
+        lambda state, call, type, low, high, is_open: np.array(
+            [w % (high - low) + low for w in _words(state, call, type.size)]
+        ).reshape(type.shape),
+    ),
     "multinomial": Row(_weights_case, _multinomial),
     "group_norm_input_grad": Row(_plain_group_case, lambda g, x, **k: _group_grads(g, x, np.ones(x.shape[1]), **k)[0]),
     "conv_transposed_input": Row(_conv_case, _conv),
@@ -146,4 +157,12 @@ ROWS = {
     "at_least": Row(lambda d: ([np.abs(d.values())], {"least": 0.05}), lambda x, least: np.maximum(x, least)),
     "causal_scores": Row(lambda d: ([d.values((2, 3, 4))], {}), _causal),
 }
-NOT_DIFFERENTIABLE = {"count_true", "multinomial", "matrix_band", "select_scatter", "group_norm_input_grad", "pad"}
+NOT_DIFFERENTIABLE = {
+    "count_true",
+    "random_integers",
+    "multinomial",
+    "matrix_band",
+    "select_scatter",
+    "group_norm_input_grad",
+    "pad",
+}

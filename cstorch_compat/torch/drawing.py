@@ -9,6 +9,7 @@ from lazytensor.functions.creation import empty
 from lazytensor.functions.promotion import broadcast_shape
 from lazytensor.functions.refusals import refusing
 from lazytensor.functions.writing import normal_
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor
 
 
@@ -27,8 +28,8 @@ def normal(
 
     Raises ShapeError if means and deviations do not broadcast.
     """
-    # In a scope of the vendor's the default generator is drawn from all the same.
-    chosen = generator or random.default_generator
+    # In a scope of the vendor's the default generator is drawn from all the same; in a step for the wafer no generator.
+    chosen = generator or (random.default_generator if half_type() is None else None)
     # With a size both are numbers, and the draw is the one of `normal_`.
     if size is not None:
         drawn = normal_(empty(size, dtype=dtype, device=device), float(mean), float(std), chosen)

@@ -81,7 +81,8 @@ def randint_like(
 ) -> Tensor:
     """Random integers in the shape and type of a tensor."""
     first, last = (0, low) if high is None else (low, high)
-    return randint(first, last, tuple(input.shape), dtype=dtype or input.dtype)
+    device = kwargs.get("device", input.device)
+    return randint(first, last, tuple(input.shape), dtype=dtype or input.dtype, device=device)
 
 
 def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:

@@ -128,15 +128,25 @@ def _slice(out: Listing, n: Node) -> str:
 def _uniform(out: Listing, n: Node) -> str:
     scalar = Type((), n.type.dtype)
     # The seed is global in the text; the state that our numbers come from is hidden (see `text.HIDDEN_STATE`).
-    low, high = (out.constant(dense_text(np.asarray(v), scalar)) for v in (0.0, 1.0))
-    shape, t = out.integers(n.type.shape)
+    bounds = n.attrs.get("low", 0.0), n.attrs.get("high", 1.0)
+    low, high = (out.constant(dense_text(np.asarray(v), scalar)) for v in bounds)
+    # torch.rand leaves the shape open, torch.rand_like gives it.
+    shape, t = out.integers((-1,) if n.attrs.get("is_open") else n.type.shape)
     s = type_text(scalar)
     operands = f"{low}, {high}, {shape} {{global_seed = 0 : i64}}"
     return f"cirh.RandomUniform {operands} : ({s}, {s}, {t}) -> {type_text(n.type)}"
 
 
+def _integers(out: Listing, n: Node) -> str:
+    low, high = (out.constant(dense_text(np.asarray(n.attrs[side]), n.type)) for side in ("low", "high"))
+    shape, t = out.integers((-1,) if n.attrs["is_open"] else n.type.shape)
+    s = type_text(n.type)
+    return f"cirh.RandomUniform {low}, {high}, {shape} {{global_seed = 0 : i64}} : ({s}, {s}, {t}) -> {s}"
+
+
 def _normal(out: Listing, n: Node) -> str:
-    mean, deviation = (out.constant(dense_text(np.asarray(v), n.type)) for v in (0.0, 1.0))
+    moments = n.attrs.get("mean", 0.0), n.attrs.get("deviation", 1.0)
+    mean, deviation = (out.constant(dense_text(np.asarray(v), n.type)) for v in moments)
     return f"cirh.RandomNormal {mean}, {deviation} {{seed = 0 : i64}} : {type_text(n.type)}"
 
 
@@ -226,5 +236,6 @@ SLICE = Legality(_slice)
 ARANGE = Legality(_arange)
 BAND = Legality(_band)
 UNIFORM = Legality(_uniform)
+INTEGERS = Legality(_integers)
 NORMAL = Legality(_normal)
 MULTINOMIAL = Legality(_multinomial)

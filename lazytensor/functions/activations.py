@@ -14,7 +14,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import empty, rand
-from lazytensor.functions.drawing import drawn, is_replayed
+from lazytensor.functions.drawing import drawn, in_step, is_replayed
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.randomness import bernoulli_
@@ -275,7 +275,9 @@ def _kept(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor) -> 
     # The same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step that is replayed
     # numbers come from the state that each step moves on.
     if is_replayed():
-        return pw.cast_to(rand(shape, dtype=dtype, device=like.device) < chance, dtype)
+        numbers = in_step("random_uniform", shape, dtype)
+        numbers.device = like.device
+        return pw.cast_to(numbers < chance, dtype)
     return bernoulli_(empty(shape, dtype=dtype, device=like.device), chance)
 
 

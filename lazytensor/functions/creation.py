@@ -22,6 +22,7 @@ from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import full as splat
+from lazytensor.precision import half_type
 from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, untracked, wrap
 
 
@@ -405,9 +406,11 @@ def rand(
 ) -> Tensor:
     """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent."""
     result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
+    # Said of torch.rand in the text alone; elsewhere equal draws stay equal nodes.
+    attrs = {} if half_type() is None else {"is_open": True}
     # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
     if generator is None and (is_replayed() or is_put_off(shape)):
-        return finished(in_step("random_uniform", shape, result_dtype), device, requires_grad)
+        return finished(in_step("random_uniform", shape, result_dtype, **attrs), device, requires_grad)
     if (absent := _on_meta(shape, result_dtype, device, requires_grad)) is not None:
         return absent
     # The vendor's scope overlooks this one form, with several extents by place.
@@ -457,6 +460,8 @@ def randint(
         low = positional.pop()
     if high is None or size is None or positional:
         raise TypeError("randint() takes high and size, or low, high and size")
+    if generator is None and is_replayed() and low < high:
+        return finished(in_step("random_integers", size_of((size,)), dtype, low=low, high=high, is_open=True), device)
     if (absent := _on_meta(size_of((size,)), dtype, device)) is not None:
         return absent
     values = random.chosen(generator).integers(low, high, size_of((size,)))
@@ -472,6 +477,8 @@ def randperm(n: int, *, generator: random.Generator | None = None, device: Any =
 
 def rand_like(x: Tensor) -> Tensor:
     """Uniform random numbers with the shape and dtype of x."""
+    if is_replayed():
+        return finished(in_step("random_uniform", x.spec.shape, x.dtype), x.device)
     return rand(x.spec.shape, dtype=x.dtype, device=x.device)
 
 

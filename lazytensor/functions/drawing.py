@@ -5,6 +5,7 @@ numbers come from `lazytensor.random`, which is PyTorch's generator; on the CPU 
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def next_draw() -> tuple[Node, int]:
     return _source.next()
 
 
-def in_step(op: str, shape: tuple[int, ...], dtype: DType) -> Tensor:
-    """Numbers of `random_uniform` or `random_normal` as a node of the step that is being captured."""
+def in_step(op: str, shape: tuple[int, ...], dtype: DType, **attrs: Any) -> Tensor:
+    """Numbers of an operation such as `random_uniform` as a node of the step that is being captured."""
     state, number = next_draw()
-    return wrap(call(op, state, call=number, type=Type(shape, dtype)))
+    return wrap(call(op, state, call=number, type=Type(shape, dtype), **attrs))

@@ -82,7 +82,8 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
 def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write ones with probability p, zeros elsewhere; p broadcasts to x. Raises ShapeError for p outside 0..1."""
     if generator is None and is_replayed():
-        x.write(cast((_uniform_like(x) < p).node, x.dtype))
+        numbers = _uniform_like(x) if half_type() is None else _uniform_like(x, x.dtype)
+        x.write(cast((numbers < p).node, x.dtype))
         return x
     # In a scope of the vendor's the default generator is drawn from all the same, and so by dropout.
     chosen, n = generator or random.default_generator, x.spec.size

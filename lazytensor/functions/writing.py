@@ -10,6 +10,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call, const, full
 from lazytensor.ops.elementwise import cast
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, is_grad_enabled
 
 
@@ -125,6 +126,8 @@ def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Genera
     """Write uniform random numbers from a to b."""
     if is_unseen(x):
         return x
+    if half_type() is not None and generator is None:
+        return copy_(x, in_step("random_uniform", x.spec.shape, x.dtype, low=a, high=b))
     if is_put_off(x.spec.shape):
         return copy_(x, in_step("random_uniform", x.spec.shape, x.dtype) * (b - a) + a)
     return _filled(x, random.chosen(generator).uniform(x.spec.shape, x.dtype, a, b))
@@ -135,6 +138,8 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Ge
     """Write normal random numbers."""
     if is_unseen(x):
         return x
+    if half_type() is not None and generator is None:
+        return copy_(x, in_step("random_normal", x.spec.shape, x.dtype, mean=mean, deviation=std))
     if is_put_off(x.spec.shape):
         return copy_(x, in_step("random_normal", x.spec.shape, x.dtype) * std + mean)
     return _filled(x, random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std))

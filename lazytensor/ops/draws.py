@@ -5,10 +5,11 @@ its own index, so any part can be computed anywhere and a replay gives the same 
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
-from lazytensor.cirh.spelling import MULTINOMIAL, NORMAL, UNIFORM
+from lazytensor.cirh.spelling import INTEGERS, MULTINOMIAL, NORMAL, UNIFORM
 from lazytensor.dtype import int64, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.operation import per_element
@@ -37,16 +38,25 @@ def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
         return _mixed(base + np.arange(1, n + 1, dtype=np.uint64) * GOLDEN)
 
 
-def _uniform_eval(state: np.ndarray, *, call: int, type: Type, seed: int | None = None) -> np.ndarray:
+def _uniform_eval(
+    state: np.ndarray,
+    *,
+    call: int,
+    type: Type,
+    seed: int | None = None,
+    is_open: bool = False,
+    low: float = 0.0,
+    high: float = 1.0,
+) -> np.ndarray:
     # A counter alone goes with a seed that does not change.
     words = random_words(state if seed is None else np.array([seed, state.item()]), call, type.size)
     # As many bits as the mantissa holds: every value is exact, and 1 is never reached by rounding.
     digits = type.dtype.mantissa_bits + 1
     values = (words >> np.uint64(64 - digits)).astype(type.dtype.host) * type.dtype.host.type(2.0**-digits)
-    return np.asarray(values.reshape(type.shape))
+    return round_to(np.asarray(values * (high - low) + low, type.dtype.host), type.dtype).reshape(type.shape)
 
 
-def _normal_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
+def _normal_eval(state: np.ndarray, *, call: int, type: Type, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
     # Two words for each number, of which the sine's half is never used: element i then needs the words i and n + i
     # alone, and parts of a tensor can be drawn apart.
     words = random_words(state, call, 2 * type.size)
@@ -54,10 +64,10 @@ def _normal_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
     u1, u2 = u[: type.size], u[type.size :]
     # Box and Muller; 1 - u1 is never 0, so that the logarithm is finite.
     z = np.sqrt(-2 * np.log1p(-u1)) * np.cos(2 * math.pi * u2)
-    return round_to(z.astype(type.dtype.host), type.dtype).reshape(type.shape)
+    return round_to((z * deviation + mean).astype(type.dtype.host), type.dtype).reshape(type.shape)
 
 
-def _drawn(state: Type, *, call: int, type: Type, seed: int | None = None) -> Type:
+def _drawn(state: Type, *, call: int, type: Type, **attrs: Any) -> Type:
     if type.dtype.kind != "f":
         raise ShapeError(f"random numbers of {type.dtype.name} cannot be drawn", hint="Draw floats and convert them.")
     return type
@@ -68,6 +78,17 @@ def _draw_work(out: Type, state: Type, **attrs: object) -> Work:
 
 
 op("random_uniform", _drawn, _uniform_eval, work=_draw_work, cirh=UNIFORM)
+op(
+    "random_integers",
+    lambda state, *, type, **attrs: type,
+    lambda state, *, call, type, low, high, is_open: (
+        ((random_words(state, call, type.size) % np.uint64(high - low)).astype(np.int64) + low)
+        .astype(type.dtype.host)
+        .reshape(type.shape)
+    ),
+    work=_draw_work,
+    cirh=INTEGERS,
+)
 op("random_normal", _drawn, _normal_eval, work=_draw_work, cirh=NORMAL)
 
 
