@@ -17,7 +17,6 @@ PERFECT = [
     lambda: classes.DiceCoefficientMetric(4),
     lambda: classes.MeanIOUMetric(4),
     lambda: classes.FBetaScoreMetric(4),
-    lambda: classes.FBetaScoreMetric(4, 2.0, "macro"),
 ]
 
 
@@ -44,6 +43,12 @@ def test_batches_count_in_any_order_and_reset_forgets(make):
     forward.reset()
     forward(labels=tensor(LABELS[0]), predictions=tensor(LABELS[0]))
     assert float(forward) == pytest.approx(1.0)
+
+
+def test_macro_average_of_perfect_predictions_of_all_classes_is_one():
+    metric, labels = classes.FBetaScoreMetric(4, 2.0, "macro"), tensor([0, 1, 2, 3, 1])
+    metric(labels=labels, predictions=labels)
+    assert float(metric) == pytest.approx(1.0)
 
 
 def test_names_are_made_unique():

@@ -27,10 +27,11 @@ from wse_sim.mesh_backend import MeshBackend
 from wse_sim.numbers.data import apply
 
 POSITIVE = ("log", "log2", "log1p", "sqrt", "rsqrt", "pow")
+CHOICES = ("where_gt", "where_ge", "where_lt", "where_le")
 COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne")
 LOGICAL = ("logical_and", "logical_or", "logical_xor", "logical_not")
 TESTS = ("isnan", "isfinite")
-TWO = ("add", "sub", "mul", "div", "maximum", "minimum", "larger", "pow", *COMPARISONS, *LOGICAL[:-1])
+TWO = ("add", "sub", "mul", "div", "maximum", "minimum", "pow", *CHOICES, *COMPARISONS, *LOGICAL[:-1])
 THREE = ("where", "clamp")
 OF_ONE = ("sin", "cos")
 """Operations whose units are those of 1."""

@@ -95,6 +95,7 @@ def _several(ulp: float, *steps: str) -> Pointwise:
 _SIZE = "s = mul a -1", "s = max a s"
 _SIGN_BACK = "u = greater 0 a", "u = mul u -2", "u = add u 1", "s = mul t u"
 # Adding and taking away the number from which on float32 has no fractions rounds; larger ones have none to begin with.
+_SMALLER = "s = mul a -1", "t = mul b -1", "s = max s t", "s = mul s -1"
 _NEAREST = "u = greater 8388608 s", "u = mul u 8388608", "t = add s u", "t = sub t u"
 _TRUNC = *_SIZE, *_NEAREST, "u = greater t s", "t = sub t u", *_SIGN_BACK
 _TO_WHOLE = _several(0, *_TRUNC)
@@ -202,7 +203,7 @@ POINTWISE: dict[str, Pointwise] = {
     "ne": _several(0, "s = greater a b", "t = greater b a", "s = add s t"),
     "eq": _several(0, "s = greater a b", "t = greater b a", "s = add s t", "s = sub 1 s"),
     "abs": _several(0, "s = mul a -1", "s = max a s"),
-    "minimum": _several(0, "s = mul a -1", "t = mul b -1", "s = max s t", "s = mul s -1"),
+    "minimum": _several(0, *_SMALLER),
     "div": Pointwise(_quotient, 1.5, spares=1),
     "silu": _several(5, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s", "s = mul s a"),
     "gelu none": _several(8, f"s = mul a {sqrt(0.5)}", *_ERF, "s = add s 1", "s = mul s 0.5", "s = mul s a"),
@@ -233,7 +234,10 @@ POINTWISE: dict[str, Pointwise] = {
         *("s = max a -3e38", "s = mul s -1", "s = max s -3e38", "s = mul s 0", "s = greater 1 s", "s = sub 1 s"),
     ),
     "clamp": _several(0, "s = max a b", "s = mul s -1", "t = mul c -1", "s = max s t", "s = mul s -1"),
-    "larger": _one("max"),
+    "where_gt": _one("max"),
+    "where_ge": _one("max"),
+    "where_lt": _several(0, *_SMALLER),
+    "where_le": _several(0, *_SMALLER),
     "log2": _several(5, "s = log a", f"s = mul s {1 / log(2)}"),
     "log1p": _several(6, "u = add a 1", "t = sub u 1", "v = log u", "s = mul a 1", *_QUOTIENT),
     "expm1": _several(8, "s = max a -80", "u = exp s", "t = log u", "v = sub u 1", *_QUOTIENT),
