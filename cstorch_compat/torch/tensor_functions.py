@@ -10,7 +10,7 @@ import numpy as np
 
 from cstorch_compat.names.mirror import mirror
 from cstorch_compat.torch.tensor_memory import UntypedStorage
-from lazytensor import arange, as_tensor, cdist, ones, randint, source, stack, tensor, zeros
+from lazytensor import arange, as_tensor, ones, randint, source, stack, tensor, zeros
 from lazytensor.dtype import DType, float32
 from lazytensor.errors import OptionMissing
 from lazytensor.functions.promotion import default_dtype
@@ -122,12 +122,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return functional.bilinear(input1, input2, weight, bias)
 
 
-def pdist(input: Tensor, p: float = 2) -> Tensor:
-    """The distances of all pairs of rows."""
-    n = input.shape[0]
-    first, second = np.triu_indices(n, 1)
-    # The whole matrix is cheap beside what follows, and has the gradients of the pairs.
-    return cdist(input, input, p)[first.tolist(), second.tolist()]
+pdist = functional.pdist
 
 
 @partial(refusing, "vander")

@@ -26,7 +26,7 @@ from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg, from_array, wrap
+from lazytensor.tensor import Tensor, arg, from_array
 
 # PyTorch has three sets of names for the ways to combine; the operations have one.
 _KINDS = {name: r.name for r in REDUCTIONS.values() for name in r.torch}
@@ -342,7 +342,9 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     for each element, and is refused where the step needs it.
     """
     if half_type() is not None:
-        places = wrap(full(0, Type((x.spec.size, x.ndim), dt.int64)), x.device)
+        # It stands for places that depend on x.
+        flat = reshape(pw.cast_to(x, dt.int64), (x.spec.size, 1))
+        places = expand(flat, (x.spec.size, x.ndim))
         return tuple(places[:, d] for d in range(x.ndim)) if as_tuple else places
     if as_tuple:
         return tuple(_listed(i, x) for i in np.nonzero(np.atleast_1d(x.array("nonzero()"))))

@@ -20,6 +20,7 @@ from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.resampling import Tap, tapped
 from lazytensor.functions.shapes import expand, reshape, select, transpose, unsqueeze, view
 from lazytensor.ops import call
+from lazytensor.precision import half_type, raised
 from lazytensor.tensor import Tensor, arg, from_array
 
 CUBIC = -0.75
@@ -55,7 +56,7 @@ def interpolate(
     outputs, factors = _extents(input.spec.shape[2:], size, scale_factor)
     # Area is a mean over regions, which adaptive pooling is.
     if mode == "area":
-        return _AREA[rank](input, outputs)
+        return _AREA[rank](tensor_of(raised(arg(input))[0], input) if half_type() is not None else input, outputs)
     # Without factors the ratio of extents is the step.
     if recompute_scale_factor or factors is None:
         factors = (None,) * rank

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from lazytensor import source
 from lazytensor.dtype import int64
-from lazytensor.errors import ShapeError
+from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions import scans
@@ -20,7 +20,7 @@ from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.shapes import unsqueeze, view
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, arg, is_grad_enabled
 
 COSINE_EPSILON = 1e-12
 """Added to squared lengths, as PyTorch does, so that the gradient exists at zero."""
@@ -135,7 +135,17 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-t x)), both [...]."""
+    """log(1 + exp(-t x)), both [...].
+
+    Raises AutogradError for a target that needs a gradient: there is none for it.
+    """
+    if target.requires_grad and is_grad_enabled():
+        raise AutogradError(
+            "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input "
+            "cannot have requires_grad True.",
+            where=source.where(),
+            hint="Give target.detach().",
+        )
     loss = pw.log1p(pw.exp(-(target * input)))
     return reduced(loss, chosen(reduction, size_average, reduce))
 

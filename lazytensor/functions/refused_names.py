@@ -115,6 +115,11 @@ def _has_other_order(arguments: Mapping[str, Any]) -> bool:
     return order is not None and order not in ("fro", 2, 2.0)
 
 
+def _is_outside_bfloat16(arguments: Mapping[str, Any]) -> bool:
+    """Return whether an operand has a half type, and the half type of the run is another than bfloat16."""
+    return _is_half(arguments) and half_type() is not bfloat16
+
+
 def _pads(mode: str, *ranks: int) -> Condition:
     return lambda a: a.get("mode") == mode and _rank(a) in ranks
 
@@ -314,6 +319,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     ),
     # Shapes, indexing and creation.
     "as_strided": (_lowering("torch.aten.as_strided_copy"),),
+    "as_strided_copy": (_lowering("torch.aten.as_strided_copy"),),
     "channel_shuffle": (_trace("aten::channel_shuffle", "Use view, transpose and reshape."),),
     "combinations": (_trace("aten::masked_select"),),
     "diag": (
@@ -356,6 +362,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "tril_indices": (_trace("aten::tril_indices"),),
     "triu_indices": (_trace("aten::triu_indices"),),
     "unfold": (_lowering("torch.aten.unfold_copy"), _backward("aten::unfold_backward")),
+    "unfold_copy": (_lowering("torch.aten.unfold_copy"), _backward("aten::unfold_backward")),
     "im2col": (_lowering("torch.aten.im2col"), _backward("aten::col2im")),
     "fold": (_trace("aten::col2im"),),
     "pad": (
@@ -392,7 +399,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "vdot": (_trace("aten::vdot", "Write (a * b).sum()."),),
     "cross": (_lowering("torch.aten.linalg_cross"),),
     "vander": (_lowering("'cirh.Cast' op all non-scalar operands/results must have the same shape and base type"),),
-    "pdist": (_trace("aten::_pdist_forward"),),
+    "pdist": (_trace("aten::_pdist_forward", "Write torch.cdist(x, x)."),),
     "cov": (_trace("aten::equal"),),
     "corrcoef": (_trace("aten::equal"),),
     "cholesky": (_trace("aten::linalg_cholesky_ex"),),
@@ -449,7 +456,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "lstm_cell": (_lowering("custom op 'torch.aten.as_strided' is unknown", _CELL),),
     # Losses.
     "binary_cross_entropy": (
-        _trace(_AMP, "Use F.binary_cross_entropy_with_logits on the logits.", lambda a: half_type() is not bfloat16),
+        _trace(_AMP, "Use F.binary_cross_entropy_with_logits on the logits.", _is_outside_bfloat16),
         _lowering("'cirh.Sub' op requires the same type for all operands and result", _FLOAT, _mixes_types),
     ),
     "ctc_loss": (_trace("aten::_ctc_loss.Tensor"),),

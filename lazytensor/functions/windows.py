@@ -15,6 +15,7 @@ from lazytensor.functions.arguments import guarded
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.pointwise import clone
 from lazytensor.functions.promotion import prepared, require_elements
+from lazytensor.functions.refusals import refusing
 from lazytensor.functions.shapes import dim_of, sliced, stand_in
 from lazytensor.ir.types import Type
 from lazytensor.members import fact, method
@@ -109,6 +110,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 
 @partial(guarded, place="")
+@partial(refusing, "trace")
 @method
 def trace(x: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""

@@ -11,11 +11,12 @@ from lazytensor.dtype import DType, bool_, float32
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.activations import dropout, gelu, relu
-from lazytensor.functions.attention import attention_weights, bilinear
+from lazytensor.functions.attention import attention_weights
 from lazytensor.functions.creation import empty, zeros
 from lazytensor.functions.matrix import linear, matmul
 from lazytensor.functions.resampling import pad
 from lazytensor.functions.shapes import cat, reshape, sliced, squeeze, transpose, unsqueeze, view
+from lazytensor.nn import functional as F
 from lazytensor.nn import init
 from lazytensor.nn.container import ModuleList
 from lazytensor.nn.dropout import Dropout
@@ -60,7 +61,7 @@ class Bilinear(Module):
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         """[..., in1], [..., in2] -> [..., out]"""
-        return bilinear(input1, input2, self.weight, self.bias)
+        return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return (

@@ -4,6 +4,8 @@ A maximum is two steps: find the place (no gradient), then read there (`at_place
 places are each other's gradient; so are `window_sum` and `window_spread`, `pick_along` and `place_along`.
 """
 
+import functools
+import operator
 from itertools import product
 from typing import Any
 
@@ -15,7 +17,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, per_element, refused
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.conv import Dims, Pairs, inside, padded, under
-from lazytensor.ops.op import call, full, op
+from lazytensor.ops.op import call, const, full, op
 from lazytensor.ops.volume import pool_max, pool_max_gradient
 
 
@@ -202,21 +204,36 @@ def _place_along(g: np.ndarray, *, index: Dims, dim: int, extent: int) -> np.nda
     return total
 
 
-def _mirrored(x: Node, *, index: Dims, dim: int) -> Node | None:
-    """Places that are mirrored at both ends, as the front end computes them; None for any other index."""
-    last = x.type.shape[dim] - 1
-    if dim != len(x.type.shape) - 1 or 0 not in index or last not in index:
-        return None
-    low = index.index(0)
-    if index != tuple(last - abs(last - abs(p)) for p in range(-low, len(index) - low)):
-        return None
+def _read_along(x: Node, *, index: Dims, dim: int) -> Node:
+    """Return a gather by constant places; those of a mirrored end are computed, as the front end has it."""
     row = Type((len(index),), int64)
-    places, ends = call("arange", start=-low, step=1, type=row), full(last, row)
-    places = ends - call("abs", ends - call("abs", places))
-    wide = call("broadcast_in_dim", places, shape=(*x.type.shape[:dim], len(index)), dims=(dim,))
+    last, low = x.type.shape[dim] - 1, index.index(0) if 0 in index else 0
+    if len(index) > last + 1 and index == tuple(last - abs(last - abs(p)) for p in range(-low, len(index) - low)):
+        ends = full(last, row)
+        places = ends - call("abs", ends - call("abs", call("arange", start=-low, step=1, type=row)))
+    else:
+        places = const(np.array(index, np.int64), row)
+    wide = call(
+        "broadcast_in_dim", places, shape=(*x.type.shape[:dim], *row.shape, *x.type.shape[dim + 1 :]), dims=(dim,)
+    )
     is_half = x.type.dtype.is_half
     read = call("gather", call("cast", x, dtype=float32) if is_half else x, wide, dim=dim)
     return call("cast", read, dtype=x.type.dtype) if is_half else read
+
+
+def _added_along(g: Node, *, index: Dims, dim: int, extent: int) -> Node:
+    """Return the sums of the slices that belong to each place, side by side."""
+    zero, parts = full(0, Type((*g.type.shape[:dim], 1, *g.type.shape[dim + 1 :]), g.type.dtype)), list[Node]()
+    for place in range(extent):
+        slices = [_slice_along(g, dim, k) for k, at in enumerate(index) if at == place]
+        parts.append(functools.reduce(operator.add, slices) if slices else zero)
+    return call("concat", *parts, dim=dim)
+
+
+def _slice_along(x: Node, dim: int, k: int) -> Node:
+    starts = tuple(k if d == dim else 0 for d in range(len(x.type.shape)))
+    limits = tuple(k + 1 if d == dim else e for d, e in enumerate(x.type.shape))
+    return call("slice", x, starts=starts, limits=limits, strides=(1,) * len(starts))
 
 
 op(
@@ -225,7 +242,7 @@ op(
     lambda x, *, index, dim: np.take(x, np.array(index, np.int64), dim),
     vjp=lambda g, y, x, *, index, dim: (call("place_along", g, index=index, dim=dim, extent=x.type.shape[dim]),),
     work=per_element(0),
-    cirh=decomposed(_mirrored, "Write torch.index_select(x, dim, index) with an index from the batch."),
+    cirh=decomposed(_read_along),
 )
 op(
     "place_along",
@@ -233,7 +250,7 @@ op(
     _place_along,
     vjp=lambda gg, y, g, *, index, dim, extent: (call("pick_along", gg, index=index, dim=dim),),
     work=lambda out, g, **attrs: Work(g.size, g.nbytes, out.nbytes),
-    cirh=refused("Write torch.index_select(x, dim, index) with an index from the batch."),
+    cirh=decomposed(_added_along),
 )
 
 
