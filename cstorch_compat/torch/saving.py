@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from cstorch_compat.files.newfile import replace_file
 from cstorch_compat.torch.pickled_objects import ObjectReader, ObjectWriter, safe
-from lazytensor import serialization
+from lazytensor import serialization, source
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded
 from lazytensor.errors import CheckpointError
@@ -30,9 +31,22 @@ ZIP = b"PK\x03\x04"
 def save(
     obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2, _use_new_zipfile_serialization: bool = True
 ) -> None:
-    """Write an object: tensors, modules, arrays, and what else pickle can describe."""
-    target = os.fspath(f) if isinstance(f, os.PathLike) else f
-    serialization.save(obj, target, writer=ObjectWriter())
+    """Write an object: tensors, modules, arrays, and what else pickle can describe.
+
+    A file at a path appears when it is complete: an older one stays whole until then, and if the disk is full.
+    """
+
+    def write(target: Any) -> None:
+        serialization.save(obj, target, writer=ObjectWriter())
+
+    if not isinstance(f, str | os.PathLike):
+        return write(f)
+    line = source.where()
+    try:
+        return replace_file(os.fspath(f), write)
+    except CheckpointError as e:
+        # Errors of the disk have no line yet.
+        raise e if e.where else type(e)(e.what, where=line, hint=e.hint) from e
 
 
 def load(
