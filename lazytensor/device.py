@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
-from lazytensor.errors import DeviceAbsent
+from lazytensor.errors import DeviceAbsent, ValuesAbsent
 
 ABSENT = {
     "cuda": "Torch not compiled with CUDA enabled",
@@ -15,6 +15,7 @@ ABSENT = {
     "mps": "PyTorch is not linked with support for mps devices",
 }
 """Devices that scripts ask for and that are not there, with what a CPU build of PyTorch says of them."""
+_OF_ONE_NUMBER = (".item()", "bool()", "float()", "int()", "complex()", "an index")
 
 
 class Size(tuple[int, ...]):
@@ -108,6 +109,18 @@ def set_reading_rule(rule: Callable[[Any, str], None] | None) -> None:
 
 
 def check_reading(t: Any, what: str) -> None:
-    """Apply the rule to a tensor whose values are read."""
+    """Apply the rules to a tensor whose values are read. Raises ValuesAbsent for one on the device "meta"."""
+    if t.device.type == "meta":
+        is_number = what in _OF_ONE_NUMBER
+        text = (
+            "Tensor.item() cannot be called on meta tensors"
+            if is_number
+            else "Cannot copy out of meta tensor; no data!"
+        )
+        raise ValuesAbsent(
+            f"{text} ({what} reads the values)",
+            where=source.where(),
+            hint="Make the tensor on the CPU, or give the model values by to_empty() or load_state_dict(assign=True).",
+        )
     for rule in _rules:
         rule(t, what)

@@ -67,6 +67,10 @@ class NumberTooLarge(LazyError, RuntimeError, ValueError, TypeError, OverflowErr
     """A number of more than 64 bits; PyTorch raises the one or the other, by where it reads the number."""
 
 
+class ValuesAbsent(LazyError, NotImplementedError, TypeError):
+    """The values of a tensor on the device "meta" are read; PyTorch raises the one or the other, by what reads them."""
+
+
 class StateError(LazyError, RuntimeError):
     """A tensor that has to survive the step has no identity, or two tensors claim the same one."""
 

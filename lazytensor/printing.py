@@ -37,13 +37,13 @@ class Column(NamedTuple):
 @method(names="__repr__")
 def text(x: Tensor) -> str:
     """The printed form of a tensor. Reading it inside a traced step of the wafer raises TraceError."""
-    array = x.array("print()")
-    body = PREFIX + (_nested(array, _column(_shown(array), x.dtype), len(PREFIX)) if array.size else "[]")
-    notes = []
-    if not array.size and x.ndim != 1:
-        notes.append(f"size={tuple(x.shape)}")
+    is_meta = x.device.type == "meta"  # a shape without values
+    array = np.empty(0) if is_meta else x.array("print()")
+    elements = _nested(array, _column(_shown(array), x.dtype), len(PREFIX)) if array.size else "[]"
+    body = PREFIX + ("..." if is_meta else elements)
+    notes = [f"size={tuple(x.shape)}"] if is_meta or (not array.size and x.ndim != 1) else []
     if x.device is not CPU:
-        notes.append(f"device='{x.device}'")
+        notes.insert(0 if is_meta else len(notes), f"device='{x.device}'")
     # PyTorch names a dtype only where the digits do not show it; of no elements they show nothing but the default type.
     if x.dtype not in (dt.float32, dt.int64, dt.bool_) or (not array.size and x.dtype is not dt.float32):
         notes.append(f"dtype={x.dtype}")
@@ -60,7 +60,7 @@ def text(x: Tensor) -> str:
 @method(names="_repr_html_")
 def html(x: Tensor) -> str:
     """A tensor in a notebook: its type, its numbers as colours if it is no single one, and as text."""
-    shown, array = text(x), x.array("print()")
+    shown, array = text(x), np.empty(0) if x.device.type == "meta" else x.array("print()")
     image = heat_map(array.reshape(-1, array.shape[-1])) if array.ndim and array.size > 1 else ""
     return f"<p><code>{escape(str(x.spec))}</code></p>{image}<pre>{escape(shown)}</pre>"
 

@@ -2,7 +2,8 @@
 
 import os
 import pathlib
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from lazytensor import leftovers
@@ -25,9 +26,8 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
     """A temporary name to write to; the file gets the name `path` when the block ends well, else it is removed.
 
     A process that is killed meanwhile leaves the temporary file and nothing else, and the next save or load in the
-    folder removes that. With `replace` an older file of the
-    name is exchanged for the new one in one moment. Raises CheckpointMissing, CheckpointExists, or CheckpointError when
-    the disk does not take it.
+    folder removes that. With `replace` an older file of the name is exchanged for the new one in one moment, and its
+    permissions are kept. Raises CheckpointMissing, CheckpointExists, or CheckpointError when the disk does not take it.
     """
     # Before the caller fetches or computes a single tensor.
     _check_target(path, replace)
@@ -41,6 +41,8 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
         # Again, since another process may have saved under the name meanwhile. The gap between this look and the
         # rename remains; closing it would need a link that not every file system has.
         _check_target(path, replace)
+        with suppress(FileNotFoundError):
+            os.chmod(temporary, stat.S_IMODE(os.stat(path).st_mode))
         os.replace(temporary, path)
         # The rename is in the folder's list of names, and that is a file of its own to a disk that loses power.
         _flush(os.path.dirname(path) or os.curdir)
@@ -53,6 +55,21 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
         # Absent after a rename, and where opening it failed. An interrupt and any other exception pass here too.
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+def replace_file(path: str, write: Callable[[str], object]) -> None:
+    """Call `write` with a temporary name, and give the file the name `path` when `write` has returned.
+
+    The file that a symbolic link leads to is replaced, and not the link. `write` gets `path` itself if that is a device
+    or a pipe, or an older file in a folder that takes no new files. Raises what `new_file` raises.
+    """
+    target = os.path.realpath(path)
+    is_special = os.path.exists(target) and not os.path.isfile(target)
+    if is_special or (os.path.isfile(target) and not os.access(os.path.dirname(target), os.W_OK)):
+        write(path)
+        return
+    with new_file(target, replace=True) as temporary:
+        write(temporary)
 
 
 def _check_target(path: str, replace: bool) -> None:

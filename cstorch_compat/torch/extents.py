@@ -25,6 +25,11 @@ def _reverse_repeat_tuple(t: Iterable[Any], n: int) -> tuple[Any, ...]:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix such as "module." from the names of a state dict, in place."""
+    """Take a prefix such as "module." from the names of a state dict and of its `_metadata`, in place."""
     for key in [k for k in state_dict if k.startswith(prefix)]:
         state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
+    versions = getattr(state_dict, "_metadata", {})
+    for path in list(versions):
+        # The module under the prefix itself has the prefix without its full stop.
+        if path == prefix[:-1] or path.startswith(prefix):
+            versions[path[len(prefix) :]] = versions.pop(path)

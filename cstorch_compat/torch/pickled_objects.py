@@ -1,13 +1,14 @@
 """Objects of classes in PyTorch's files: written as pickle writes them, and read without running any pickle.
 
-A class is made from a file only if it is on a list: PyTorch's layers, what `add_safe_globals` was given, and, where a
-script says `weights_only=False`, plain classes of modules that the script has imported already. Nothing is imported.
+A class is made from a file only if it is on a list: what PyTorch allows with `weights_only=True`, what
+`add_safe_globals` was given, and with `weights_only=False` also PyTorch's layers and optimizers, NumPy's arrays, values
+of the standard library, and plain classes of modules that the script has imported already.
 """
 
 import copyreg
+import enum
 import functools
 import pickle
-import sys
 from collections import OrderedDict
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -16,13 +17,17 @@ import numpy as np
 
 from cstorch_compat.names import table
 from cstorch_compat.run.process import Slot
+from cstorch_compat.torch import pickled_arrays
+from cstorch_compat.torch.pickled_classes import VALUE_CLASSES, imported, standard
 from lazytensor import source
 from lazytensor.errors import CheckpointError
 from lazytensor.nn.module import Module
 from lazytensor.nn.rnn import RNNBase
+from lazytensor.serialization.containers import CLASSES, CONSTRUCTORS
 from lazytensor.serialization.layout import refused
-from lazytensor.serialization.reader import Reader, hashable
+from lazytensor.serialization.reader import Reader
 from lazytensor.serialization.writer import Writer
+from lazytensor.tensor import Size, Tensor
 
 safe: Slot[dict[str, Any]] = Slot(dict)
 """What a script has allowed, by "module name"."""
@@ -34,12 +39,13 @@ _OF_PYTORCH = """_non_persistent_buffers_set _backward_pre_hooks _backward_hooks
     _state_dict_hooks _state_dict_pre_hooks _load_state_dict_pre_hooks _load_state_dict_post_hooks""".split()
 _OURS = frozenset("_transient _scope _load_pre_hooks _load_post_hooks".split())
 _OF_FILES_ALONE = frozenset("_flat_weight_refs _flat_weights_names _all_weights _flat_weights".split())
-ARRAY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
-ARRAY_KINDS = "biufcSUmMV"
-"""Kinds of elements that arrays of files may have: no objects."""
 
 
-class UnsafeGlobal(CheckpointError, pickle.UnpicklingError):
+class WeightsOnlyError(CheckpointError, pickle.UnpicklingError):
+    """A file needs more than `weights_only=True` allows."""
+
+
+class UnsafeGlobal(WeightsOnlyError):
     """A file asks for a class that is on no list."""
 
 
@@ -67,8 +73,18 @@ def known(path: str) -> Any:
     return None
 
 
+_PLAIN_TYPES = (int, float, str, tuple, list, dict)
+_EXACT_TYPES = (bool, *_PLAIN_TYPES, Size, OrderedDict)
+
+
 class ObjectWriter(Writer):
     """Writes instances of any class as pickle does, and names our layers as PyTorch's."""
+
+    def write(self, value: Any) -> None:
+        """One value. A value of a subclass of a plain type keeps its class."""
+        if isinstance(value, _PLAIN_TYPES) and type(value) not in _EXACT_TYPES and id(value) not in self.memo:
+            return self.other(value)
+        return super().write(value)
 
     def other(self, value: Any) -> None:
         """An array, a class, a function, a module, or another object."""
@@ -100,7 +116,8 @@ class ObjectWriter(Writer):
         except TypeError as e:
             raise refused(f"a {type(value).__name__} cannot be saved: {e}", "Save what it was made of.") from e
         if isinstance(answer, str):
-            return self.name(self.path_of(value))
+            is_constant = value is ... or value is NotImplemented
+            return self.name(f"__builtin__ {answer}" if is_constant else self.path_of(value))
         function, args, state, members, pairs = (*answer, None, None, None)[:5]
         if function is copyreg.__newobj__:  # type: ignore[attr-defined]
             self._instance(args[0], args[1:], None, value)
@@ -172,69 +189,123 @@ def restore(module: Module, state: dict[str, Any]) -> None:
 
 
 class ObjectReader(Reader):
-    """Reads objects of allowed classes, and arrays. `is_trusting` allows plain classes that are imported already."""
+    """Reads objects of allowed classes. `weights_only` allows what PyTorch allows under that name, and no more."""
 
-    def __init__(self, storages: Any, is_trusting: bool = False):
-        super().__init__(storages)
-        self.is_trusting = is_trusting
+    def __init__(self, storages: Any, weights_only: bool = True, encoding: str = "latin-1"):
+        super().__init__(storages, encoding)
+        self.weights_only = weights_only
+        # What a file of PyTorch 0.1 refers to by number.
+        self.objects: dict[str, Any] = {}
 
-    def action(self, opcode: str) -> Any:
-        """What an opcode does; None if it is not allowed."""
-        return _MORE.get(opcode) or super().action(opcode)
+    def action(self, opcode: Any, position: int | None) -> Any:
+        """Return what an opcode does. Raises WeightsOnlyError for one that PyTorch's weights-only reader lacks."""
+        if self.weights_only and opcode.name not in WEIGHTS_ONLY_OPCODES:
+            raise WeightsOnlyError(
+                "Weights only load failed. The file is a pickle of a protocol that weights_only=True does not read "
+                f"(Unsupported operand {ord(opcode.code)}, {opcode.name})",
+                where=source.where(),
+                hint="Pass weights_only=False, or save it again with the default pickle_protocol=2.",
+            )
+        return super().action(opcode, position)
 
-    def named(self, path: str) -> None:
-        """A class or function of the lists, else a name of PyTorch's rebuilders."""
-        if path in _CALLED or path in safe.value or path in _PLAIN:
-            self.stack.append(safe.value[path] if path in safe.value else _PLAIN.get(path, _Call(path)))
-            return
-        # Ours before anybody else's: the file means PyTorch's own layer.
-        thing = known(path)
-        if thing is None and self.is_trusting:
-            thing = imported(path)
-        if thing is not None:
-            self.stack.append(thing)
-            return
-        try:
-            super().named(path)
-        except CheckpointError:
-            raise _unsafe(path, self.is_trusting) from None
+    def listed(self, path: str) -> Any:
+        """Return what a name of the file stands for, or None if it is on no list."""
+        if path in safe.value:
+            return pickled_arrays.FUNCTIONS.get(path, safe.value[path])
+        if self.weights_only:
+            return None if path in NOT_WEIGHTS_ONLY else super().listed(path)
+        # Ours before the script's: the file means PyTorch's own layer.
+        for find in (super().listed, pickled_arrays.FUNCTIONS.get, known, standard, imported):
+            thing = find(path)
+            if thing is not None:
+                return thing
+        return None
 
-    def reduce(self, _: Any) -> None:
-        """Call a function of the lists."""
-        function, args = self.stack[-2:]
-        if isinstance(function, _Call):
-            self.take(2)
-            called: Any = _CALLED[function.path]
-            self.stack.append(called(*args))
-        elif function in _PLAIN.values() or any(function is allowed for allowed in safe.value.values()):
-            # The script has allowed it by name, which allows its constructor too.
-            self.take(2)
-            self.stack.append(function(*args))
+    def unlisted(self, path: str) -> CheckpointError:
+        """Return the error for a global that is on no list."""
+        name = path.replace(" ", ".")
+        if self.weights_only:
+            what = f"Weights only load failed. Unsupported global: GLOBAL {name} was not an allowed global by default"
+            hint = "Pass weights_only=False if you trust the file, or "
         else:
-            super().reduce(_)
+            what = f"the file is whole and asks for {name}, which is no plain class or function of an imported module"
+            hint = f"Import {path.partition(' ')[0]} first, or "
+        hint += f"allow it with torch.serialization.add_safe_globals([{name.rpartition('.')[2]}])."
+        return UnsafeGlobal(what, where=source.where(), hint=hint)
+
+    def referred(self, answer: Any) -> Any:
+        """Return the storage or the module class with a persistent id."""
+        # Files from before the zip format add the source text of a module's class, which is not needed.
+        if isinstance(answer, tuple) and len(answer) == 4 and answer[0] == "module":
+            return answer[1]
+        if isinstance(answer, str | int) and str(answer) in self.objects:
+            return self.objects[str(answer)]
+        return super().referred(answer)
+
+    def called(self, function: Any, args: Any) -> Any:
+        """Return what a function of the lists gives."""
+        # What the script has allowed by name is called, which runs its constructor.
+        if _is_among(function, (*pickled_arrays.FUNCTIONS.values(), *VALUE_CLASSES, *safe.value.values())):
+            return function(*args)
+        if function is copyreg._reconstructor:  # type: ignore[attr-defined]
+            kind, base, _ = args
+            if base is not object:
+                raise refused(f"the file makes a {kind} by pickle protocol 0 or 1", "Save it with pickle_protocol=2.")
+            return self._made(kind, ())
+        if function is getattr:
+            return self._member(*args)
+        if isinstance(function, type) and issubclass(function, enum.Enum) and len(args) == 1:
+            return function(args[0])
+        return super().called(function, args)
+
+    def _member(self, owner: Any, name: Any) -> Any:
+        # A class inside of a class.
+        member = vars(owner).get(name) if isinstance(owner, type) and isinstance(name, str) else None
+        if not isinstance(member, type) or imported(f"{member.__module__} {member.__qualname__}") is None:
+            raise refused("the file asks for an attribute that is no class")
+        return member
 
     def new(self, _: Any) -> None:
         """An object of a class of the lists, without its constructor."""
         kind, args = self.take(2)
-        if not isinstance(kind, type):
+        self.stack.append(self._made(kind, args))
+
+    def _made(self, kind: Any, args: Any) -> Any:
+        if not isinstance(kind, type) or kind is np.ndarray:
             raise refused("the file makes an object of something that is no class")
-        self.stack.append(object.__new__(kind) if issubclass(kind, Module) else kind.__new__(kind, *args))
+        if kind in CONSTRUCTORS or _is_among(kind, VALUE_CLASSES):
+            return self.called(kind, args)
+        if kind in CLASSES.values() and args:
+            raise refused(f"the file makes a {kind.__name__} by a call")
+        return object.__new__(kind) if issubclass(kind, Module) else kind.__new__(kind, *args)
 
     def build(self, _: Any) -> None:
         """The state of an object."""
         thing = self.stack[-2]
-        if isinstance(thing, OrderedDict):
+        if isinstance(thing, OrderedDict) and type(thing) is OrderedDict:
             super().build(_)
             return
         (state,) = self.take(1)
         if isinstance(thing, np.dtype):
-            _check_order(state)
+            self._replace(thing, pickled_arrays.built_dtype(thing, state))
         elif isinstance(thing, np.ndarray):
-            _fill(thing, state)
+            pickled_arrays.fill(thing, state)
         elif isinstance(thing, Module) and not hasattr(type(thing), "__setstate__"):
             restore(thing, state)
+        elif isinstance(thing, type | Tensor | np.generic | FunctionType | BuiltinFunctionType):
+            raise refused(f"the file changes a {type(thing).__name__} after it was made")
         else:
             _give(thing, state)
+
+    def _replace(self, before: Any, after: Any) -> None:
+        self.stack[-1] = after
+        for number, value in self.memo.items():
+            if value is before:
+                self.memo[number] = after
+
+
+def _is_among(thing: Any, allowed: Any) -> bool:
+    return any(thing is one for one in allowed)
 
 
 def _give(thing: Any, state: Any) -> None:
@@ -247,100 +318,18 @@ def _give(thing: Any, state: Any) -> None:
         object.__setattr__(thing, name, value)
 
 
-def imported(path: str) -> Any:
-    """A class or function of a module that is imported already, if reading it from a file runs nothing of its own."""
-    module, _, name = path.partition(" ")
-    thing = getattr(sys.modules.get(module), name, None)
-    if isinstance(thing, FunctionType):
-        return thing  # named, and not called
-    if not isinstance(thing, type) or thing.__module__ in ("builtins", "os", "subprocess", "sys"):
-        return None
-    # Constructors and setters of state are code that a file could set off; a plain class has none that run here.
-    runs = ("__setstate__", "__reduce__", "__del__", "__call__")
-    has_code = any(n in vars(kind) for kind in thing.__mro__[:-1] for n in runs)
-    return thing if issubclass(thing, Module) or (not has_code and thing.__new__ is object.__new__) else None
-
-
-def _unsafe(path: str, is_trusting: bool) -> UnsafeGlobal:
-    name = path.replace(" ", ".")
-    plain = name.rpartition(".")[2]
-    hint = f"Allow it with torch.serialization.add_safe_globals([{plain}])"
-    hint += ", after importing it." if is_trusting else ", or save a state_dict()."
-    return UnsafeGlobal(
-        f"Weights only load failed. Unsupported global: GLOBAL {name} was not an allowed global by default",
-        where=source.where(),
-        hint=hint,
-    )
-
-
-class _Call:
-    """A function of the table below, until it is called."""
-
-    def __init__(self, path: str):
-        self.path = path
-
-
-def _encoded(text: str, coding: str = "latin-1") -> bytes:
-    if not isinstance(coding, str) or coding not in ("latin-1", "latin1"):
-        raise refused(f"the file has bytes in the coding {coding!r:.20}" if isinstance(coding, str) else "no coding")
-    return text.encode("latin-1")
-
-
-def _empty_array(*_: Any) -> np.ndarray:
-    return np.empty(0)
-
-
-def _dtype(text: Any, *_: Any) -> np.dtype:
-    if not isinstance(text, str):
-        raise refused(f"the file has a {type(text).__name__} where a type of numbers belongs")
-    dtype = np.dtype(text)
-    if dtype.kind not in ARRAY_KINDS or dtype.hasobject:
-        raise refused(f"the file has an array of {dtype}")
-    return dtype
-
-
-def _check_order(state: Any) -> None:
-    # Elements of several bytes the other way round: no machine that runs this writes such.
-    if not isinstance(state, tuple) or len(state) < 2 or state[1] == ">":
-        raise refused("the file has an array of big-endian numbers")
-
-
-def _fill(array: np.ndarray, state: Any) -> None:
-    _, shape, dtype, is_fortran, raw = state
-    if not isinstance(dtype, np.dtype):
-        raise refused("the file has an array without a type")
-    # Files of Python 2 have the bytes as a text.
-    data = raw.encode("latin-1") if isinstance(raw, str) else raw
-    # A wrong length is an error here, before anything is kept.
-    values = np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
-    # In place: what the file has named before must become it.
-    give: Any = array.__setstate__
-    give((1, values.shape, dtype, bool(is_fortran), data))
-
-
-def _scalar(dtype: Any, raw: Any) -> Any:
-    data = raw.encode("latin-1") if isinstance(raw, str) else raw
-    return np.frombuffer(data, _dtype(dtype.str))[0]
-
-
-_CALLED = {
-    "_codecs encode": _encoded,
-    "numpy dtype": _dtype,
-    "__builtin__ set": lambda items=(): set(map(hashable, items)),
-    "builtins set": lambda items=(): set(map(hashable, items)),
-    **{f"{m} _reconstruct": _empty_array for m in ARRAY_MODULES},
-    **{f"{m} scalar": _scalar for m in ARRAY_MODULES},
-}
-_PLAIN = {"numpy ndarray": np.ndarray, "__builtin__ object": object, "__builtin__ bytearray": bytearray}
-
-
-def _binary(reader: Reader, value: Any) -> None:
-    reader.stack.append(value)
-
-
-_MORE: dict[str, Any] = {
-    "NEWOBJ": ObjectReader.new,
-    **dict.fromkeys(("SHORT_BINBYTES", "BINBYTES", "SHORT_BINSTRING", "BINSTRING", "STRING"), _binary),
-    "DUP": lambda r, _: r.stack.append(r.stack[-1]),
-    "EMPTY_SET": lambda r, _: r.stack.append(set()),
-}
+WEIGHTS_ONLY_OPCODES = frozenset(
+    """NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINSTRING EMPTY_TUPLE EMPTY_LIST
+    EMPTY_DICT EMPTY_SET MARK TUPLE TUPLE1 TUPLE2 TUPLE3 APPEND APPENDS SETITEM SETITEMS BUILD REDUCE NEWOBJ GLOBAL
+    BINPERSID BINPUT LONG_BINPUT BINGET LONG_BINGET PROTO STOP""".split()
+)
+"""Pickle operations that PyTorch 2.13 reads with `weights_only=True`."""
+NOT_WEIGHTS_ONLY = (
+    CLASSES.keys()
+    - {f"builtins {name}" for name in ("bytearray", "complex", "set")}
+    - {
+        "collections Counter",
+        "collections OrderedDict",
+    }
+)
+"""Classes of Python that PyTorch 2.13 does not read with `weights_only=True`."""

@@ -41,7 +41,17 @@ class _WeightNorm(Module):
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Compute a parameter from its length and its direction (Salimans and Kingma, arXiv:1602.07868)."""
-    return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def convert(module: Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+        # The names of the older hook.
+        length, direction = f"{prefix}{name}_g", f"{prefix}{name}_v"
+        if length in state_dict and direction in state_dict:
+            original = f"{prefix}parametrizations.{name}.original"
+            state_dict[f"{original}0"], state_dict[f"{original}1"] = state_dict.pop(length), state_dict.pop(direction)
+
+    module.register_load_state_dict_pre_hook(convert)
+    return module
 
 
 class _Power:

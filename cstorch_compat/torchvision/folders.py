@@ -228,5 +228,5 @@ def plain_pickle(path: pathlib.Path) -> dict[str, Any]:
     if not path.is_file():
         raise DataError(f"there is no {path}", where=source.where(), hint="Unpack the published archive there.")
     with open(path, "rb") as f:
-        content: dict[str, Any] = ObjectReader(None).run(f)
+        content: dict[str, Any] = ObjectReader(None, weights_only=False).run(f)
     return content

@@ -171,8 +171,9 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())
         num_classes = int(red.amax(input)) + 1
     # In a step nobody knows the numbers yet; one outside gives a row of zeros there.
-    if cells.here.current is None and input.spec.size:
+    if cells.here.current is None and input.spec.size and input.device.type != "meta":
         values = input.array("one_hot()")
         if values.min() < 0 or values.max() >= num_classes:
             raise ShapeError("Class values must be non-negative and smaller than num_classes.", where=source.where())
-    return pw.cast_to(unsqueeze(input, -1) == arange(num_classes), dt.int64)
+    device = input.device if input.device.type == "meta" else None
+    return pw.cast_to(unsqueeze(input, -1) == arange(num_classes, device=device), dt.int64)

@@ -19,6 +19,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.drawing import drawn, in_step, is_replayed, next_draw
 from lazytensor.functions.promotion import Operand
 from lazytensor.ir.graph import leaf
+from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
@@ -72,6 +73,8 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
         # Under automatic casts numbers are drawn in the type of the probabilities.
         drawn_type = x.dtype if p is None and half_type() is not None else dt.float32
         return pw.cast_to(_uniform_like(x, drawn_type) < chance, x.dtype)
+    if x.device.type == "meta":
+        return x.clone()
     out = from_array(np.zeros(x.spec.shape, x.dtype.host), x.dtype)
     if p is not None:
         return bernoulli_(out, p, generator=generator)
@@ -176,7 +179,8 @@ def multinomial(
             call("multinomial", arg(x), state, call=number, samples=num_samples, replacement=replacement), x.device
         )
     # Zeros would be no weights, and all are as good for a plan.
-    weights = np.ones(x.spec.shape, np.float32) if cells.is_missing(x.node) else x.array("multinomial")
+    is_absent = cells.is_missing(x.node) or x.device.type == "meta"
+    weights = np.ones(x.spec.shape, np.float32) if is_absent else x.array("multinomial")
     if x.ndim not in (1, 2) or x.dtype.kind != "f":
         raise ShapeError("prob_dist must be 1 or 2 dim and of a floating-point type", where=source.where())
     if num_samples <= 0 or (not replacement and num_samples > weights.shape[-1]):
@@ -189,6 +193,9 @@ def multinomial(
         raise ShapeError(
             "probability tensor contains either `inf`, `nan` or element < 0, or a row of zeros", where=source.where()
         )
+    if x.device.type == "meta":
+        places = np.zeros((*x.spec.shape[:-1], num_samples), np.int64)
+        return wrap(leaf(places, Type(places.shape, dt.int64)), x.device)
     chosen = random.chosen(generator)
     rows = np.atleast_2d(weights)
     # A single draw is a race as well, with replacement or without, as in PyTorch.

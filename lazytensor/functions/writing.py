@@ -3,6 +3,7 @@
 import numpy as np
 
 from lazytensor import cells, random, saved, source
+from lazytensor.device import check_reading
 from lazytensor.errors import ShapeError, TraceError, refuse
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import Operand, prepared, stored
@@ -67,6 +68,8 @@ def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
     """
     if x.device.type == "lazy" and cells.here.current is None and isinstance(value, Tensor):
         _refuse_computed(x, value)
+    if isinstance(value, Tensor) and value.device.type == "meta" and x.device.type != "meta":
+        check_reading(value, "copy_()")
     return write_values(x, value)
 
 

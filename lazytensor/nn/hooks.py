@@ -1,6 +1,5 @@
-"""Hooks of modules: gradients that pass a module on their way back, and state dicts on their way out and in."""
+"""Hooks of modules: calls before and after `forward`, and gradients that pass a module on their way back."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -226,41 +225,3 @@ def watched(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs:
         return run(*args, **kwargs)
     passage = _Passage(module, args)
     return passage.leave(run(*passage.enter(args), **kwargs))
-
-
-def before_saving(modules: Any, keep_vars: bool) -> None:
-    """Tell the hooks of every module that its state is to be saved."""
-    for path, module in modules:
-        for hook in list(module._state_dict_pre_hooks.values()):
-            hook(module, f"{path}." if path else "", keep_vars)
-
-
-def after_saving(modules: Any, state: "OrderedDict[str, Tensor]") -> "OrderedDict[str, Tensor]":
-    """A state dict after the hooks of every module in it, inner modules first."""
-    # A module's hooks see what those below it have changed, as PyTorch's recursion has it.
-    for path, module in reversed(list(modules)):
-        for hook in list(module._state_dict_hooks.values()):
-            answer = hook(module, state, f"{path}." if path else "", {})
-            state = state if answer is None else answer
-    return state
-
-
-def before_loading(modules: Any, state: Any, strict: bool) -> Any:
-    """A copy of a state dict after the hooks that change it before it is loaded."""
-    # Outer modules first: a hook that renames the keys of old files does so before inner modules look for theirs.
-    due = [(path, m, hook) for path, m in modules for hook in list(m._load_pre_hooks.values())]
-    if not due:
-        return state
-    # The caller's dict stays as it was.
-    state = dict(state)
-    for path, module, hook in due:
-        # The empty dictionary and lists stand for metadata and for the messages that PyTorch's hooks may add to.
-        hook(module, state, f"{path}." if path else "", {}, strict, [], [], [])
-    return state
-
-
-def after_loading(modules: Any, keys: Any) -> None:
-    """Tell the hooks of every module what was missing and what was superfluous."""
-    for _, module in reversed(list(modules)):
-        for hook in list(module._load_post_hooks.values()):
-            hook(module, keys)

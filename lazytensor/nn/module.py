@@ -1,7 +1,7 @@
 """Module: parameters, buffers and submodules found by attribute, named by path."""
 
-from collections import OrderedDict, namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from lazytensor import cells, source
@@ -9,18 +9,10 @@ from lazytensor.arrival import Handle
 from lazytensor.cells import adopt
 from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.functions.creation import empty
-from lazytensor.functions.writing import copy_, zero_
-from lazytensor.nn.hooks import (
-    TABLES,
-    after_loading,
-    after_saving,
-    before_loading,
-    before_saving,
-    has_hooks,
-    hooked_call,
-    placed,
-)
-from lazytensor.tensor import Tensor, grad_mode, of_class, untracked
+from lazytensor.functions.writing import zero_
+from lazytensor.nn import saved_state
+from lazytensor.nn.hooks import TABLES, has_hooks, hooked_call, placed
+from lazytensor.tensor import Tensor, of_class, untracked
 
 
 class Parameter(Tensor):
@@ -60,23 +52,12 @@ class Buffer(Tensor):
         return buffer
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What `load_state_dict` found missing or superfluous: two lists of names."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-    __str__ = __repr__
-
-
 class Module:
     """Base of all models. Subclasses set parameters and modules as attributes and define `forward`."""
 
     training: bool
+    # The version of the layout of its state, which a state dict notes.
+    _version = 1
     # Plain annotations: what they hold is found by `__getattr__`, which sees a subclass's names before it sees ours.
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
@@ -253,7 +234,10 @@ class Module:
     _register_state_dict_hook = register_state_dict_post_hook
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
-        """Call hook(module, state_dict, prefix, metadata, strict, [], [], []) before loading; it may edit the dict."""
+        """Call hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors) before loading.
+
+        The hook may edit the dict and the lists, which get the keys and texts of the error.
+        """
         return Handle(self._load_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> Handle:
@@ -350,66 +334,64 @@ class Module:
             raise AttributeError(f"`{name}` is not in {table} of {type(self).__name__}")
         return self.__dict__[table][name]
 
-    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> "OrderedDict[str, Tensor]":
-        """Parameters and persistent buffers by path; they share storage with the module."""
-        before_saving(self.named_modules(prefix=prefix.rstrip(".")), keep_vars)
-        out = self._plain_state(prefix)
-        # Detached and not copied, as PyTorch's: a dict that is to keep these values is to be cloned or saved.
-        if not keep_vars:
-            out = OrderedDict((k, v.detach()) for k, v in out.items())
-        return after_saving(self.named_modules(prefix=prefix.rstrip(".")), out)
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> "OrderedDict[str, Any]":
+        """Parameters, persistent buffers and extra state by path; tensors share storage with the module.
 
-    def _plain_state(self, prefix: str = "") -> "OrderedDict[str, Tensor]":
-        # Without PyTorch's `_metadata`, the versions by which it mends dicts of old releases: what an old one lacks is
-        # told as missing here.
-        out: OrderedDict[str, Tensor] = OrderedDict()
-        # A module that stands in two places is saved under both names, as PyTorch does, so that either model loads it.
-        for path, module in self.named_modules(prefix=prefix.rstrip("."), remove_duplicate=False):
-            # Parameters before buffers, module by module: PyTorch's order of keys.
-            for name, value in (*module._parameters.items(), *module._buffers.items()):
-                if value is not None and name not in module._transient:
-                    out[f"{path}.{name}" if path else name] = value
-        return out
+        The attribute `_metadata` has the version of each module. With `destination` they are added to that dict.
+        """
+        # The older order of arguments, without names.
+        options: dict[str, Any] = {"destination": destination, "prefix": prefix, "keep_vars": keep_vars}
+        options |= dict(zip(options, args, strict=False))
+        state: OrderedDict[str, Any] = saved_state.collect(self, **options)
+        return state
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Add the state of this module to a dict, without that of the modules below it."""
+        saved_state.save_members(self, destination, prefix, keep_vars)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
-        """Copy values in by path. Raises RuntimeError listing all that is missing, superfluous or of another shape."""
-        # Not `self.state_dict()`, which a subclass may have changed for saving.
-        own = Module._plain_state(self)
-        state_dict = before_loading(self.named_modules(), state_dict, strict)
-        missing = [k for k in own if k not in state_dict]
-        unexpected = [k for k in state_dict if k not in own]
-        # Shapes are compared whatever `strict` says, as in PyTorch: no part of a tensor is ever loaded.
-        wrong = [
-            f"size mismatch for {k}: copying a param with shape {state_dict[k].shape} from checkpoint, "
-            f"the shape in current model is {v.shape}."
-            for k, v in own.items()
-            if k in state_dict and tuple(state_dict[k].shape) != tuple(v.shape)
-        ]
-        after_loading(self.named_modules(), IncompatibleKeys(missing, unexpected))
-        problems = list(wrong)
-        # In front of the shapes, and what is missing in front of both: PyTorch's order of complaints.
-        if strict and unexpected:
-            problems.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
-        if strict and missing:
-            problems.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
-        if problems:
-            lines = "\n\t".join(problems)
-            # PyTorch's own class and words: scripts catch it, and print it.
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}\n"
-                f"  {source.where()}: Nothing was loaded. Build the model with the sizes of the checkpoint, or leave "
-                "these keys out."
-            )
-        # Only now is anything written: a checkpoint that does not fit leaves the model as it was.
-        with grad_mode(False):
-            for k, v in own.items():
-                if k in state_dict:
-                    # Into the cells, so optimizers and tied modules go on with them; `assign` would part them, and is
-                    # taken as a copy too.
-                    copy_(v, state_dict[k])
-        return IncompatibleKeys(missing, unexpected)
+    ) -> saved_state.IncompatibleKeys:
+        """Copy values in by path, or with `assign` put the tensors of the dict in the place of the module's.
+
+        Raises RuntimeError listing all that is missing, superfluous (both only if `strict`) or of another shape.
+        """
+        return saved_state.load(self, state_dict, strict, assign)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Give this module its values, without the modules below it; add to the lists what does not fit."""
+        lists = missing_keys, unexpected_keys, error_msgs
+        saved_state.load_members(self, state_dict, prefix, local_metadata, strict, *lists)
+
+    def assign_member(self, name: str, before: Tensor, value: Tensor) -> None:
+        """Put a tensor in the place of a parameter or buffer; a parameter requires a gradient as the one before."""
+        if isinstance(before, Parameter):
+            if isinstance(value, Parameter):
+                value.requires_grad_(before.requires_grad)
+            else:
+                value = Parameter(value, requires_grad=before.requires_grad)
+        setattr(self, name, value)
+
+    def get_extra_state(self) -> Any:
+        """Return what a state dict is to keep besides tensors: to be defined by the subclass."""
+        raise RuntimeError("Module.get_extra_state() is to be defined by a subclass, and is called by state_dict()")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take what `get_extra_state` returned: to be defined by the subclass."""
+        raise RuntimeError("Module.set_extra_state() is to be defined by a subclass, and by load_state_dict()")
+
+    get_extra_state.is_default = set_extra_state.is_default = True  # type: ignore[attr-defined]
 
     def train(self, mode: bool = True) -> "Module":
         """Switch training behaviour on or off, here and below."""
@@ -494,7 +476,3 @@ class Module:
         if not below:
             return f"{self._get_name()}({own})"
         return f"{self._get_name()}(\n  " + "\n  ".join(([own] if own else []) + below) + "\n)"
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f'"{n}"' for n in names)

@@ -34,6 +34,8 @@ class _RunningNorm(Module):
     """What batch and instance normalization share: weight, bias and running statistics, each [num_features]."""
 
     ranks: tuple[int, ...] = ()
+    # Since PyTorch 0.4.1 the state has `num_batches_tracked`.
+    _version = 2
 
     def __init__(
         self,
@@ -72,6 +74,16 @@ class _RunningNorm(Module):
         """Weight 1, bias 0, and new running statistics."""
         self.reset_running_stats()
         _reset_affine(self)
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any, **named: Any
+    ) -> None:
+        # A dict of an older version, or without versions, may lack the count: the layer's own stays.
+        key, count = prefix + "num_batches_tracked", self.num_batches_tracked
+        if local_metadata.get("version", 1) < 2 and self.track_running_stats and key not in state_dict:
+            is_there = count is not None and count.device.type != "meta"
+            state_dict[key] = count if is_there else tensor(0, dtype=dt.int64)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest, **named)
 
     def _check(self, input: Tensor) -> None:
         if self.ranks and input.ndim not in self.ranks:

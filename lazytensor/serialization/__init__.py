@@ -1,8 +1,8 @@
 """torch.save and torch.load: PyTorch's zip format, written and read without running any pickle.
 
 A file is a zip archive: `data.pkl` describes the object, `data/<key>` holds the bytes of each storage. The description
-is read by an interpreter of the few pickle opcodes that such files need; the only names that it knows stand in a table,
-and all of them rebuild tensors. Files of the old format before PyTorch 1.6 are refused.
+is read by an interpreter of pickle opcodes; the only names that it accepts are in tables, and all of them rebuild
+tensors, containers and plain values. Files of the older formats, before PyTorch 1.6, are refused here.
 """
 
 import pathlib
@@ -94,10 +94,19 @@ def load_lazily(f: BinaryIO, path: str) -> Any:
 
 
 def _archive(f: BinaryIO) -> zipfile.ZipFile:
+    start = f.tell()
     try:
-        return zipfile.ZipFile(f)
+        archive = zipfile.ZipFile(f)
     except FOREIGN_ERRORS as e:
         raise _unreadable(e) from e
+    if archive.filelist and min(info.header_offset for info in archive.filelist) != start:
+        archive.close()
+        raise refused(
+            "the archive does not begin where the file is read: other bytes, or another archive, are in front of it",
+            "Save each object to a file of its own, or several into one open file with "
+            "_use_new_zipfile_serialization=False.",
+        )
+    return archive
 
 
 def _interpreted(

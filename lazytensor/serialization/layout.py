@@ -9,7 +9,6 @@ from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import CheckpointError
 
-# Complex, quantized and 8-bit float storages have no tensor type here, so their files are refused by name.
 STORAGES = {
     "DoubleStorage": dt.float64,
     "FloatStorage": dt.float32,
@@ -23,6 +22,23 @@ STORAGES = {
     "BoolStorage": dt.bool_,
 }
 """The tensor type of each storage class."""
+_WITHOUT_TYPE = {
+    "complex tensors": "ComplexFloatStorage ComplexDoubleStorage complex32 complex64 complex128",
+    "quantized tensors": "QInt8Storage QInt32Storage QUInt8Storage QUInt4x2Storage QUInt2x4Storage qint8 quint8 qint32 "
+    "quint4x2 quint2x4",
+    "8-bit floating-point tensors": "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu",
+    "tensors of uint32 or uint64": "uint32 uint64",
+}
+UNSUPPORTED = {f"torch {name}": what for what, names in _WITHOUT_TYPE.items() for name in names.split()} | {
+    "torch._utils _rebuild_qtensor": "quantized tensors",
+    "torch._utils _rebuild_sparse_tensor": "sparse tensors",
+    "torch._utils _rebuild_nested_tensor": "nested tensors",
+    "torch._utils _rebuild_wrapper_subclass": "tensors of a wrapper class",
+    "torch._utils _rebuild_device_tensor_from_numpy": "tensors of an XLA or HPU device",
+    "torch._utils _rebuild_device_tensor_from_cpu_tensor": "tensors of an XLA or HPU device",
+    "torch.jit._pickle restore_type_tag": "a TorchScript model",
+}
+"""What PyTorch's files may hold and this package has no tensors for, by the name in the file."""
 # A description has some 100 bytes for each tensor, so this is millions of them. Without a limit a file of a few bytes
 # could claim gigabytes that are read before anything is checked.
 LARGEST_DESCRIPTION = 1 << 28
@@ -38,6 +54,11 @@ MOST_IN_KEY = 10_000
 def refused(what: str, hint: str = "The file is damaged or was made to deceive.") -> CheckpointError:
     """The error for a file that no writer makes, or that is not to be read."""
     return CheckpointError(what, where=source.where(), hint=hint)
+
+
+def hashable(key: Any) -> Any:
+    """Return a key of a dict or a member of a set. Raises CheckpointError if hashing it takes too long."""
+    return check_walk(key, MOST_IN_KEY, "a key of the file") if isinstance(key, tuple) else key
 
 
 def check_walk(value: Any, most: int, what: str) -> Any:

@@ -1,16 +1,21 @@
-"""Interprets the pickle that describes an object: no import, no call, nothing but the opcodes that such files need."""
+"""Interprets the pickle that describes an object: no import, no call, nothing but what is on lists of this package."""
 
+import _compat_pickle
 import pickletools
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from lazytensor import dtype as dt
+from lazytensor.dtype import DType
 from lazytensor.errors import CheckpointError
+from lazytensor.functions.creation import empty
 from lazytensor.lazyarray import LazyArray
-from lazytensor.serialization.layout import MOST_IN_KEY, STORAGES, check_walk, refused
+from lazytensor.serialization.containers import CLASSES, CONSTRUCTORS, encoded_text
+from lazytensor.serialization.layout import STORAGES, UNSUPPORTED, hashable, refused
 from lazytensor.serialization.lazy import LazyStorages
-from lazytensor.serialization.storages import Storages
+from lazytensor.serialization.storages import Storage, StoragePart, Storages
 from lazytensor.tensor import Device, Size, Tensor
 
 # A global is written as "module name" with a space, as pickletools gives it. The wafer's own type is no name of
@@ -20,23 +25,44 @@ _DTYPES = {f"torch {d.name}": d for d in dt.ALL if d is not dt.cbfloat16}
 _MARK = object()
 
 
-class _Named:
+class NamedGlobal:
     """A name of the table, until it is called or used."""
 
     def __init__(self, path: str):
         self.path = path
 
 
-class Reader:
-    """Interprets the opcodes of a description over a stack. Nothing is imported and nothing of the file's is called."""
+@dataclass(frozen=True)
+class _Bytes:
+    """A storage without an element type, until a tensor that sees it has one."""
 
-    def __init__(self, storages: Storages | LazyStorages):
-        self.storages = storages
+    key: str
+    count: Any
+    location: str
+
+
+def current_path(path: str) -> str:
+    """Return the "module name" of Python 3 for one of Python 2, which protocols 0 to 2 write."""
+    module, _, name = path.partition(" ")
+    renamed = _compat_pickle.NAME_MAPPING.get((module, name))
+    module, name = renamed or (_compat_pickle.IMPORT_MAPPING.get(module, module), name)
+    # Storages and tensors of a graphics card have the same types; the device is a value of its own.
+    return f"{'torch' if module == 'torch.cuda' else module} {name}"
+
+
+class Reader:
+    """Interprets the opcodes of a description over a stack. Nothing is imported and nothing of the file's is called.
+
+    `encoding` is that of texts that Python 2 wrote; with "bytes" they stay bytes.
+    """
+
+    def __init__(self, storages: Storages | LazyStorages, encoding: str = "latin-1"):
+        self.storages, self.encoding = storages, encoding
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
     def run(self, raw: Any) -> Any:
-        """The object in bytes or at the head of a stream.
+        """Return the object in bytes or at the head of a stream, which then stands behind it.
 
         Raises CheckpointError for any opcode or name that is not on the list.
         """
@@ -44,12 +70,7 @@ class Reader:
             # genops only splits the bytes: it imports nothing and calls nothing. What the opcodes mean is decided
             # below, by lists of what is allowed; whatever is on no list is refused, not skipped.
             for opcode, argument, position in pickletools.genops(raw):
-                action = self.action(opcode.name)
-                if action is None:
-                    raise refused(
-                        f"the file asks for the pickle operation {opcode.name} at byte {position}: not allowed"
-                    )
-                action(self, argument)
+                self.action(opcode, position)(self, argument)
             # At the end a pickle leaves one value; more or fewer are an error of the file.
             (answer,) = self.stack
         except CheckpointError:
@@ -58,13 +79,19 @@ class Reader:
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as e:
             raise refused(f"the description of the file is damaged: {e}") from e
         # A name is no object: without a call it stands for nothing that could be given back.
-        if isinstance(answer, _Named):
+        if isinstance(answer, NamedGlobal):
             raise refused(f"the file holds nothing but the name {answer.path!r}")
         return answer
 
-    def action(self, opcode: str) -> "Callable[[Any, Any], Any] | None":
-        """What an opcode does; None if it is not allowed. What knows more types of values overrides it."""
-        return _OPCODES.get(opcode)
+    def action(self, opcode: Any, position: int | None) -> "Callable[[Any, Any], Any]":
+        """Return what an opcode does. Raises CheckpointError if it is not allowed."""
+        action = _OPCODES.get(opcode.name)
+        if action is None:
+            raise refused(
+                f"the file asks for the pickle operation {opcode.name} at byte {position}: not allowed",
+                "Save a state_dict() of tensors and plain containers instead.",
+            )
+        return action
 
     def since_mark(self) -> list[Any]:
         """What was pushed after the last mark, which goes too."""
@@ -87,74 +114,153 @@ class Reader:
         return items
 
     def named(self, path: str) -> None:
-        """A global, if it is one of ours."""
+        """Push the value of a global. Raises CheckpointError if it is not one of ours."""
+        thing = self.listed(path)
+        if thing is None:
+            raise self.unlisted(path)
+        self.stack.append(thing)
+
+    def listed(self, path: str) -> Any:
+        """Return the value of a global, or None if it is on no list. Raises CheckpointError for unsupported tensors."""
         if path in _DTYPES:
-            self.stack.append(_DTYPES[path])
+            return _DTYPES[path]
+        if path in CLASSES:
+            return CLASSES[path]
         # Kept as a text: the class or function that it names in PyTorch is never looked up, here or elsewhere.
-        elif path in _CALLS or path.removeprefix("torch ") in STORAGES:
-            self.stack.append(_Named(path))
-        else:
+        if path in _CALLS or path.removeprefix("torch ") in STORAGES or path in _TYPES:
+            return NamedGlobal(path)
+        if path in UNSUPPORTED:
             raise refused(
-                f"the file asks for {path.replace(' ', '.')!r}, which is not on the list of what may be loaded",
-                "Save a state_dict() of tensors and plain containers instead.",
+                f"the file is whole and holds {UNSUPPORTED[path]} ({path.replace(' ', '.')}), for which there is no "
+                "type here",
+                "Save it again in PyTorch as dense tensors of floating-point numbers, integers or truth values.",
             )
+        return None
+
+    def unlisted(self, path: str) -> CheckpointError:
+        """Return the error for a global that is on no list."""
+        return refused(
+            f"the file asks for {path.replace(' ', '.')!r}, which is not on the list of what may be loaded",
+            "Save a state_dict() of tensors and plain containers instead.",
+        )
+
+    def stack_named(self, _: Any) -> None:
+        """Push the value of a global whose module and name are on the stack."""
+        module, name = self.take(2)
+        if not isinstance(module, str) or not isinstance(name, str) or " " in module:
+            raise refused("the file has a name that is no text")
+        self.named(current_path(f"{module} {name}"))
 
     def reduce(self, _: Any) -> None:
-        """Call a name of the table."""
-        name, args = self.take(2)
-        if not isinstance(name, _Named) or name.path not in _CALLS or not isinstance(args, tuple):
-            raise refused("the file calls something that is not on the list")
-        self.stack.append(_CALLS[name.path](self, *args))
+        """Call a name of the table, or a class with a constructor of ours."""
+        function, args = self.take(2)
+        self.stack.append(self.called(function, args))
+
+    def new(self, _: Any) -> None:
+        """Make an object of a class with a constructor of ours."""
+        self.reduce(_)
+
+    def called(self, function: Any, args: Any) -> Any:
+        """Return what a function of the file's gives. Raises CheckpointError if it is not on the list."""
+        if not isinstance(args, tuple):
+            raise refused("the file calls something with arguments that are no tuple")
+        if isinstance(function, NamedGlobal) and function.path in _CALLS:
+            return _CALLS[function.path](self, *args)
+        if isinstance(function, type) and function in CONSTRUCTORS:
+            return CONSTRUCTORS[function](*args)
+        raise refused("the file calls something that is not on the list")
 
     def persistent(self, _: Any) -> None:
-        """The storage that a tensor refers to."""
+        """Push the storage that a tensor refers to."""
         (answer,) = self.take(1)
+        self.stack.append(self.referred(answer))
+
+    def referred(self, answer: Any) -> Any:
+        """Return the storage with a persistent id. Raises CheckpointError for an id of another form."""
         # What PyTorch puts there: the word, the storage class, the record's key, the device it lay on, and the number
-        # of elements.
-        # Files from before the zip format add what part of another storage it is, which none has been for long.
-        kind, name, key, location, count, *part = answer
-        if kind != "storage" or not isinstance(name, _Named) or part not in ([], [None]):
+        # of elements. Files from before the zip format add which part of another storage it is, mostly None.
+        if not isinstance(answer, tuple) or len(answer) not in (5, 6) or answer[0] != "storage":
             raise refused("the file refers to something that is no storage")
-        dtype = STORAGES[name.path.removeprefix("torch ")]
-        self.stack.append(self.storages.storage(_text(key), dtype, count, _text(location)))
+        _, kind, key, location, count, *part = answer
+        if not isinstance(kind, NamedGlobal):
+            raise refused("the file refers to something that is no storage")
+        if kind.path == _UNTYPED:
+            return _Bytes(_text(key), count, _text(location))
+        dtype = STORAGES[kind.path.removeprefix("torch ")]
+        storage = self.storages.storage(_text(key), dtype, count, _text(location))
+        if part in ([], [None]):
+            return storage
+        _, offset, length = part[0]
+        if not isinstance(storage, Storage):
+            raise refused("an archive has no parts of storages")
+        return StoragePart(storage, offset, length)
 
     def extend(self, _: Any) -> None:
         """Add to a list."""
         items = self.since_mark()
-        self._container(list).extend(items)
+        self._container(list | deque).extend(items)
 
     def append(self, _: Any) -> None:
         """Add one to a list."""
         (item,) = self.take(1)
-        self._container(list).append(item)
+        self._container(list | deque).append(item)
+
+    def add_members(self, _: Any) -> None:
+        """Add to a set."""
+        items = self.since_mark()
+        set.update(self._container(set), map(hashable, items))
 
     def set_items(self, _: Any) -> None:
         """Add pairs to a dict."""
         items = self.since_mark()
-        keys = [hashable(key) for key in items[::2]]
-        self._container(dict).update(zip(keys, items[1::2], strict=True))
+        self._fill(items[::2], items[1::2])
 
     def set_item(self, _: Any) -> None:
         """Add one pair to a dict."""
         key, value = self.take(2)
-        self._container(dict)[hashable(key)] = value
+        self._fill([key], [value])
+
+    def _fill(self, keys: list[Any], values: list[Any]) -> None:
+        # Not the method of a subclass, which is code that a file could set off.
+        target = self._container(dict)
+        store = OrderedDict.__setitem__ if isinstance(target, OrderedDict) else dict.__setitem__
+        for key, value in zip(keys, values, strict=True):
+            store(target, hashable(key), value)
+
+    def dictionary(self, _: Any) -> None:
+        """Push a dict of what follows the last mark."""
+        items = self.since_mark()
+        self.push({})
+        self._fill(items[::2], items[1::2])
 
     def build(self, _: Any) -> None:
-        """Attributes of an OrderedDict, such as the versions in a state dict: dropped. Nothing else may have any."""
-        # PyTorch's state dicts carry `_metadata`, the version of each module, as an attribute; BUILD would set it. On
-        # another object it could call `__setstate__`, which is code.
-        (_state,) = self.take(1)
-        self._container(OrderedDict)
+        """Set the attributes of an OrderedDict, such as the versions in a state dict. Nothing else may have any."""
+        (state,) = self.take(1)
+        target = self._container(OrderedDict)
+        # Not in the place of a method.
+        vars(target).update({_text(k): v for k, v in (state or {}).items() if not hasattr(OrderedDict, _text(k))})
 
-    def _container(self, kind: type) -> Any:
+    def _container(self, kind: Any) -> Any:
         # In Python's pickle these opcodes call methods of whatever is there; here only true containers are filled.
         if not isinstance(self.stack[-1], kind):
-            raise refused(f"the file fills a {type(self.stack[-1]).__name__} as if it were a {kind.__name__}")
+            name = getattr(kind, "__name__", "list")
+            raise refused(f"the file fills a {type(self.stack[-1]).__name__} as if it were a {name}")
         return self.stack[-1]
 
     def push(self, value: Any) -> None:
         """A constant."""
         self.stack.append(value)
+
+    def push_old_text(self, value: Any) -> None:
+        """Push a text of Python 2, which has bytes for characters."""
+        raw = value.encode("latin-1") if isinstance(value, str) else value
+        try:
+            self.stack.append(raw if self.encoding == "bytes" else raw.decode(self.encoding))
+        except UnicodeDecodeError as e:
+            raise refused(
+                f"the file has a text of Python 2 that is not {self.encoding}: {e}",
+                "Pass encoding='latin1' or encoding='bytes' to torch.load.",
+            ) from e
 
     def put(self, number: int) -> None:
         """Remember the last value."""
@@ -173,19 +279,39 @@ def _tensor(
     return r.storages.tensor(storage, offset, tuple(size), tuple(stride), requires_grad is True)
 
 
+def _typed(
+    r: Reader, storage: Any, offset: int, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *_: Any
+) -> Tensor | LazyArray:
+    if not isinstance(storage, _Bytes) or not isinstance(dtype, DType) or not isinstance(storage.count, int):
+        raise refused("a tensor of the file is described by something else than numbers")
+    typed = r.storages.storage(storage.key, dtype, storage.count // dtype.itemsize, storage.location)
+    return _tensor(r, typed, offset, size, stride, requires_grad)
+
+
+def _without_values(r: Reader, dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+    if not isinstance(dtype, DType):
+        raise refused("a tensor of the file has no type")
+    return empty(*size, dtype=dtype, device="meta", requires_grad=requires_grad is True)
+
+
+def _attributed(r: Reader, function: Any, kind: Any, args: Any, state: Any) -> Any:
+    tensor = r.called(function, args)
+    # Attributes that a script gave the tensor; slots come as a second dict.
+    for attributes in state if isinstance(state, tuple) else (state,):
+        for name, value in (attributes or {}).items():
+            if not hasattr(type(tensor), _text(name)):  # not what the class itself keeps, and no method
+                setattr(tensor, _text(name), value)
+    return tensor
+
+
 def _parameter(r: Reader, data: Any, requires_grad: bool = True, *_: Any) -> Tensor | LazyArray:
     if not isinstance(data, Tensor | LazyArray):
         raise refused("a parameter of the file is no tensor")
     return r.storages.parameter(data, requires_grad is True)  # type: ignore[arg-type]
 
 
-def _ordered(r: Reader, items: Any = ()) -> OrderedDict[Any, Any]:
-    return OrderedDict((hashable(k), v) for k, v in items)
-
-
-def hashable(key: Any) -> Any:
-    """A key of a dict or a member of a set. Raises CheckpointError if hashing it would take for ever."""
-    return check_walk(key, MOST_IN_KEY, "a key of the file") if isinstance(key, tuple) else key
+def _parameter_with(r: Reader, data: Any, requires_grad: bool, hooks: Any, state: Any) -> Any:
+    return _attributed(r, NamedGlobal("torch._utils _rebuild_parameter"), None, (data, requires_grad, hooks), state)
 
 
 def _text(value: Any) -> str:
@@ -195,18 +321,31 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+_UNTYPED = "torch.storage UntypedStorage"
+_TYPES = {_UNTYPED, "torch Tensor", "torch.nn.parameter Buffer"} | {
+    f"torch {name.replace('Storage', 'Tensor')}" for name in STORAGES
+}
+"""Names that are arguments only."""
 _CALLS: dict[str, Callable[..., Any]] = {
+    "torch._utils _rebuild_tensor": _tensor,
     "torch._utils _rebuild_tensor_v2": _tensor,
+    "torch._utils _rebuild_tensor_v3": _typed,
+    "torch._utils _rebuild_meta_tensor_no_storage": _without_values,
     "torch._utils _rebuild_parameter": _parameter,
-    "collections OrderedDict": _ordered,
+    "torch._utils _rebuild_parameter_with_state": _parameter_with,
+    "torch.nn.parameter Parameter": _parameter,
+    "torch._tensor _rebuild_from_type_v2": _attributed,
     # What comes as an argument is made ours by int() and str(): no object of the file's choice gets through.
     "torch Size": lambda r, extents: Size(int(e) for e in extents),
     "torch device": lambda r, kind, index=None: Device(_text(kind), index if index is None else int(index)),
+    "_codecs encode": lambda r, text, coding="latin-1": encoded_text(text, coding),
 }
 # What other versions of PyTorch and Python write too, besides the opcodes of our own writer.
-_CONSTANTS = "BININT BININT1 BININT2 LONG1 LONG INT BINFLOAT FLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8 UNICODE"
+_CONSTANTS = """BININT BININT1 BININT2 LONG1 LONG4 LONG INT BINFLOAT FLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8
+    UNICODE BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8"""
 _OPCODES: dict[str, Callable[[Reader, Any], Any]] = {
     **dict.fromkeys(_CONSTANTS.split(), Reader.push),
+    **dict.fromkeys(("SHORT_BINSTRING", "BINSTRING", "STRING"), Reader.push_old_text),
     **{name: (lambda r, _: None) for name in ("PROTO", "FRAME", "STOP")},
     "NONE": lambda r, _: r.push(None),
     "NEWTRUE": lambda r, _: r.push(True),
@@ -215,23 +354,36 @@ _OPCODES: dict[str, Callable[[Reader, Any], Any]] = {
     "EMPTY_TUPLE": lambda r, _: r.push(()),
     "EMPTY_LIST": lambda r, _: r.push([]),
     "EMPTY_DICT": lambda r, _: r.push({}),
+    "EMPTY_SET": lambda r, _: r.push(set()),
     "TUPLE": lambda r, _: r.push(tuple(r.since_mark())),
     "TUPLE1": lambda r, _: r.push(tuple(r.take(1))),
     "TUPLE2": lambda r, _: r.push(tuple(r.take(2))),
     "TUPLE3": lambda r, _: r.push(tuple(r.take(3))),
+    "LIST": lambda r, _: r.push(r.since_mark()),
+    "DICT": Reader.dictionary,
+    "FROZENSET": lambda r, _: r.push(frozenset(map(hashable, r.since_mark()))),
     "APPEND": Reader.append,
     "APPENDS": Reader.extend,
+    "ADDITEMS": Reader.add_members,
     "SETITEM": Reader.set_item,
     "SETITEMS": Reader.set_items,
     "BUILD": lambda r, state: r.build(state),
     "REDUCE": lambda r, _: r.reduce(_),
-    # The names: GLOBAL alone, with its text in the opcode. STACK_GLOBAL, INST and OBJ are missing on purpose, since
-    # names that are computed cannot be read off the file; protocol 2 does without them.
-    "GLOBAL": lambda r, path: r.named(path),
+    "NEWOBJ": lambda r, _: r.new(_),
+    "DUP": lambda r, _: r.push(r.stack[-1]),
+    "POP": lambda r, _: r.take(1),
+    "POP_MARK": lambda r, _: r.since_mark(),
+    # The names, which are compared with lists before anything is done with them. INST, OBJ and NEWOBJ_EX are missing on
+    # purpose: no writer of tensors needs them. EXT1 to EXT4 are numbers for names, which only a program can give.
+    "GLOBAL": lambda r, path: r.named(current_path(path)),
+    "STACK_GLOBAL": Reader.stack_named,
     "BINPERSID": Reader.persistent,
+    "PERSID": lambda r, text: r.push(r.referred(text)),
     # The memo, by which what occurs twice is one object again.
+    "PUT": Reader.put,
     "BINPUT": Reader.put,
     "LONG_BINPUT": Reader.put,
+    "GET": lambda r, number: r.push(r.memo[number]),
     "BINGET": lambda r, number: r.push(r.memo[number]),
     "LONG_BINGET": lambda r, number: r.push(r.memo[number]),
     "MEMOIZE": lambda r, _: r.put(len(r.memo)),

@@ -42,6 +42,15 @@ class Storage:
         raise _no_device("cuda")
 
 
+@dataclass(frozen=True)
+class StoragePart:
+    """`count` elements of a storage from `offset` on, as PyTorch before 0.4 saved storages that share memory."""
+
+    storage: Storage
+    offset: int
+    count: int
+
+
 Placement = Callable[[Storage, str], Device]
 
 
@@ -102,6 +111,10 @@ class Storages:
 
     def tensor(self, storage: Any, offset: Any, size: Dims, stride: Dims, requires_grad: bool) -> Tensor:
         """A tensor that sees a storage; it has a value after `finish`. Raises CheckpointError if it reaches outside."""
+        if isinstance(storage, StoragePart):
+            check_view(storage.count, offset, size, stride)
+            check_view(len(storage.storage.elements), storage.offset, (storage.count,), (1,))
+            storage, offset = storage.storage, storage.offset + offset
         if not isinstance(storage, Storage):
             raise refused("a tensor of the file is described by something else than numbers")
         check_view(len(storage.elements), offset, size, stride)

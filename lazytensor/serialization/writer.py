@@ -23,9 +23,10 @@ _STORAGE_OF = {d: name for name, d in STORAGES.items()}
 
 
 class Writer:
-    """Emits protocol 2; what occurs twice is written once."""
+    """Emits protocol 2; what occurs twice is written once. `is_legacy` is the format from before the zip archives."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_legacy: bool = False) -> None:
+        self.is_legacy = is_legacy
         self.out = bytearray(b"\x80\x02")
         self.memo: dict[Any, int] = {}
         self.kept: list[Any] = []  # so that no id is given twice
@@ -82,11 +83,10 @@ class Writer:
         elif -(1 << 31) <= value < 1 << 31:
             self.out += b"J" + struct.pack("<i", value)
         else:
-            # LONG1: the number of bytes, then the bytes in two's complement, one more than needed for the sign.
+            # LONG1 or LONG4: the number of bytes, then two's complement, one byte more than needed for the sign.
             raw = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
-            if len(raw) > 255:
-                raise refused(f"an integer of {len(raw)} bytes cannot be saved", "Save it as text.")
-            self.out += b"\x8a" + bytes([len(raw)]) + raw
+            self.out += b"\x8a" + bytes([len(raw)]) if len(raw) < 256 else b"\x8b" + struct.pack("<i", len(raw))
+            self.out += raw
 
     def text(self, value: str) -> None:
         """A string."""
@@ -117,8 +117,7 @@ class Writer:
 
     def mapping(self, value: Mapping[Any, Any]) -> None:
         """A dict or an OrderedDict, in order."""
-        # State dicts are OrderedDicts, and come back as such. Attributes are not written: `_metadata` of PyTorch's is
-        # not kept here.
+        # State dicts are OrderedDicts, and come back as such.
         if isinstance(value, OrderedDict):
             self.name("collections OrderedDict")
             self.out += b")R"
@@ -128,6 +127,10 @@ class Writer:
         self.out += b"("
         self._inside([part for item in value.items() for part in item])
         self.out += b"u"
+        # Attributes, such as the versions of modules in `_metadata` of a state dict.
+        if isinstance(value, OrderedDict) and vars(value):
+            self.write(vars(value))
+            self.out += b"b"
 
     def _inside(self, parts: Any) -> None:
         for part in parts:
@@ -169,6 +172,13 @@ class Writer:
         self._put(id(a), a)
 
     def _strided(self, t: Tensor, requires_grad: bool) -> None:
+        if t.device.type == "meta":
+            # It has a shape and no values.
+            self.name("torch._utils _rebuild_meta_tensor_no_storage")
+            shape = tuple(t.spec.shape)
+            self.some((t.dtype, shape, order_strides(shape), requires_grad))
+            self.out += b"R"
+            return
         key, size, offset, stride = self._storage(t)
         self._rebuilt(t.dtype, key, size, offset, tuple(t.spec.shape), stride, requires_grad)
 
@@ -188,7 +198,8 @@ class Writer:
         self.text("cpu")
         # The elements of the storage, not of the view.
         self.number(size)
-        self.out += b"tQ"
+        # Older files have the part of the storage here: all of it.
+        self.out += b"NtQ" if self.is_legacy else b"tQ"
         self.number(offset)
         self.some(shape)
         self.some(stride)

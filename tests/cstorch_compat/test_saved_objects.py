@@ -1,15 +1,23 @@
 """Whole modules, arrays and older files: what PyTorch has written is read, and no class that nobody has allowed."""
 
+import argparse
+import datetime
+import decimal
+import enum
+import fractions
 import io
+import pathlib
 import pickle
 import zipfile
+from collections import Counter, defaultdict, deque
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from cstorch_compat.names.mirror import mirror
 from cstorch_compat.torch import saving
-from cstorch_compat.torch.pickled_objects import UnsafeGlobal
+from cstorch_compat.torch.pickled_objects import UnsafeGlobal, WeightsOnlyError
 from cstorch_compat.torchvision import folders
 from lazytensor import nn
 from lazytensor.errors import CheckpointError
@@ -37,9 +45,9 @@ class Trap:
         return print, ("executed",)
 
 
-def bytes_of(value):
+def bytes_of(value, is_zip=True):
     buffer = io.BytesIO()
-    saving.save(value, buffer)
+    saving.save(value, buffer, _use_new_zipfile_serialization=is_zip)
     buffer.seek(0)
     return buffer
 
@@ -64,10 +72,10 @@ def test_modules_and_arrays_of_pytorch_are_read():
     assert (found["number"], found["set"]) == (np.float32(2.5), {1, 2})
 
 
-def test_a_module_comes_back_with_its_values_buffers_and_settings():
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_a_module_comes_back_with_its_values_buffers_and_settings(is_zip):
     model = Net(3)
-    with saving.safe_globals([Net]):
-        found = saving.load(bytes_of(model))
+    found = saving.load(bytes_of(model, is_zip), weights_only=False)
     x = creation.ones(1, 2)
     assert found(x).tolist() == model(x).tolist() and found.table.tolist() == [0, 1, 2]
     assert list(found.state_dict()) == list(model.state_dict()) and found.fc.weight.requires_grad
@@ -80,11 +88,162 @@ def test_a_class_outside_the_list_is_named():
     assert type(saving.load(bytes_of(Net()), weights_only=False)) is Net
 
 
+def test_classes_and_functions_that_a_script_allows_are_read_with_weights_only():
+    core = np._core.multiarray
+    allowed = [Net, nn.Linear, nn.functional.relu, np.ndarray, np.dtype, core._reconstruct]
+    with saving.safe_globals(allowed):
+        assert saving.load(bytes_of(Net())).table.tolist() == [0, 1, 2]
+    for missing in range(len(allowed)):
+        with saving.safe_globals(allowed[:missing] + allowed[missing + 1 :]), pytest.raises(UnsafeGlobal):
+            saving.load(bytes_of(Net()))
+
+
+FORMATS = zipfile.ZipFile(recorded.HERE / "torch_formats.zip")
+
+
+@pytest.mark.parametrize("container", ["zip", "legacy"])
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_every_protocol_of_pytorch_is_read(protocol, container):
+    expected = recorded.python_values(mirror("torch"))
+    found = saving.load(io.BytesIO(FORMATS.read(f"values_{protocol}_{container}")), weights_only=False)
+    assert list(found) == list(expected)
+    for key, value in expected.items():
+        # NumPy turns big-endian numbers into native ones, except in protocol 5.
+        assert repr(found[key]) == repr(value) or (key == "swapped" and (found[key] == value).all()), key
+        assert type(found[key]) is type(value), key
+    assert found["lists"].default_factory is list and found["last"].maxlen == 3
+
+
+@pytest.mark.parametrize("container", ["zip", "legacy"])
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_weights_only_reads_what_pytorch_reads_with_it(protocol, container):
+    tensors = io.BytesIO(FORMATS.read(f"tensors_{protocol}_{container}"))
+    if protocol > 3:
+        with pytest.raises(WeightsOnlyError, match=r"Unsupported operand 149"):
+            saving.load(tensors)
+        tensors.seek(0)
+    found = saving.load(tensors, weights_only=protocol < 4)
+    assert found["weight"].tolist() == [[0, 1, 2], [3, 4, 5]] and found["counts"] == Counter({2: 2, 4: 1})
+    assert found._metadata == {"": {"version": 1}}
+    with pytest.raises(WeightsOnlyError):
+        saving.load(io.BytesIO(FORMATS.read(f"values_{protocol}_{container}")))
+
+
+def test_each_load_of_an_open_legacy_file_gives_the_next_object():
+    for stream in (io.BytesIO(FORMATS.read("several")), io.BytesIO()):
+        if not stream.getvalue():
+            for step in range(3):
+                value = {"step": step, "w": creation.full((step + 1,), float(step))}
+                saving.save(value, stream, _use_new_zipfile_serialization=False)
+            stream.seek(0)
+        for step in range(3):
+            found = saving.load(stream)
+            assert found["step"] == step and found["w"].tolist() == [step] * (step + 1)
+        with pytest.raises(EOFError):
+            saving.load(stream)
+
+
+def test_several_archives_in_one_open_file_are_refused():
+    stream = io.BytesIO()
+    saving.save({"step": 1}, stream)
+    saving.save({"step": 2}, stream)
+    stream.seek(0)
+    with pytest.raises(CheckpointError, match=r"another archive(.|\n)*_use_new_zipfile_serialization=False"):
+        saving.load(stream)
+
+
+def test_whole_module_of_the_legacy_format_is_read():
+    stream = io.BytesIO(FORMATS.read("module"))
+    with pytest.raises(UnsafeGlobal):
+        saving.load(stream)
+    stream.seek(0)
+    found = saving.load(stream, weights_only=False)
+    assert type(found) is nn.Linear and tuple(found(creation.ones(1, 2)).shape) == (1, 1)
+
+
+def test_tar_file_of_pytorch_0_1_is_read(tmp_path):
+    path = tmp_path / "old.pt"
+    path.write_bytes(recorded.tar_file())
+    with pytest.raises(CheckpointError, match=r"legacy .tar format"):
+        saving.load(path)
+    found = saving.load(path, weights_only=False)
+    assert found["w"].tolist() == [[0, 1, 2], [3, 4, 5]] and found["n"] == 3
+    found["w"][1, 0] = 9
+    assert found["row"].tolist() == [9, 4, 5]
+    for size in (600, 1600, 2500, 3200):
+        path.write_bytes(recorded.tar_file()[:size])
+        with pytest.raises(CheckpointError):
+            saving.load(path, weights_only=False)
+
+
+def test_whole_file_of_tensors_without_a_type_here_is_refused_by_their_kind():
+    with pytest.raises(CheckpointError, match=r"whole and holds sparse tensors"):
+        saving.load(io.BytesIO(FORMATS.read("sparse")))
+
+
+def test_pickle_that_torch_did_not_write_is_named():
+    with pytest.raises(CheckpointError, match=r"Invalid magic number; corrupt file\?(.|\n)*pickle\.load"):
+        saving.load(io.BytesIO(pickle.dumps({"a": 1}, protocol=2)))
+
+
+class Point(NamedTuple):
+    """A class of a user's."""
+
+    x: int
+    y: float
+
+
+class Color(enum.Enum):
+    """A class of a user's."""
+
+    RED = 1
+
+
+class Config(dict):
+    """A class of a user's."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Counter("aab"),
+        defaultdict(int, a=1),
+        deque([1, 2], maxlen=2),
+        frozenset([1]),
+        Point(1, 2.0),
+        Color.RED,
+        Config(a=1),
+        np.float64(1.5),
+        np.int64(3),
+        2**3000,
+        slice(1, 2),
+        ...,
+        datetime.datetime(2020, 1, 2, 3, 4),
+        decimal.Decimal("1.5"),
+        fractions.Fraction(1, 3),
+        pathlib.PurePosixPath("a/b"),
+        argparse.Namespace(lr=0.1),
+        np.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")]),
+        np.array(["2020-01-02"], dtype="M8[D]"),
+    ],
+)
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_values_keep_their_class(value, is_zip):
+    found = saving.load(bytes_of({"value": value}, is_zip), weights_only=False)["value"]
+    assert type(found) is type(value) and repr(found) == repr(value)
+
+
+def test_meta_tensors_come_back_without_values():
+    found = saving.load(bytes_of(creation.empty(2, 3, device="meta")))
+    assert found.device.type == "meta" and tuple(found.shape) == (2, 3)
+
+
+@pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("options", [{}, {"weights_only": False}])
-def test_nothing_of_a_file_is_executed(options, capsys):
+def test_nothing_of_a_file_is_executed(options, protocol, capsys):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps(Trap(), protocol=2))
+        archive.writestr("archive/data.pkl", pickle.dumps(Trap(), protocol=protocol))
         archive.writestr("archive/version", "3\n")
     buffer.seek(0)
     with pytest.raises(CheckpointError):

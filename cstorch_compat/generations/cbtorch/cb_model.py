@@ -10,7 +10,7 @@ from cstorch_compat.files.tree import map_tensors
 from cstorch_compat.generations.cbtorch.internals import state
 from cstorch_compat.run.plain_loop import running_loop
 from cstorch_compat.run.process import use_cs
-from lazytensor.serialization import save as _save
+from cstorch_compat.torch.saving import save as _save
 from lazytensor.table import rate_text
 
 

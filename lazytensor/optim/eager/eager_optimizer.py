@@ -101,7 +101,8 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             for group in self.param_groups:
                 # Rates that a schedule gives as tensors are numbers here: nothing is traced.
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
-                ready = [p for p in group["params"] if p.grad is not None]
+                # A parameter on "meta" has no value to change.
+                ready = [p for p in group["params"] if p.grad is not None and p.device.type != "meta"]
                 if cells.here.current is None:
                     for batch, numbers in batches(ready, self.state):
                         self._apply(plain, batch, dict(numbers))

@@ -1,0 +1,96 @@
+"""NumPy's arrays, scalars and element types in pickles, built without NumPy's own unpickling of types."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazytensor.serialization.layout import refused
+
+ARRAY_KINDS = "biufcSUmMVO"
+"""Kinds of elements that arrays of files may have. Objects are those of the pickle, each of an allowed class."""
+
+
+def _dtype(text: Any, *_: Any) -> np.dtype:
+    if not isinstance(text, str):
+        raise refused(f"the file has a {type(text).__name__} where a type of numbers belongs")
+    dtype = np.dtype(text)
+    if dtype.kind not in ARRAY_KINDS:
+        raise refused(f"the file has an array of {dtype}")
+    return dtype
+
+
+def built_dtype(dtype: np.dtype, state: Any) -> np.dtype:
+    """Return the element type with the byte order, the fields and the unit of time in its pickled state."""
+    _, order, subarray, names, fields, itemsize, _, *more = state
+    if subarray is not None:
+        base, shape = subarray
+        return np.dtype((_checked(base), tuple(int(n) for n in shape)))
+    if names is not None:
+        parts = [fields[name] for name in names]
+        return np.dtype(
+            {
+                "names": [str(name) for name in names],
+                "formats": [_checked(part[0]) for part in parts],
+                "offsets": [int(part[1]) for part in parts],
+                "itemsize": int(itemsize),
+            }
+        )
+    if dtype.kind in "mM" and len(more) > 1:
+        unit, number, *_ = more[1][1]
+        unit = unit.decode() if isinstance(unit, bytes) else str(unit)
+        dtype = np.dtype(f"{dtype.kind}8[{int(number)}{unit}]")
+    return dtype.newbyteorder(order) if order == ">" else dtype
+
+
+def _checked(dtype: Any) -> np.dtype:
+    if not isinstance(dtype, np.dtype):
+        raise refused("the file has an array without a type")
+    return dtype
+
+
+def _empty(*_: Any) -> np.ndarray:
+    return np.empty(0)
+
+
+def fill(array: np.ndarray, state: Any) -> None:
+    """Give an array its shape, type and elements. Raises CheckpointError or ValueError for a wrong number of them."""
+    _, shape, dtype, is_fortran, raw = state
+    if _checked(dtype).hasobject:
+        if dtype.kind != "O" or not isinstance(raw, list) or math.prod(shape) != len(raw):
+            raise refused("the file has an array of objects with a wrong number of them")
+        values: Any = raw
+    else:
+        values = _raw(raw)
+        # A wrong length is an error here, before anything is kept.
+        np.frombuffer(values, dtype).reshape(shape)
+    # In place: what the file has named before must become it.
+    give: Any = array.__setstate__
+    give((1, tuple(shape), dtype, bool(is_fortran), values))
+
+
+def _raw(raw: Any) -> bytes:
+    # Files of Python 2 have the bytes as a text.
+    return raw.encode("latin-1") if isinstance(raw, str) else bytes(memoryview(raw))
+
+
+def _scalar(dtype: Any, raw: Any) -> Any:
+    if _checked(dtype).hasobject:
+        raise refused("the file has a NumPy scalar that is an object")
+    return np.frombuffer(_raw(raw), dtype)[0]
+
+
+def _from_buffer(raw: Any, dtype: Any, shape: Any, order: Any, *_: Any) -> np.ndarray:
+    if _checked(dtype).hasobject:
+        raise refused("the file has an array of objects as bytes")
+    return np.frombuffer(_raw(raw), dtype).reshape(tuple(shape), order="F" if order == "F" else "C").copy(order="K")
+
+
+_CORES = ("numpy.core.", "numpy._core.")
+FUNCTIONS: dict[str, Any] = {
+    "numpy dtype": _dtype,
+    **{f"{core}multiarray _reconstruct": _empty for core in _CORES},
+    **{f"{core}multiarray scalar": _scalar for core in _CORES},
+    **{f"{core}numeric _frombuffer": _from_buffer for core in _CORES},
+}
+"""What stands for each function of NumPy in pickles, by "module name"."""

@@ -1,0 +1,105 @@
+"""Python's containers and values that a pickle builds by a call, each with a check of what the file passes."""
+
+from collections import Counter, OrderedDict, defaultdict, deque
+from typing import Any
+
+from lazytensor.serialization.layout import hashable, refused
+
+FACTORIES = (list, dict, set, int, float, str, bool, tuple, OrderedDict, Counter, None)
+"""What the `default_factory` of a defaultdict may be: a file could name a function that does harm when it is called."""
+
+
+def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
+    return OrderedDict((hashable(key), value) for key, value in items)
+
+
+def _counter(counts: Any = ()) -> Counter[Any]:
+    if isinstance(counts, dict):
+        return Counter(counts)
+    return Counter([hashable(item) for item in _sequence(counts)])
+
+
+def _default(factory: Any = None, items: Any = ()) -> defaultdict[Any, Any]:
+    if not any(factory is allowed for allowed in FACTORIES):
+        raise refused(
+            f"the file has a defaultdict whose factory is {getattr(factory, '__name__', 'an object')!r}, "
+            "and a factory is called without being asked for",
+            "Save dict(the defaultdict), or one whose factory is list, dict, set, int, float or str.",
+        )
+    return defaultdict(factory, items if isinstance(items, dict) else ())
+
+
+def _deque(items: Any = (), maxlen: Any = None) -> deque[Any]:
+    return deque(_sequence(items), maxlen if maxlen is None else _integer(maxlen))
+
+
+def _set(items: Any = ()) -> set[Any]:
+    return {hashable(item) for item in _sequence(items)}
+
+
+def _frozenset(items: Any = ()) -> frozenset[Any]:
+    return frozenset(_set(items))
+
+
+def _sequence(items: Any) -> Any:
+    # A range of 10^15 numbers is a few bytes in a file.
+    if not isinstance(items, list | tuple):
+        raise refused(f"the file fills a container from a {type(items).__name__}")
+    return items
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, int):
+        raise refused(f"the file has a {type(value).__name__} where an integer belongs")
+    return value
+
+
+def _bytearray(content: Any = b"", coding: str = "latin-1") -> bytearray:
+    return bytearray(_bytes(content, coding))
+
+
+def _bytes(content: Any = b"", coding: str = "latin-1") -> bytes:
+    # A number would ask for that many bytes.
+    return content if isinstance(content, bytes) else encoded_text(content, coding)
+
+
+def encoded_text(text: Any, coding: Any = "latin-1") -> bytes:
+    """Return the bytes of a text, as pickles of protocol 2 store bytes. Raises CheckpointError for another coding."""
+    if not isinstance(text, str) or coding not in ("latin-1", "latin1"):
+        raise refused("the file has bytes in an unknown coding")
+    return text.encode("latin-1")
+
+
+def _complex(*parts: Any) -> complex:
+    if not all(isinstance(part, int | float) for part in parts):
+        raise refused("the file has a complex number that is not made of numbers")
+    return complex(*parts)
+
+
+def _slice(*parts: Any) -> slice:
+    return slice(*(None if part is None else _integer(part) for part in parts))
+
+
+def _range(*parts: Any) -> range:
+    return range(*map(_integer, parts))
+
+
+CONSTRUCTORS: dict[Any, Any] = {
+    OrderedDict: _ordered,
+    Counter: _counter,
+    defaultdict: _default,
+    deque: _deque,
+    set: _set,
+    frozenset: _frozenset,
+    bytes: _bytes,
+    bytearray: _bytearray,
+    complex: _complex,
+    slice: _slice,
+    range: _range,
+}
+"""The function that makes an object of each class, from the arguments in a file."""
+CLASSES: dict[str, Any] = {
+    f"{kind.__module__} {kind.__name__}": kind
+    for kind in (*CONSTRUCTORS, list, dict, tuple, str, int, float, bool, type(None), object)
+} | {"builtins Ellipsis": ..., "builtins NotImplemented": NotImplemented}
+"""Classes of Python that a file may name. Only those in `CONSTRUCTORS` may be called."""
