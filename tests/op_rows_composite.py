@@ -287,6 +287,25 @@ ROWS = {
     "elu": Row(lambda d: ([d.values()], {"alpha": 0.5}), lambda x, alpha: np.where(x > 0, x, alpha * (np.exp(x) - 1))),
     "leaky_relu": Row(lambda d: ([d.values()], {"slope": 0.25}), lambda x, slope: np.maximum(x, slope * x)),
     "log_sigmoid": Row(lambda d: ([d.values()], {}), _each(lambda x: -math.log(1 + math.exp(-x)))),
+    "power_of_number": Row(
+        lambda d: ([d.values()], {"base": d.one(0.3, 2.0), "half": None}), lambda x, base, half: base**x
+    ),
+    "add_scaled_product": Row(
+        lambda d: ([d.values(), d.values(), d.values()], {"value": d.one(0.3, -2.0), "half": None}),
+        lambda x, a, b, value, half: x + value * a * b,
+    ),
+    "add_scaled_quotient": Row(
+        lambda d: ([d.values(), d.values(), d.within(0.5, 2)], {"value": d.one(0.3, -2.0), "half": None}),
+        lambda x, a, b, value, half: x + value * a / b,
+    ),
+    "pow_number": Row(
+        lambda d: ([d.within(0.5, 2)], {"exponent": d.one(0, 0.3, 1.0, 3.0, -2.0), "half": None}),
+        lambda x, exponent, half: x**exponent,
+    ),
+    "scaled_sum": Row(
+        lambda d: ([d.values(), d.values()], {"alpha": d.one(0.3, -2.0), "half": None}),
+        lambda x, y, alpha, half: x + y * alpha,
+    ),
     "square": Row(lambda d: ([d.values()], {}), np.square, "fi"),
     "binary_entropy": Row(
         lambda d: ([d.values(), d.within(0, 1)], {"reduction": d.one("none", "mean", "sum")}),
