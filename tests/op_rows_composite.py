@@ -298,6 +298,18 @@ ROWS = {
         lambda d: ([d.values(), d.values(), d.within(0.5, 2)], {"value": d.one(0.3, -2.0), "half": None}),
         lambda x, a, b, value, half: x + value * a / b,
     ),
+    "atan2_grad": Row(
+        lambda d: ([d.values(), d.values(), d.values(), d.values()], {}),
+        lambda g, part, a, b: g * part / (a**2 + b**2),
+    ),
+    "probability_entropy": Row(
+        lambda d: ([d.within(0.1, 0.9), d.within(0, 1)], {}),
+        lambda x, t: -t * np.log(x) - (1 - t) * np.log(1 - x),
+    ),
+    "probability_entropy_grad": Row(
+        lambda d: ([d.values(), d.within(0.1, 0.9), d.within(0, 1)], {}), lambda g, x, t: g * (x - t) / (x * (1 - x))
+    ),
+    "probability": Row(lambda d: ([d.within(0.1, 0.9)], {"what": "input"}), lambda x, what: x),
     "pow_number": Row(
         lambda d: ([d.within(0.5, 2)], {"exponent": d.one(0, 0.3, 1.0, 3.0, -2.0), "half": None}),
         lambda x, exponent, half: x**exponent,

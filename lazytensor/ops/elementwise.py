@@ -380,8 +380,7 @@ _binary(
 _binary(
     "atan2",
     np.arctan2,
-    # 0 / 0 at the origin stays a NaN, as in PyTorch: there is no angle to change.
-    lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a / (a * a + b * b))),
+    lambda g, y, a, b: (call("atan2_grad", g, b, a, b), -call("atan2_grad", g, a, a, b)),
     10,
     cirh=plain("Atan2"),
     autocast="widest",
