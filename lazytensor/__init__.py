@@ -56,6 +56,7 @@ from lazytensor.functions import shapes as _shapes
 from lazytensor.functions import sorting as _sorting
 from lazytensor.functions import spectral as _spectral
 from lazytensor.functions import statistics as _statistics
+from lazytensor.functions import ternary as _ternary
 from lazytensor.functions import windows as _windows
 from lazytensor.functions.outputs import public
 from lazytensor.functions.promotion import default_dtype as default_dtype
@@ -253,8 +254,8 @@ rms_norm = public(_normalization.rms_norm)
 
 abs = absolute = public(_pointwise.abs)
 add = public(_pointwise.add)
-addcdiv = public(_pointwise.addcdiv)
-addcmul = public(_pointwise.addcmul)
+addcdiv = public(_ternary.addcdiv)
+addcmul = public(_ternary.addcmul)
 atan2 = arctan2 = public(_pointwise.atan2)
 ceil = public(_pointwise.ceil)
 clamp = clip = public(_pointwise.clamp)
@@ -274,7 +275,7 @@ isfinite = public(_pointwise.isfinite)
 isinf = public(_pointwise.isinf)
 isnan = public(_pointwise.isnan)
 le = less_equal = public(_pointwise.le)
-lerp = public(_pointwise.lerp)
+lerp = public(_ternary.lerp)
 log = public(_pointwise.log)
 log1p = public(_pointwise.log1p)
 log2 = public(_pointwise.log2)

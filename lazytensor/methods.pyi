@@ -1583,7 +1583,7 @@ class Methods:
         """x where the condition holds, else `other`; all three broadcast."""
 
     def xlogy(self, other: Operand) -> Tensor:
-        """x * log(y), and 0 where x is 0. Operands broadcast; raises ShapeError if they do not."""
+        """x * log(y), broadcast, and 0 where x is 0. PyTorch rounds the logarithm of half types on the host."""
 
     def xlogy_(self, other: Operand) -> Tensor: ...
     def xpu(self, device: Any = None, non_blocking: builtins.bool = False) -> Tensor:

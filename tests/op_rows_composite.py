@@ -288,6 +288,37 @@ ROWS = {
     "elu": Row(lambda d: ([d.values()], {"alpha": 0.5}), lambda x, alpha: np.where(x > 0, x, alpha * (np.exp(x) - 1))),
     "leaky_relu": Row(lambda d: ([d.values()], {"slope": 0.25}), lambda x, slope: np.maximum(x, slope * x)),
     "log_sigmoid": Row(lambda d: ([d.values()], {}), _each(lambda x: -math.log(1 + math.exp(-x)))),
+    "power_of_number": Row(
+        lambda d: ([d.values()], {"base": d.one(0.3, 2.0), "half": None}), lambda x, base, half: base**x
+    ),
+    "add_scaled_product": Row(
+        lambda d: ([d.values(), d.values(), d.values()], {"value": d.one(0.3, -2.0), "half": None}),
+        lambda x, a, b, value, half: x + value * a * b,
+    ),
+    "add_scaled_quotient": Row(
+        lambda d: ([d.values(), d.values(), d.within(0.5, 2)], {"value": d.one(0.3, -2.0), "half": None}),
+        lambda x, a, b, value, half: x + value * a / b,
+    ),
+    "atan2_grad": Row(
+        lambda d: ([d.values(), d.values(), d.values(), d.values()], {}),
+        lambda g, part, a, b: g * part / (a**2 + b**2),
+    ),
+    "probability_entropy": Row(
+        lambda d: ([d.within(0.1, 0.9), d.within(0, 1)], {}),
+        lambda x, t: -t * np.log(x) - (1 - t) * np.log(1 - x),
+    ),
+    "probability_entropy_grad": Row(
+        lambda d: ([d.values(), d.within(0.1, 0.9), d.within(0, 1)], {}), lambda g, x, t: g * (x - t) / (x * (1 - x))
+    ),
+    "probability": Row(lambda d: ([d.within(0.1, 0.9)], {"what": "input"}), lambda x, what: x),
+    "pow_number": Row(
+        lambda d: ([d.within(0.5, 2)], {"exponent": d.one(0, 0.3, 1.0, 3.0, -2.0), "half": None}),
+        lambda x, exponent, half: x**exponent,
+    ),
+    "scaled_sum": Row(
+        lambda d: ([d.values(), d.values()], {"alpha": d.one(0.3, -2.0), "half": None}),
+        lambda x, y, alpha, half: x + y * alpha,
+    ),
     "square": Row(lambda d: ([d.values()], {}), np.square, "fi"),
     "binary_entropy": Row(
         lambda d: ([d.values(), d.within(0, 1)], {"reduction": d.one("none", "mean", "sum")}),

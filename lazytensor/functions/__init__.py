@@ -34,6 +34,7 @@ from lazytensor.functions import (
     sorting,
     spectral,
     statistics,
+    ternary,
     typeinfo,
     windows,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "elementary",
     "spectral",
     "statistics",
+    "ternary",
     "typeinfo",
     "windows",
 ]

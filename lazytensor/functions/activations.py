@@ -15,6 +15,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import empty, rand
 from lazytensor.functions.drawing import drawn, in_step, is_replayed
+from lazytensor.functions.half_arithmetic import rounded_once
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.randomness import bernoulli_
@@ -71,18 +72,28 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     require_elements(input, "f", "celu")
-    above = input > 0
+    return _placed(input, _celu(input, float(alpha)), inplace)
+
+
+@rounded_once
+def _celu(x: Tensor, alpha: float) -> Tensor:
+    above = x > 0
     # The branch that is not chosen sees 0: an overflow there would turn the gradient 0 into NaN.
-    below = pw.expm1(pw.where(above, 0.0, input) / float(alpha)) * float(alpha)
-    return _placed(input, pw.where(above, input, below), inplace)
+    below = pw.expm1(pw.where(above, 0.0, x) / alpha) * alpha
+    return pw.where(above, x, below)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """A scaled elu that keeps mean 0 and variance 1: [...] to [...]."""
     require_elements(input, "f", "selu")
-    above = input > 0
-    below = pw.expm1(pw.where(above, 0.0, input)) * (SELU_SCALE * SELU_ALPHA)
-    return _placed(input, pw.where(above, input * SELU_SCALE, below), inplace)
+    return _placed(input, _selu(input), inplace)
+
+
+@rounded_once
+def _selu(x: Tensor) -> Tensor:
+    above = x > 0
+    below = pw.expm1(pw.where(above, 0.0, x)) * (SELU_SCALE * SELU_ALPHA)
+    return pw.where(above, x * SELU_SCALE, below)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -113,13 +124,23 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * relu6(x + 3) / 6: [...] to [...]."""
     require_elements(input, "f", "hardswish")
-    return _placed(input, input * relu6(input + 3.0) / 6.0, inplace)
+    return _placed(input, _hardswish(input), inplace)
+
+
+@rounded_once
+def _hardswish(x: Tensor) -> Tensor:
+    return x * relu6(x + 3.0) / 6.0
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """relu6(x + 3) / 6: [...] to [...]."""
     require_elements(input, "f", "hardsigmoid")
-    return _placed(input, relu6(input + 3.0) / 6.0, inplace)
+    return _placed(input, _hardsigmoid(input), inplace)
+
+
+@rounded_once
+def _hardsigmoid(x: Tensor) -> Tensor:
+    return relu6(x + 3.0) / 6.0
 
 
 @method
@@ -129,6 +150,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return pw.where(pw.abs(input) <= float(lambd), input.detach() * 0, input)
 
 
+@rounded_once
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0, which it does not cross: [...] to [...]. Raises ShapeError for a negative lambd."""
     if lambd < 0:
@@ -155,7 +177,12 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     if half_type() is not None:
         # The original's choice, which gives `value` for NaN.
         return _placed(input, pw.where(input > threshold, input, filler), inplace)
-    return _placed(input, pw.where(input <= threshold, filler, input), inplace)
+    return _placed(input, _above(input, threshold, filler), inplace)
+
+
+@rounded_once
+def _above(x: Tensor, threshold: float, filler: float) -> Tensor:
+    return pw.where(x <= threshold, filler, x)
 
 
 # `threshold_` has an argument of that name.
@@ -167,6 +194,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return _placed(input, tensor_of(call("mish", arg(input)), input), inplace)
 
 
+@rounded_once
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half times the sigmoid of the second half of a dimension: [..., 2n, ...] to [..., n, ...].
 

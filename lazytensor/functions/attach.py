@@ -32,6 +32,7 @@ from lazytensor.functions import (
     sorting,
     spectral,
     statistics,
+    ternary,
     windows,
     writing,
 )
@@ -70,6 +71,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     elementary,
     spectral,
     statistics,
+    ternary,
     windows,
     writing,
 )

@@ -16,7 +16,7 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.shapes import expand, reshape, transpose, unsqueeze
 from lazytensor.ops import call
 from lazytensor.precision import half_type
-from lazytensor.tensor import CONST_LIMIT, Tensor, arg, from_array
+from lazytensor.tensor import CONST_LIMIT, CPU, Tensor, arg, from_array
 
 
 def scaled_dot_product_attention(
@@ -50,9 +50,17 @@ def scaled_dot_product_attention(
 
 
 def attention_weights(
-    query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool = False, scale: float | None = None
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    is_safe: bool = True,
 ) -> Tensor:
-    """How much each query [..., L, E] looks at each key [..., S, E]: [..., L, S]; what may look nowhere gets zeros."""
+    """How much each query [..., L, E] looks at each key [..., S, E]: [..., L, S].
+
+    A query that may look nowhere gets zeros, and NaN from a mask of numbers unless the softmax `is_safe`.
+    """
     factor = 1 / math.sqrt(query.spec.shape[-1]) if scale is None else scale
     scores = _scores(query, transpose(key, -2, -1), float(factor))
     rows, columns = scores.spec.shape[-2:]
@@ -63,10 +71,27 @@ def attention_weights(
     if mask is None:
         return reductions.softmax(scores, -1)
     if mask.dtype is not bool_:
-        return reductions.softmax(scores + mask, -1)
+        scores = scores + mask
+        if not is_safe or half_type() is not None or query.device is not CPU or _sees_something(mask):
+            return reductions.softmax(scores, -1)
+        return _safe_softmax(scores, reductions.any(pw.ne(mask, -math.inf), -1, True))
     # A row without a single True is 0 / 0. A causal row always sees its own place, so only given masks are checked.
-    seen = reductions.softmax(pw.where(mask, scores, -math.inf), -1)
+    scores = pw.where(mask, scores, -math.inf)
+    if not is_causal and half_type() is None and query.device is CPU:
+        return _safe_softmax(scores, reductions.any(mask, -1, True))
+    seen = reductions.softmax(scores, -1)
     return seen if is_causal else pw.where(reductions.any(mask, -1, True), seen, 0.0)
+
+
+def _safe_softmax(scores: Tensor, is_seen: Tensor) -> Tensor:
+    """softmax of the rows that see something, zeros in others; no NaN reaches the gradient of those either."""
+    return pw.where(is_seen, reductions.softmax(pw.where(is_seen, scores, 0.0), -1), 0.0)
+
+
+def _sees_something(mask: Tensor) -> bool:
+    """Whether a mask of numbers is known to hide no row, without computing anything."""
+    value = mask.node.value
+    return value is not None and bool((value != -math.inf).any(-1).all())
 
 
 def _causal(scores: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import matrix, reductions, shapes, windows
+from lazytensor.functions.half_arithmetic import rounded_once
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, broadcast_shape, result_type
 from lazytensor.functions.shapes import dim_of, unsqueeze
@@ -19,6 +20,7 @@ from lazytensor.tensor import Tensor, arg
 
 
 @method(in_place=True)
+@rounded_once
 def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x [m, n] + alpha * (the sum of the products of [b, m, k] and [b, k, n]).
 
@@ -29,12 +31,14 @@ def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alph
 
 
 @method(in_place=True)
+@rounded_once
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x [m] + alpha * (mat [m, k] @ vec [k]). Raises ShapeError if extents do not fit."""
     return matrix.combined(x, matrix.mv(mat, vec), beta, alpha)
 
 
 @method(in_place=True)
+@rounded_once
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x [m, n] + alpha * (the outer product of [m] and [n]). Raises ShapeError if extents do not fit."""
     return matrix.combined(x, matrix.outer(vec1, vec2), beta, alpha)

@@ -47,6 +47,7 @@ def ctc_loss(
         )  # fmt: skip
         return view(one, ()) if chosen(reduction) != "mean" else red.mean(_by_length(one, _listed(target_lengths)))
     steps, long = np.array(_listed(input_lengths)), np.array(_listed(target_lengths))
+    _check_lengths(log_probs, targets, steps, long, blank)
     if len(steps) != log_probs.spec.shape[1] or len(long) != len(steps) or (steps > log_probs.spec.shape[0]).any():
         raise ShapeError(
             f"the lengths {steps.tolist()} and {long.tolist()} do not fit log_probs {list(log_probs.shape)}",
@@ -59,6 +60,19 @@ def ctc_loss(
     if chosen(reduction) == "none":
         return loss
     return red.sum(loss) if reduction == "sum" else red.mean(_by_length(loss, long.tolist()))
+
+
+def _check_lengths(log_probs: Tensor, targets: Tensor, steps: np.ndarray, long: np.ndarray, blank: int) -> None:
+    if not 0 <= blank < log_probs.spec.shape[2]:
+        raise ShapeError("blank must be in label range", where=source.where())
+    for name, lengths in (("input", steps), ("target", long)):
+        if (lengths < 0).any():
+            least = int(lengths.min())
+            text = f"Expected {name}_lengths to have value at least 0, but got value {least}"
+            raise ShapeError(text, where=source.where())
+    if targets.ndim == 2 and long.max(initial=0) > targets.spec.shape[1]:
+        text = f"Expected tensor to have size at least {int(long.max())} at dimension 1, but got size "
+        raise ShapeError(f"{text}{targets.spec.shape[1]} for argument #2 'targets'", where=source.where())
 
 
 def _listed(lengths: Lengths) -> list[int]:
@@ -107,7 +121,12 @@ def _forward(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.
     ends = np.stack([2 * long, np.maximum(2 * long - 1, 0)], 1)
     last = tensor_of(call("at_places", alpha.node, from_array(ends).node), alpha)
     second = pw.where(from_array(long > 0), select(last, 1, 1), IMPOSSIBLE)
-    return _total(select(last, 1, 0), second)
+    total = _total(select(last, 1, 0), second)
+    if steps.all():
+        return total
+    # Without a step the empty target is certain, and every other impossible.
+    nothing = from_array(np.where(long > 0, IMPOSSIBLE, 0).astype(total.dtype.host), total.dtype)
+    return pw.where(from_array(steps > 0), total, nothing)
 
 
 def _normalizer(log_probs: Tensor, steps: np.ndarray) -> Tensor:

@@ -10,6 +10,7 @@ from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions import creation
 from lazytensor.functions import pointwise as pw
+from lazytensor.functions.half_arithmetic import host_half
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, default_dtype, operands, result_type, unlike_types
 from lazytensor.members import method
@@ -91,9 +92,19 @@ copysign = method(binary("copysign", "The size of the first operand with the sig
 _neighbour = binary("nextafter", "The next number.")
 logaddexp = method(binary("logaddexp", "log(exp(x) + exp(y)) without overflow."))
 logaddexp2 = method(binary("logaddexp2", "log2(2 ** x + 2 ** y) without overflow."))
-xlogy = method(binary("xlogy", "x * log(y), and 0 where x is 0."), in_place=True)
+_xlogy = binary("xlogy", "x * log(y).")
 igamma = method(binary("igamma", "The regularized lower incomplete gamma function P(input, other)."), in_place=True)
 igammac = method(binary("igammac", "The regularized upper incomplete gamma function Q(input, other)."), in_place=True)
+
+
+@method(in_place=True)
+def xlogy(input: Operand, other: Operand) -> Tensor:
+    """x * log(y), broadcast, and 0 where x is 0. PyTorch rounds the logarithm of half types on the host."""
+    if (host_half(input) or host_half(other)) is None or not result_type(input, other).is_half:
+        return _xlogy(input, other)
+    x, y = (tensor_of(n) for n in operands(input, other))
+    # y == y: a NaN there wins over the 0.
+    return pw.where(pw.logical_and(pw.eq(x, 0), pw.eq(y, y)), 0.0, x * pw.log(y))
 
 
 @method(in_place=True)

@@ -4,6 +4,8 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 from lazytensor import cells, source
 from lazytensor import dtype as dt
 from lazytensor.errors import IndexInvalid, OperandInvalid, OptionMissing, ShapeError
@@ -107,6 +109,8 @@ def embedding_bag(
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError("embedding_bag: per_sample_weights is only supported for mode='sum'")
     bags, count = _bags(input, offsets, include_last_offset)
+    if offsets is not None:
+        _check_offsets(offsets, input.spec.shape[0])
     # All bags are looked up at once; which row is whose is known beside it.
     flat = reshape(input, -1)
     rows = embedding(flat, weight)
@@ -114,7 +118,29 @@ def embedding_bag(
         rows = rows * unsqueeze(reshape(per_sample_weights, -1), -1)
     pad = _row_number(padding_idx, weight.spec.shape[0])
     kept = None if pad is None else flat != pad
+    if include_last_offset and offsets is not None:
+        if not count:
+            return zeros(0, weight.spec.shape[1], dtype=weight.dtype, device=weight.device)
+        # What follows the last offset is in no bag. A mean still divides by it, as PyTorch's does.
+        inside = arange(input.spec.shape[0], dtype=offsets.dtype) < offsets[-1:]
+        rows = pw.where(unsqueeze(inside, -1), rows, -math.inf if mode == "max" else 0.0)
     return _largest(rows, bags, count, kept) if mode == "max" else _totals(rows, bags, count, kept, mode)
+
+
+def _check_offsets(offsets: Tensor, length: int) -> None:
+    """Raise ShapeError for offsets that do not begin at 0 or end beyond the input, where they can be read."""
+    if cells.here.current is not None or not offsets.spec.size:
+        return
+    values = offsets.array("embedding_bag()")
+    first, last = values[[0, -1]]
+    if first:
+        text = "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+        raise ShapeError(f"{text}However, got {first}", where=source.where())
+    if last > length:
+        text = f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {last}"
+        raise ShapeError(text, where=source.where())
+    if (np.diff(values) < 0).any():
+        raise ShapeError("offsets have to ascend", where=source.where(), hint="Sort the offsets.")
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int]:

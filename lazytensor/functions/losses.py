@@ -17,11 +17,13 @@ from lazytensor.functions.class_labels import check_range, class_weights, labels
 from lazytensor.functions.creation import arange
 from lazytensor.functions.matrix import linear
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import common_shape, prepared, require_elements, result_type
+from lazytensor.functions.promotion import common_shape, prepared, require_elements, result_type, unlike_types
 from lazytensor.functions.shapes import expand, permute, reshape, unsqueeze, view
+from lazytensor.ir.graph import Node
 from lazytensor.ops import call
+from lazytensor.ops.probability import checked_values
 from lazytensor.precision import half_type, raised
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import CPU, Tensor, arg
 
 _REDUCTIONS = ("none", "mean", "sum")
 LEAST_LOGARITHM = -100.0
@@ -325,11 +327,33 @@ def binary_cross_entropy(
         )
     for x in (input, target):
         require_elements(x, "f", "binary_cross_entropy")
-    # (t - 1) log(1 - x) - t log x: the sign is taken into the factors, in PyTorch's order of rounding.
-    yes, no = _logarithm(input), _logarithm(1.0 - input)
-    loss = (target - 1.0) * no - target * yes
+    loss = _host_entropy(input, target)
+    if loss is None:
+        # (t - 1) log(1 - x) - t log x: the sign is taken into the factors, in PyTorch's order of rounding.
+        yes, no = _logarithm(input), _logarithm(1.0 - input)
+        loss = (target - 1.0) * no - target * yes
     loss = loss if weight is None else loss * weight
     return reduced(loss, chosen(reduction, size_average, reduce))
+
+
+def _host_entropy(x: Tensor, target: Tensor) -> Tensor | None:
+    """The losses of probabilities on the host, with PyTorch's gradient and checks; None on the wafer."""
+    if half_type() is not None or x.device is not CPU or target.device is not CPU:
+        return None
+    if x.dtype is not target.dtype:
+        name = {"float64": "Double", "float32": "Float", "float16": "Half", "bfloat16": "BFloat16"}
+        text = f"Found dtype {name.get(target.dtype.name)} but expected {name.get(x.dtype.name)}"
+        raise unlike_types(x.dtype, target.dtype, text)
+    return tensor_of(call("probability_entropy", _probability(x, "input"), _probability(target, "target")))
+
+
+def _probability(x: Tensor, what: str) -> Node:
+    """The node of x, checked to be in 0..1: at once if its value is known, else when it is computed."""
+    n = arg(x)
+    checked = call("probability", n, what=what)
+    if n.value is not None:
+        checked_values(n.value, what=what)
+    return checked
 
 
 def _logarithm(x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from lazytensor.dtype import float32
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import shapes
+from lazytensor.functions.half_arithmetic import rounded_once
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, broadcast_shape, unlike_types
 from lazytensor.ir.graph import Node
@@ -138,12 +139,14 @@ def _of_one_type(x: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @method(in_place=True)
+@rounded_once
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does."""
     return combined(*_of_one_type(addend(x), mm(a, b)), beta, alpha)
 
 
 @method(in_place=True)
+@rounded_once
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]. Raises ShapeError as `bmm` does."""
     return combined(*_of_one_type(addend(x), bmm(a, b)), beta, alpha)

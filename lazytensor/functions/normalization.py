@@ -213,6 +213,9 @@ def _follow_batch(
     variance = reshaped(centred(x, dims)[1], channels)
     mean = call("mean", x, dims=dims, keepdim=False)
     n = x.type.size // max(channels[0], 1)
+    # A batch without elements has no statistics to follow.
+    if not n:
+        return mean, inverse_deviation(variance, eps)
     _follow(running[0], mean, momentum)
     # PyTorch normalizes by the plain variance and remembers the corrected one, n / (n - 1).
     _follow(running[1], variance * (n / (n - 1) if n > 1 else math.nan), momentum)

@@ -13,6 +13,7 @@ from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType, float16
 from lazytensor.errors import ShapeError, TypeUnsupported
+from lazytensor.functions.half_arithmetic import by_number, power, rounded_once, scaled_sum
 from lazytensor.functions.promotion import (
     Operand,
     addend,
@@ -24,7 +25,6 @@ from lazytensor.functions.promotion import (
     prepared,
     result_type,
     stored,
-    unlike_types,
     widest,
 )
 from lazytensor.members import method
@@ -49,6 +49,9 @@ def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Te
     nodes = operands(a, b, dtype=dtype)
     if half is not None and name in ("add", "sub") and isinstance(b, Tensor):
         nodes[1] = addend(nodes[1], b.spec.shape)
+    # The half types and int16 have two bytes: all others pay for one comparison.
+    if nodes[0].type.dtype.itemsize == 2 and (out := by_number(name, a, b)) is not None:
+        return out
     return tensor_of(call(name, *nodes), a, b)
 
 
@@ -68,7 +71,7 @@ def add(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand
     """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for a floating alpha of integers."""
     if scaled is not None:
         b, alpha = scaled, b
-    return _binary("add", a, b if is_number(alpha, 1) else _scaled(a, b, _scalar(alpha, "add(alpha=...)")))
+    return _binary("add", a, b) if is_number(alpha, 1) else _scaled_sum("add", a, b, alpha)
 
 
 @method(names="sub subtract", in_place=True, operator="sub")
@@ -79,7 +82,22 @@ def sub(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand
     for v in (a, b):
         if isinstance(v, bool) or (isinstance(v, Tensor) and v.dtype.kind == "b"):
             _refuse_bool("Subtraction")
-    return _binary("sub", a, b if is_number(alpha, 1) else _scaled(a, b, _scalar(alpha, "sub(alpha=...)")))
+    return _binary("sub", a, b) if is_number(alpha, 1) else _scaled_sum("sub", a, b, alpha)
+
+
+def _scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor:
+    """a plus or minus alpha * b."""
+    alpha = number_argument(alpha, f"{name}(alpha=...)")
+    if (isinstance(a, Tensor) and a.dtype.itemsize == 2) or (isinstance(b, Tensor) and b.dtype.itemsize == 2):
+        out = scaled_sum(name, a, b, alpha)
+        if out is not None:
+            return out
+    return _binary(name, a, _scaled(a, b, alpha))
+
+
+def number_argument(value: Operand, what: str) -> int | float | bool:
+    """An argument that has to be a number, or the value of the tensor that was given for it."""
+    return value.item(what) if isinstance(value, Tensor) else value
 
 
 def _scaled(a: Operand, b: Operand, alpha: Operand) -> Operand:
@@ -137,9 +155,14 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode == "floor":
         return floor_divide(a, b)
     if result_type(a, b).kind == "f":
-        return tensor_of(call("trunc", call("div", *operands(a, b))), a, b)
+        return trunc(_binary("div", a, b)) if isinstance(b, Tensor) else _truncated_quotient(a, b)
     # Less its remainder, a is a multiple of b: floor division is then exact, and rounds towards zero as wanted.
     return floor_divide(sub(a, fmod(a, b)), b)
+
+
+@rounded_once
+def _truncated_quotient(a: Operand, b: Operand) -> Tensor:
+    return trunc(_binary("div", a, b))
 
 
 def _divided(name: str, a: Operand, b: Operand) -> Tensor:
@@ -181,7 +204,8 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
         return tensor_of(call("square", base), a)
     # Integers to a power stay integers, which needs an operation of its own.
     if result_type(a, exponent).kind == "f":
-        return _binary("pow", a, exponent)
+        out = power(a, exponent)
+        return _binary("pow", a, exponent) if out is None else out
     if not isinstance(exponent, Tensor) and exponent < 0:
         raise ShapeError(
             "Integers to negative integer powers are not allowed.", where=source.where(), hint="Use a float base."
@@ -333,52 +357,6 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     min, max = -math.inf if min is None else min, math.inf if max is None else max
     dtype, shape = result_type(x, min, max), common_shape(x, min, max)
     return tensor_of(call("clamp", *(prepared(v, dtype, shape) for v in (x, min, max))), x)
-
-
-@method(in_place=True)
-def addcmul(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
-    """x + value * a * b, broadcast; of old `addcmul(x, value, a, b)`."""
-    if last is not None:
-        a, b, value = b, last, a
-    product = a * b
-    return x + (product if is_number(value, 1) else product * _scalar(value, "addcmul(value=...)"))
-
-
-@method(in_place=True)
-def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
-    """x + value * a / b, broadcast; of old `addcdiv(x, value, a, b)`. Raises ShapeError for integers."""
-    if last is not None:
-        a, b, value = b, last, a
-    if result_type(a, b).kind != "f":
-        raise ShapeError(
-            "Integer division with addcdiv is no longer supported",
-            where=source.where(),
-            hint="Write input + value * torch.trunc(tensor1 / tensor2), or convert to float.",
-        )
-    # PyTorch's order: divided first, then scaled.
-    quotient = a / b
-    return x + (quotient if is_number(value, 1) else quotient * _scalar(value, "addcdiv(value=...)"))
-
-
-@method(in_place=True)
-def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
-    """a + weight * (b - a), counted from the nearer end so that both are exact. Raises ShapeError for unlike types."""
-    if a.dtype is not b.dtype:
-        text = f"expected dtype {a.dtype.name} for `end` but got dtype {b.dtype.name}"
-        raise unlike_types(a.dtype, b.dtype, text)
-    if isinstance(weight, Tensor) and weight.ndim and weight.dtype is not a.dtype:
-        text = f"expected dtype {a.dtype.name} for `weight` but got {weight.spec}"
-        raise unlike_types(a.dtype, weight.dtype, text)
-    # PyTorch's two formulas: the difference is always taken from the nearer end.
-    way = b - a
-    if not isinstance(weight, Tensor):
-        return a + way * weight if weight < 0.5 else b - way * (1 - weight)
-    return where(weight < 0.5, a + way * weight, b - way * (1 - weight))
-
-
-def _scalar(value: Operand, what: str) -> int | float | bool:
-    """An argument that has to be a number, or the value of the tensor that was given for it."""
-    return value.item(what) if isinstance(value, Tensor) else value
 
 
 def _unary(name: str, doc: str, to_float: bool = True) -> Callable[[Tensor], Tensor]:

@@ -14,6 +14,7 @@ import numpy as np
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType
 from lazytensor.functions import pointwise as pw
+from lazytensor.functions.half_arithmetic import host_half
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, default_dtype, require_elements
 from lazytensor.functions.shapes import dim_of, view
@@ -78,7 +79,8 @@ def prod(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
 @method
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """The arithmetic mean over `dim`. Raises RuntimeError for integers, as PyTorch does."""
-    n = cast(arg(x), dtype or x.dtype)
+    half = host_half(x) if dtype is None else None
+    n = cast(arg(x), dt.float32 if half else dtype or x.dtype)
     if n.type.dtype.kind != "f":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
@@ -86,8 +88,10 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
         )
     dims = dims_of(dim, x.ndim)
     if _names_all(dim, x.ndim) and not keepdim:
-        return tensor_of(call("reduce_each", n, kind="mean", dims=dims), x)
-    return tensor_of(call("mean", n, dims=dims, keepdim=keepdim), x)
+        average = call("reduce_each", n, kind="mean", dims=dims)
+    else:
+        average = call("mean", n, dims=dims, keepdim=keepdim)
+    return tensor_of(cast(average, half) if half else average, x)
 
 
 @method

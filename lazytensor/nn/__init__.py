@@ -65,6 +65,7 @@ from lazytensor.nn.embedding import (
     EmbeddingBag,
 )
 from lazytensor.nn.linear import (
+    Bilinear,
     Flatten,
     Identity,
     Linear,
@@ -156,7 +157,6 @@ from lazytensor.nn.rnn import (
     RNNCellBase,
 )
 from lazytensor.nn.transformer import (
-    Bilinear,
     MultiheadAttention,
     NonDynamicallyQuantizableLinear,
     Transformer,

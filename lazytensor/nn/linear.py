@@ -1,4 +1,4 @@
-"""Layers without much inside: linear, flatten, identity."""
+"""Layers without much inside: linear, bilinear, flatten, identity."""
 
 import math
 from typing import Any
@@ -7,6 +7,7 @@ from lazytensor.dtype import DType
 from lazytensor.functions.creation import empty
 from lazytensor.functions.matrix import linear
 from lazytensor.functions.shapes import flatten
+from lazytensor.nn import functional as F
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor
@@ -74,3 +75,39 @@ class Identity(Module):
     def forward(self, input: Tensor) -> Tensor:
         """The input."""
         return input
+
+
+class Bilinear(Module):
+    """x1^T W_k x2 + b_k for each output k."""
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ):
+        super().__init__()
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values: uniform within 1 / sqrt(in1_features)."""
+        bound = self.in1_features**-0.5
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """[..., in1], [..., in2] -> [..., out]"""
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )

@@ -23,7 +23,8 @@ from lazytensor.nn.dropout import Dropout
 from lazytensor.nn.linear import Linear
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.nn.norm_layers import LayerNorm
-from lazytensor.tensor import Tensor, from_array
+from lazytensor.precision import half_type, host_half_type
+from lazytensor.tensor import CPU, Tensor, from_array, is_grad_enabled
 
 Activation = str | Callable[[Tensor], Tensor]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}
@@ -32,42 +33,6 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gel
 # The name shows when a model is printed, and programs look for it.
 class NonDynamicallyQuantizableLinear(Linear):
     """The output projection of attention, under PyTorch's name."""
-
-
-class Bilinear(Module):
-    """x1^T W_k x2 + b_k for each output k."""
-
-    def __init__(
-        self,
-        in1_features: int,
-        in2_features: int,
-        out_features: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: DType | None = None,
-    ):
-        super().__init__()
-        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw new values: uniform within 1 / sqrt(in1_features)."""
-        bound = self.in1_features**-0.5
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound)
-
-    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        """[..., in1], [..., in2] -> [..., out]"""
-        return F.bilinear(input1, input2, self.weight, self.bias)
-
-    def extra_repr(self) -> str:
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}"
-        )
 
 
 class MultiheadAttention(Module):
@@ -157,7 +122,8 @@ class MultiheadAttention(Module):
         q, k, v = self._projected(query, key, value)
         k, v, mask = self._extended(k, v, self._mask(attn_mask, key_padding_mask, q))
         heads = [self._heads(t) for t in (q, k, v)]
-        weights = attention_weights(heads[0], heads[1], mask)
+        is_safe = not need_weights and not self._is_fast(query, attn_mask, key_padding_mask)
+        weights = attention_weights(heads[0], heads[1], mask, is_safe=is_safe)
         # PyTorch gives the weights out as they are after dropout, so they need not sum to 1.
         if self.dropout and self.training:
             weights = dropout(weights, self.dropout)
@@ -168,6 +134,19 @@ class MultiheadAttention(Module):
             return out, None
         weights = reductions.mean(weights, 1) if average_attn_weights else weights
         return out, squeeze(weights, 0) if alone else weights
+
+    def _is_fast(self, query: Tensor, *masks: Tensor | None) -> bool:
+        """Whether PyTorch takes its fast path, whose softmax gives NaN where all is hidden."""
+        is_plain = self._qkv_same_embed_dim and self.in_proj_bias is not None and self.bias_k is None
+        return (
+            is_plain
+            and all(mask is None or mask.dtype is bool_ for mask in masks)
+            and self.batch_first
+            and not self.training
+            and not self.add_zero_attn
+            and self.num_heads % 2 == 0
+            and not _is_differentiated(self, query)
+        )
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
         e, bias = self.embed_dim, self.in_proj_bias
@@ -214,6 +193,11 @@ class MultiheadAttention(Module):
     def _heads(self, x: Tensor) -> Tensor:
         """[N, L, E] -> [N, heads, L, E / heads]"""
         return transpose(reshape(x, (*x.spec.shape[:2], self.num_heads, self.head_dim)), 1, 2)
+
+
+def _is_differentiated(module: Module, x: Tensor) -> bool:
+    """Whether a gradient may be asked of a module's output for x."""
+    return is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in module.parameters()))
 
 
 def _added(mask: Tensor, like: Tensor) -> Tensor:
@@ -278,6 +262,9 @@ class TransformerEncoderLayer(Module):
         return normed
 
     def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
+        # Outside of its fast path PyTorch's layer turns masks into numbers, which attention has no fast path for.
+        if padding is not None and not (_is_nestable(self) and not self.training and not _is_differentiated(self, x)):
+            padding = _added(padding, x)
         out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
         dropped: Tensor = self.dropout1(out)
         return dropped
@@ -364,9 +351,11 @@ class TransformerEncoder(Module):
     ):
         super().__init__()
         # Copies start with the values of the layer that was given, all with the same: PyTorch's way, which Transformer
-        # mends by drawing again. The other two options choose a fast path of PyTorch's.
+        # mends by drawing again.
         self.layers = ModuleList([deepcopy(encoder_layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.use_nested_tensor = enable_nested_tensor and _is_nestable(encoder_layer) and not encoder_layer.norm_first
 
     def forward(
         self,
@@ -375,10 +364,42 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """The shape of `src` stays."""
+        """The shape of `src` stays.
+
+        In evaluation without gradients PyTorch leaves the padding out if it is at the end of each row, or if
+        `mask_check` is off; its places are 0 then.
+        """
+        padding = self._padding(src, mask, src_key_padding_mask)
         for layer in self.layers:
-            src = layer(src, mask, src_key_padding_mask, bool(is_causal))
+            src = layer(src, mask, src_key_padding_mask if padding is None else padding, bool(is_causal))
+        if padding is not None:
+            src = pw.where(unsqueeze(padding, -1), 0.0, src)
         return src if self.norm is None else self.norm(src)
+
+    def _padding(self, src: Tensor, mask: Tensor | None, hidden: Tensor | None) -> Tensor | None:
+        """The places [N, L] that PyTorch's nested tensors leave out; None where it makes none."""
+        if hidden is None or mask is not None or src.ndim != 3 or not self.use_nested_tensor or not len(self.layers):
+            return None
+        layer = self.layers[0]
+        if layer.training or half_type() is not None or host_half_type() is not None or src.device is not CPU:
+            return None
+        if _is_differentiated(layer, src):
+            return None
+        values = hidden.array("TransformerEncoder") != 0
+        at_end = np.arange(values.shape[1]) >= (~values).sum(1, keepdims=True)
+        return from_array(at_end) if not self.mask_check or (at_end == values).all() else None
+
+
+def _is_nestable(layer: Module) -> bool:
+    """Whether PyTorch has a fast path for an encoder layer."""
+    return (
+        isinstance(layer, TransformerEncoderLayer)
+        and layer.self_attn.batch_first
+        and layer.self_attn.in_proj_bias is not None
+        and layer.self_attn.num_heads % 2 == 0
+        and layer.activation in (relu, gelu, F.relu, F.gelu)
+        and layer.norm1.eps == layer.norm2.eps
+    )
 
 
 class TransformerDecoder(Module):

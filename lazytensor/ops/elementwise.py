@@ -313,11 +313,6 @@ def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node | None, Node | No
     return da, where(at_zero, 0, db)
 
 
-def _atan2_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    inverse = call("reciprocal", a * a + b * b)
-    return g * b * inverse, g * -a * inverse
-
-
 def _floating_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.asarray(np.power(a, b))
@@ -385,8 +380,7 @@ _binary(
 _binary(
     "atan2",
     np.arctan2,
-    # 0 / 0 at the origin stays a NaN, as in PyTorch: there is no angle to change.
-    _atan2_vjp,
+    lambda g, y, a, b: (call("atan2_grad", g, b, a, b), call("atan2_grad", g, -a, a, b)),
     10,
     cirh=plain("Atan2"),
     autocast="widest",

@@ -85,7 +85,8 @@ def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
         # Only what the formula made is walked: the inputs have users of their own elsewhere.
         order = [n for n in topological(results, operands.__contains__) if n.tracks and n not in operands]
         gradients = pullback(order, seeds, inputs)
-        return tuple(gradients.get(i) for i in inputs)
+        # An operand that is given twice has one gradient, that of all its uses.
+        return tuple(gradients.pop(i, None) for i in inputs)
 
     return vjp
 

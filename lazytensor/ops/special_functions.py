@@ -17,6 +17,7 @@ from lazytensor.ir.operation import ON_THE_CLIENT, Body, decomposed, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops import special_values as values
 from lazytensor.ops.elementwise import eq, where
+from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op, same_types
 
 LN2, LN10 = math.log(2), math.log(10)
@@ -235,6 +236,13 @@ _pointwise(
     _logaddexp_vjp(LN2),
     flops=22,
     cirh=refused("Write m + torch.log2(2 ** (a - m) + 2 ** (b - m)) with m = torch.maximum(a, b)."),
+)
+# At the origin there is no angle to change: PyTorch's gradient is 0 there, the front end's 0 / 0.
+composite(
+    "atan2_grad",
+    lambda g, part, a, b: g * (part * where(eq(a * a + b * b, 0), 0, 1 / (a * a + b * b))),
+    flops=8,
+    cirh=decomposed(lambda g, part, a, b: g * part * call("reciprocal", a * a + b * b)),
 )
 _pointwise("xlogy", values.xlogy, _xlogy_vjp, flops=11, cirh=decomposed(_xlogy_parts))
 _pointwise(

@@ -1,0 +1,57 @@
+"""Cross entropy of probabilities on the host, with PyTorch's limits and checks."""
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, no_work
+from lazytensor.ops.formula import composite
+from lazytensor.ops.op import call, full_like, op
+
+LEAST_LOGARITHM, LEAST_VARIANCE = -100.0, 1e-12
+"""PyTorch's bounds: of the logarithm of a probability, and of x * (1 - x), by which its gradient is divided."""
+
+
+def checked_values(x: np.ndarray, *, what: str) -> np.ndarray:
+    """Return x. Raises ShapeError, naming `what`, unless all elements are in 0..1; NaN is not."""
+    # A comparison with NaN is False, so that NaN is refused as well.
+    if not ((x >= 0) & (x <= 1)).all():
+        raise ShapeError(
+            f"all elements of {what} should be between 0 and 1",
+            where=source.where(),
+            hint="Apply torch.sigmoid first, or use binary_cross_entropy_with_logits.",
+        )
+    return x
+
+
+def _logarithm(x: Node) -> Node:
+    return call("maximum", call("log", x), full_like(LEAST_LOGARITHM, x))
+
+
+def _entropy(x: Node, t: Node) -> Node:
+    # (t - 1) log(1 - x) - t log x: the sign is taken into the factors, in PyTorch's order of rounding.
+    return (t - 1) * _logarithm(1 - x) - t * _logarithm(x)
+
+
+def _entropy_grad(g: Node, x: Node, t: Node) -> Node:
+    spread = call("maximum", (1 - x) * x, full_like(LEAST_VARIANCE, x))
+    return g * (x - t) / spread
+
+
+def _entropy_vjp(g: Node, y: Node, x: Node, t: Node) -> tuple[Node, Node]:
+    return call("probability_entropy_grad", g, x, t), g * (call("log", 1 - x) - call("log", x))
+
+
+# The values as they are. The check runs when the step runs, so that no value is read while it is recorded.
+op(
+    "probability",
+    lambda x, *, what: x,
+    checked_values,
+    vjp=lambda g, y, x, *, what: (g,),
+    work=no_work,
+    cirh=decomposed(lambda x, *, what: x),
+    elements="f",
+)
+composite("probability_entropy", _entropy, flops=25, vjp=_entropy_vjp, elements="f")
+composite("probability_entropy_grad", _entropy_grad, lambda g, x, t: x, flops=6, elements="f")

@@ -1,0 +1,112 @@
+"""Batches without elements, saturated probabilities and masks that hide all give PyTorch's values."""
+
+import math
+
+import pytest
+
+import lazytensor as lt
+from lazytensor import nn
+from lazytensor.nn import functional as F
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+@pytest.mark.parametrize(("layer", "shape"), [(nn.BatchNorm1d, (0, 2)), (nn.BatchNorm2d, (0, 2, 3, 3))])
+def test_empty_batch_leaves_running_statistics(layer, shape, momentum):
+    norm = layer(2, momentum=momentum)
+    assert norm(lt.zeros(shape)).shape == shape
+    assert norm.running_mean.tolist() == [0, 0]
+    assert norm.running_var.tolist() == [1, 1]
+    assert norm.num_batches_tracked == 1
+
+
+def test_gradient_of_atan2_at_the_origin_is_zero():
+    a, b = lt.zeros(1, requires_grad=True), lt.zeros(1, requires_grad=True)
+    lt.atan2(a, b).sum().backward()
+    assert (a.grad.item(), b.grad.item()) == (0, 0)
+
+
+def test_saturated_wrong_probabilities_have_a_gradient():
+    x = lt.tensor([0.0, 1.0, 0.5, 1.0], requires_grad=True)
+    F.binary_cross_entropy(x, lt.tensor([1.0, 0.0, 1.0, 1.0]), reduction="sum").backward()
+    assert x.grad.tolist() == [-999999995904.0, 999999995904.0, -2.0, 0.0]
+
+
+@pytest.mark.parametrize("value", [1.2, -0.1, math.nan])
+@pytest.mark.parametrize("what", ["input", "target"])
+def test_probability_outside_of_0_to_1_is_refused(value, what):
+    good, bad = lt.tensor([0.5]), lt.tensor([value])
+    with pytest.raises(RuntimeError, match=f"all elements of {what} should be between 0 and 1"):
+        F.binary_cross_entropy(*((bad, good) if what == "input" else (good, bad)))
+
+
+def test_computed_probability_outside_of_0_to_1_is_refused_when_it_is_read():
+    loss = F.binary_cross_entropy(lt.ones(2) * 3, lt.ones(2))
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
+        loss.item()
+
+
+def test_probabilities_and_targets_of_unlike_types_are_refused():
+    with pytest.raises(RuntimeError, match="Found dtype Double but expected Float"):
+        F.binary_cross_entropy(lt.tensor([0.5]), lt.tensor([1.0], dtype=lt.float64))
+
+
+def test_ctc_of_no_steps_is_certain_for_an_empty_target_only():
+    scores = lt.zeros(4, 2, 3).log_softmax(2)
+    loss = F.ctc_loss(scores, lt.ones(2, 1, dtype=lt.int64), [0, 0], [0, 1], reduction="none")
+    assert loss.tolist() == [0, math.inf]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "blank", "words"),
+    [(([-1], [1]), 0, "at least 0"), (([4], [-1]), 0, "at least 0"), (([4], [2]), 0, "size"), (([4], [1]), 3, "blank")],
+)
+def test_ctc_refuses_lengths_and_labels_that_do_not_fit(lengths, blank, words):
+    with pytest.raises(RuntimeError, match=words):
+        F.ctc_loss(lt.zeros(4, 1, 3).log_softmax(2), lt.ones(1, 1, dtype=lt.int64), *lengths, blank=blank)
+
+
+@pytest.mark.parametrize(("mode", "last"), [("sum", [10, 12]), ("max", [6, 7]), ("mean", [2.5, 3])])
+def test_last_offset_ends_the_last_bag(mode, last):
+    table = lt.arange(12.0).view(6, 2)
+    bags = F.embedding_bag(
+        lt.tensor([5, 4, 3, 2, 1, 0]), table, lt.tensor([0, 2, 4]), mode=mode, include_last_offset=True
+    )
+    assert bags[1].tolist() == last
+
+
+@pytest.mark.parametrize("offsets", [[1, 2], [0, 7]])
+def test_offsets_outside_of_the_input_are_refused(offsets):
+    with pytest.raises(RuntimeError, match="offsets"):
+        F.embedding_bag(lt.zeros(6, dtype=lt.int64), lt.ones(3, 2), lt.tensor(offsets))
+
+
+def encoder(**options) -> nn.TransformerEncoder:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, dropout=0.0)
+    return nn.TransformerEncoder(layer, 2, **options).eval()
+
+
+def test_padding_is_zero_after_an_encoder_in_evaluation():
+    padding = lt.tensor([[False, False, True], [True, True, True]])
+    with lt.no_grad():
+        out = encoder()(lt.ones(2, 3, 4), src_key_padding_mask=padding)
+    assert (out[padding] == 0).all()
+    assert (out[~padding] != 0).any()
+
+
+def test_padding_stays_where_pytorch_makes_no_nested_tensor():
+    padding = lt.tensor([[False, True, False]])
+    with lt.no_grad():
+        inside = encoder()(lt.ones(1, 3, 4), src_key_padding_mask=padding)
+        plain = encoder(enable_nested_tensor=False)(
+            lt.ones(1, 3, 4), src_key_padding_mask=lt.tensor([[False, False, True]])
+        )
+    assert (inside != 0).any(-1).all()
+    assert (plain != 0).any(-1).all()
+
+
+def test_row_that_is_all_padding_has_values_and_gradients_in_training():
+    x = lt.ones(2, 3, 4, requires_grad=True)
+    out = encoder().train()(x, src_key_padding_mask=lt.tensor([[False] * 3, [True] * 3]))
+    out.square().sum().backward()
+    assert out.isfinite().all()
+    assert x.grad.isfinite().all()
