@@ -91,7 +91,8 @@ def load(
 
     Tensors of the first two are read when they are used; NumPy arrays, and numbers for which there is no tensor type,
     come as NumPy arrays. `options` go to `read_torch`, which reads PyTorch files. Raises FileNotFoundError, KeyError or
-    RuntimeError for a file that is missing, foreign or damaged. Pickled objects of H5 files are never loaded: a DeferredObject stands for each.
+    RuntimeError for a file that is missing, foreign or damaged. Pickled objects of H5 files are
+    never loaded: a DeferredObject stands for each.
     """
     path = os.fspath(checkpoint_file)
     leftovers.clear(pathlib.Path(path).parent)
