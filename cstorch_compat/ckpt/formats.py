@@ -75,11 +75,13 @@ def read(path: str) -> tuple[Format, Any]:
     if not pathlib.Path(path).is_file():
         raise CheckpointMissing(f"there is no file {path}", hint="Look for a typing error in the path.")
     kind = kind_of(path)
-    if kind == "unknown":
+    if kind == "legacy torch":
         raise CheckpointError(
-            f"{path} is none of {', '.join(FORMATS)}",
-            hint="It may be cut short, or from a PyTorch before 1.6: write it again there with torch.save.",
+            f"{path} has the format of torch.save before PyTorch 1.6, which this command does not read",
+            hint="Write it again: torch.save(torch.load(path), new_path).",
         )
+    if kind == "unknown":
+        raise CheckpointError(f"{path} is none of {', '.join(FORMATS)}", hint="It may be cut short: use another copy.")
     return FORMATS[kind], FORMATS[kind].read(path)
 
 

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.files import h5read, h5write, safetensors
@@ -79,12 +80,19 @@ def save(state_dict: Any, checkpoint_file: Any) -> None:
     h5write.write(checkpoint_file, state_dict, _described)
 
 
-def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
+def load(
+    checkpoint_file: Any,
+    map_location: Any = None,
+    *,
+    read_torch: Callable[..., Any] = serialization.load,
+    **options: Any,
+) -> Any:
     """The structure in an H5, safetensors or PyTorch file; which of them it is, its first bytes say.
 
     Tensors of the first two are read when they are used; NumPy arrays, and numbers for which there is no tensor type,
-    come as NumPy arrays. `options` go to `torch.load`. Raises FileNotFoundError, KeyError or RuntimeError for a file
-    that is missing, foreign or damaged. Pickled objects are never loaded: a DeferredObject stands for each.
+    come as NumPy arrays. `options` go to `read_torch`, which reads PyTorch files. Raises FileNotFoundError, KeyError or
+    RuntimeError for a file that is missing, foreign or damaged. Pickled objects of H5 files are
+    never loaded: a DeferredObject stands for each.
     """
     path = os.fspath(checkpoint_file)
     leftovers.clear(pathlib.Path(path).parent)
@@ -93,8 +101,8 @@ def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
     # By content, since the original tries one reader after another and takes the first that succeeds; a name says
     # nothing (checkpoints end in .mdl, .h5, .bin or not at all).
     kind = kind_of(path)
-    if kind == "torch":
-        return _from_torch(path, map_location, options)
+    if kind in ("torch", "legacy torch"):
+        return _from_torch(path, map_location, options, read_torch)
     device = _location(map_location)
     tree: Any = safetensors.read(path) if kind == "safetensors" else _from_h5(path)
     if kind == "safetensors":
@@ -124,10 +132,11 @@ def _from_h5(path: str) -> Any:
     return tree
 
 
-def _from_torch(path: str, map_location: Any, options: dict[str, Any]) -> Any:
+def _from_torch(path: str, map_location: Any, options: dict[str, Any], read_torch: Callable[..., Any]) -> Any:
     try:
-        # `cache` is a location of the original's own, which no PyTorch reader knows.
-        return serialization.load(path, "cpu" if map_location == "cache" else map_location, **options)
+        # `cache` is a location of the original's own, which no PyTorch reader knows. The original trusts its files.
+        location = "cpu" if map_location == "cache" else map_location
+        return read_torch(path, location, **{"weights_only": False, **options})
     except CheckpointError as e:
         what = f"Failed to load checkpoint file `{path}`: {e.what}"
         raise CheckpointError(what, where=source.where(), hint=e.hint) from e

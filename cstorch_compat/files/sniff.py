@@ -8,8 +8,11 @@ from cstorch_compat.files.safetensors import is_safetensors
 from lazytensor.lazyarray import FOREIGN_ERRORS
 from lazytensor.plain_files import open_plain
 
-Kind = Literal["h5", "torch", "safetensors", "npz", "unknown"]
+Kind = Literal["h5", "torch", "legacy torch", "safetensors", "npz", "unknown"]
 _ZIP_MAGICS = b"PK\x03\x04", b"PK\x05\x06"  # the second of an archive of nothing
+
+_PICKLE_MAGIC = b"\x80"  # protocol 2 and later
+_TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
 
 
 def kind_of(path: str) -> Kind:
@@ -20,11 +23,15 @@ def kind_of(path: str) -> Kind:
         head = stream.read(9)
         if head.startswith(HDF5_MAGIC):
             return "h5"
-        # torch.save writes zip files as NumPy does; what they hold tells them apart. The older form of torch.save,
-        # a bare pickle, is unknown here as pickles are not opened.
+        # torch.save writes zip files as NumPy does; what they hold tells them apart.
         if head.startswith(_ZIP_MAGICS):
             return "npz" if _holds_numpy(path) else "torch"
-    return "safetensors" if is_safetensors(head) else "unknown"
+        if is_safetensors(head):
+            return "safetensors"
+        stream.seek(_TAR_MAGIC_OFFSET)
+        is_tar = stream.read(len(_TAR_MAGIC)) == _TAR_MAGIC
+    # Before PyTorch 1.6 files were pickles, and before 0.1.9 tar archives.
+    return "legacy torch" if is_tar or head.startswith(_PICKLE_MAGIC) else "unknown"
 
 
 def _holds_numpy(path: str) -> bool:

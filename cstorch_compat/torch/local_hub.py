@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from urllib.parse import urlparse
 
 from cstorch_compat.run.process import Slot
-from lazytensor import serialization, source
+from cstorch_compat.torch import saving
+from lazytensor import source
 from lazytensor.errors import DataError
 
 _chosen: Slot[str | None] = Slot(lambda: None)
@@ -49,7 +50,7 @@ def load_state_dict_from_url(
             where=source.where(),
             hint=f"Put the file at {path}.",
         )
-    return serialization.load(path, map_location)
+    return saving.load(path, map_location, weights_only=weights_only)
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> NoReturn:

@@ -9,6 +9,7 @@ import copyreg
 import enum
 import functools
 import pickle
+import sys
 from collections import OrderedDict
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -228,8 +229,11 @@ class ObjectReader(Reader):
             what = f"Weights only load failed. Unsupported global: GLOBAL {name} was not an allowed global by default"
             hint = "Pass weights_only=False if you trust the file, or "
         else:
-            what = f"the file is whole and asks for {name}, which is no plain class or function of an imported module"
-            hint = f"Import {path.partition(' ')[0]} first, or "
+            module = path.partition(" ")[0]
+            is_imported = module in sys.modules
+            reason = "whose reading runs code of its own" if is_imported else f"and {module} is not imported"
+            what = f"the file is whole and asks for {name}, {reason}; files are read without running code"
+            hint = "If you trust the file, " if is_imported else f"Import {module} first, or "
         hint += f"allow it with torch.serialization.add_safe_globals([{name.rpartition('.')[2]}])."
         return UnsafeGlobal(what, where=source.where(), hint=hint)
 

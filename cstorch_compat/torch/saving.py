@@ -72,7 +72,7 @@ def load(
     reader = partial(ObjectReader, weights_only=weights_only, encoding=encoding)
     if isinstance(f, str | os.PathLike):
         with open_plain(f) as stream:
-            return _load(stream, map_location, reader)
+            return _load(stream, map_location, reader, bool(mmap))
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
     return _load(f, map_location, reader)
@@ -82,7 +82,7 @@ def _is_set(variable: str) -> bool:
     return os.environ.get(variable, "0").lower() in ("1", "y", "yes", "true")
 
 
-def _load(stream: Any, map_location: Any, reader: Any) -> Any:
+def _load(stream: Any, map_location: Any, reader: Any, is_mapped: bool = False) -> Any:
     # Some streams cannot go back: they are read whole.
     if not (hasattr(stream, "seekable") and stream.seekable()):
         stream = io.BytesIO(stream.read())
@@ -91,6 +91,12 @@ def _load(stream: Any, map_location: Any, reader: Any) -> Any:
     stream.seek(start)
     if head == ZIP:
         return serialization.load(stream, map_location, reader=reader)
+    if is_mapped:
+        raise CheckpointError(
+            "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`",
+            where=source.where(),
+            hint="Leave mmap out.",
+        )
     return legacy_files.load(stream, map_location, reader)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import DType
+from lazytensor.dtype import DType, uint16
 from lazytensor.encoding import encoded
 from lazytensor.lazyarray import LazyArray
 from lazytensor.nn.module import Parameter
@@ -185,6 +185,9 @@ class Writer:
     def _rebuilt(
         self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims, requires_grad: bool
     ) -> None:
+        if dtype is uint16 and not self.is_legacy:
+            self._untyped(dtype, key, size, offset, shape, stride)
+            return
         if dtype not in _STORAGE_OF:
             raise refused(f"a tensor of {dtype} has no place in the format", "Convert it first, as with .float().")
         # A call of `_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)`, whose storage is a
@@ -207,6 +210,25 @@ class Writer:
         self.number(requires_grad)
         self.name("collections OrderedDict")
         self.out += b")RtR"
+
+    def _untyped(self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims) -> None:
+        # Types without a storage class of their own: bytes, and the type as the last argument.
+        self.name("torch._utils _rebuild_tensor_v3")
+        self.out += b"(("
+        self.text("storage")
+        self.name("torch.storage UntypedStorage")
+        self.text(key)
+        self.text("cpu")
+        self.number(size * dtype.itemsize)
+        self.out += b"tQ"
+        self.number(offset)
+        self.some(shape)
+        self.some(stride)
+        self.number(False)
+        self.name("collections OrderedDict")
+        self.out += b")R"
+        self.dtype(dtype)
+        self.out += b"tR"
 
     def _storage(self, t: Tensor) -> tuple[str, int, int, Dims]:
         """Key and number of elements of the storage, and offset and strides of the tensor in it."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from cstorch_compat.ckpt import formats
 from cstorch_compat.names.mirror import mirror
 from cstorch_compat.torch import saving
 from cstorch_compat.torch.pickled_objects import UnsafeGlobal, WeightsOnlyError
@@ -161,6 +162,19 @@ def test_whole_module_of_the_legacy_format_is_read():
     assert type(found) is nn.Linear and tuple(found(creation.ones(1, 2)).shape) == (1, 1)
 
 
+def test_cstorch_load_reads_every_format_of_torch_save(tmp_path):
+    load, path = mirror("cerebras.pytorch").load, tmp_path / "a.pt"
+    for name in ("tensors_2_legacy", "tensors_4_legacy", "tensors_4_zip"):
+        path.write_bytes(FORMATS.read(name))
+        assert load(path)["weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    path.write_bytes(recorded.tar_file())
+    assert load(path)["row"].tolist() == [3, 4, 5]
+    path.write_bytes(FORMATS.read("module"))
+    assert type(load(path)) is nn.Linear
+    with pytest.raises(CheckpointError, match=r"before PyTorch 1\.6"):
+        formats.read(str(path))
+
+
 def test_tar_file_of_pytorch_0_1_is_read(tmp_path):
     path = tmp_path / "old.pt"
     path.write_bytes(recorded.tar_file())
@@ -236,6 +250,24 @@ def test_values_keep_their_class(value, is_zip):
 def test_meta_tensors_come_back_without_values():
     found = saving.load(bytes_of(creation.empty(2, 3, device="meta")))
     assert found.device.type == "meta" and tuple(found.shape) == (2, 3)
+
+
+class Scripted:
+    """A class of a user's whose state is set by code."""
+
+    def __setstate__(self, state):
+        self.state = state
+
+
+def test_class_whose_reading_runs_code_is_refused_with_that_reason():
+    with pytest.raises(UnsafeGlobal, match=r"Scripted, whose reading runs code of its own(.|\n)*add_safe_globals"):
+        saving.load(bytes_of(Scripted()), weights_only=False)
+
+
+def test_legacy_file_is_not_mapped_into_memory(tmp_path):
+    saving.save({}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
+    with pytest.raises(RuntimeError, match=r"mmap can only be used"):
+        saving.load(tmp_path / "a.pt", mmap=True)
 
 
 @pytest.mark.parametrize("protocol", range(6))

@@ -11,6 +11,7 @@ from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.nn.wafer_functional import constant
 from cstorch_compat.run import process, steps
 from cstorch_compat.run.backend import Backend
+from cstorch_compat.torch import saving
 from lazytensor import source
 from lazytensor.dtype import DType, bfloat16
 from lazytensor.functions import creation
@@ -246,7 +247,7 @@ def load(ckpt_path: Any, map_location: Any = None, **kwargs: Any) -> Any:
             f"Failed to load checkpoint file `{ckpt_path}`.\n  Give a path: tensors are read when they are used."
         )
     with as_builtin():
-        return checkpoint.load(ckpt_path, map_location, **kwargs)
+        return checkpoint.load(ckpt_path, map_location, read_torch=saving.load, **kwargs)
 
 
 _generating_docs = False
