@@ -49,7 +49,8 @@ def snapshot(t: Tensor) -> Node | None:
     part = part_of(t) if t.lens else None
     if part is None:
         return None
-    known, dtype = t._node, t.cell.type.dtype
+    known: Node | None = t._node
+    dtype = t.cell.type.dtype
     if known is None or known.value is None or not has_bits(part, known.value, dtype):
         t._seen, t._node = None, (known := leaf(values_of(part, dtype), Type(part.shape, dtype)))
     return known

@@ -310,11 +310,18 @@ class Tensor(Methods):
         return full(1, self.spec)
 
     def accumulate(self, g: Node) -> None:
-        """Add a gradient to `.grad`; replace the gradient of another loop's step, which has no value any more."""
-        if self.grad is None or self.grad.cell.epoch not in (None, here.current):
+        """Add a gradient to `.grad` in place; while gradients are recorded, `.grad` is a new tensor.
+
+        The gradient of another loop's step is replaced, because it has no value any more. A step that finds a gradient
+        from before it makes a new tensor, too.
+        """
+        known = self.grad
+        if known is None or known.cell.epoch not in (None, here.current):
             self.grad = wrap(g, self.device)
+        elif _mode.records_gradients or known.cell.epoch is not here.current:
+            self.grad = wrap(known.node + g, self.device)
         else:
-            self.grad = wrap(self.grad.node + g, self.device)
+            known.write(cast(known.node + g, known.dtype))
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The values as an array that shares the memory of the tensor (see `memory_views`).

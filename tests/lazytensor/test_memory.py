@@ -48,57 +48,66 @@ VIEWS = (
     lambda a: a[1:],
     lambda a: a[..., ::2],
     lambda a: a.reshape(-1),
-    lambda a: a.swapaxes(0, 1) if isinstance(a, np.ndarray) else a.transpose(0, 1),
+    lambda a: a.swapaxes(0, 1),
     lambda a: a[0],
     lambda a: a[..., None],
 )
 
 
+def _add(t, a, e, k):
+    t.add_(k)
+    e += k
+
+
+def _add_by_numpy(t, a, e, k):
+    a += k
+    e += k
+
+
+def _fill(t, a, e, k):
+    t.fill_(k)
+    e[...] = k
+
+
+def _copy(t, a, e, k):
+    t.copy_(lt.full(t.shape, -k))
+    e[...] = -k
+
+
+def _set_item(t, a, e, k):
+    t[0] = k
+    e[0] = k
+
+
+def _fill_by_numpy_of_view(t, a, e, k):
+    t.numpy()[...] = k
+    e[...] = k
+
+
+WRITES = (_add, _add_by_numpy, _fill, _copy, _set_item, _fill_by_numpy_of_view)
+
+
+def _viewed(view, *seen):
+    """Return the views of a tensor and of two arrays, or the three themselves if NumPy has no such view."""
+    try:
+        part = view(seen[-1])
+    except (IndexError, ValueError):
+        return seen
+    return tuple(map(view, seen)) if np.shares_memory(part, seen[-1]) and part.ndim else seen
+
+
 @given(st.data())
 def test_random_views_and_writes_agree_with_numpy(data):
     array = np.arange(24, dtype=np.float32).reshape(4, 6)
-    starts_in_numpy = data.draw(st.booleans())
-    tensor = lt.from_numpy(array) if starts_in_numpy else lt.arange(24.0).view(4, 6)
-    shared = tensor.numpy()
-    expected = array.copy()
-    for step in range(data.draw(st.integers(1, 5))):
-        t, a, e = tensor, shared, expected
-        for _ in range(data.draw(st.integers(0, 2))):
-            view = data.draw(st.sampled_from(VIEWS))
-            try:
-                is_view = np.shares_memory(view(e), e)
-            except (IndexError, ValueError):
-                break
-            if not is_view or not view(e).ndim:
-                break
-            t, a, e = view(t), view(a), view(e)
-        kind = data.draw(st.sampled_from(["numpy", "add", "fill", "copy", "item", "numpy of the view"]))
-        if kind == "numpy":
-            a += step + 1
-        elif kind == "add":
-            t.add_(step + 1)
-        elif kind == "fill":
-            t.fill_(step)
-        elif kind == "copy":
-            t.copy_(lt.full(t.shape, -1.0 - step))
-        elif kind == "item":
-            t[0] = step
-        else:
-            t.numpy()[...] = 50 + step
-        if kind in ("numpy", "add"):
-            e += step + 1
-        elif kind == "fill":
-            e[...] = step
-        elif kind == "copy":
-            e[...] = -1.0 - step
-        elif kind == "item":
-            e[0] = step
-        else:
-            e[...] = 50 + step
-        assert shared.tolist() == tensor.tolist() == expected.tolist() and t.tolist() == e.tolist()
+    tensor = lt.from_numpy(array) if data.draw(st.booleans()) else lt.arange(24.0).view(4, 6)
+    shared, expected = tensor.numpy(), array.copy()
+    for k in range(data.draw(st.integers(1, 5))):
+        seen = tensor, shared, expected
+        for view in data.draw(st.lists(st.sampled_from(VIEWS), max_size=2)):
+            seen = _viewed(view, *seen)
+        data.draw(st.sampled_from(WRITES))(*seen, k + 50.0)
+        assert shared.tolist() == tensor.tolist() == expected.tolist() and seen[0].tolist() == seen[-1].tolist()
         assert float(tensor.sum()) == expected.sum()
-    if starts_in_numpy:
-        assert array.tolist() == expected.tolist()
 
 
 def test_training_a_shared_parameter_writes_the_array():
@@ -154,3 +163,19 @@ def test_memory_of_a_view_that_numpy_cannot_describe_refuses_writes():
     overlapping = x.expand(2, 4).numpy()
     with pytest.raises(ValueError, match="read-only"):
         overlapping[0, 0] = 1
+
+
+def test_backward_adds_into_the_gradient_that_is_there():
+    weight, buffer = lt.ones(2, requires_grad=True), lt.zeros(4)
+    array = buffer.numpy()
+    weight.grad = gradient = buffer[1:3]
+    for _ in range(2):
+        (weight * 3).sum().backward()
+    assert weight.grad is gradient and buffer.tolist() == array.tolist() == [0, 6, 6, 0]
+
+
+def test_gradient_with_a_graph_is_a_new_tensor():
+    weight, buffer = lt.ones(2, requires_grad=True), lt.zeros(2)
+    weight.grad = buffer
+    (weight * weight).sum().backward(create_graph=True)
+    assert buffer.tolist() == [0, 0] and weight.grad.requires_grad and weight.grad.tolist() == [2, 2]
