@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lazytensor import source
-from lazytensor.cells import Cell, Epoch, read, value_of
+from lazytensor.cells import Cell, Epoch, read, unpin, value_of
 from lazytensor.errors import StateError
 from lazytensor.ir.graph import Node, again, leaf, topological, unique
 from lazytensor.ir.types import Type
@@ -58,6 +58,8 @@ class CapturedCells:
 
     def feed(self, cell: Cell, index: int, name: str) -> None:
         """Make the cell's value input number `index` of the step."""
+        # The step computes with a copy, as on a device.
+        unpin(cell)
         # Before the cell is changed: its value is read in the world outside.
         array = value_of(read(cell))
         # Leaves go by index and name, not by array: the graph of the next batch is the same graph.
@@ -82,6 +84,7 @@ class CapturedCells:
         """
         if cell.epoch is not None:
             raise StateError("a tensor of one step is used in another", where=source.where())
+        unpin(cell)
         # A tensor that nobody registered may still outlive the step, as a closure's running total does.
         if not cell.state:
             cell.state = f"{UNNAMED}{unique()}"
@@ -209,6 +212,7 @@ class CapturedCells:
                 self.store.hold(cell.state, _outside_value(cell.node))
             cell.node, cell.synced, cell.epoch = state, None, self.epoch
         for cell, n in self._symbolic:
+            unpin(cell)
             cell.node, cell.epoch = n, self.epoch
         for cell in (c for r in self.settled if (c := r()) is not None):
             cell.epoch = self.epoch

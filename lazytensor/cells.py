@@ -18,6 +18,7 @@ from lazytensor.errors import StateError, TraceError
 from lazytensor.ir import replay
 from lazytensor.ir.graph import Node, leaf, topological, unlike_others
 from lazytensor.ir.types import Type
+from lazytensor.memory import Memory
 from lazytensor.runtime import blas, recurring, shared_products
 from lazytensor.runtime.reference import evaluate
 
@@ -178,14 +179,69 @@ def read(cell: Cell) -> Node:
         if cell.epoch is not step:
             step.touch(cell)
     elif cell.node is None:
+        if cell.home.__class__ is Memory:
+            return _snapshot(cell)
         _fetch(cell)
     assert cell.node is not None
     return cell.node
 
 
+def _snapshot(cell: Cell) -> Node:
+    """Return the present value of a pinned cell; end the pin if no array of the script is left."""
+    memory = cell.home
+    assert isinstance(memory, Memory)
+    n = memory.node()
+    if memory.is_released:
+        cell.node, cell.home = n, None
+    return n
+
+
+def is_pinned(cell: Cell) -> bool:
+    """Return whether a cell shares memory with an array of the script, and is read outside of a step."""
+    return cell.home.__class__ is Memory and here.current is None and cell.node is None
+
+
+def unpin(cell: Cell) -> None:
+    """Give a cell the present value of its memory, which it does not share from now on."""
+    if isinstance(cell.home, Memory):
+        if cell.node is None:
+            cell.node = cell.home.node()
+        cell.home = None
+
+
+def pin(cell: Cell) -> Memory | None:
+    """Move the value of a cell to memory that NumPy can share, and return the memory.
+
+    Return None for a cell that a step or a store uses, and in an abstract run.
+    """
+    home = cell.home
+    if isinstance(home, Memory):
+        return home
+    if here.current is not None or is_abstract or cell.epoch is not None or not cell.type.size:
+        return None
+    if home is not None and cell.state:
+        return None
+    n = read(cell)
+    value_of(n)
+    memory = Memory.of_value(n)
+    cell.node, cell.home, cell.synced = None, memory, None
+    return memory
+
+
+def write_pinned(cell: Cell, n: Node, is_counted: bool = True) -> None:
+    """Make `n` the value of a pinned cell: its value is computed, and written to the memory, at once."""
+    memory = cell.home
+    assert isinstance(memory, Memory)
+    memory.write(n, value_of(n))
+    cell.version += is_counted
+
+
 def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
     """Make `n` the value of a cell; what is not counted is a write that backward does not notice."""
     if here.current is None:
+        if cell.home.__class__ is Memory and cell.node is None:
+            write_pinned(cell, n, is_counted)
+            return
         # Initial values of what has none: they would be drawn, and never seen.
         if is_abstract and cell.node is not None and has_no_value(cell.node):
             return
@@ -213,6 +269,9 @@ def write_all(members: Sequence[Cell], nodes: Sequence[Node]) -> None:
     """As `write` for each, outside of a step and of the abstract one, of new leaves that no cell was given before."""
     for cell, n in zip(members, nodes, strict=True):
         if cell.home is not None:
+            if cell.home.__class__ is Memory:
+                write_pinned(cell, n)
+                continue
             cell.home.claim(cell.state)
         old = cell.node
         if old is not None:
@@ -277,7 +336,7 @@ def register(cell: Cell, state: str) -> None:
             where=source.where(),
             hint="Register a tensor once; a module that shares a tensor keeps the first name.",
         )
-    if cell.state != state and cell.home is not None:
+    if cell.state != state and cell.home is not None and cell.home.__class__ is not Memory:
         # The store knows the value by the old name, so the cell takes it along.
         read(cell)
         cell.home, cell.synced = None, None

@@ -35,7 +35,7 @@ class Methods:
         """The tensor of what a ufunc of NumPy made of x: `np.sin(x)` is a Tensor, outside of any graph."""
 
     def __dlpack__(self, **options: Any) -> Any:
-        """A capsule with a copy of the values: tensors here are lazy, so memory is not shared."""
+        """A capsule over the memory of x, which the other library shares as NumPy does."""
 
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
         """The CPU."""

@@ -5,16 +5,15 @@ cell's present node; writing folds the new value back through each view's `put`,
 The operations themselves live in `lazytensor.functions`, which attaches them as methods.
 """
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from lazytensor import autograd, saved, source
+from lazytensor import autograd, memory_views, saved, source
 from lazytensor.allocation import with_memory
-from lazytensor.cells import Cell, adopt, here, read, value_of, write
+from lazytensor.cells import Cell, adopt, here, is_pinned, read, value_of, without_value, write
 from lazytensor.device import CPU as CPU
 from lazytensor.device import Device as Device
 from lazytensor.device import Size as Size
@@ -22,6 +21,10 @@ from lazytensor.device import check_reading
 from lazytensor.device import chosen_device as chosen_device
 from lazytensor.dtype import DType, float16, of_array
 from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.grad_recording import grad_mode as grad_mode
+from lazytensor.grad_recording import is_grad_enabled as is_grad_enabled
+from lazytensor.grad_recording import mode as _mode
+from lazytensor.grad_recording import set_grad_enabled as set_grad_enabled
 from lazytensor.ir.graph import Node, find, intern, leaf, unique
 from lazytensor.ir.types import Type
 from lazytensor.methods import Methods
@@ -36,15 +39,6 @@ HOOKS = ("_hooks", "_after_hooks", "_retains_grad")
 """What a tensor remembers of those who watch its gradient."""
 
 leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
-
-
-class _Mode(threading.local):
-    """What each thread switches for itself, as in PyTorch; a new one begins as the first did."""
-
-    records_gradients = True
-
-
-_mode = _Mode()
 
 
 T = TypeVar("T", bound="Tensor")
@@ -111,6 +105,8 @@ class Tensor(Methods):
         cell = self.cell
         stored = cell.node
         if stored is None or cell.epoch is not here.current:
+            if is_pinned(cell) and (part := memory_views.snapshot(self)) is not None:
+                return part
             stored = read(cell)
         if stored is self._seen:
             return self._node  # type: ignore[return-value]
@@ -142,11 +138,18 @@ class Tensor(Methods):
             # A view of nothing may lie outside of its base, where `put` has no place for it.
             if not n.type.size:
                 return
+            if is_pinned(self.cell) and memory_views.is_written(self, n, self._is_counted):
+                return
             n = self._put(read(self.cell), self.lens, n)
         else:
             # What was seen last is not needed any more, and by nobody perhaps.
             self._seen = self._node = None
-        write(self.cell, n, not (self.__dict__ and self.__dict__.get("_is_silent")))
+        write(self.cell, n, self._is_counted)
+
+    @property
+    def _is_counted(self) -> bool:
+        """Whether backward notices a write through this handle."""
+        return not (self.__dict__ and self.__dict__.get("_is_silent"))
 
     def _put(self, base: Node, lens: Lens, value: Node) -> Node:
         # From the innermost view outwards: what is written to a view of a view is first put into the outer view, whose
@@ -165,19 +168,25 @@ class Tensor(Methods):
 
     def view_through(self, name: str, **attrs: Any) -> "Tensor":
         """A tensor that shares this one's storage and sees it through one more view operation."""
-        seen = call(name, self.node, **attrs)  # refuses a wrong shape here, at the user's line
+        # Refuses a wrong shape here, at the user's line. A view of an array does not need its elements.
+        is_unread = is_pinned(self.cell) and memory_views.part_of(self) is not None
+        seen = call(name, without_value(self.spec) if is_unread else self.node, **attrs)
         # A view of a leaf belongs to the leaf's graph: it is read through the leaf's own variable.
         leaf_step: Lens = (("variable", (("uid", self.leaf_id),)),) if self.leaf_id else ()
         view = handle(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
         view.device = self.device
         # What the lens would give once more, as long as the storage shows the same.
-        view._seen, view._node = self._seen, seen
+        if not is_unread:
+            view._seen, view._node = self._seen, seen
         return view
 
     @property
     def spec(self) -> Type:
         """Shape and dtype as the compiler sees them."""
-        shown: Type = self.node.type if self.lens else self.cell.type
+        if not self.lens:
+            return self.cell.type
+        part = memory_views.part_of(self) if is_pinned(self.cell) else None
+        shown: Type = self.node.type if part is None else Type(part.shape, self.cell.type.dtype)
         return shown
 
     def array(self, what: str = "reading it") -> np.ndarray:
@@ -301,14 +310,24 @@ class Tensor(Methods):
         return full(1, self.spec)
 
     def accumulate(self, g: Node) -> None:
-        """Add a gradient to `.grad`; replace the gradient of another loop's step, which has no value any more."""
-        if self.grad is None or self.grad.cell.epoch not in (None, here.current):
+        """Add a gradient to `.grad` in place; while gradients are recorded, `.grad` is a new tensor.
+
+        The gradient of another loop's step is replaced, because it has no value any more. A step that finds a gradient
+        from before it makes a new tensor, too.
+        """
+        known = self.grad
+        if known is None or known.cell.epoch not in (None, here.current):
             self.grad = wrap(g, self.device)
+        elif _mode.records_gradients or known.cell.epoch is not here.current:
+            self.grad = wrap(known.node + g, self.device)
         else:
-            self.grad = wrap(self.grad.node + g, self.device)
+            known.write(cast(known.node + g, known.dtype))
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """A copy of the values. Raises AutogradError for a tensor that requires a gradient."""
+        """The values as an array that shares the memory of the tensor (see `memory_views`).
+
+        Raises AutogradError for a tensor that requires a gradient, unless `force` is set.
+        """
         if self.requires_grad and not force:
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
@@ -317,8 +336,7 @@ class Tensor(Methods):
         # NumPy has one half type; PyTorch refuses the others with these words.
         if self.dtype.is_half and self.dtype is not float16:
             raise TypeError("Got unsupported ScalarType BFloat16: use .float().numpy()")
-        array = self.array(".numpy()")
-        return array.astype(np.float16) if self.dtype is float16 else np.array(array)
+        return memory_views.exported(self)
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
@@ -370,11 +388,10 @@ class Tensor(Methods):
         return (self[i] for i in range(self.spec.shape[0]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        # What is lazy has no memory to share.
-        if copy is False:
-            raise ValueError("Unable to avoid copy while creating an array as requested.")
         array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=False)
+        if copy is False and dtype not in (None, array.dtype):
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        return array if dtype is None and not copy else array.astype(dtype, copy=bool(copy))
 
     def __hash__(self) -> int:
         return id(self)
@@ -468,33 +485,3 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     t = Type(values.shape, dtype)
     is_constant = here.current is not None and values.nbytes <= CONST_LIMIT
     return handle(adopt(const(values, t) if is_constant else leaf(values, t)))
-
-
-class grad_mode:
-    """A block in which the recording of gradients is switched on or off, in this thread."""
-
-    __slots__ = ("_before", "_enabled")
-
-    def __init__(self, enabled: bool):
-        self._enabled = enabled
-
-    def __enter__(self) -> None:
-        self._before, _mode.records_gradients = _mode.records_gradients, self._enabled
-
-    def __exit__(self, *error: object) -> None:
-        _mode.records_gradients = self._before
-
-
-def is_grad_enabled() -> bool:
-    """Whether operations record gradients now.
-
-    >>> import lazytensor as lt
-    >>> lt.is_grad_enabled()
-    True
-    """
-    return _mode.records_gradients
-
-
-def set_grad_enabled(enabled: bool) -> None:
-    """Switch the recording of gradients on or off for good, in this thread."""
-    _mode.records_gradients = enabled

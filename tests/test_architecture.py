@@ -36,9 +36,10 @@ LAYERS = """
     lazytensor.compiler
     lazytensor.exchange
     lazytensor.runtime
+    lazytensor.memory  lazytensor.grad_recording
     lazytensor.cells
     lazytensor.captured_cells  lazytensor.saved  lazytensor.device  lazytensor.together
-    lazytensor.allocation
+    lazytensor.allocation  lazytensor.memory_views
     lazytensor.capture
     lazytensor.tensor  lazytensor.step
     lazytensor.arrival

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from lazytensor.dtype import DType
-from lazytensor.functions.creation import of_kind
+from lazytensor.functions.constructors import of_kind
 from lazytensor.functions.promotion import set_default_dtype
 from lazytensor.functions.protocols import KINDS
 from lazytensor.tensor import Tensor

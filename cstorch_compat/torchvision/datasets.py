@@ -88,8 +88,8 @@ class MNIST(Dataset[tuple[Any, Any]]):
                 hint="Put the four IDX files there; nothing is ever downloaded.",
             )
         images, labels = pair
-        self.data: Any = creation.from_numpy(images)
-        self.targets: Any = creation.from_numpy(labels.astype(np.int64))
+        self.data: Any = creation.over(images)
+        self.targets: Any = creation.over(labels.astype(np.int64))
 
     def __len__(self) -> int:
         return len(self.data)

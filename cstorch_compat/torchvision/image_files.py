@@ -23,7 +23,7 @@ def decode_image(
 
 def read_file(path: str) -> Tensor:
     """The bytes of a file as a uint8 tensor."""
-    return creation.from_numpy(np.frombuffer(pathlib.Path(path).read_bytes(), np.uint8).copy())
+    return creation.over(np.frombuffer(pathlib.Path(path).read_bytes(), np.uint8).copy())
 
 
 def write_file(filename: str, data: Tensor) -> None:
@@ -41,12 +41,12 @@ def _encoded(input: Tensor, kind: str, **options: Any) -> bytes:
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
     """A uint8 image as the bytes of a PNG file."""
-    return creation.from_numpy(np.frombuffer(_encoded(input, "PNG", compress_level=compression_level), np.uint8).copy())
+    return creation.over(np.frombuffer(_encoded(input, "PNG", compress_level=compression_level), np.uint8).copy())
 
 
 def encode_jpeg(input: Tensor, quality: int = 75) -> Tensor:
     """A uint8 image as the bytes of a JPEG file."""
-    return creation.from_numpy(np.frombuffer(_encoded(input, "JPEG", quality=quality), np.uint8).copy())
+    return creation.over(np.frombuffer(_encoded(input, "JPEG", quality=quality), np.uint8).copy())
 
 
 def write_png(input: Tensor, filename: str, compression_level: int = 6) -> None:

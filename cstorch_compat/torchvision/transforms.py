@@ -37,7 +37,7 @@ class PILToTensor:
     """An image as a tensor [channels, height, width] of the same values."""
 
     def __call__(self, pic: Any) -> Tensor:
-        return creation.from_numpy(pictures.channels_first(pic))
+        return creation.over(np.array(pictures.channels_first(pic)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -50,7 +50,7 @@ class ToTensor(PILToTensor):
         array = pictures.channels_first(pic)
         if array.dtype == np.uint8:
             array = array.astype(np.float32) / np.float32(255)
-        return creation.from_numpy(array)
+        return creation.over(np.array(array))
 
 
 class Normalize:
@@ -87,7 +87,7 @@ class Normalize:
         # In the tensor's own type, as PyTorch does; float64 in between would change the last digit.
         values = (array - self._mean.astype(kind)) / self._std.astype(kind)
         # The array of a half tensor may be wider than its type, as bfloat16's is: the result is rounded anew.
-        scaled = creation.tensor(values, dtype=tensor.dtype) if tensor.dtype.is_half else creation.from_numpy(values)
+        scaled = creation.tensor(values, dtype=tensor.dtype) if tensor.dtype.is_half else creation.over(values)
         return writing.copy_(tensor, scaled) if self.inplace else scaled
 
     def __repr__(self) -> str:

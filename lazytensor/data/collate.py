@@ -77,7 +77,7 @@ def _unknown(kind: object) -> SampleTypeError:
 
 def from_values(array: np.ndarray, dtype: DType) -> Tensor:
     """A tensor of any dtype over values in its host type, without a copy where that is possible."""
-    return creation.tensor(array, dtype=dtype) if dtype.is_half else creation.from_numpy(array)
+    return creation.tensor(array, dtype=dtype) if dtype.is_half else creation.over(array)
 
 
 def _check_shapes(extents: Sequence[tuple[int, ...]]) -> None:
@@ -112,7 +112,7 @@ def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
         raise _unknown(batch[0].dtype)
     arrays = [np.asarray(sample) for sample in batch]
     _check_shapes([a.shape for a in arrays])
-    return creation.from_numpy(np.stack(arrays))
+    return creation.over(np.stack(arrays))
 
 
 def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
@@ -149,7 +149,7 @@ def default_convert(sample: Any) -> Any:
     """A sample that is no part of a batch: its arrays become tensors, everything else stays as it is."""
     # A copy: from_numpy would share memory with the data set.
     if isinstance(sample, np.ndarray | np.generic) and sample.dtype.kind in "biuf":
-        return creation.from_numpy(np.array(sample))
+        return creation.over(np.array(sample))
     if isinstance(sample, str | bytes):
         return sample
     if isinstance(sample, Mapping):

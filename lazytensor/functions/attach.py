@@ -13,6 +13,7 @@ from lazytensor import arrival, gradients, printing
 from lazytensor.functions import (
     activations,
     arrange,
+    constructors,
     contraction,
     conversion,
     creation,
@@ -51,6 +52,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     arrange,
     contraction,
     conversion,
+    constructors,
     creation,
     gathering,
     arrival,
@@ -160,7 +162,7 @@ def marked() -> list[tuple[Callable[..., Any], Mark]]:
 
 def attach() -> None:
     """Give Tensor its members."""
-    Tensor.constructed = staticmethod(creation.constructed)
+    Tensor.constructed = staticmethod(constructors.constructed)
     # At import, once. The stub beside the package tells editors and type checkers the same names.
     for function, mark in marked():
         for name, member in members_of(function, mark).items():

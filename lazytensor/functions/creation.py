@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import cells, random, source
 from lazytensor import dtype as dt
-from lazytensor import random, source
 from lazytensor.allocation import require_memory
-from lazytensor.cells import adopt
+from lazytensor.cells import Cell, adopt, here
 from lazytensor.device import CPU, place
 from lazytensor.dtype import DType
 from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, NumberTooLarge, ShapeError
@@ -19,11 +19,12 @@ from lazytensor.functions.promotion import default_dtype, scalar_dtype, stored
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
+from lazytensor.memory import Memory, values_of
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import full as splat
 from lazytensor.precision import half_type
-from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, untracked, wrap
+from lazytensor.tensor import Tensor, chosen_device, from_array, handle, untracked, wrap
 
 
 def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -142,60 +143,6 @@ def _refuse_overflow(least: float, largest: float, dtype: DType | None) -> None:
         raise NumberTooLarge(text, where=source.where(), hint=f"The numbers go from {least} to {largest}.")
 
 
-def constructed(*given: Any, device: Any = None, size: Any = None) -> Tensor:
-    """What `torch.Tensor(...)` gives: a tensor of a shape whose values nobody promises, or one of data.
-
-    Integers and a Size are a shape, a sequence or an array are data; a tensor gives another handle on its storage.
-    Raises TypeError for anything else.
-    """
-    if len(given) == 1 and isinstance(given[0], Tensor):
-        return given[0].view_through("reshape", shape=given[0].spec.shape)
-    return of_kind(default_dtype(), *given, device=device, size=size)
-
-
-def of_kind(kind: DType, *given: Any, device: Any = None, size: Any = None) -> Tensor:
-    """What `torch.FloatTensor(...)` and its kin give, of their type. Raises TypeError as `constructed` does."""
-    if device is not None and Device(device).type != "cpu":
-        raise RuntimeError(
-            f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed"
-        )
-    if not given:
-        return empty(size or 0, dtype=kind, device=device)
-    data = given[0]
-    if isinstance(data, Tensor) and len(given) == 1 and (data.spec.shape or data.dtype is kind):
-        if data.dtype is not kind:
-            raise TypeError(f"expected {kind} (got {data.dtype})")
-        return data.view_through("reshape", shape=data.spec.shape)
-    if isinstance(data, Size) or all(map(_is_extent, given)):
-        extents = size_of((data,)) if isinstance(data, Size) else [int(e) for e in given]
-        if any(e < 0 for e in extents):
-            first = next(e for e in extents if e < 0)
-            raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {list(extents)}")
-        return empty(extents, dtype=kind, device=device)
-    if len(given) > 1:
-        raise TypeError(
-            f"new() received an invalid combination of arguments - got ({', '.join(type(g).__name__ for g in given)})"
-        )
-    if isinstance(data, str):
-        raise TypeError("new(): invalid data type 'str'")
-    if not isinstance(data, Sequence | np.ndarray):
-        owner = "numpy." if isinstance(data, np.generic) else ""
-        raise TypeError(f"new(): data must be a sequence (got {owner}{type(data).__name__})")
-    return tensor(data, dtype=kind, device=device)
-
-
-def _is_extent(value: Any) -> bool:
-    """Whether a value counts as a whole number: NumPy's and tensors of one do, truth values do not."""
-    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return is_number or (isinstance(value, Tensor) and not value.spec.shape and value.dtype.kind == "i")
-
-
-@method
-def new(x: Tensor, *given: Any, device: Any = None, size: Any = None) -> Tensor:
-    """A tensor of this one's type, of a shape or of data, as the constructors of old make it."""
-    return of_kind(x.dtype, *given, device=device, size=size)
-
-
 def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor in its own shape; a tensor of the right dtype is returned as it is.
 
@@ -203,13 +150,18 @@ def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> T
     """
     if isinstance(data, Tensor) and dtype in (None, data.dtype):
         return data
+    if isinstance(data, np.ndarray) and data.dtype.kind in "biuf":
+        kind = dt.of_array(data)
+        if dtype in (None, kind) and (chosen_device() if device is None else place(device)) is CPU:
+            return from_numpy(data)
     return tensor(data, dtype=dtype, device=device)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares the array's memory: later changes of the array are seen until the tensor is written to.
+    """A tensor that shares the array's memory: a change of either shows in the other, as `memory_views` has it.
 
-    Raises TypeError for anything else than an array.
+    Inside a step it is a copy. Raises TypeError for anything else than an array, ValueError for one with negative
+    strides or in the byte order of another machine.
 
     >>> import numpy as np
     >>> import lazytensor as lt
@@ -220,9 +172,26 @@ def from_numpy(array: np.ndarray) -> Tensor:
         owner = "numpy." if isinstance(array, np.generic) else ""
         raise TypeError(f"expected np.ndarray (got {owner}{type(array).__name__})")
     d = dt.of_array(array)
-    if array.dtype != d.host:
-        array = array.astype(d.host)
-    return handle(adopt(leaf(array, Type(array.shape, d))))
+    if any(s < 0 for s in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
+        )
+    if not array.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
+            "currently not supported."
+        )
+    t = Type(array.shape, d)
+    if here.current is not None or cells.is_abstract or not array.size:
+        return handle(adopt(leaf(values_of(array, d), t)))
+    return handle(Cell.at_home(Memory(array, t), t))
+
+
+def over(array: np.ndarray) -> Tensor:
+    """A tensor over an array that nothing else refers to, and that is not written to any more: no copy is made."""
+    d = dt.of_array(array)
+    return handle(adopt(leaf(array if array.dtype == d.host else array.astype(d.host), Type(array.shape, d))))
 
 
 def full(

@@ -8,7 +8,7 @@ import numpy as np
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import from_numpy
+from lazytensor.functions.creation import from_numpy, over
 from lazytensor.functions.windows import storage_offset
 from lazytensor.members import fact, method
 from lazytensor.tensor import Tensor, of_class
@@ -31,7 +31,7 @@ _KIND_OF = {d: name for name, d in KINDS.items()}
 
 def _exported(x: Tensor) -> np.ndarray:
     """The values in the layout that other libraries expect. Raises for what they cannot hold."""
-    # PyTorch's rule, since others could change values behind the graph's back; here they get a copy.
+    # PyTorch's rule, since others could change values behind the graph's back.
     if x.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     # NumPy has no bfloat16, so there is no array to export.
@@ -46,15 +46,17 @@ def __array_wrap__(x: Tensor, array: Any, context: Any = None, return_scalar: bo
 
     Truth values come as uint8, as PyTorch has it.
     """
-    return from_numpy(np.array(array, np.uint8 if array.dtype == bool else array.dtype))
+    return over(np.array(array, np.uint8 if array.dtype == bool else array.dtype))
 
 
 @method
 def __dlpack__(x: Tensor, **options: Any) -> Any:
-    """A capsule with a copy of the values: tensors here are lazy, so memory is not shared."""
-    # A stream is the order of work on a GPU; NumPy refuses to hear of one. Nor does it export before 2.1 what is
-    # read-only, as values are here.
-    return np.array(_exported(x)).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
+    """A capsule over the memory of x, which the other library shares as NumPy does."""
+    # A stream is the order of work on a GPU, for which NumPy has no argument.
+    array = _exported(x)
+    # Before 2.1 NumPy exports no array that is read-only.
+    array = array if array.flags.writeable else np.array(array)
+    return array.__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
 
 
 @method
@@ -64,11 +66,10 @@ def __dlpack_device__(x: Tensor) -> tuple[int, int]:
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor over what another library exports."""
-    # Copied: what others may write to cannot be a value that never changes.
+    """A tensor that shares the memory of what another library exports."""
     # An array needs no protocol, and before 2.1 NumPy exports none that is read-only.
     array = ext_tensor if isinstance(ext_tensor, np.ndarray) else np.from_dlpack(ext_tensor)
-    return from_numpy(np.array(array))
+    return from_numpy(array)
 
 
 @method

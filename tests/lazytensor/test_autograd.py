@@ -48,7 +48,7 @@ def test_second_derivative_is_the_slope_of_the_first(program, seed):
         return (xs[0].grad * lt.tensor(weight)).sum(), xs
 
     first, xs = slope(at)
-    before = [x.grad.numpy(force=True) if x.grad is not None else 0 for x in xs]
+    before = [x.grad.numpy(force=True).copy() if x.grad is not None else 0 for x in xs]
     first.backward()
     added = [x.grad.numpy(force=True) - b for x, b in zip(xs, before, strict=True) if x.grad is not None]
     kept = [u for x, u in zip(xs, along, strict=True) if x.grad is not None]

@@ -1,0 +1,66 @@
+"""Constructors from before dtypes: `torch.Tensor(...)`, `torch.FloatTensor(...)` and `Tensor.new`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import DType
+from lazytensor.functions.creation import empty, size_of, tensor
+from lazytensor.functions.promotion import default_dtype
+from lazytensor.members import method
+from lazytensor.tensor import Device, Size, Tensor
+
+
+def constructed(*given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """What `torch.Tensor(...)` gives: a tensor of a shape whose values nobody promises, or one of data.
+
+    Integers and a Size are a shape, a sequence or an array are data; a tensor gives another handle on its storage.
+    Raises TypeError for anything else.
+    """
+    if len(given) == 1 and isinstance(given[0], Tensor):
+        return given[0].view_through("reshape", shape=given[0].spec.shape)
+    return of_kind(default_dtype(), *given, device=device, size=size)
+
+
+def of_kind(kind: DType, *given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """What `torch.FloatTensor(...)` and its kin give, of their type. Raises TypeError as `constructed` does."""
+    if device is not None and Device(device).type != "cpu":
+        raise RuntimeError(
+            f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed"
+        )
+    if not given:
+        return empty(size or 0, dtype=kind, device=device)
+    data = given[0]
+    if isinstance(data, Tensor) and len(given) == 1 and (data.spec.shape or data.dtype is kind):
+        if data.dtype is not kind:
+            raise TypeError(f"expected {kind} (got {data.dtype})")
+        return data.view_through("reshape", shape=data.spec.shape)
+    if isinstance(data, Size) or all(map(_is_extent, given)):
+        extents = size_of((data,)) if isinstance(data, Size) else [int(e) for e in given]
+        if any(e < 0 for e in extents):
+            first = next(e for e in extents if e < 0)
+            raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {list(extents)}")
+        return empty(extents, dtype=kind, device=device)
+    if len(given) > 1:
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got ({', '.join(type(g).__name__ for g in given)})"
+        )
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if not isinstance(data, Sequence | np.ndarray):
+        owner = "numpy." if isinstance(data, np.generic) else ""
+        raise TypeError(f"new(): data must be a sequence (got {owner}{type(data).__name__})")
+    return tensor(data, dtype=kind, device=device)
+
+
+def _is_extent(value: Any) -> bool:
+    """Whether a value counts as a whole number: NumPy's and tensors of one do, truth values do not."""
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_number or (isinstance(value, Tensor) and not value.spec.shape and value.dtype.kind == "i")
+
+
+@method
+def new(x: Tensor, *given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """A tensor of this one's type, of a shape or of data, as the constructors of old make it."""
+    return of_kind(x.dtype, *given, device=device, size=size)

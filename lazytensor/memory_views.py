@@ -1,0 +1,82 @@
+"""Tensors that see memory shared with NumPy: the part of an array that a tensor shows, read and written in place.
+
+The rule, which is PyTorch's. `from_numpy`, `as_tensor` of an array, `numpy()`, `__array__`, DLPack, views, `.data` and
+`.detach()` share memory. A read gives what the memory holds at the moment of the call, and a write is in the memory
+when the call returns. Exceptions: a step computes with copies, as on a device; `numpy()` of a tensor that a backend
+stores between steps, and of one whose view NumPy cannot describe, gives an array that refuses writes.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from lazytensor import cells
+from lazytensor.ir.graph import Node, leaf
+from lazytensor.ir.types import Type
+from lazytensor.memory import Memory, has_bits, numpy_type, values_of
+from lazytensor.ops import OPS
+
+Tensor: TypeAlias = Any
+"""A `lazytensor.tensor.Tensor`, whose module is built on this one."""
+
+MARKS = frozenset({"variable", "custom_vjp", "detach", "unsupported"})
+"""Operations in a lens that move no element, and that gradients have to see."""
+
+
+def shown(array: np.ndarray, t: Tensor) -> np.ndarray | None:
+    """Return the elements of a storage's array that a tensor shows, as a view; None if NumPy would copy them."""
+    part = array
+    for name, attrs in t.lens:
+        part = OPS[name].eval(part, **dict(attrs))
+    return part if part is array or not part.size or np.may_share_memory(part, array) else None
+
+
+def part_of(t: Tensor) -> np.ndarray | None:
+    """Return the elements in memory that a tensor over a pinned cell shows; None if gradients take part."""
+    memory = t.cell.home
+    assert isinstance(memory, Memory)
+    if memory.history is not None or t.leaf_id or any(name in MARKS for name, _ in t.lens):
+        return None
+    return shown(memory.array, t)
+
+
+def snapshot(t: Tensor) -> Node | None:
+    """Return a node with the present elements of a tensor over a pinned cell.
+
+    Return None if the whole storage has to be read. The node is the last one while the elements stay the same.
+    """
+    # The cell itself remembers its last snapshot.
+    part = part_of(t) if t.lens else None
+    if part is None:
+        return None
+    known: Node | None = t._node
+    dtype = t.cell.type.dtype
+    if known is None or known.value is None or not has_bits(part, known.value, dtype):
+        t._seen, t._node = None, (known := leaf(values_of(part, dtype), Type(part.shape, dtype)))
+    return known
+
+
+def is_written(t: Tensor, n: Node, is_counted: bool) -> bool:
+    """Write the value of a node to the elements that a view of a pinned cell shows.
+
+    Return False, and write nothing, if the whole storage has to be written.
+    """
+    part = None if n.tracks or not t.lens else part_of(t)
+    if part is None or not part.flags.writeable:
+        return False
+    part[...] = cells.value_of(n)
+    t.cell.version += is_counted
+    return True
+
+
+def exported(t: Tensor) -> np.ndarray:
+    """Return the elements of a tensor as an array of NumPy, which shares its memory if it can; see the module."""
+    memory = cells.pin(t.cell) if t.device.type == "cpu" else None
+    if memory is not None:
+        part = shown(memory.export(), t)
+        if part is not None:
+            return part
+    array = np.array(t.array(".numpy()"), numpy_type(t.dtype))
+    # A write to it would be lost: refused by NumPy, "assignment destination is read-only".
+    array.flags.writeable = not array.size or t.device.type != "cpu" or cells.is_abstract
+    return array
