@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 from weakref import WeakSet
 
-from lazytensor.dtype import bfloat16, bool_
+from lazytensor.dtype import bfloat16, bool_, int64
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import DEFAULT_HINT
 from lazytensor.ops import OPS
@@ -142,11 +142,11 @@ def _is_wider_than_index(arguments: Mapping[str, Any]) -> bool:
     return bool(getattr(source, "requires_grad", False) and source.shape != getattr(index, "shape", None))
 
 
-def _picks_past_first(arguments: Mapping[str, Any]) -> bool:
-    """Return whether `x[...]` has an integer tensor as an index behind its first place."""
+def _picks_by_number(arguments: Mapping[str, Any]) -> bool:
+    """Return whether an index, or one of several, is an integer tensor without dimensions."""
     index = list(arguments.values())[1] if len(arguments) > 1 else None
     parts = index if isinstance(index, tuple) else (index,)
-    return any(hasattr(p, "dtype") and p.dtype is not bool_ for p in parts[1:]) and not hasattr(parts[0], "dtype")
+    return any(hasattr(p, "dtype") and not p.ndim and p.dtype is not bool_ for p in parts)
 
 
 _HUBER = "Write torch.where(d < delta, 0.5 * d * d, delta * (d - 0.5 * delta)).mean() with d = torch.abs(x - y)."
@@ -187,6 +187,16 @@ _CLAMPED = _lowering(
     _has_scalar_of_other_type,
 )
 _NONZERO = Refusal("torch.aten.nonzero", "lowering", _MASKING, rule="shape from data")
+_PICKED = _trace(
+    "aten::_local_scalar_dense",
+    "Write torch.index_select(x, dim, index.reshape(1)).squeeze(dim).",
+    _picks_by_number,
+)
+_NOT = _lowering(
+    "'cirh.Not' op has unsupported dtype: 'i64'. Supported dtypes are: 'i1', 'i16', 'i32'",
+    "Convert the operand with .int().",
+    lambda a: getattr(_first(a), "dtype", None) is int64,
+)
 _DIVIDED = _backward("derivative for aten::floor_divide is not implemented")
 _UNEVEN = "Function {} returned an invalid gradient at index 1: the index does not cover the source"
 
@@ -335,7 +345,10 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "roll": (_gradient(_HOLES, _is_along_other_dims),),
     "rot90": (_trace("aten::as_strided_", "Write x.transpose(0, 1).flip(0)."),),
     "index_select": (_gradient(_HOLES, _is_along_other_dims),),
-    "__getitem__": (_gradient(_HOLES, _picks_past_first),),
+    "getitem": (_PICKED,),
+    "setitem": (_PICKED,),
+    "bitwise_not": (_NOT,),
+    "__invert__": (_NOT,),
     "index_copy": (_trace("aten::index_copy"),),
     "index_fill": (_trace("aten::index_fill_.int_Scalar"),),
     "index_put": (_lowering(_HOLES),),

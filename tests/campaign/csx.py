@@ -53,6 +53,8 @@ class Server:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 class Recorded:
