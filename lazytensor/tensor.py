@@ -391,7 +391,7 @@ class Tensor(Methods):
         array = self.numpy()
         if copy is False and dtype not in (None, array.dtype):
             raise ValueError("Unable to avoid copy while creating an array as requested.")
-        return array if dtype is None and not copy else array.astype(dtype, copy=bool(copy))
+        return array if dtype is None and not copy else array.astype(dtype or array.dtype, copy=bool(copy))
 
     def __hash__(self) -> int:
         return id(self)
