@@ -388,9 +388,10 @@ class Tensor(Methods):
         return (self[i] for i in range(self.spec.shape[0]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        if copy is False and dtype not in (None, array.dtype):
+        # As in PyTorch, which has not the argument: NumPy cannot be promised that nothing is copied.
+        if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
+        array = self.numpy()
         return array if dtype is None and not copy else array.astype(dtype or array.dtype, copy=bool(copy))
 
     def __hash__(self) -> int:
