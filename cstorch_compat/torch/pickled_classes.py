@@ -1,5 +1,6 @@
 """Classes of Python's standard library and of a script that files may name with `weights_only=False`."""
 
+import abc
 import argparse
 import copyreg
 import datetime
@@ -12,7 +13,7 @@ import sys
 import types
 import uuid
 from collections import Counter, OrderedDict, defaultdict
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ _STANDARD: dict[str, Any] = {
     "builtins getattr": getattr,
     "numpy ndarray": np.ndarray,
 }
+_MISSING = (enum.Enum._missing_.__func__, enum.Flag._missing_.__func__)  # type: ignore[attr-defined]
+_TRUSTED = ("builtins", "collections", "lazytensor", "cstorch_compat")
 _PLAIN_NEW = [kind.__new__ for kind in (object, dict, list, set, OrderedDict, Counter, defaultdict)]
 # Constructors and setters of state are code that a file could set off.
 _RUNNING = ("__setstate__", "__reduce__", "__del__", "__call__")
@@ -60,18 +63,24 @@ def imported(path: str) -> Any:
     module, _, name = path.partition(" ")
     thing: Any = sys.modules.get(module)
     for part in name.split("."):
-        thing = getattr(thing, part, None)
+        # Not `getattr`, which calls the `__getattr__` of a module or of a metaclass.
+        thing = vars(thing).get(part) if isinstance(thing, type | ModuleType) else None
     if isinstance(thing, FunctionType):
         return thing  # named, and not called
     if not isinstance(thing, type) or thing.__module__ in ("builtins", "os", "subprocess", "sys"):
         return None
-    return thing if issubclass(thing, Module) or _is_plain(thing) else None
+    return thing if _is_plain(thing) else None
 
 
 def _is_plain(kind: type) -> bool:
+    """Return whether no code of the class runs when a file makes an object of it, fills it, and drops it."""
+    if type(kind) not in (type, abc.ABCMeta, enum.EnumMeta):
+        return False
     if issubclass(kind, enum.Enum):
-        return "_missing_" not in vars(kind)
-    classes = [c for c in kind.__mro__ if c.__module__ not in ("builtins", "collections")]
+        return kind._missing_.__func__ in _MISSING  # type: ignore[attr-defined]
+    classes = [c for c in kind.__mro__ if c.__module__.partition(".")[0] not in _TRUSTED]
+    if issubclass(kind, Module):
+        return not any(name in vars(c) for c in classes for name in ("__setstate__", "__del__"))
     if any(name in vars(c) for c in classes for name in _RUNNING):
         return False
     # `__new__` of a named tuple is made by Python.

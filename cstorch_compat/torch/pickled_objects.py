@@ -25,7 +25,7 @@ from lazytensor.errors import CheckpointError
 from lazytensor.nn.module import Module
 from lazytensor.nn.rnn import RNNBase
 from lazytensor.serialization.containers import CLASSES, CONSTRUCTORS
-from lazytensor.serialization.layout import refused
+from lazytensor.serialization.layout import hashable, refused
 from lazytensor.serialization.reader import Reader
 from lazytensor.serialization.writer import Writer
 from lazytensor.tensor import Size, Tensor
@@ -247,7 +247,7 @@ class ObjectReader(Reader):
         return super().referred(answer)
 
     def called(self, function: Any, args: Any) -> Any:
-        """Return what a function of the lists gives."""
+        """Return the result of calling a function that the allow-lists name. Raise CheckpointError for any other."""
         # What the script has allowed by name is called, which runs its constructor.
         if _is_among(function, (*pickled_arrays.FUNCTIONS.values(), *VALUE_CLASSES, *safe.value.values())):
             return function(*args)
@@ -259,7 +259,9 @@ class ObjectReader(Reader):
         if function is getattr:
             return self._member(*args)
         if isinstance(function, type) and issubclass(function, enum.Enum) and len(args) == 1:
-            return function(args[0])
+            if not isinstance(args[0], int | float | str | bytes | bool | tuple | None):
+                raise refused(f"the file asks for a member of {function.__name__} by a {type(args[0]).__name__}")
+            return function(hashable(args[0]))
         return super().called(function, args)
 
     def _member(self, owner: Any, name: Any) -> Any:
@@ -313,7 +315,7 @@ def _is_among(thing: Any, allowed: Any) -> bool:
 
 
 def _give(thing: Any, state: Any) -> None:
-    if hasattr(thing, "__setstate__"):
+    if hasattr(type(thing), "__setstate__"):
         thing.__setstate__(state)
         return
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)

@@ -1,7 +1,9 @@
 """What a file in PyTorch's zip format may look like: checked before anything of it is believed."""
 
 import math
+import sys
 import zipfile
+from types import FunctionType
 from typing import Any
 
 from lazytensor import dtype as dt
@@ -56,9 +58,24 @@ def refused(what: str, hint: str = "The file is damaged or was made to deceive."
     return CheckpointError(what, where=source.where(), hint=hint)
 
 
+_HASHING = sys.stdlib_module_names | {"lazytensor", "cstorch_compat"}
+"""Packages whose classes may hash the keys of a file."""
+
+
 def hashable(key: Any) -> Any:
-    """Return a key of a dict or a member of a set. Raises CheckpointError if hashing it takes too long."""
-    return check_walk(key, MOST_IN_KEY, "a key of the file") if isinstance(key, tuple) else key
+    """Return a key of a dict or a member of a set.
+
+    Raises CheckpointError if hashing it takes too long, or runs code of a class of the script.
+    """
+    waiting = [check_walk(key, MOST_IN_KEY, "a key of the file")] if isinstance(key, tuple) else [key]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, tuple):
+            waiting += item
+        code = type(item).__hash__
+        if isinstance(code, FunctionType) and code.__module__.partition(".")[0] not in _HASHING:
+            raise refused(f"a key of the file is a {type(item).__name__}, which is hashed by code of its own")
+    return key
 
 
 def check_walk(value: Any, most: int, what: str) -> Any:

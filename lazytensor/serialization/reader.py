@@ -62,7 +62,7 @@ class Reader:
         self.memo: dict[int, Any] = {}
 
     def run(self, raw: Any) -> Any:
-        """Return the object in bytes or at the head of a stream, which then stands behind it.
+        """Read the object in bytes, or at the position of a stream, which is left at the end of the object.
 
         Raises CheckpointError for any opcode or name that is not on the list.
         """
@@ -198,12 +198,15 @@ class Reader:
     def extend(self, _: Any) -> None:
         """Add to a list."""
         items = self.since_mark()
-        self._container(list | deque).extend(items)
+        target = self._container(list | deque)
+        # Not the method of a subclass, which is code that a file could set off.
+        (list.extend if isinstance(target, list) else deque.extend)(target, items)
 
     def append(self, _: Any) -> None:
         """Add one to a list."""
         (item,) = self.take(1)
-        self._container(list | deque).append(item)
+        target = self._container(list | deque)
+        (list.append if isinstance(target, list) else deque.append)(target, item)
 
     def add_members(self, _: Any) -> None:
         """Add to a set."""

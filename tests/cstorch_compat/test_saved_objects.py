@@ -1,10 +1,13 @@
 """Whole modules, arrays and older files: what PyTorch has written is read, and no class that nobody has allowed."""
 
 import argparse
+import contextlib
+import copyreg
 import datetime
 import decimal
 import enum
 import fractions
+import gc
 import io
 import pathlib
 import pickle
@@ -49,6 +52,16 @@ class Trap:
 def bytes_of(value, is_zip=True):
     buffer = io.BytesIO()
     saving.save(value, buffer, _use_new_zipfile_serialization=is_zip)
+    buffer.seek(0)
+    return buffer
+
+
+def pickled(value, protocol=2):
+    """A zip file as PyTorch's, whose description is Python's own pickle of a value."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(value, protocol=protocol))
+        archive.writestr("archive/version", "3\n")
     buffer.seek(0)
     return buffer
 
@@ -264,6 +277,82 @@ def test_class_whose_reading_runs_code_is_refused_with_that_reason():
         saving.load(bytes_of(Scripted()), weights_only=False)
 
 
+class RunningModule(nn.Module):
+    def __setstate__(self, state):
+        print("executed")
+
+
+class DroppedModule(nn.Module):
+    def __del__(self):
+        print("executed")
+
+
+class RunningList(list):
+    def append(self, item):
+        print("executed")
+
+    extend = append
+
+
+class _Missing(enum.Enum):
+    @classmethod
+    def _missing_(cls, value):
+        print("executed")
+
+
+class RunningEnum(_Missing):
+    A = 1
+
+
+class RunningKey:
+    def __hash__(self):
+        print("executed")
+        return 1
+
+
+class RunningLookup:
+    def __getattr__(self, name):
+        print("executed", name)
+        raise AttributeError(name)
+
+
+class Asked:
+    """Pickles as a call of a function with arguments, and a state."""
+
+    def __init__(self, function, *arguments, state=None):
+        self.call = function, arguments, state
+
+    def __reduce__(self):
+        return self.call
+
+
+def made(kind):
+    """What pickles as an object of a class with a state."""
+    return Asked(copyreg._reconstructor, kind, object, None, state={"training": True})
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [made(RunningModule), made(DroppedModule), RunningList([1, 2]), Asked(RunningEnum, 7), made(RunningLookup)],
+    ids="module's state, module's end, list, enum, attribute".split(", "),
+)
+def test_code_of_the_scripts_classes_is_not_executed(thing, capsys):
+    raw = pickled(thing)
+    capsys.readouterr()
+    with contextlib.suppress(CheckpointError):
+        saving.load(raw, weights_only=False)
+    gc.collect()
+    assert capsys.readouterr().out == ""
+
+
+def test_key_that_is_hashed_by_code_of_the_script_is_refused(capsys):
+    raw = pickled({RunningKey(): 1})
+    capsys.readouterr()
+    with pytest.raises(CheckpointError, match="RunningKey, which is hashed by code of its own"):
+        saving.load(raw, weights_only=False)
+    assert capsys.readouterr().out == ""
+
+
 def test_legacy_file_is_not_mapped_into_memory(tmp_path):
     saving.save({}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(RuntimeError, match=r"mmap can only be used"):
@@ -273,13 +362,8 @@ def test_legacy_file_is_not_mapped_into_memory(tmp_path):
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("options", [{}, {"weights_only": False}])
 def test_nothing_of_a_file_is_executed(options, protocol, capsys):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps(Trap(), protocol=protocol))
-        archive.writestr("archive/version", "3\n")
-    buffer.seek(0)
     with pytest.raises(CheckpointError):
-        saving.load(buffer, **options)
+        saving.load(pickled(Trap(), protocol), **options)
     assert capsys.readouterr().out == ""
 
 
