@@ -103,4 +103,5 @@ def has_bits(array: np.ndarray, value: np.ndarray, dtype: DType) -> bool:
     present = np.asarray(array, dtype.host)
     if present.shape != value.shape or present.dtype != value.dtype:
         return False
-    return present.tobytes() == value.tobytes()
+    bits = np.dtype(f"u{present.itemsize}")
+    return np.array_equal(present.view(bits), value.view(bits))

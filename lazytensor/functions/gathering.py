@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor import dtype as dt
-from lazytensor import source
+from lazytensor import memory_views, source
 from lazytensor.allocation import require_memory
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
@@ -175,7 +175,8 @@ def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, N
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """The places of a dimension that a vector names: [..., len(index), ...]. Raises IndexError outside the extent."""
     base, d, places = _rows(x, dim, index, "index_select")
-    out = tensor_of(call("gather_rows", arg(base), places, dim=d), x)
+    part = memory_views.picked(base, "gather_rows", places, dim=d)
+    out = tensor_of(call("gather_rows", arg(base), places, dim=d) if part is None else part, x)
     return out if x.ndim else view(out, ())
 
 
@@ -263,7 +264,7 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
 @method(in_place=True)
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """x with `source` written to, or added at, places of the flat order. Raises IndexError outside."""
+    """A copy of x with `source` written to, or added at, places of the flat order. Raises IndexError outside."""
     check_places(index, x.spec.size, 0)
     places = _places(index, "put")
     value = call("reshape", arg(source), shape=places.type.shape)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import cells, source
+from lazytensor import cells, memory_views, source
 from lazytensor import dtype as dt
 from lazytensor.allocation import require_memory
 from lazytensor.errors import ShapeError
@@ -42,7 +42,8 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     if not picks:
         return view
     dims, indices = _resolved(view, picks)
-    return tensor_of(pick(arg(view), indices, dims), view)
+    part = memory_views.picked(view, "index_get", *indices, dims=dims)
+    return tensor_of(pick(arg(view), indices, dims) if part is None else part, view)
 
 
 @method(names="__setitem__")

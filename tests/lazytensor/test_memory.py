@@ -179,3 +179,12 @@ def test_gradient_with_a_graph_is_a_new_tensor():
     weight.grad = buffer
     (weight * weight).sum().backward(create_graph=True)
     assert buffer.tolist() == [0, 0] and weight.grad.requires_grad and weight.grad.tolist() == [2, 2]
+
+
+def test_rows_picked_from_a_shared_array_are_those_of_the_moment_of_the_call():
+    array = np.arange(12, dtype=np.float32).reshape(4, 3)
+    tensor, places = lt.from_numpy(array), lt.tensor([2, 0])
+    rows, selected, chosen = tensor[places], lt.index_select(tensor, 0, places), tensor[tensor[:, 0] > 5]
+    array[:] = -1
+    assert rows.tolist() == selected.tolist() == [[6, 7, 8], [0, 1, 2]] and chosen.tolist() == [[6, 7, 8], [9, 10, 11]]
+    assert tensor[places].tolist() == [[-1] * 3] * 2
