@@ -7,7 +7,7 @@ import numpy as np
 
 from lazytensor.dtype import float32, int64
 from lazytensor.ir.types import Type
-from tests.op_rows import Case, Draw, Row, Shape, _words
+from tests.op_rows import Case, Draw, Row, Shape, _drawn_case, _uniform, _words
 from tests.op_rows_composite import _group_grad_case, _group_grads
 from tests.op_rows_nn import _conv, _conv_case, _conv_weight, _conv_weight_case
 
@@ -87,6 +87,10 @@ def _weights_case(d: Draw) -> Case:
 
 
 ROWS = {
+    "random_between": Row(
+        lambda d: (_drawn_case(d)[0], {**_drawn_case(d)[1], "low": -1.5, "high": 2.0}),
+        lambda state, call, type, low, high: _uniform(state, call=call, type=type) * (high - low) + low,
+    ),
     "random_integers": Row(
         lambda d: (
             [d.rng.integers(0, 2**40, 2)],
@@ -159,6 +163,7 @@ ROWS = {
 }
 NOT_DIFFERENTIABLE = {
     "count_true",
+    "random_between",
     "random_integers",
     "multinomial",
     "matrix_band",

@@ -375,7 +375,7 @@ def rand(
 ) -> Tensor:
     """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent."""
     result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
-    # Said of torch.rand in the text alone; elsewhere equal draws stay equal nodes.
+    # The front end prints the shape of torch.rand as unknown.
     attrs = {} if half_type() is None else {"is_open": True}
     # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
     if generator is None and (is_replayed() or is_put_off(shape)):

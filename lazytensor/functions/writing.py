@@ -131,7 +131,7 @@ def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Genera
     if is_unseen(x):
         return x
     if half_type() is not None and generator is None:
-        return copy_(x, in_step("random_uniform", x.spec.shape, x.dtype, low=a, high=b))
+        return copy_(x, in_step("random_between", x.spec.shape, x.dtype, low=float(a), high=float(b)))
     if is_put_off(x.spec.shape):
         return copy_(x, in_step("random_uniform", x.spec.shape, x.dtype) * (b - a) + a)
     return _filled(x, random.chosen(generator).uniform(x.spec.shape, x.dtype, a, b))

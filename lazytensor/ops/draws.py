@@ -39,21 +39,19 @@ def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
 
 
 def _uniform_eval(
-    state: np.ndarray,
-    *,
-    call: int,
-    type: Type,
-    seed: int | None = None,
-    is_open: bool = False,
-    low: float = 0.0,
-    high: float = 1.0,
+    state: np.ndarray, *, call: int, type: Type, seed: int | None = None, is_open: bool = False
 ) -> np.ndarray:
     # A counter alone goes with a seed that does not change.
     words = random_words(state if seed is None else np.array([seed, state.item()]), call, type.size)
     # As many bits as the mantissa holds: every value is exact, and 1 is never reached by rounding.
     digits = type.dtype.mantissa_bits + 1
     values = (words >> np.uint64(64 - digits)).astype(type.dtype.host) * type.dtype.host.type(2.0**-digits)
-    return round_to(np.asarray(values * (high - low) + low, type.dtype.host), type.dtype).reshape(type.shape)
+    return np.asarray(values.reshape(type.shape))
+
+
+def _between_eval(state: np.ndarray, *, call: int, type: Type, low: float, high: float) -> np.ndarray:
+    values = _uniform_eval(state, call=call, type=type) * (high - low) + low
+    return round_to(np.asarray(values, type.dtype.host), type.dtype)
 
 
 def _normal_eval(state: np.ndarray, *, call: int, type: Type, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
@@ -78,6 +76,8 @@ def _draw_work(out: Type, state: Type, **attrs: object) -> Work:
 
 
 op("random_uniform", _drawn, _uniform_eval, work=_draw_work, cirh=UNIFORM)
+# The mesh has a kernel for numbers between 0 and 1 alone.
+op("random_between", _drawn, _between_eval, work=_draw_work, cirh=UNIFORM)
 op(
     "random_integers",
     lambda state, *, type, **attrs: type,
