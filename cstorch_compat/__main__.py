@@ -137,7 +137,7 @@ def main(argv: list[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _printable_warnings() -> Iterator[None]:
-    """Show the files that warnings name with escapes for what a terminal obeys."""
+    """Replace control characters in the file names of warnings by escapes, so that a terminal does not act on them."""
     shown = warnings.formatwarning
 
     def show(message: Any, category: Any, filename: str, lineno: int, line: str | None = None) -> str:

@@ -17,7 +17,7 @@ from lazytensor.ir.types import Type
 MAX_ITEM_BYTES = 16
 """Of an element, that of complex128."""
 ADDRESS_BYTES = 1 << 47
-"""What a process of today's processors can address."""
+"""The addresses of a process on x86-64 with four-level paging: the limit where the memory size is unknown."""
 
 
 def machine_bytes() -> int:

@@ -266,7 +266,10 @@ class DeviceScope:
 
 
 def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None, mixed_precision: Any = None) -> Backend:
-    """Make the backend that runs a step when it is called. Raise a ValueError for `mixed_precision`."""
+    """Make the CPU backend, on which each call of a step computes at once, without a cluster compile.
+
+    Raise a ValueError if `mixed_precision` is given, which release 2.10 does not take any more.
+    """
     if mixed_precision is not None:
         raise setting_checks.invalid(
             "mixed_precision",

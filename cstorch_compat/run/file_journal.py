@@ -204,7 +204,10 @@ def _can_appear(path: str) -> bool:
 
 
 def _remove(remove: Callable[[str], object], path: str) -> bool:
-    """Whether there was something to remove: the script may have removed it itself."""
+    """Call `remove` on a path. Return False if nothing is there, since the script may have removed it itself.
+
+    Raise the OSError of `remove` if the path is still there.
+    """
     try:
         remove(path)
     except OSError:

@@ -116,7 +116,11 @@ class WaferState(Store):
     def window(
         self, way_out: Callable[[], str] | None, snapshot: dict[StateId, np.ndarray] | None = None
     ) -> Iterator[None]:
-        """A block in which state can be fetched unless there is a `way_out`; of a late step, from a snapshot."""
+        """Let closures fetch state in the block: from `snapshot`, if it is given, else the present values.
+
+        A snapshot holds the state of a step whose closures run after later steps. With `way_out` fetching raises
+        StateError instead, with its text as the hint.
+        """
         # Behind the window the loop goes on, in which nothing can be fetched.
         before = self._way_out, self._snapshot
         self._way_out, self._snapshot = way_out, snapshot

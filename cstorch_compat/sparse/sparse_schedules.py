@@ -177,7 +177,7 @@ class Lambda(HyperParameterSchedule):
         return self.fn(step)
 
     def get_min_max_end(self, begin: int, end: int) -> None:
-        """None: nothing is known of a function."""
+        """Return None in place of the least, largest and last value: those of a user's function are not known."""
         return
 
 

@@ -57,7 +57,7 @@ def _pickled(value: Any) -> bytes:
 
 
 def load(stream: Any, map_location: Any, reader: Any) -> Any:
-    """Return the object at the place of a stream, which then stands behind it.
+    """Read the object that starts at the position of a stream, and leave the position at its end.
 
     `reader` makes an ObjectReader of storages. Raises FileEnd if nothing is left, CheckpointError for a file of another
     format or a damaged one.

@@ -187,7 +187,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
 
 @method
 def fmin(input: Operand, other: Operand) -> Tensor:
-    """The smaller of two elements, broadcast; a number wins over NaN."""
+    """The smaller of two elements, broadcast; NaN only where both are NaN."""
     return _extremum("fmin", pw.minimum, input, other)
 
 

@@ -186,7 +186,7 @@ def apart() -> Iterator[None]:
 
 
 def is_apart(n: Node) -> bool:
-    """Return whether this thread records another node that equals `n` as a node of its own."""
+    """Return whether a second use of `n` is recorded as another node: in a block of `apart`, if n has a gradient."""
     return bool(_threads_apart) and n.tracks and get_ident() in _threads_apart
 
 

@@ -102,7 +102,7 @@ def load(module: Any, state_dict: Any, strict: bool, assign: bool) -> Incompatib
 
     # A copy, so that hooks which change the dict leave the caller's as it was.
     down(module, OrderedDict(state_dict), "")
-    # In front of the shapes, and what is missing in front of both: PyTorch's order of complaints.
+    # PyTorch names missing keys first, then unexpected ones, then shapes.
     if strict and unexpected:
         problems.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
     if strict and missing:

@@ -18,7 +18,10 @@ from lazytensor.ops.pieces import whole
 
 
 def evaluated(formula: Formula) -> Callable[..., Any]:
-    """The NumPy meaning of a formula; it computes in the types of the arrays that it is given."""
+    """Return a function of NumPy arrays that computes what `formula` computes of nodes.
+
+    It computes in the types of the arrays that it is called with, and takes attributes by name.
+    """
 
     def eval(*arrays: np.ndarray, **attrs: Any) -> Any:
         # The graph is made over stand-ins for the arrays, in whatever types they come.

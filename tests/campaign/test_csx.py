@@ -27,7 +27,7 @@ def front_end():
 @pytest.mark.parametrize("first", range(0, len(RECORDS), PART))
 def test_drawn_modules_get_the_recorded_answers(front_end, first):
     part = RECORDS[first : first + PART]
-    # Known differences are recorded too, so that a mended one is noticed and recorded anew.
+    # A record says if ours differed when it was made. A mend fails here until the answers are recorded again.
     found = [differs(record, front_end.ask(record["source"])) for record in part]
     assert found == [record["differs"] for record in part], [
         record["source"] for record, kind in zip(part, found, strict=True) if kind != record["differs"]
