@@ -16,6 +16,7 @@ from lazytensor.cells import Cell, Epoch, read, unpin, value_of
 from lazytensor.errors import StateError
 from lazytensor.ir.graph import Node, again, leaf, topological, unique
 from lazytensor.ir.types import Type
+from lazytensor.memory import Memory, has_bits
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 
@@ -52,14 +53,15 @@ class CapturedCells:
         self.settled: list[weakref.ref[Cell]] = []
         self._symbolic: list[tuple[Cell, Node | None]] = []
         self._unchanged: list[tuple[Cell, Node]] = []
+        # Cells that share memory with NumPy: the memory, and the value that the step began with.
+        self._pinned: list[tuple[Cell, Memory, Node]] = []
         self._has_run = False
         self.has_brought = False
         """Whether the store was given values that it did not have when the step began."""
 
     def feed(self, cell: Cell, index: int, name: str) -> None:
         """Make the cell's value input number `index` of the step."""
-        # The step computes with a copy, as on a device.
-        unpin(cell)
+        self._unpin(cell)
         # Before the cell is changed: its value is read in the world outside.
         array = value_of(read(cell))
         # Leaves go by index and name, not by array: the graph of the next batch is the same graph.
@@ -84,7 +86,7 @@ class CapturedCells:
         """
         if cell.epoch is not None:
             raise StateError("a tensor of one step is used in another", where=source.where())
-        unpin(cell)
+        self._unpin(cell)
         # A tensor that nobody registered may still outlive the step, as a closure's running total does.
         if not cell.state:
             cell.state = f"{UNNAMED}{unique()}"
@@ -98,6 +100,30 @@ class CapturedCells:
             state = cell.leaf = _state_leaf(cell.state, cell.type)
         self.touched.append((cell, cell.node, state))
         cell.node, cell.epoch = state, self.epoch
+
+    def _unpin(self, cell: Cell) -> None:
+        """Let a step compute with a copy of shared memory, as on a device, until it ends."""
+        memory = cell.home
+        if isinstance(memory, Memory):
+            unpin(cell)
+            assert cell.node is not None
+            self._pinned.append((cell, memory, cell.node))
+
+    def _pin_again(self) -> None:
+        """Let cells share the memory that they shared before the step, which gets what the step wrote to them."""
+        for cell, memory, before in self._pinned:
+            if cell.epoch is not None or isinstance(cell.home, Memory):
+                continue
+            n = cell.node
+            if n is None:
+                assert cell.home is not None
+                n = leaf(cell.home.copy(cell.state), cell.type)
+            value = value_of(n)
+            # What the script wrote to the array during the step stays, if the step wrote nothing.
+            if not has_bits(value, value_of(before), cell.type.dtype):
+                memory.write(n, value)
+            cell.node, cell.home, cell.synced = None, memory, None
+        self._pinned = []
 
     def _bring(self, cell: Cell) -> None:
         """Give the store the cell's value, unless what the store has is the newest."""
@@ -236,9 +262,11 @@ class CapturedCells:
             cell.node, cell.home, cell.synced = kept, None, None
         for cell, before, _, _ in self.inputs:
             cell.node, cell.epoch = before, None
+        self._pin_again()
 
     def end(self) -> None:
         """Let go of the step, which was executed, of its cells and of its batch."""
+        self._pin_again()
         self.inputs, self.touched, self.born, self.settled, self._symbolic = [], [], [], [], []
         self._unchanged = []
         del self.epoch

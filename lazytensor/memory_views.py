@@ -19,9 +19,6 @@ from lazytensor.ops import OPS
 Tensor: TypeAlias = Any
 """A `lazytensor.tensor.Tensor`, whose module is built on this one."""
 
-MARKS = frozenset({"variable", "custom_vjp", "detach", "unsupported"})
-"""Operations in a lens that move no element, and that gradients have to see."""
-
 
 def shown(array: np.ndarray, t: Tensor) -> np.ndarray | None:
     """Return the elements of a storage's array that a tensor shows, as a view; None if NumPy would copy them."""
@@ -35,7 +32,7 @@ def part_of(t: Tensor) -> np.ndarray | None:
     """Return the elements in memory that a tensor over a pinned cell shows; None if gradients take part."""
     memory = t.cell.home
     assert isinstance(memory, Memory)
-    if memory.history is not None or t.leaf_id or any(name in MARKS for name, _ in t.lens):
+    if memory.history is not None or t.leaf_id or any(name == "variable" for name, _ in t.lens):
         return None
     return shown(memory.array, t)
 

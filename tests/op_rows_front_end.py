@@ -1,5 +1,6 @@
 """Rows of what the front end prints in steps of its own: selections, repeats, borders, gradients of reductions."""
 
+import itertools
 import math
 from typing import Any
 
@@ -70,14 +71,17 @@ def _plain_group_case(d: Draw) -> Case:
 
 
 def _multinomial(weights: np.ndarray, state: np.ndarray, *, call: int, samples: int, replacement: bool) -> np.ndarray:
-    races = samples if replacement else 1
-    u = iter([math.ldexp(w >> 11, -53) for w in _words(state, call, weights.size * races)])
+    count = samples if replacement else weights.shape[1]
+    u = iter([math.ldexp(w >> 11, -53) for w in _words(state, call, len(weights) * count)])
     chosen = []
     for row in weights:
-        for _ in range(races):
+        if replacement:
+            ends = list(itertools.accumulate(row))
+            marks = [v * ends[-1] for v in itertools.islice(u, samples)]
+            chosen += [next(k for k, end in enumerate(ends) if mark < end) for mark in marks]
+        else:
             quotients = [w / -math.log(1 - next(u)) for w in row]
-            order = sorted(range(len(row)), key=lambda i: -quotients[i])
-            chosen += order[: 1 if replacement else samples]
+            chosen += sorted(range(len(row)), key=lambda i: -quotients[i])[:samples]
     return np.array(chosen).reshape(len(weights), samples)
 
 

@@ -82,7 +82,7 @@ class SequentialScheduler(_Compound):
             value = pw.where(self.last_epoch < milestone, value, part.value())
         return value
 
-    def increment_last_epoch(self, *args: Any, **kwargs: Any) -> None:
+    def increment_last_epoch(self) -> None:
         """Add one to the counter, and to those of the first part and of all that have begun.
 
         The parts of a part stand still, unless that is a chain, as in the original.
@@ -131,7 +131,7 @@ class ChainedScheduler(_Compound):
             value = value * (part.value() / _initial_value(part))
         return value
 
-    def increment_last_epoch(self, *args: Any, **kwargs: Any) -> None:
+    def increment_last_epoch(self) -> None:
         """Add one to the counter and to those of the parts; the parts of a part stand still, as in the original."""
         super().increment_last_epoch()
         for part in self._schedulers:
@@ -168,7 +168,7 @@ class ScalePerParamScheduler(Scheduler):
     def parts(self) -> list[tuple[str, Scheduler]]:
         return [("_scheduler", self._scheduler)]
 
-    def increment_last_epoch(self, *args: Any, **kwargs: Any) -> None:
+    def increment_last_epoch(self) -> None:
         """Add one to the counter and to that of the schedule."""
         super().increment_last_epoch()
         self._scheduler.increment_last_epoch()

@@ -32,7 +32,8 @@ class EagerSession(Session):
         capture = Capture(self.store, readable=True)
         for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
             # State comes in by its name, and a view by the tensor that it is a view of.
-            if not t.lens and t.cell.home is None and not t.cell.state and t.cell.epoch is None:
+            is_stored = t.cell.home is not None and not cells.is_pinned(t.cell)
+            if not t.lens and not is_stored and not t.cell.state and t.cell.epoch is None:
                 capture.feed(t.cell, i, f"input{path}")
         try:
             self.runner.begin(capture)

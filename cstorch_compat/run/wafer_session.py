@@ -5,6 +5,7 @@ modelled in one thread: a real one would add races and teach nothing.
 """
 
 import functools
+import itertools
 import pathlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -399,9 +400,16 @@ def _on_client(fetches: dict[Identity, np.ndarray], t: Tensor) -> Tensor:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return the names; each one that was there before with the number of times behind it."""
-    earlier = [names[:i].count(name) for i, name in enumerate(names)]
-    return [f"{name}{count}" if count else name for name, count in zip(names, earlier, strict=True)]
+    """Return the names, each different: one that is taken gets the next free number behind it."""
+    taken: dict[str, None] = {}
+    for name in names:
+        free = name
+        for number in itertools.count(1):
+            if free not in taken:
+                break
+            free = f"{name}{number}"
+        taken[free] = None
+    return list(taken)
 
 
 def _way_out(step: int | None) -> str:

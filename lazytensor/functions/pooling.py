@@ -15,7 +15,6 @@ from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.resampling import Tap, tapped
-from lazytensor.functions.shapes import MOST_COPIES
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.shape import reshape
@@ -23,6 +22,8 @@ from lazytensor.precision import lowered
 from lazytensor.tensor import Tensor, arg
 
 Dims = tuple[int, ...]
+MOST_REGIONS = 1 << 32
+"""Regions of adaptive pooling beyond which no list of them fits into memory."""
 
 
 def _checked(name: str, rank: int, input: Tensor) -> None:
@@ -246,7 +247,7 @@ def _outputs(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Di
     if any(o < 0 for o in outputs):
         raise ShapeError(f"{name}: elements of output_size must be greater than or equal to 0", where=source.where())
     # Regions are listed one by one.
-    if count > MOST_COPIES:
+    if count > MOST_REGIONS:
         raise MemoryMissing(f"{name}: {count:,} regions are more than any memory holds", 0, where=source.where())
     return outputs
 

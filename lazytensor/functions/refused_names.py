@@ -93,8 +93,8 @@ def _is_in_place(arguments: Mapping[str, Any]) -> bool:
     return bool(arguments.get("inplace"))
 
 
-def _takes_other_than_one_type(arguments: Mapping[str, Any]) -> bool:
-    """Return whether the operands are not tensors of one type."""
+def _mixes_types_or_numbers(arguments: Mapping[str, Any]) -> bool:
+    """Return whether the tensors differ in their type, or one operand is a number."""
     return len({getattr(v, "dtype", None) for v in arguments.values()}) > 1
 
 
@@ -287,9 +287,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "sinc": (_trace("aten::sinc", "Write torch.sin(torch.pi * x) / (torch.pi * x), and 1 where x is 0."),),
     "trunc": (_lowering("custom op 'torch.aten.trunc' is unknown", _TRUNC),),
     "xlogy": (
-        _lowering(
-            "'cirh.Mul' op requires the same type for all operands and result", _FLOAT, _takes_other_than_one_type
-        ),
+        _lowering("'cirh.Mul' op requires the same type for all operands and result", _FLOAT, _mixes_types_or_numbers),
     ),
     "xlog1py": (_trace("aten::special_xlog1py"),),
     # Reductions and scans.

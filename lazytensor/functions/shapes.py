@@ -13,7 +13,7 @@ from lazytensor import source
 from lazytensor.allocation import require_memory
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded, encoded
-from lazytensor.errors import ArgumentInvalid, IndexInvalid, MemoryMissing, ShapeError
+from lazytensor.errors import ArgumentInvalid, IndexInvalid, ShapeError
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
@@ -26,8 +26,6 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.ops.strided import order_strides
 from lazytensor.tensor import Lens, Tensor, arg, from_array
 
-MOST_COPIES = 1 << 32
-"""Copies beyond which no memory holds the list of them."""
 NAMES = {
     dt.float64: "Double",
     dt.float32: "Float",
@@ -431,9 +429,6 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
         )
     repeated = tuple(e * n for e, n in zip((*(1,) * lead, *x.spec.shape), times, strict=True))
     require_memory(Type(repeated, x.dtype), x.device)
-    if max(times, default=1) > MOST_COPIES:
-        text = f"{max(times):,} copies are more than any memory holds"
-        raise MemoryMissing(text, 0, where=source.where())
     return tensor_of(call("repeat", arg(x), times=tuple(times)), x)
 
 

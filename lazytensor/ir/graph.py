@@ -5,11 +5,11 @@ node is known to stand for; it never changes once set, because leaves of differe
 """
 
 import itertools
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -165,8 +165,13 @@ def set_apart(n: Node) -> None:
         _table[entry.key] = entry
 
 
-_threads_apart: set[int] = set()
-"""Threads that record equal expressions as nodes of their own; see `apart`."""
+class _Recording(threading.local):
+    """How this thread records."""
+
+    is_apart = False  # see `apart`
+
+
+_recording = _Recording()
 
 
 @contextmanager
@@ -175,19 +180,16 @@ def apart() -> Iterator[None]:
 
     Gradients are then added where the uses part, as on PyTorch's tape. `merged` makes equal nodes one again.
     """
-    thread = get_ident()
-    before = thread in _threads_apart
-    _threads_apart.add(thread)
+    before, _recording.is_apart = _recording.is_apart, True
     try:
         yield
     finally:
-        if not before:
-            _threads_apart.discard(thread)
+        _recording.is_apart = before
 
 
 def is_apart(n: Node) -> bool:
     """Return whether a second use of `n` is recorded as another node: in a block of `apart`, if n has a gradient."""
-    return bool(_threads_apart) and n.tracks and get_ident() in _threads_apart
+    return n.tracks and _recording.is_apart
 
 
 def merged(graph: "Graph") -> "Graph":

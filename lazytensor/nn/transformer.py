@@ -18,6 +18,7 @@ from lazytensor.functions.resampling import pad
 from lazytensor.functions.shapes import cat, reshape, sliced, squeeze, transpose, unsqueeze, view
 from lazytensor.nn import functional as F
 from lazytensor.nn import init
+from lazytensor.nn.activation_layers import GELU, ReLU
 from lazytensor.nn.container import ModuleList
 from lazytensor.nn.dropout import Dropout
 from lazytensor.nn.linear import Linear
@@ -114,6 +115,7 @@ class MultiheadAttention(Module):
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         # Inside, the batch is first and always there.
         alone = query.ndim == 2
+        is_fast = not alone and query is key is value and self._is_fast(query, attn_mask, key_padding_mask)
         if alone:
             query, key, value = (unsqueeze(t, 0) for t in (query, key, value))
             key_padding_mask = unsqueeze(key_padding_mask, 0) if key_padding_mask is not None else None
@@ -122,8 +124,7 @@ class MultiheadAttention(Module):
         q, k, v = self._projected(query, key, value)
         k, v, mask = self._extended(k, v, self._mask(attn_mask, key_padding_mask, q))
         heads = [self._heads(t) for t in (q, k, v)]
-        is_safe = not need_weights and not self._is_fast(query, attn_mask, key_padding_mask)
-        weights = attention_weights(heads[0], heads[1], mask, is_safe=is_safe)
+        weights = attention_weights(heads[0], heads[1], mask, is_safe=not need_weights and not is_fast)
         # PyTorch gives the weights out as they are after dropout, so they need not sum to 1.
         if self.dropout and self.training:
             weights = dropout(weights, self.dropout)
@@ -136,7 +137,7 @@ class MultiheadAttention(Module):
         return out, squeeze(weights, 0) if alone else weights
 
     def _is_fast(self, query: Tensor, *masks: Tensor | None) -> bool:
-        """Whether PyTorch takes its fast path, whose softmax gives NaN where all is hidden."""
+        """Whether PyTorch takes its fast path of self-attention, whose softmax gives NaN where all is hidden."""
         is_plain = self._qkv_same_embed_dim and self.in_proj_bias is not None and self.bias_k is None
         return (
             is_plain
@@ -397,7 +398,7 @@ def _is_nestable(layer: Module) -> bool:
         and layer.self_attn.batch_first
         and layer.self_attn.in_proj_bias is not None
         and layer.self_attn.num_heads % 2 == 0
-        and layer.activation in (relu, gelu, F.relu, F.gelu)
+        and (layer.activation in (relu, gelu, F.relu, F.gelu) or isinstance(layer.activation, ReLU | GELU))
         and layer.norm1.eps == layer.norm2.eps
     )
 

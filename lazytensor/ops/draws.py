@@ -104,12 +104,16 @@ def _chosen(weights: Type, state: Type, *, call: int, samples: int, replacement:
 
 def _chosen_eval(weights: np.ndarray, state: np.ndarray, *, call: int, samples: int, replacement: bool) -> np.ndarray:
     rows = np.atleast_2d(weights).astype(np.float64)
-    repeats = samples if replacement else 1
-    words = random_words(state, call, rows.size * repeats).reshape(len(rows), repeats, -1)
-    # Weights race exponential times: the k largest quotients are k draws without replacement.
-    race = rows[:, None] / -np.log1p(-((words >> np.uint64(11)).astype(np.float64) * 2.0**-53))
-    order = np.argmax(race, -1) if replacement else np.argsort(-race[:, 0], -1, kind="stable")[:, :samples]
-    return order.reshape(*weights.shape[:-1], samples).astype(np.int64)
+    words = random_words(state, call, len(rows) * (samples if replacement else rows.shape[1])).reshape(len(rows), -1)
+    u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    if replacement:
+        # By the inverse of the distribution function. A weight of zero is no step of it, and is passed over.
+        ends = np.cumsum(rows, -1)
+        places = np.stack([np.searchsorted(e, v * e[-1], "right") for e, v in zip(ends, u, strict=True)])
+    else:
+        # Weights race exponential times: the k largest quotients are k draws without replacement.
+        places = np.argsort(rows / np.log1p(-u), -1, kind="stable")[:, :samples]
+    return places.reshape(*weights.shape[:-1], samples).astype(np.int64)
 
 
 op(

@@ -13,10 +13,6 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like
 
-VECTOR_ELEMENTS = 32
-"""Elements of two vector registers: PyTorch's kernel for single elements, which computes smaller tensors, rounds the
-product of a scaled sum."""
-
 
 def _rounded(number: float, half: DType | None) -> float:
     return number if half is None else float(round_to(np.asarray(number, np.float32), half))
@@ -37,10 +33,8 @@ def _scaled_by(g: Node, number: float, half: DType | None) -> Node:
 
 
 def _scaled_sum(x: Node, y: Node, *, alpha: float, half: DType | None) -> Node:
-    product = _widened(y, half) * _rounded(alpha, half)
-    if x.type.size < VECTOR_ELEMENTS:
-        product = _narrowed(product, half)
-    return cast(_widened(x, half) + product, x.type.dtype)
+    # PyTorch rounds the product too, of the elements that are no whole vector; which those are, strides decide.
+    return cast(_widened(x, half) + _widened(y, half) * _rounded(alpha, half), x.type.dtype)
 
 
 def _scaled_sum_vjp(g: Node, y: Node, a: Node, b: Node, *, alpha: float, half: DType | None) -> tuple[Node, Node]:

@@ -80,6 +80,18 @@ class Recorded:
         return self.answers.get(key)
 
 
+def is_at_line(source: str, real: Answer, answer: Answer) -> bool:
+    """Return whether a refusal is at the line that the real front end names.
+
+    That of a gradient is at backward() there, and at the line of the call here. A refusal of the whole graph is raised
+    there where the loop goes on, or where a closure takes a result; those lines say nothing.
+    """
+    named = source.splitlines()[real["line"] - 1] if real["line"] else ""
+    if not named or any(part in named for part in (".backward()", "show(step", "DataExecutor(")):
+        return True
+    return real["line"] in answer.get("lines", [answer["line"]])
+
+
 @dataclass(frozen=True)
 class Case:
     """A script with the answers of the real front end, of `run` and of `check`."""
@@ -97,21 +109,11 @@ class Case:
             # A check that ends with the script's own error has not said READY.
             if answer["end"] != self.real["end"] and (answer["end"], self.real["end"]) != ("lost", "refused"):
                 found.append(f"{name} {answer['end']}, real {self.real['end']}")
-            elif self.real["end"] == "refused" and not self._is_at_line(answer):
+            elif self.real["end"] == "refused" and not is_at_line(self.script.text(), self.real, answer):
                 found.append(f"{name} line")
         if self.real["end"] == self.run["end"] == "accepted" and self.difference():
             found.append("text")
         return found
-
-    def _is_at_line(self, answer: Answer) -> bool:
-        """Return whether a refusal is at the line that the real front end names.
-
-        That of a gradient is at backward() there, and at the line of the call here; some lowerings name no line.
-        """
-        lines = answer.get("lines", [answer["line"]])
-        real = self.script.text().splitlines()[self.real["line"] - 1] if self.real["line"] else ""
-        unknown = (".backward()", "show(step", "DataExecutor(")
-        return not real or any(part in real for part in unknown) or self.real["line"] in lines
 
     def difference(self) -> list[str]:
         """Return the lines by which the texts differ."""

@@ -182,6 +182,27 @@ def test_an_output_is_named_by_the_last_closure_that_takes_it(backend, tmp_path)
     assert re.findall(r'cs.output_name = "(\w+)"', text) == ["output_rate", "output_rate1"]
 
 
+def test_name_that_another_output_has_got_is_not_given_again(script, tmp_path):
+    done = script("""
+backend = cstorch.backend("CSX", validate_only=True)
+compiled = cstorch.compile(MLP(), backend)
+
+@cstorch.trace
+def step(batch):
+    out = compiled(batch[0])
+    return out.sum(), out.mean(), out.amax()
+
+closures = [cstorch.step_closure(f) for f in (lambda rate: None, lambda rate: None, lambda rate1: None)]
+for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=1):
+    for closure, result in zip(closures, step(batch)):
+        closure(result)
+""")
+    assert done.returncode == 0, done.stderr
+    text = next(tmp_path.glob("**/cirh.mlir")).read_text()
+    # As release 2.10 names them.
+    assert sorted(re.findall(r'cs.output_name = "(\w+)"', text)) == ["output_rate", "output_rate1", "output_rate11"]
+
+
 def two(a, b=None): ...
 def more(a, *others): ...
 def keywords(a, *, b=None, **others): ...

@@ -11,6 +11,7 @@ from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from cstorch_compat.run.flags import CSX, FlagGroup
 from cstorch_compat.run.precision_level import current_pol, pol
+from lazytensor.errors import StateError
 
 csx = mirror("cerebras.pytorch.backends").csx
 
@@ -82,3 +83,10 @@ def test_the_precision_level_of_older_configurations_is_the_flag_of_later_ones()
     finally:
         csx.precision.optimization_level = before
     assert isinstance(owner.cluster_config, CSConfig)
+
+
+@pytest.mark.parametrize("first", [None, CSConfig()])
+def test_a_configuration_of_another_number_of_systems_is_refused_after_an_execution(first):
+    owner = SimpleNamespace(loops=[object()], cluster_config=first)
+    with pytest.raises(StateError, match="num_csx is 2, and the first execution had"):
+        CSConfig(num_csx=2).take_effect(owner)

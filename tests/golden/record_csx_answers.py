@@ -16,9 +16,11 @@ GOLDEN = pathlib.Path(__file__).with_name("csx_answers.json.gz")
 
 
 def differs(record: dict[str, Any], answer: csx.Answer) -> str:
-    """Return by what an answer differs from the recorded one: "verdict", "text", or nothing."""
+    """Return by what an answer differs from the recorded one: "verdict", "line", "text", or nothing."""
     if answer["end"] != record["end"]:
         return "verdict"
+    if record["end"] == "refused" and not csx.is_at_line(record["source"], record, answer):
+        return "line"
     return "text" if record["text"] and cirh_texts.differences(answer["text"], record["text"]) else ""
 
 
@@ -39,7 +41,7 @@ def main(count: int, seed: int, python: str) -> None:
         if answer["end"] == "lost":
             continue
         text = cirh_texts.without_locations(answer["text"]) if answer["end"] == "accepted" else ""
-        record = {"source": source, "end": answer["end"], "text": text}
+        record = {"source": source, "end": answer["end"], "line": answer["line"], "text": text}
         records.append(record | {"differs": differs(record, ours.ask(source))})
     with gzip.GzipFile(GOLDEN, "wb", mtime=0) as file:
         file.write(json.dumps(records).encode())

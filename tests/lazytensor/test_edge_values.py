@@ -110,3 +110,31 @@ def test_row_that_is_all_padding_has_values_and_gradients_in_training():
     out.square().sum().backward()
     assert out.isfinite().all()
     assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("activation", ["relu", nn.ReLU(), nn.GELU()])
+def test_padding_is_zero_for_activations_of_the_fast_path(activation):
+    layer = nn.TransformerEncoderLayer(4, 2, 8, activation=activation, batch_first=True, dropout=0.0)
+    padding = lt.tensor([[False, True]])
+    with lt.no_grad():
+        out = nn.TransformerEncoder(layer, 1).eval()(lt.ones(1, 2, 4), src_key_padding_mask=padding)
+    assert (out[padding] == 0).all()
+
+
+@pytest.mark.parametrize("query, key", [((1, 2, 4), (1, 3, 4)), ((3, 4), (3, 4))])
+def test_hidden_keys_give_zeros_outside_of_the_fast_path(query, key):
+    attention = nn.MultiheadAttention(
+        4,
+        2,
+        batch_first=True,
+    ).eval()
+    keys = lt.ones(*key)
+    with lt.no_grad():
+        out, _ = attention(
+            lt.ones(*query) * 2, keys, keys, key_padding_mask=lt.ones(*key[:-1]).bool(), need_weights=False
+        )
+    assert (out == 0).all()
+
+
+def test_empty_tensors_repeat_any_number_of_times():
+    assert lt.zeros(0).repeat(1 << 33).shape == (0,)

@@ -141,11 +141,10 @@ def test_changing_the_array_of_a_tensor_with_history_is_refused():
 def test_other_ways_to_numpy_share_too():
     x = lt.zeros(3)
     np.asarray(x)[0] = 1
-    np.from_dlpack(x)
+    assert np.shares_memory(np.from_dlpack(x), x.numpy())
     array = np.zeros(2, np.float32)
     lt.as_tensor(array).fill_(4)
     assert x.tolist() == [1, 0, 0] and array.tolist() == [4, 4]
-    assert np.array(x, copy=True) is not None
     copied = np.array(x)
     copied[:] = 9
     assert x.tolist() == [1, 0, 0]
@@ -188,3 +187,46 @@ def test_rows_picked_from_a_shared_array_are_those_of_the_moment_of_the_call():
     array[:] = -1
     assert rows.tolist() == selected.tolist() == [[6, 7, 8], [0, 1, 2]] and chosen.tolist() == [[6, 7, 8], [9, 10, 11]]
     assert tensor[places].tolist() == [[-1] * 3] * 2
+
+
+STEPS = """
+import numpy as np
+buffer, mask = np.zeros((1, 2), np.float32), np.ones(2, np.float32)
+x, seen = torch.from_numpy(buffer), torch.from_numpy(mask)
+backend = cstorch.backend("CPU")
+totals = []
+
+@cstorch.trace
+def step(batch):
+    return batch.sum() + seen.sum() * 100
+
+def batches():
+    for k in range(4):
+        buffer[:] = k
+        yield x
+
+for batch in cstorch.utils.data.DataExecutor(cstorch.utils.data.DataLoader(batches), num_steps=4):
+    totals.append(float(step(batch)))
+    mask += 1
+print(totals, seen.tolist(), x.tolist())
+"""
+
+
+def test_steps_on_the_cpu_read_shared_memory_anew(script):
+    done = script(STEPS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[200.0, 402.0, 604.0, 806.0] [5.0, 5.0] [[3.0, 3.0]]"
+
+
+def test_batch_of_a_numpy_array_is_an_input_of_the_step():
+    store = lt.runtime.store.Store()
+    for k in range(3):
+        tensor = lt.from_numpy(np.full(2, k, np.float32))
+        capture = lt.capture.Capture(store, readable=True)
+        capture.feed(tensor.cell, 0, "input")
+        with capture:
+            total = tensor.sum()
+            graph, waiting = capture.graph()
+            capture.finish(waiting, [np.float32(2 * k)])
+        assert [n.op for n in graph.inputs] == ["batch"] and not graph.state
+        assert total.item() == 2 * k and tensor.tolist() == [k, k]

@@ -44,8 +44,8 @@ class CSConfig(ClusterConfig):
 
         Raise a StateError if an execution before had another number of systems or workers: the first one locks both.
         """
-        before = backend.cluster_config
-        for name in ("num_csx", "num_workers_per_csx") if backend.loops and before is not None else ():
+        before = backend.cluster_config or CSConfig()
+        for name in ("num_csx", "num_workers_per_csx") if backend.loops else ():
             if getattr(self, name) != getattr(before, name):
                 raise StateError(
                     f"{name} is {getattr(self, name)}, and the first execution had {getattr(before, name)}",

@@ -16,10 +16,6 @@ import sys
 import traceback
 import warnings
 
-LIMIT_BYTES = 6 << 30
-"""The address space of a script: a mistake ends the script and not the machine."""
-
-
 WARM = ("torch.nn.functional", "torch.utils.data", "cerebras.pytorch", "cerebras.pytorch.utils.tensorboard")
 """What scripts of the campaign import; a fork reads none of them again."""
 
