@@ -288,7 +288,6 @@ EXAMPLES = {
     "broadcast of a constant": call(
         "broadcast_in_dim", const(np.arange(4), Type((4,), dt.float32)), shape=(3, 4), dims=(1,)
     ),
-    "broadcast of an addend": call("broadcast_in_dim", _x(4), shape=(3, 4), dims=(1,), is_addend=True),
     "quotient of one value": call("div", full(1, SMALL.type), full(12, SMALL.type)),
     "product of one value": call("mul", full(0.1, SMALL.type), full(3, SMALL.type)),
     "reshape to the same shape": call("reshape", SMALL, shape=(3, 4)),

@@ -20,7 +20,6 @@ MERGING = (
     "cast(transpose(x))",
     "reshape(reduce(x, keepdim))",
     "reshape(arg_reduce(x, keepdim))",
-    "broadcast of an addend",
 )
 """Rules that join or exchange two steps of a script, which the front end prints one by one."""
 ONE_VALUE = Rule(

@@ -83,14 +83,6 @@ def _repeated(bindings: Bindings, n: Node) -> Node | None:
     return const(OPS["broadcast_in_dim"].eval(bindings["k"].value, **n.attrs), n.type)
 
 
-def _is_addend(n: Node) -> bool:
-    return "is_addend" in n.attrs
-
-
-def _plain_broadcast(bindings: Bindings, n: Node) -> Node:
-    return call("broadcast_in_dim", bindings["x"], shape=n.attrs["shape"], dims=n.attrs["dims"])
-
-
 def _folded(operate: Callable[..., np.ndarray], bindings: Bindings, n: Node) -> Node | None:
     """The same operation on two numbers, in the arithmetic of their dtype."""
     # Integers wrap around and divide by rules of their own; nothing is gained by repeating those here.
@@ -119,8 +111,6 @@ RULES = RuleSet(
         Rule("transpose of a stack of products", _swapped("p"), _turned_product),
         Rule("broadcast of one value", pat("broadcast_in_dim", ONE), lambda b, n: full(b["k"].attrs["value"], n.type)),
         Rule("broadcast of a constant", pat("broadcast_in_dim", Pat("const", (), "k")), _repeated),
-        # Two broadcasts of one tensor are two in the text, and one in what runs.
-        Rule("broadcast of an addend", pat("broadcast_in_dim", X, when=_is_addend), _plain_broadcast),
         Rule("quotient of one value", ONE / OTHER, lambda b, n: _folded(np.divide, b, n)),
         Rule("product of one value", ONE * OTHER, lambda b, n: _folded(np.multiply, b, n)),
         Rule("reshape to the same shape", pat("reshape", X), _unchanged),

@@ -16,7 +16,6 @@ from lazytensor.errors import ShapeError, TypeUnsupported
 from lazytensor.functions.half_arithmetic import by_number, power, rounded_once, scaled_sum
 from lazytensor.functions.promotion import (
     Operand,
-    addend,
     branch,
     common_shape,
     default_dtype,
@@ -44,11 +43,9 @@ def tensor_of(n: Any, *inputs: Any) -> Tensor:
 
 
 def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:
-    if (half := half_type()) is float16 and dtype is None:
+    if dtype is None and half_type() is float16:
         dtype = widest(name, a, b)
     nodes = operands(a, b, dtype=dtype)
-    if half is not None and name in ("add", "sub") and isinstance(b, Tensor):
-        nodes[1] = addend(nodes[1], b.spec.shape)
     # The half types and int16 have two bytes: all others pay for one comparison.
     if nodes[0].type.dtype.itemsize == 2 and (out := by_number(name, a, b)) is not None:
         return out

@@ -162,16 +162,6 @@ def prepared(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
     return full(value, Type(shape, dtype))
 
 
-def addend(node: Node, shape: tuple[int, ...]) -> Node:
-    """Return an addend that was broadcast from `shape` as a broadcast for addends only.
-
-    The original multiplies it by alpha, and merges equal operations before it folds that product.
-    """
-    if node.type.shape == shape or node.op != "broadcast_in_dim":
-        return node
-    return call("broadcast_in_dim", *node.inputs, **node.attrs, is_addend=True)
-
-
 def branch(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
     """Return a value that `where` selects, converted and broadcast."""
     if half_type() is None or not isinstance(value, Tensor) or value.dtype is dtype or value.spec.shape == shape:

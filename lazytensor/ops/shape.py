@@ -35,13 +35,13 @@ def _transposed(x: Type, *, permutation: Dims) -> Type:
     return Type(tuple(x.shape[p] for p in permutation), x.dtype)
 
 
-def _broadcast(x: Type, *, shape: Dims, dims: Dims, is_addend: bool = False) -> Type:
+def _broadcast(x: Type, *, shape: Dims, dims: Dims) -> Type:
     if len(dims) != len(x.shape) or any(x.shape[i] not in (1, shape[d]) for i, d in enumerate(dims)):
         raise ShapeError(f"{list(x.shape)} does not broadcast to {list(shape)}")
     return Type(shape, x.dtype)
 
 
-def _broadcast_eval(x: np.ndarray, *, shape: Dims, dims: Dims, is_addend: bool = False) -> np.ndarray:
+def _broadcast_eval(x: np.ndarray, *, shape: Dims, dims: Dims) -> np.ndarray:
     # First a view in the rank of the result, then NumPy's own broadcast, which only knows dimensions aligned at the
     # end.
     middle = [1] * len(shape)
@@ -50,7 +50,7 @@ def _broadcast_eval(x: np.ndarray, *, shape: Dims, dims: Dims, is_addend: bool =
     return np.broadcast_to(x.reshape(middle), shape)
 
 
-def _broadcast_vjp(g: Node, y: Node, x: Node, *, shape: Dims, dims: Dims, is_addend: bool = False) -> tuple[Node]:
+def _broadcast_vjp(g: Node, y: Node, x: Node, *, shape: Dims, dims: Dims) -> tuple[Node]:
     return (sum_to(g, x.type.shape, dims),)
 
 
