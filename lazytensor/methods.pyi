@@ -587,7 +587,7 @@ class Methods:
         """The larger of two elements, broadcast; a number wins over NaN."""
 
     def fmin(self, other: Operand) -> Tensor:
-        """The smaller of two elements, broadcast; a number wins over NaN."""
+        """The smaller of two elements, broadcast; NaN only where both are NaN."""
 
     def fmod(self, b: Operand) -> Tensor:
         """The remainder with the sign of a, broadcast. Raises ShapeError for booleans and integers modulo zero."""
@@ -1156,7 +1156,7 @@ class Methods:
         """The product over `dim`; integers and bool multiply in int64."""
 
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
-        """x with `source` written to, or added at, places of the flat order. Raises IndexError outside."""
+        """A copy of x with `source` written to, or added at, places of the flat order. Raises IndexError outside."""
 
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor: ...
     def qr(self, some: builtins.bool | str = True, *, mode: str = "reduced") -> QR:

@@ -401,15 +401,15 @@ def _on_client(fetches: dict[Identity, np.ndarray], t: Tensor) -> Tensor:
 
 def _distinct(names: list[str]) -> list[str]:
     """Return the names, each different: one that is taken gets the next free number behind it."""
-    taken: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for name in names:
         free = name
         for number in itertools.count(1):
-            if free not in taken:
+            if free not in distinct:
                 break
             free = f"{name}{number}"
-        taken[free] = None
-    return list(taken)
+        distinct[free] = None
+    return list(distinct)
 
 
 def _way_out(step: int | None) -> str:
