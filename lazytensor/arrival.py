@@ -7,7 +7,6 @@ either, a node of its own is put between the tensor and its uses. Only for one o
 been used it is too late, and refused.
 """
 
-import gc
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -118,7 +117,8 @@ def _place_of(t: Tensor) -> Node:
         set_apart(n)
         return n
     if step.uses(n) if step is not None else is_used(n):
-        _refuse_shared(t, n)
+        if step.shows(n, t.cell) if step is not None else n.storage is not None and n.storage.clones:
+            raise _unclear()
         if step is None:
             set_apart(n)
         return n
@@ -127,15 +127,13 @@ def _place_of(t: Tensor) -> Node:
     return t.node
 
 
-def _refuse_shared(t: Tensor, n: Node) -> None:
-    # Whoever holds a node is asked of Python's collector: slow, and only after equal computations.
-    if any(isinstance(c, cells.Cell) and c is not t.cell and c.node is n for c in gc.get_referrers(n)):
-        raise AutogradError(
-            "this tensor has been used, and so may another one that was computed just like it or is its clone: their "
-            "gradients cannot be told apart any more",
-            where=source.where(),
-            hint="Call register_hook() or retain_grad() before the tensor is used.",
-        )
+def _unclear() -> AutogradError:
+    return AutogradError(
+        "this tensor has been used, and so may another one that was computed just like it or is its clone: their "
+        "gradients cannot be told apart any more",
+        where=source.where(),
+        hint="Call register_hook() or retain_grad() before the tensor is used.",
+    )
 
 
 def run_hooks(table: dict[int, Hook], g: Node, device: Any) -> Node:
@@ -195,6 +193,8 @@ def walk_back(
         wanted += [(c.node, c) for c in chosen if not c.leaf_id]
     with grad_mode(create_graph):
         gradients = autograd.gradients_of(roots, seeds, [n for n, _ in wanted], inputs is None, is_recurring)
+        if cells.here.current is None and (fresh := saved.changed(roots, cell_of)):
+            gradients = [*saved.refreshed(roots, [whole(g) for g in gradients], fresh)]
         if create_graph:
             keep(roots, [whole(g) for g in gradients])
         _hand_out([t for _, t in wanted], gradients, create_graph)

@@ -155,6 +155,11 @@ class Capture:
         values = [c.node for r in self.cells.born if (c := r()) is not None and c.node is not None]
         return any(u.tracks and n in u.inputs for u in topological(values))
 
+    def shows(self, n: Node, cell: Cell) -> bool:
+        """Whether another cell of the step than `cell` has the node for its value."""
+        living = (c for r in self.cells.born if (c := r()) is not None)
+        return any(c is not cell and c.node is n for c in living)
+
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of a node of this step, from the state as it was when the step began."""
         if not self.readable:

@@ -4,42 +4,31 @@ A cell points to the node that is its present value. Outside a step, nodes are r
 step (see `capture`) is told of every cell that is read, written or made.
 """
 
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from lazytensor import source
-from lazytensor.dtype import float32
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir import replay
-from lazytensor.ir.graph import Node, leaf, topological, unlike_others
+from lazytensor.ir.graph import NO_ATTRS, Node, leaf, like, topological, uninterned, unlike_others
 from lazytensor.ir.types import Type
 from lazytensor.memory import Memory
 from lazytensor.runtime import blas, recurring, shared_products
 from lazytensor.runtime.reference import evaluate
+from lazytensor.storages import Snapshot, note_loss, of_node
 
-LOSSES_KEPT = 32
-"""Cells that are remembered to have lost a value, before those that are gone are dropped."""
 PENDING_LIMIT = 4000
 """Unread operations after which everything alive is computed, so that a loop that reads nothing cannot grow."""
 SMALL = 65536
 """Elements up to which a value that was computed for a reader is kept where else nothing is computed."""
 
 
-SPENT, REPLACED = "spent", "replaced"
-"""Keys in a node's memo: how often gradients have passed it and needed its values; which cells were written over."""
-
-
-class Replaced(NamedTuple):
-    """How a value was lost: the cell that had it, how often that had been written to, and what was written."""
-
-    cell: "weakref.ref[Cell]"
-    version: int
-    by: "weakref.ref[Node]"
+SPENT = "spent"
+"""Key in a node's memo: how often gradients have passed it and needed its values."""
 
 
 class Cell:
@@ -106,6 +95,9 @@ class Epoch(Protocol):
     def uses(self, n: Node) -> bool:
         """Whether a gradient may come to a node from what was computed in the step."""
 
+    def shows(self, n: Node, cell: Cell) -> bool:
+        """Whether another cell of the step than `cell` has the node for its value."""
+
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of a node of the step; `what` says in an error who asks. Raises TraceError where it has none."""
 
@@ -151,7 +143,12 @@ def become(step: Epoch | None) -> Epoch | None:
 
 
 def adopt(n: Node) -> Cell:
-    """A cell for a value that was just computed; it will be fetched or materialized if it outlives its use."""
+    """A cell for a value that was just computed; it will be fetched or materialized if it outlives its use.
+
+    Outside of a step each cell has a node of its own, by which backward finds what became of its storage.
+    """
+    if (n.cells or n.op == "full") and here.current is None and not is_abstract:
+        n = _distinct(n)
     cell = Cell(n)
     if (step := cell.epoch) is not None:
         # Not by n.value: whether a constant was computed before must not change what the step returns.
@@ -161,6 +158,18 @@ def adopt(n: Node) -> Cell:
         if len(here.pending) > PENDING_LIMIT:
             sync()
     return cell
+
+
+def _distinct(n: Node) -> Node:
+    """Return a node for a cell whose value another cell shows, or a formula has for a constant."""
+    if n.op == "full":
+        twin = uninterned(like(n), ())
+        twin.value = n.value
+        return twin
+    # Equal computations are one node, so that as many walks back may pass it as there are tensors of it.
+    n.cells += 1
+    of_node(n).clones += 1
+    return uninterned(("clone", NO_ATTRS, (), n.type, n.where, n.tracks), (n,))
 
 
 def without_value(type: Type) -> Node:
@@ -191,6 +200,8 @@ def _snapshot(cell: Cell) -> Node:
     memory = cell.home
     assert isinstance(memory, Memory)
     n = memory.node()
+    if n.storage is None:
+        of_node(n).snapshot = Snapshot(memory.array, cell.type, memory)
     if memory.is_released:
         cell.node, cell.home = n, None
     return n
@@ -224,6 +235,7 @@ def pin(cell: Cell) -> Memory | None:
     n = read(cell)
     value_of(n)
     memory = Memory.of_value(n)
+    of_node(n).snapshot = Snapshot(memory.array, cell.type, memory)
     cell.node, cell.home, cell.synced = None, memory, None
     return memory
 
@@ -232,7 +244,7 @@ def write_pinned(cell: Cell, n: Node, is_counted: bool = True) -> None:
     """Make `n` the value of a pinned cell: its value is computed, and written to the memory, at once."""
     memory = cell.home
     assert isinstance(memory, Memory)
-    memory.write(n, value_of(n))
+    memory.write(n, value_of(n), is_counted)
     cell.version += is_counted
 
 
@@ -247,13 +259,14 @@ def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
             return
         if cell.home is not None:
             cell.home.claim(cell.state)
+        if n.op == "full" and not is_abstract:
+            n = _distinct(n)
         # It shows this value again, perhaps: a constant that it began with may come back, as by `weight.data.zero_()`.
-        if n.memo is not None and REPLACED in n.memo:
-            n.memo[REPLACED].pop(id(cell), None)
-        if is_counted and cell.node is not None and cell.node is not n:
+        if n.storage is not None:
+            n.storage.losses.pop(id(cell), None)
+        if cell.node is not None and cell.node is not n:
             n.cells += 1
-            if _holders(cell.node) > _ALONE:
-                _replaced(cell, cell.node, n)
+            note_loss(cell, cell.node, n, is_counted)
     elif cell.epoch is not here.current:
         here.current.touch(cell)
     cell.node = n
@@ -276,9 +289,7 @@ def write_all(members: Sequence[Cell], nodes: Sequence[Node]) -> None:
         old = cell.node
         if old is not None:
             n.cells += 1
-            # The name for it here is a holder more.
-            if _holders(old) > _ALONE + 1:
-                _replaced(cell, old, n)
+            note_loss(cell, old, n, True)
         cell.node = n
         cell.version += 1
 
@@ -293,34 +304,6 @@ def write_in_step(members: Sequence[Cell], nodes: Sequence[Node]) -> None:
             cell.version += 1
             if cell.home is None:
                 step.bear(cell)
-
-
-def _holders(n: Node) -> int:
-    """How many references to a node there are, in Python's count, which has some for this call itself."""
-    return sys.getrefcount(n)
-
-
-_probe = Cell(without_value(Type((), float32)))
-_ALONE = _holders(_probe.node)  # type: ignore[arg-type]
-"""The count of a node that only its cell has: no gradient can need it, so that nobody has to hear that it is gone."""
-
-
-def _replaced(cell: Cell, old: Node, n: Node) -> None:
-    """Note that a cell shows a value no more: a gradient that needs it would be that of a tensor that is gone."""
-    if old.memo is None:
-        old.memo = {}
-    losses = old.memo.setdefault(REPLACED, {})
-    # A constant may be the first value of any number of cells: looked through each time they are twice as many.
-    if len(losses) >= LOSSES_KEPT and not len(losses) & (len(losses) - 1):
-        # Of a copy: other threads give cells the same value, and take theirs away. A list of pairs is not made at once:
-        # they may have Python search for garbage.
-        for key, lost in losses.copy().items():
-            if lost.cell() is None:
-                newest = losses.pop(key, None)
-                # A new cell may have the number of the one that is gone by now.
-                if newest is not None and newest is not lost:
-                    losses.setdefault(key, newest)
-    losses[id(cell)] = Replaced(weakref.ref(cell), cell.version, weakref.ref(n))
 
 
 def _fetch(cell: Cell) -> None:

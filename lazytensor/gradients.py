@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from lazytensor import autograd, cells, source
 from lazytensor.arrival import follow, hooked, keep, rule_number, walk_back
-from lazytensor.device import CPU
+from lazytensor.device import CPU, Device
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node
 from lazytensor.members import fact, method
@@ -17,8 +17,8 @@ from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.identity import VJP
 from lazytensor.ops.shape import sum_to
-from lazytensor.saved import name_of
-from lazytensor.tensor import Tensor, grad_mode, is_grad_enabled, untracked, wrap
+from lazytensor.saved import SAVES, changed, name_of, refreshed, unpacked
+from lazytensor.tensor import Tensor, cell_of, grad_mode, is_grad_enabled, untracked, wrap
 
 Tensors: TypeAlias = Tensor | Sequence[Tensor]
 
@@ -63,6 +63,8 @@ def grad(
     with grad_mode(create_graph):
         gradients = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), [n for places in uses for n in places]))
         results = [_summed([next(gradients) for _ in places]) for places in uses]
+        if cells.here.current is None and (fresh := changed(nodes, cell_of)):
+            results = [*refreshed(nodes, results, fresh)]
         if create_graph:
             keep(nodes, results)
     if not (allow_unused or materialize_grads) and any(g is None for g in results):
@@ -181,13 +183,22 @@ class Context:
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """The tensors given to `save_for_backward`."""
-        return tuple(None if s is None else wrap(*s) for s in self._saved)
+        return tuple(None if s is None else _unpacked(*s) for s in self._saved)
 
     def freeze(self, outputs: dict[int, Node]) -> None:
         """Remember the values of the kept tensors; `outputs` gives the tracked nodes of those that are results."""
         # What was saved is what backward sees, whatever is written to the tensors in between.
         self._saved = [None if t is None else (outputs.get(id(t), t.node), t.device) for t in self._kept]
         self._kept = ()
+
+
+def _unpacked(n: Node, device: Device) -> Tensor:
+    if cells.here.current is None:
+        n = unpacked(n, cell_of)
+    tensor = wrap(n, device)
+    # Another handle on a saved value: the storage that had it is still the only one.
+    n.cells -= 1
+    return tensor
 
 
 class Function:
@@ -227,6 +238,9 @@ class Function:
         if is_grad_enabled() and any(ctx.needs_input_grad):
             results = _attached(cls, ctx, args, inputs, results, tracked)
         ctx.freeze(tracked)
+        if any(s is not None for s in ctx._saved):
+            for n in tracked.values():
+                n.memo = {**(n.memo or {}), SAVES: True}
         return type(out)(results) if isinstance(out, tuple | list) else results[0]
 
 

@@ -15,18 +15,28 @@ from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 
 
+class Counter:
+    """How often a storage was written to, by writes that backward notices."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class Memory:
     """The home of a storage whose elements are in an array that the script can read and write.
 
     `array` holds the elements in NumPy's type for `type.dtype`; the shape of `array` is that of the storage.
     """
 
-    __slots__ = ("array", "type", "history", "_snapshot", "_exported", "_is_exported")
+    __slots__ = ("array", "type", "history", "counter", "_snapshot", "_exported", "_is_exported")
 
     def __init__(self, array: np.ndarray, type: Type):
         self.array, self.type = array, type
         self.history: Node | None = None  # the node of the last write, if gradients pass it
-        self._snapshot: Node | None = None
+        self.counter = Counter()
+        self._snapshot: weakref.ref[Node] | None = None  # weakly: its node refers to the array
         self._exported: weakref.ref[np.ndarray] | None = None
         self._is_exported = False
 
@@ -36,7 +46,7 @@ class Memory:
         assert n.value is not None
         array = np.array(n.value, numpy_type(n.type.dtype), order="C")
         memory = cls(array, n.type)
-        memory.history, memory._snapshot, memory._is_exported = n if n.tracks else None, n, True
+        memory.history, memory._snapshot, memory._is_exported = n if n.tracks else None, weakref.ref(n), True
         return memory
 
     def export(self) -> np.ndarray:
@@ -60,7 +70,7 @@ class Memory:
 
         Raises AutogradError if the script changed the array of a tensor that has a gradient history.
         """
-        known = self._snapshot
+        known = self._snapshot() if self._snapshot is not None else None
         if known is not None and known.value is not None and has_bits(self.array, known.value, self.type.dtype):
             return known
         if self.history is not None:
@@ -69,16 +79,18 @@ class Memory:
                 where=source.where(),
                 hint="Write to a copy, tensor.detach().clone().numpy(), or change the tensor itself.",
             )
-        self._snapshot = known = leaf(values_of(self.array, self.type.dtype), self.type)
+        known = leaf(values_of(self.array, self.type.dtype), self.type)
+        self._snapshot = weakref.ref(known)
         return known
 
-    def write(self, n: Node, value: np.ndarray) -> None:
+    def write(self, n: Node, value: np.ndarray, is_counted: bool = True) -> None:
         """Write the value of a node to all elements."""
+        self.counter.count += is_counted
         if not self.array.flags.writeable:
             # The script cannot write to it either: new memory holds what the tensor alone shows from now on.
             self.array = np.array(self.array)
         self.array[...] = value
-        self._snapshot, self.history = (n, n) if n.tracks else (None, None)
+        self._snapshot, self.history = (weakref.ref(n), n) if n.tracks else (None, None)
 
     def copy(self, state: str) -> np.ndarray:
         """Return a new array of the present values."""

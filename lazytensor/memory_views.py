@@ -15,6 +15,8 @@ from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.memory import Memory, has_bits, numpy_type, values_of
 from lazytensor.ops import OPS
+from lazytensor.overlapping import has_repeats
+from lazytensor.storages import Snapshot, of_node
 
 Tensor: TypeAlias = Any
 """A `lazytensor.tensor.Tensor`, whose module is built on this one."""
@@ -50,6 +52,7 @@ def snapshot(t: Tensor) -> Node | None:
     dtype = t.cell.type.dtype
     if known is None or known.value is None or not has_bits(part, known.value, dtype):
         t._seen, t._node = None, (known := leaf(values_of(part, dtype), Type(part.shape, dtype)))
+        of_node(known).snapshot = Snapshot(part, known.type, t.cell.home)
     return known
 
 
@@ -71,10 +74,11 @@ def is_written(t: Tensor, n: Node, is_counted: bool) -> bool:
 
     Return False, and write nothing, if the whole storage has to be written.
     """
-    part = None if n.tracks or not t.lens else part_of(t)
+    part = None if n.tracks or not t.lens or has_repeats(t) else part_of(t)
     if part is None or not part.flags.writeable:
         return False
     part[...] = cells.value_of(n)
+    t.cell.home.counter.count += is_counted
     t.cell.version += is_counted
     return True
 

@@ -7,19 +7,22 @@ after an operation kept it, and a graph whose values were freed, are errors ther
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from lazytensor import autograd, source
-from lazytensor.cells import REPLACED, SPENT, Cell, Replaced
+from lazytensor import autograd, source, storages
+from lazytensor.cells import SPENT, Cell, read
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError
-from lazytensor.ir.graph import Node, node, topological
+from lazytensor.ir.graph import Node, again, like, node, topological
 from lazytensor.ops import OPS
 from lazytensor.ops.pieces import whole
+from lazytensor.storages import Loss, Storages, no_longer
 
 KIND_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
 _KEPT = "kept"
 """Key in a node's memo: its result (0) and operands (from 1) that were lost already when a walk made the node."""
 _WITHIN = "within"
 """Key in a node's memo: the result of the operation in place that it is a part of."""
+SAVES = "saves"
+"""Key in the memo of a node with a gradient rule of the script: the rule needs saved tensors."""
 _RENAMED = frozenset({"cast", "convert", "detach"})
 
 
@@ -52,10 +55,18 @@ def spend(root: Node) -> None:
     """Note that a walk back from `root` has used up the values that its operations kept."""
     for n in autograd.tracked([root]):
         # Only what a tensor shows: parts of a formula may be parts of another one, which is computed later.
-        if n.cells and OPS[n.op].saves:
+        if n.cells and (OPS[n.op].saves or (n.memo is not None and SAVES in n.memo)):
             if n.memo is None:
                 n.memo = {}
             n.memo[SPENT] = n.memo.get(SPENT, 0) + 1
+
+
+def unpacked(n: Node, cell_of: Callable[[int], Cell | None]) -> Node:
+    """Return the present value of a tensor that a custom function saved. Raises AutogradError if it was changed."""
+    lost = _replaced(n, cell_of)
+    if lost is not None:
+        raise _modified(n, n, lost)
+    return present(n, cell_of) if storages.has_uncounted_writes else n
 
 
 def join(result: Node, operands: Collection[Node | None]) -> None:
@@ -86,7 +97,7 @@ def keep(roots: Sequence[Node], gradients: Sequence[Node], cell_of: Callable[[in
                 n.memo[_KEPT] = lost | n.memo.get(_KEPT, set())
 
 
-def _lost(n: Node, cell_of: Callable[[int], Cell | None]) -> Iterator[tuple[Node, Replaced]]:
+def _lost(n: Node, cell_of: Callable[[int], Cell | None]) -> Iterator[tuple[Node, Loss]]:
     """The values that the gradient of a node needs and that were written over."""
     kept = n.memo.get(_KEPT, ()) if n.memo is not None else ()
     ends = [i for k, i in enumerate((n, *n.inputs)) if k not in kept]
@@ -109,26 +120,83 @@ def _is_part(n: Node, by: Node) -> bool:
     return (within is not None and within() is by) or (by.op in _RENAMED and n in by.inputs)
 
 
-def _replaced(n: Node, cell_of: Callable[[int], Cell | None]) -> Replaced | None:
-    """How the value behind a node, or behind a chain of views, was lost to all who had it."""
+def _replaced(n: Node, cell_of: Callable[[int], Cell | None]) -> Loss | None:
+    """How the value of a node, or of what a chain of views shows, was lost to all storages that had it."""
+    notes, lost = _notes(n, cell_of)
+    if lost is not None:
+        return lost if lost.is_counted else None
+    snapshot = notes.snapshot if notes is not None else None
+    if snapshot is None or snapshot.memory.count == snapshot.version:
+        return None
+    return Loss(no_longer, snapshot.version, no_longer, None)
+
+
+def _notes(n: Node, cell_of: Callable[[int], Cell | None]) -> tuple[Storages | None, Loss | None]:
+    """What is known of the storage of a node, or of what a chain of views shows, and how it lost the value."""
     uid = None
     # A value that a tensor holds of its own is no view any more.
     while n.inputs and not n.cells and OPS[n.op].put is not None:
         uid = n.attrs["uid"] if n.op == "variable" else None
         n = n.inputs[0]
-    losses: dict[int, Replaced] | None = n.memo.get(REPLACED) if n.memo is not None else None
-    if not losses:
-        return None
+    notes: Storages | None = n.storage
+    if notes is None or not notes.losses:
+        return notes, None
     if uid is not None:
         # Leaves may begin with equal values, and each is asked for itself.
         cell = cell_of(uid)
-        lost = losses.get(id(cell))
+        lost = notes.losses.get(id(cell))
         # The address of a cell that is gone may be another one's now.
-        return lost if lost is not None and lost.cell() is cell else None
-    # As long as another cell was given the value, nobody can say whose is needed. Constants are no tensors.
-    if n.op in ("const", "full") or len(losses) < n.cells:
-        return None
-    return next(iter(losses.values()))
+        return notes, lost if lost is not None and lost.cell() is cell else None
+    # As long as another cell was given the value, it is not known whose value is needed. Constants are no tensors.
+    if n.op == "const" or len(notes.losses) < n.cells - notes.clones:
+        return notes, None
+    return notes, next(iter(notes.losses.values()))
+
+
+def present(n: Node, cell_of: Callable[[int], Cell | None]) -> Node:
+    """Return the value that the storage of a node has now, if it was changed by writes that do not count; else `n`."""
+    if n.inputs and (n.op == "variable" or not n.cells) and OPS[n.op].put is not None:
+        inner = n.inputs[0]
+        if n.op == "variable":
+            cell = cell_of(n.attrs["uid"])
+            _, lost = _notes(n, cell_of)
+            moved = read(cell) if cell is not None and lost is not None and not lost.is_counted else _seen(inner)
+        else:
+            moved = present(inner, cell_of)
+        return n if moved is inner else again(like(n), (moved, *n.inputs[1:]))
+    _, lost = _notes(n, cell_of)
+    if lost is not None and lost.holder is not None and not lost.is_counted:
+        return read(lost.holder)
+    return _seen(n)
+
+
+def _seen(n: Node) -> Node:
+    notes: Storages | None = n.storage
+    return n if notes is None or notes.snapshot is None else notes.snapshot.present(n)
+
+
+def changed(roots: Sequence[Node], cell_of: Callable[[int], Cell | None]) -> dict[Node, Node]:
+    """Return the values below `roots` whose storages were changed by writes that do not count, and the present ones."""
+    if not storages.has_uncounted_writes:
+        return {}
+    walked = dict.fromkeys(i for n in autograd.tracked(roots) for i in (n, *n.inputs))
+    return {n: m for n in walked if (m := present(n, cell_of)) is not n}
+
+
+def refreshed(
+    roots: Sequence[Node], gradients: Sequence[Node | None], fresh: dict[Node, Node]
+) -> Sequence[Node | None]:
+    """Return gradients in which saved values are those that the storages have now, as `changed` gives them.
+
+    A walk back from `roots` made them. PyTorch reads a saved tensor in backward, so that a write through `.data` or
+    through an array of NumPy shows in the gradient.
+    """
+    walked = {i for n in autograd.tracked(roots) for i in (n, *n.inputs)}
+    mapping: dict[Node, Node] = {}
+    for n in topological([g for g in gradients if g is not None], walked.__contains__):
+        inputs = () if n in walked else tuple(mapping[i] for i in n.inputs)
+        mapping[n] = fresh.get(n, n) if n in walked else n if inputs == n.inputs else again(like(n), inputs)
+    return [None if g is None else mapping[g] for g in gradients]
 
 
 def _needed(n: Node) -> set[Node]:
@@ -144,7 +212,7 @@ def _needed(n: Node) -> set[Node]:
     return ends & set(topological(gradients, ends.__contains__))
 
 
-def _modified(n: Node, at: Node, lost: Replaced) -> AutogradError:
+def _modified(n: Node, at: Node, lost: Loss) -> AutogradError:
     cell = lost.cell()
     version = cell.version if cell is not None else lost.version + 1
     # A result is called after the operation that kept it, an operand after what it is now.

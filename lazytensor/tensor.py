@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from lazytensor import autograd, memory_views, saved, source
+from lazytensor import autograd, memory_views, overlapping, saved, source
 from lazytensor.allocation import with_memory
 from lazytensor.cells import Cell, adopt, here, is_pinned, read, value_of, without_value, write
 from lazytensor.device import CPU as CPU
@@ -28,15 +28,21 @@ from lazytensor.grad_recording import set_grad_enabled as set_grad_enabled
 from lazytensor.ir.graph import Node, find, intern, leaf, unique
 from lazytensor.ir.types import Type
 from lazytensor.methods import Methods
+from lazytensor.number_protocol import NumberProtocol
 from lazytensor.ops import OPS, call, const, full
 from lazytensor.ops.elementwise import cast
+from lazytensor.storages import note_loss
 
 Lens = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 CONST_LIMIT = 65536
 """Bytes up to which data made inside a step is compared by content, so that tracing it again finds the same graph."""
 
-HOOKS = ("_hooks", "_after_hooks", "_retains_grad")
-"""What a tensor remembers of those who watch its gradient."""
+SILENT = "_silent_writes"
+"""Attribute of `.data` and its views: a list with the number of writes, which the version of the storage leaves out."""
+SIBLINGS = "_is_one_of_several_views"
+"""Attribute of the views that one call gave: the name of the function, and which of its outputs the view is."""
+NOT_COPIED = ("_hooks", "_after_hooks", "_retains_grad", SILENT, SIBLINGS)
+"""Attributes of a tensor that are not attributes of a copy."""
 
 leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
 
@@ -44,7 +50,7 @@ leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary
 T = TypeVar("T", bound="Tensor")
 
 
-class Tensor(Methods):
+class Tensor(NumberProtocol, Methods):
     """A multi-dimensional array that is computed when somebody looks.
 
     Made by `lazytensor.tensor(...)` and the other factories, by operations, and by a module's parameters.
@@ -134,22 +140,45 @@ class Tensor(Methods):
                 where=source.where(),
                 hint="Change it inside torch.no_grad(), or work on a copy.",
             )
+        if self.__dict__:
+            self._before_write(n)
+        # The gradient history of the storage stays what it is.
+        is_past = here.current is None and (self.is_detached or not _mode.records_gradients)
         if self.lens:
             # A view of nothing may lie outside of its base, where `put` has no place for it.
             if not n.type.size:
                 return
             if is_pinned(self.cell) and memory_views.is_written(self, n, self._is_counted):
                 return
-            n = self._put(read(self.cell), self.lens, n)
+            base = read(self.cell)
+            if is_past and base.tracks:
+                base, n = untracked(base), untracked(n)
+            by_places = overlapping.written(self, base, n)
+            n = self._put(base, self.lens, n) if by_places is None else by_places
         else:
             # What was seen last is not needed any more, and by nobody perhaps.
             self._seen = self._node = None
+        history = self.cell.node
+        if is_past and history is not None and history.tracks:
+            n = call("written_past", untracked(n), history)
         write(self.cell, n, self._is_counted)
 
     @property
     def _is_counted(self) -> bool:
         """Whether backward notices a write through this handle."""
-        return not (self.__dict__ and self.__dict__.get("_is_silent"))
+        return not (self.__dict__ and SILENT in self.__dict__)
+
+    def _before_write(self, n: Node) -> None:
+        if SILENT in self.__dict__:
+            self.__dict__[SILENT][0] += 1
+        if SIBLINGS in self.__dict__ and _mode.records_gradients and (n.tracks or self.requires_grad):
+            function, place = self.__dict__[SIBLINGS]
+            raise AutogradError(
+                f"Output {place} of {function}Backward0 is a view and is being modified inplace. This view is the "
+                "output of a function that returns multiple views. Such functions do not allow the output views to be "
+                "modified inplace. You should replace the inplace operation by an out-of-place one.",
+                where=source.where(),
+            )
 
     def _put(self, base: Node, lens: Lens, value: Node) -> Node:
         # From the innermost view outwards: what is written to a view of a view is first put into the outer view, whose
@@ -175,6 +204,8 @@ class Tensor(Methods):
         leaf_step: Lens = (("variable", (("uid", self.leaf_id),)),) if self.leaf_id else ()
         view = handle(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
         view.device = self.device
+        if self.__dict__:
+            view.__dict__.update({k: v for k, v in self.__dict__.items() if k in (SILENT, SIBLINGS)})
         # What the lens would give once more, as long as the storage shows the same.
         if not is_unread:
             view._seen, view._node = self._seen, seen
@@ -196,8 +227,9 @@ class Tensor(Methods):
 
     @property
     def _version(self) -> int:
-        """How often the storage was written to."""
-        return self.cell.version
+        """How often the storage was written to; of `.data`, how often through `.data`."""
+        silent: list[int] | None = self.__dict__.get(SILENT)
+        return self.cell.version if silent is None else silent[0]
 
     @property
     def shape(self) -> Size:
@@ -252,7 +284,7 @@ class Tensor(Methods):
     def data(self) -> "Tensor":
         """The same storage without gradient history; backward does not notice what is written through it."""
         data = self.detach()
-        data.__dict__["_is_silent"] = True
+        data.__dict__[SILENT] = [0]
         return data
 
     @data.setter
@@ -260,7 +292,11 @@ class Tensor(Methods):
         if value.dtype is not self.dtype or self.lens:
             raise ShapeError(f"data of {value.spec} cannot be set on a {self.spec}", where=source.where())
         # A cell that is loop-carried state of a step stays it: only its value is another tensor's now.
-        state, self.cell = self.cell.state, value.detach().contiguous_cell()
+        before = self.cell
+        state, self.cell = before.state, value.detach().contiguous_cell()
+        if self.leaf_id and before.node is not None and here.current is None:
+            # Backward reads a leaf again.
+            note_loss(self.cell, before.node, read(self.cell), False)
         if state:
             self.cell.state = state
         self._seen = None
@@ -275,6 +311,8 @@ class Tensor(Methods):
         lens = tuple(step for step in self.lens if step[0] != "variable")
         detached = handle(self.cell, lens, is_detached=True)
         detached.device = self.device
+        if self.__dict__ and SILENT in self.__dict__:
+            detached.__dict__[SILENT] = self.__dict__[SILENT]
         return detached
 
     def spend(self, is_retained: bool | None) -> None:
@@ -338,39 +376,6 @@ class Tensor(Methods):
             raise TypeError("Got unsupported ScalarType BFloat16: use .float().numpy()")
         return memory_views.exported(self)
 
-    def tolist(self) -> Any:
-        """The values as nested lists of Python numbers."""
-        return self.array(".tolist()").tolist()
-
-    def item(self, what: str = ".item()") -> float | int | bool:
-        """The one value as a Python number, which `what` needs. Raises ShapeError if there are several."""
-        value: float | int | bool = self._scalar(what)
-        return value
-
-    def _scalar(self, what: str) -> Any:
-        if self.spec.size != 1:
-            raise ShapeError(
-                f"a Tensor with {self.spec.size} elements cannot be converted to Scalar", where=source.where()
-            )
-        return self.array(what).item()
-
-    def __bool__(self) -> bool:
-        if self.spec.size > 1:
-            raise ShapeError("Boolean value of Tensor with more than one value is ambiguous", where=source.where())
-        return bool(self._scalar("bool()"))
-
-    def __float__(self) -> float:
-        return float(self._scalar("float()"))
-
-    def __int__(self) -> int:
-        return int(self._scalar("int()"))
-
-    def __index__(self) -> int:
-        # PyTorch counts a tensor of one element as an index whatever its shape, as long as it is no float.
-        if self.dtype.kind == "f":
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self._scalar("an index"))
-
     def __format__(self, spec: str) -> str:
         """A tensor without dimensions is formatted as its number, which is why it takes specs such as ".3f"."""
         if type(self) is Tensor and not self.spec.shape:
@@ -401,7 +406,7 @@ class Tensor(Methods):
         copy = of_class(type(self), adopt(untracked(self.node)))
         copy.device = self.device
         # Hooks are of this tensor; what it is, such as a mask of its own, is of the copy too.
-        copy.__dict__.update({k: v for k, v in self.__dict__.items() if k not in HOOKS})
+        copy.__dict__.update({k: v for k, v in self.__dict__.items() if k not in NOT_COPIED})
         if self.leaf_id:
             copy.requires_grad_()
         memo[id(self)] = copy

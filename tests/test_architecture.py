@@ -36,9 +36,11 @@ LAYERS = """
     lazytensor.compiler
     lazytensor.exchange
     lazytensor.runtime
-    lazytensor.memory  lazytensor.grad_recording
+    lazytensor.memory  lazytensor.grad_recording  lazytensor.number_protocol
+    lazytensor.storages
     lazytensor.cells
     lazytensor.captured_cells  lazytensor.saved  lazytensor.device  lazytensor.together
+    lazytensor.overlapping
     lazytensor.allocation  lazytensor.memory_views
     lazytensor.capture
     lazytensor.tensor  lazytensor.step

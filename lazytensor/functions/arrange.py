@@ -12,7 +12,18 @@ from lazytensor.functions import resampling, shapes
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import cast_to, clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
-from lazytensor.functions.shapes import cat, dim_of, permute, reshape, sliced, split, transpose, unsqueeze, view
+from lazytensor.functions.shapes import (
+    cat,
+    dim_of,
+    permute,
+    reshape,
+    siblings,
+    sliced,
+    split,
+    transpose,
+    unsqueeze,
+    view,
+)
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import full
@@ -177,7 +188,7 @@ def tensor_split(
         cuts = [extent // cuts * i + min(i, extent % cuts) for i in range(1, cuts)]
     # A slice limits places to the extent and counts negative ones from the end, as PyTorch does here.
     places = [slice(a, b).indices(extent) for a, b in zip([0, *cuts], [*cuts, extent], strict=True)]  # type: ignore
-    return tuple(sliced(x, at, a, max(a, b)) for a, b, _ in places)
+    return siblings("Split", (sliced(x, at, a, max(a, b)) for a, b, _ in places))
 
 
 def _even_split(x: Tensor, what: str, sections: Sections, dim: int) -> tuple[Tensor, ...]:

@@ -46,6 +46,12 @@ def _moved(x: Tensor, device: Any) -> Tensor:
     return out
 
 
+@method(names="__pos__")
+def itself(x: Tensor) -> Tensor:
+    """x, also where it is a boolean."""
+    return x
+
+
 @method
 def cpu(x: Tensor) -> Tensor:
     """x on the CPU."""

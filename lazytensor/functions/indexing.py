@@ -20,6 +20,7 @@ from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.index import in_bounds, pick, place
 from lazytensor.ops.shape import broadcast_to
+from lazytensor.overlapping import refuse_overlap
 from lazytensor.tensor import Tensor, arg, from_array
 
 Picks = list[tuple[int, Tensor]]
@@ -59,6 +60,8 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
     if not picks:
+        if isinstance(value, Tensor):
+            refuse_overlap(view, value)
         overwrite(view, prepared(_trimmed(value, view.spec.shape), view.dtype, view.spec.shape))
         return
     _require_its_type(picks, view, value)

@@ -429,12 +429,6 @@ def neg(x: Tensor) -> Tensor:
     return _negative(x)
 
 
-@method(names="__pos__")
-def itself(x: Tensor) -> Tensor:
-    """x, also where it is a boolean."""
-    return x
-
-
 @method
 def isinf(x: Tensor) -> Tensor:
     """Whether each element is infinite: bool in the shape of x."""

@@ -3,7 +3,7 @@
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.strided import order_strides
-from lazytensor.tensor import Lens, Tensor, arg, from_array
+from lazytensor.tensor import SIBLINGS, Lens, Tensor, arg, from_array
 
 NAMES = {
     dt.float64: "Double",
@@ -336,7 +336,18 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int] | Tensor, dim: 
     if sum(sizes) != extent:
         raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
     # Each piece knows the whole cut: CIRH spells a split once, with a result for each piece.
-    return tuple(x.view_through("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes)))
+    name = "SplitWithSizes" if isinstance(split_size_or_sections, list | tuple) else "Split"
+    return siblings(name, [x.view_through("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes))])
+
+
+def siblings(function: str, views: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Return views that one call of `function` gave, marked so that a write in place to a tracked one is refused."""
+    marked = tuple(views)
+    for i, t in enumerate(marked):
+        # A view of `x.detach()` may be changed.
+        if t.requires_grad:
+            t.__dict__[SIBLINGS] = (function, i)
+    return marked
 
 
 @method
@@ -357,7 +368,7 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     d = dim_of(dim, x.ndim)
     shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
     # Cut and not selected, as the front end has it: the gradient of a cut is padding.
-    return tuple(view(sliced(x, d, i, i + 1), shape) for i in range(x.spec.shape[d]))
+    return siblings("Unbind", (view(sliced(x, d, i, i + 1), shape) for i in range(x.spec.shape[d])))
 
 
 def _refuse_nothing(tensors: Sequence[Tensor]) -> None:

@@ -11,8 +11,10 @@ from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call, const, full
 from lazytensor.ops.elementwise import cast
+from lazytensor.overlapping import refuse_overlap
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, is_grad_enabled
+from lazytensor.storages import note_aliases
+from lazytensor.tensor import SILENT, Tensor, is_grad_enabled
 
 
 def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
@@ -20,6 +22,7 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
 
     Raises ShapeError if x would have to grow, or to lose its kind.
     """
+    refuse_overlap(x, *operands)
     n = value.node
     # What a gradient needs of them is asked outside of steps alone.
     is_asked = n.tracks and cells.here.current is None
@@ -42,7 +45,10 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
     elif value is not x:
         # The tensor of the result goes, and x alone shows its value.
         n.cells -= 1
+    old = x.cell.node
     x.write(n)
+    if old is not None and any(o.cell is x.cell for o in operands):
+        note_aliases(x.cell, old)
     if before and x.cell.node is not None:
         saved.join(x.cell.node, before)
     return x
@@ -75,6 +81,8 @@ def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
 
 def write_values(x: Tensor, value: Operand) -> Tensor:
     """Write values into x as `copy_` does, whatever computed them: for state that the package changes itself."""
+    if isinstance(value, Tensor):
+        refuse_overlap(x, value)
     # Any type goes into any other here, unlike results: a copy says that it converts.
     return overwrite(x, prepared(value, x.dtype, x.spec.shape))
 
@@ -83,7 +91,7 @@ def _refuse_computed(x: Tensor, value: Tensor) -> None:
     # As the original does it: a write through a view or through `.data` passes, an operation in place, and any write
     # to a tensor that the script has changed in place before.
     is_computed = value.device.type == "lazy" and _is_pending(value.node)
-    if is_computed and not _is_pending(x.node) and not x.lens and not x.__dict__.get("_is_silent"):
+    if is_computed and not _is_pending(x.node) and not x.lens and not x.__dict__.get(SILENT):
         error = TraceError(
             'New output detected outside of "@cstorch.trace" decorator: copy_() of a tensor that the loop computed',
             where=source.where(),

@@ -35,7 +35,20 @@ GraphKey = tuple[Any, ...]
 class Node(Algebra):
     """One pure operation: name, inputs, attributes, type. Make it with `node(...)`, never directly."""
 
-    __slots__ = ("op", "inputs", "attrs", "items", "type", "value", "where", "tracks", "memo", "cells", "__weakref__")
+    __slots__ = (
+        "op",
+        "inputs",
+        "attrs",
+        "items",
+        "type",
+        "value",
+        "where",
+        "tracks",
+        "memo",
+        "cells",
+        "storage",
+        "__weakref__",
+    )
 
     def __init__(self, op: str, inputs: tuple["Node", ...], attrs: Attrs, type: Type | tuple[Type, ...]):
         self.op = op
@@ -48,6 +61,7 @@ class Node(Algebra):
         self.tracks = False  # whether a gradient may flow through it
         self.memo: dict[Any, Any] | None = None  # derived facts, such as gradients already asked for
         self.cells = 0  # how often a cell was given it
+        self.storage: Any = None  # what became of the storages that had this value: `storages.Storages`
 
     def combine(self, name: str, *operands: "Node | float") -> "Node":
         """The node `name(*operands)`, in which numbers are constants."""
@@ -78,7 +92,7 @@ class _Entry(weakref.ref[Node]):
 
 _table: dict[InternKey, _Entry] = {}
 _unique = itertools.count(1)
-_NO_ATTRS: Attrs = {}
+NO_ATTRS: Attrs = {}
 
 
 def _forget(entry: _Entry) -> None:
@@ -112,7 +126,7 @@ def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, No
 
 def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
     """A new node under `key`, which `find` has just reported free."""
-    new = Node(op, inputs, dict(attrs) if attrs else _NO_ATTRS, type)
+    new = Node(op, inputs, dict(attrs) if attrs else NO_ATTRS, type)
     if attrs:
         new.items = key[2]
     entry = _Entry(new, _forget)
@@ -223,12 +237,12 @@ def leaf(array: np.ndarray, type: Type, tracks: bool = False) -> Node:
 
 def detached(n: Node, place: Where) -> Node:
     """A node without its gradient history, at a line that is known."""
-    return again(("detach", _NO_ATTRS, (), n.type, place, False), (n,)) if n.tracks else n
+    return again(("detach", NO_ATTRS, (), n.type, place, False), (n,)) if n.tracks else n
 
 
 def unlike_others(op: str, type: Type) -> Node:
     """A node without inputs that is equal to no other, so that no table has to know it."""
-    return Node(op, (), _NO_ATTRS, type)
+    return Node(op, (), NO_ATTRS, type)
 
 
 def topological(

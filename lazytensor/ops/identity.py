@@ -94,6 +94,28 @@ op(
     gradient_name="Fill",
 )
 
+# A value written to a storage past its gradient history, as by `.data`: the gradient goes on to what was there.
+op(
+    "written_past",
+    lambda value, x: same_types(value, x),
+    lambda value, x: value,
+    vjp=lambda g, y, value, x: (None, g),
+    work=no_work,
+    composite=lambda value, x: value,
+    saves=False,
+)
+
+# The value of a storage that was copied from another one. It is no interned node, so that backward tells them apart.
+op(
+    "clone",
+    lambda x: x,
+    lambda x: x,
+    vjp=lambda g, y, x: (g,),
+    work=no_work,
+    composite=lambda x: x,
+    saves=False,
+)
+
 # The identity that marks a result which CIRH cannot express, although the graph behind it could be lowered. `rule` is
 # the key by which a check reports it, `function` the public name, and `place` its line: equal
 # calls of two lines are two refusals.

@@ -47,7 +47,7 @@ def _window(x: np.ndarray, *, size: Dims, stride: Dims, offset: int) -> np.ndarr
     return np.lib.stride_tricks.as_strided(flat, size, tuple(s * flat.strides[0] for s in stride))
 
 
-def _is_injective(size: Dims, stride: Dims) -> bool:
+def is_injective(size: Dims, stride: Dims) -> bool:
     """Whether surely no element is seen twice."""
     reach = 0
     # From the shortest stride up, each has to step over all that the shorter ones reach.
@@ -61,7 +61,7 @@ def _is_injective(size: Dims, stride: Dims) -> bool:
 def _sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset: int) -> np.ndarray:
     out = np.zeros(shape, g.dtype)
     seen = _window(out, size=size, stride=stride, offset=offset)
-    if _is_injective(size, stride):
+    if is_injective(size, stride):
         seen[...] = g
         return out
     # The window over the numbers of the elements tells which of them each place sees, and how often.

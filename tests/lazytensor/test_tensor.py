@@ -179,7 +179,7 @@ ERRORS: dict[str, tuple[Callable, str]] = {
     "kind": (lambda: Z(2).long().add_(0.5), "result type float32 can't be cast to the desired output type int64"),
     "copy": (lambda: Z(2).copy_(Z(3)), r"\[3\] does not broadcast to \[2\]"),
     "expand": (lambda: Z(2).expand(3, 1), r"expanded size \[3, 1\] does not fit the shape \[2\]"),
-    "write to expanded": (lambda: Z(3).expand(2, 3).add_(1), "stands for several places"),
+    "write to expanded": (lambda: Z(3).expand(2, 3).add_(1), "more than one element of the written-to tensor"),
     "view": (lambda: Z(2, 3).view(4), r"shape '\[4\]' is invalid for input of size 6"),
     "cat": (lambda: lt.cat([Z(2, 3), Z(2, 4)]), r"float32\[2, 3\] and float32\[2, 4\] do not fit"),
     "item": (lambda: Z(2).item(), "a Tensor with 2 elements cannot be converted to Scalar"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor import cells, nn, precision, random, source
+from lazytensor import cells, nn, precision, random, source, storages
 from lazytensor.capture import Capture
 from lazytensor.device import Device, chosen_device
 from lazytensor.errors import TraceError
@@ -80,9 +80,9 @@ def test_threads_write_over_one_value_while_others_forget_who_had_it(kept):
         last: deque[cells.Cell] = deque(maxlen=kept)
         for _ in range(20_000):
             last.append(cells.Cell(value))
-            cells._replaced(last[-1], value, value)
+            storages.note_loss(last[-1], value, value, True)
         # Whoever is there is never forgotten.
-        assert all(value.memo[cells.REPLACED][id(one)].cell() is one for one in last)
+        assert all(value.storage.losses[id(one)].cell() is one for one in last)
 
     together(*[write] * 4)
 

@@ -219,15 +219,3 @@ def test_rule_is_asked_once_for_all_small_parameters(monkeypatch):
     optimizer.add_param_group({"params": [late]})
     optimizer.step()
     assert len(calls) == 2
-
-
-def test_value_that_only_its_tensor_had_leaves_no_note_behind(monkeypatch):
-    notes = []
-    monkeypatch.setattr(cells, "_replaced", lambda *a: notes.append(a))
-    t = lt.ones(4).mul(2)
-    t.numpy()
-    t.write(graph.leaf(np.zeros(4, np.float32), t.spec))
-    assert not notes
-    used = t * 3  # its gradient may ask for t
-    t.write(graph.leaf(np.ones(4, np.float32), t.spec))
-    assert len(notes) == 1 and used.numpy().sum() == 0

@@ -1,0 +1,153 @@
+"""Changes in place that backward notices or reads; every answer was recorded from PyTorch 2.13.0."""
+
+import numpy as np
+import pytest
+
+import lazytensor as lt
+from lazytensor.errors import AutogradError
+from lazytensor.gradients import Function
+
+
+def leaf(*values):
+    return lt.tensor(values, requires_grad=True)
+
+
+class Square(Function):
+    """A custom function that saves its input and its output."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x * x
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * 2 * x * (y / y)
+
+
+def _changed_by_numpy(x):
+    x.detach().numpy()[:] = 5
+
+
+# What is computed from a leaf [1, 2] and x = leaf * 1, how x or the result is changed, and the gradient.
+UNCOUNTED = {
+    "data of an operand": (lambda x: (x * x).sum(), lambda x: x.data.fill_(5), [10, 10]),
+    "one element of data": (lambda x: (x * x).sum(), lambda x: x.data.__setitem__(0, 5), [10, 4]),
+    "a view of data": (lambda x: (x * x).sum(), lambda x: x.data[1:].mul_(2), [2, 8]),
+    "twice": (lambda x: (x * x).sum(), lambda x: (x.data.fill_(5), x.data.add_(1)), [12, 12]),
+    "saved result stays": (lambda x: (x * x).relu().sum(), lambda x: x.data.fill_(-5), [-10, -10]),
+    "through numpy": (lambda x: (x * x).sum(), _changed_by_numpy, [10, 10]),
+    "of a view": (lambda x: (x[:1] * x[:1]).sum(), lambda x: x.data.fill_(5), [10, 0]),
+    "nothing is saved": (lambda x: (x + 1).sum(), lambda x: x.data.fill_(5), [1, 1]),
+    "a custom function": (lambda x: Square.apply(x).sum(), lambda x: x.data.fill_(5), [10, 10]),
+}
+
+
+@pytest.mark.parametrize("is_leaf", [True, False])
+@pytest.mark.parametrize("case", UNCOUNTED)
+def test_backward_reads_what_was_written_past_the_version(case, is_leaf):
+    function, change, expected = UNCOUNTED[case]
+    w = leaf(1.0, 2.0)
+    x = w if is_leaf else w * 1
+    y = function(x)
+    change(x)
+    y.backward()
+    assert w.grad.tolist() == expected
+
+
+def test_backward_reads_an_untracked_operand_again():
+    w, x = leaf(1.0, 2.0), lt.ones(2)
+    array = np.ones(2, np.float32)
+    y = (w * x + w * lt.from_numpy(array)).sum()
+    x.data.fill_(7)
+    array[:] = 100
+    y.backward()
+    assert w.grad.tolist() == [107, 107]
+
+
+def test_data_of_a_result_is_read_and_the_graph_stays():
+    x = leaf(1.0)
+    y = x.exp()
+    y.data.fill_(5)
+    assert y.requires_grad and y.tolist() == [5]
+    y.sum().backward()
+    assert x.grad.tolist() == [5]
+
+
+def test_new_data_of_a_leaf_is_read():
+    x = leaf(1.5)
+    y = (x * x).sum()
+    x.data = lt.tensor([7.0])
+    y.backward()
+    assert x.grad.tolist() == [14]
+
+
+COUNTED = {
+    "add_": (lambda x: (x * x).sum(), lambda x, y: x.add_(1)),
+    "detached": (lambda x: (x * x).sum(), lambda x, y: x.detach().fill_(1)),
+    "a view": (lambda x: (x * x).sum(), lambda x, y: x[0].fill_(1)),
+    "another part of a view": (lambda x: (x[:1] * x[:1]).sum(), lambda x, y: x[1].fill_(1)),
+    "data and a counted write": (lambda x: (x * x).sum(), lambda x, y: (x.data.fill_(3), x.add_(1))),
+    "by itself": (lambda x: x.mul_(x), lambda x, y: None),
+    "divided by itself": (lambda x: x.div_(x), lambda x, y: None),
+    "the input of a custom function": (lambda x: Square.apply(x), lambda x, y: x.add_(1)),
+    "the output of a custom function": (lambda x: Square.apply(x), lambda x, y: y.add_(1)),
+}
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_backward_refuses_a_later_version(case):
+    function, change = COUNTED[case]
+    x = leaf(1.0, 2.0) * 1
+    y = function(x)
+    change(x, y)
+    with pytest.raises(AutogradError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_versions_are_those_of_the_storage_and_data_has_one_of_its_own():
+    x = lt.zeros(2)
+    data, detached = x.data, x.detach()
+    data.add_(1)
+    detached.add_(1)
+    x[0] = 3
+    assert (x._version, detached._version, data._version) == (2, 2, 1)
+
+
+def test_equal_tensors_have_storages_of_their_own():
+    w = leaf(1.0, 2.0)
+    first, second, zeros, others = w * 2, w * 2, lt.zeros(2), lt.zeros(2)
+    others.add_(1)
+    clone = first.clone()
+    y = (second * second + clone * clone + w * zeros).sum()
+    first.add_(1)
+    y.backward()
+    assert w.grad.tolist() == [16, 32]
+    z = (w * zeros).sum()
+    zeros.add_(1)
+    zeros.zero_()
+    with pytest.raises(AutogradError, match="modified by an inplace operation"):
+        z.backward()
+
+
+def test_custom_function_frees_what_it_saved():
+    x = leaf(1.0, 2.0)
+    y = Square.apply(x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    with pytest.raises(AutogradError, match="backward through the graph a second time"):
+        y.backward()
+
+
+@pytest.mark.parametrize("views", [lambda x: x.unbind(0), lambda x: x.split(1), lambda x: x.chunk(2)])
+def test_one_of_several_views_is_not_changed_in_place(views):
+    x = leaf(1.0, 2.0) * 1
+    with pytest.raises(AutogradError, match="is a view and is being modified inplace"):
+        views(x)[0].mul_(2)
+    with lt.no_grad():
+        views(x)[0].mul_(2)
+    plain = lt.ones(2)
+    views(plain)[1].mul_(2)
+    assert plain.tolist() == [1, 2]
