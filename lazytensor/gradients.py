@@ -18,7 +18,7 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.ops.identity import VJP
 from lazytensor.ops.shape import sum_to
 from lazytensor.saved import SAVES, changed, name_of, refreshed, unpacked
-from lazytensor.tensor import Tensor, cell_of, grad_mode, is_grad_enabled, untracked, wrap
+from lazytensor.tensor import Tensor, cell_of, grad_mode, is_grad_enabled, set_grad, untracked, wrap
 
 Tensors: TypeAlias = Tensor | Sequence[Tensor]
 
@@ -153,6 +153,38 @@ def backward_of(
         walk_back([root], [seed], create_graph, inputs)
 
 
+def _assign_grad(t: Tensor, value: Any) -> None:
+    """Set `.grad`. Raises AutogradError for a gradient of another shape or type, TypeError for anything else."""
+    if value is not None and (value is t or not isinstance(value, Tensor) or value.spec != t.spec):
+        _refuse_grad(t, value)
+    set_grad(t, value)
+
+
+def _refuse_grad(t: Tensor, value: Any) -> None:
+    if value is t:
+        raise AutogradError("can't assign Variable as its own grad", where=source.where())
+    if not isinstance(value, Tensor):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+    if t.device is not CPU or value.device is not CPU:
+        return
+    if value.spec.shape != t.spec.shape:
+        raise AutogradError(
+            f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(t.shape)}'. "
+            "Please ensure that the gradient and the tensor are the same size",
+            where=source.where(),
+        )
+    raise AutogradError(
+        f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with dtype '{t.dtype.name}'. "
+        "The gradient must match the tensor's dtype",
+        where=source.where(),
+        hint=f"Convert it with .to({t.dtype}).",
+    )
+
+
+# The getter is that of the slot, so that reading costs nothing more.
+Tensor.grad = property(vars(Tensor)["grad"].__get__, _assign_grad)  # type: ignore[assignment]
+
+
 class Context:
     """What `forward` leaves for `backward`: saved tensors, and whatever is set as an attribute."""
 
@@ -279,6 +311,8 @@ def _attached(
             return (None, *_backward_of(cls, ctx, given, args))
 
         n = tracked[id(r)] = custom_vjp(untracked(r.node), inputs, rule)
+        if any(t is not None for t in ctx._kept):
+            n.memo = {**(n.memo or {}), SAVES: True}
         attached.append(_result(r, n, any(r is d for d in ctx._dirty)))
     return attached
 

@@ -1571,7 +1571,7 @@ class Methods:
         """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
 
     def view(self, *args: Any, size: Sequence[builtins.int] | None = None, dtype: DType | None = None) -> Tensor:
-        """x in another shape over the same storage; one extent may be -1."""
+        """`view`. Raises ShapeError where strides cannot describe the elements of x in the new shape."""
 
     def view_as(self, other: Tensor) -> Tensor:
         """x in the shape of another tensor, as a view. Raises ShapeError for another number of elements."""

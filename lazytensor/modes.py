@@ -1,13 +1,41 @@
 """Switches for the recording of gradients: context managers that are decorators too."""
 
+import functools
+import inspect
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from lazytensor.tensor import is_grad_enabled
 from lazytensor.tensor import set_grad_enabled as switch
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _stepwise(function: Callable[..., Any], mode: Callable[[], Any]) -> Callable[..., Any]:
+    """A generator function whose body runs in a mode, and the code between its values outside."""
+
+    @functools.wraps(function)
+    def stepping(*args: Any, **kwargs: Any) -> Any:
+        steps = function(*args, **kwargs)
+        go_on = functools.partial(next, steps)
+        while True:
+            try:
+                with mode():
+                    value = go_on()
+            except StopIteration as end:
+                return end.value
+            try:
+                sent = yield value
+                go_on = functools.partial(steps.send, sent)
+            except GeneratorExit:
+                with mode():
+                    steps.close()
+                raise
+            except BaseException as error:
+                go_on = functools.partial(steps.throw, error)
+
+    return stepping
 
 
 class set_grad_enabled(ContextDecorator):
@@ -27,6 +55,8 @@ class set_grad_enabled(ContextDecorator):
         # The constructor has switched at once, for `torch.set_grad_enabled(False)` as a statement; a decorator takes
         # that back until the function is called.
         switch(self._before)
+        if inspect.isgeneratorfunction(function):
+            return cast(F, _stepwise(function, lambda: _Block(self.mode)))
         decorated: F = super().__call__(function)
         return decorated
 
@@ -41,7 +71,14 @@ class _Mode(ContextDecorator):
     enabled = True
 
     def _recreate_cm(self) -> "_Mode":
-        return type(self)()
+        return _Block(self.enabled)
+
+    def __call__(self, function: F) -> F:
+        """As a decorator: while the function runs, or each part of a generator."""
+        if inspect.isgeneratorfunction(function):
+            return cast(F, _stepwise(function, self._recreate_cm))
+        decorated: F = super().__call__(function)
+        return decorated
 
     def __enter__(self) -> None:
         self._before = is_grad_enabled()
@@ -49,6 +86,13 @@ class _Mode(ContextDecorator):
 
     def __exit__(self, *_: object) -> None:
         switch(self._before)
+
+
+class _Block(_Mode):
+    """A block with recording on or off."""
+
+    def __init__(self, enabled: bool):
+        self.enabled = enabled
 
 
 class enable_grad(_Mode):

@@ -19,6 +19,8 @@ from lazytensor.storages import Loss, Storages, no_longer
 KIND_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
 _KEPT = "kept"
 """Key in a node's memo: its result (0) and operands (from 1) that were lost already when a walk made the node."""
+SAVES = "saves"
+"""Key in a node's memo: a function of the user's kept tensors for its backward."""
 _WITHIN = "within"
 """Key in a node's memo: the result of the operation in place that it is a part of."""
 SAVES = "saves"
@@ -33,7 +35,8 @@ def check(root: Node, cell_of: Callable[[int], Cell | None]) -> None:
     """
     for n in autograd.tracked([root]):
         # Equal computations are one node: it is used up when as many walks have passed it.
-        if n.memo is not None and n.memo.get(SPENT, 0) >= max(n.cells, 1):
+        # A function of the user's is never the same node, but its backward may make tensors of it.
+        if n.memo is not None and n.memo.get(SPENT, 0) >= (1 if SAVES in n.memo else max(n.cells, 1)):
             raise spent()
         if OPS[n.op].saves:
             for at, lost in _lost(n, cell_of):

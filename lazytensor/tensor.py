@@ -46,7 +46,6 @@ NOT_COPIED = ("_hooks", "_after_hooks", "_retains_grad", SILENT, SIBLINGS)
 
 leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
 
-
 T = TypeVar("T", bound="Tensor")
 
 
@@ -69,6 +68,7 @@ class Tensor(NumberProtocol, Methods):
         "__dict__",
         "__weakref__",
     )
+    grad: "Tensor | None"
     _forced_requires_grad = False
     __array_priority__ = 1000
     """PyTorch's: with a NumPy number or array on the left, the tensor's operator is asked before NumPy's."""
@@ -96,7 +96,7 @@ class Tensor(NumberProtocol, Methods):
         """Be a handle on a cell, seen through a lens."""
         self.cell, self.lens, self.is_detached = cell, lens, is_detached
         self.leaf_id = 0  # unlike 0 for a leaf whose gradient is asked for
-        self.grad: Tensor | None = None
+        set_grad(self, None)
         self.device = CPU
         self._seen: Node | None = None
         self._node: Node | None = None
@@ -453,6 +453,9 @@ def cell_of(leaf_id: int) -> Cell | None:
     """The cell of a leaf that somebody still holds."""
     leaf_tensor = leaves.get(leaf_id)
     return leaf_tensor.cell if leaf_tensor is not None else None
+
+
+set_grad = vars(Tensor)["grad"].__set__  # an assignment passes the checks of `lazytensor.gradients`
 
 
 def wrap(n: Node, device: Device = CPU) -> Tensor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cstorch_compat.torch.derivatives import gradients_of
-from lazytensor import stack
+from lazytensor import random, stack
 from lazytensor.functions.creation import zeros_like
 from lazytensor.nn import Module
 from lazytensor.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -24,7 +24,7 @@ def _holding(module: Module, values: dict[str, Any], strict: bool) -> Iterator[N
 
     Raises RuntimeError with `strict` for names that the module has not, and for those that are not given.
     """
-    own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    own = _members(module)
     unknown, missing = sorted(values.keys() - own.keys()), sorted(own.keys() - values.keys())
     if strict and (unknown or missing):
         told = [f"\n\tUnexpected key(s): {', '.join(map(repr, unknown))}."] if unknown else []
@@ -46,6 +46,33 @@ def _holding(module: Module, values: dict[str, Any], strict: bool) -> Iterator[N
             members[name] = before
 
 
+def _tied(module: Module, values: dict[str, Any]) -> dict[str, Any]:
+    """Give each value to all names of a module that are the same parameter or buffer.
+
+    Raises ValueError if several of them have values of their own.
+    """
+    groups: dict[int, list[str]] = {}
+    for name, member in _members(module).items():
+        groups.setdefault(id(member), []).append(name)
+    out = dict(values)
+    for names in groups.values():
+        given = {k: values[k] for k in names if k in values}
+        if len({id(v) for v in given.values()}) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(given)}, which are tied. "
+                "Consider using tie_weights=False"
+            )
+        if given:
+            out.update(dict.fromkeys(names, next(iter(given.values()))))
+    return out
+
+
+def _members(module: Module) -> dict[str, Tensor]:
+    """The parameters and buffers of a module under all their names."""
+    parameters = module.named_parameters(remove_duplicate=False)
+    return {**dict(parameters), **dict(module.named_buffers(remove_duplicate=False))}
+
+
 def functional_call(
     module: Module,
     parameter_and_buffer_dicts: dict[str, Any] | Sequence[dict[str, Any]],
@@ -57,7 +84,13 @@ def functional_call(
 ) -> Any:
     """Call a module as if it had other parameters and buffers."""
     given = parameter_and_buffer_dicts
-    values = given if isinstance(given, dict) else {k: v for part in given for k, v in part.items()}
+    parts = [given] if isinstance(given, dict) else list(given)
+    names = [k for part in parts for k in part]
+    if repeated := sorted({k for k in names if names.count(k) > 1}):
+        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+    values = {k: v for part in parts for k, v in part.items()}
+    if tie_weights:
+        values = _tied(module, values)
     places = () if args is None else args if isinstance(args, tuple) else (args,)
     with _holding(module, values, strict):
         return module(*places, **(kwargs or {}))
@@ -138,7 +171,13 @@ def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
 def vmap(
     func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Function:
-    """A function of batches that calls `func` with each of their samples and stacks what it gives."""
+    """A function of batches that calls `func` with each of their samples and stacks what it gives.
+
+    With randomness "same" each call draws the same numbers, with "different" it goes on; "error" raises RuntimeError
+    for a call that draws from the default generator.
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         dims = in_dims if isinstance(in_dims, tuple | list) else (in_dims,) * len(args)
@@ -146,8 +185,9 @@ def vmap(
         if len(sizes) != 1:
             raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got {sizes}")
         # Arguments by keyword are mapped over their first dimension, as in PyTorch.
+        one_call = _drawing(func, randomness)
         calls = [
-            func(*(_sample(a, d, k) for a, d in zip(args, dims, strict=True)), **_sample(kwargs, 0, k))
+            one_call(*(_sample(a, d, k) for a, d in zip(args, dims, strict=True)), **_sample(kwargs, 0, k))
             for k in range(sizes.pop())
         ]
         flat = [tree_flatten(c) for c in calls]
@@ -156,6 +196,27 @@ def vmap(
         return tree_unflatten([stack(list(c), d) for c, d in zip(columns, many, strict=True)], flat[0][1])
 
     return mapped
+
+
+def _drawing(func: Function, randomness: str) -> Function:
+    """`func` with the default generator as `randomness` says."""
+    if randomness == "different":
+        return func
+    generator = random.default_generator
+    start = generator.get_state()
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if randomness == "same":
+            generator.set_state(start)
+        out = func(*args, **kwargs)
+        if randomness == "error" and bool((generator.get_state() != start).any()):
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
+        return out
+
+    return called
 
 
 def _sample(argument: Any, dim: int | None, k: int) -> Any:

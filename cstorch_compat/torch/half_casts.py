@@ -192,6 +192,8 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if "stepped" in seen:
             raise RuntimeError("unscale_() is being called after step().")
+        if any(p.grad is not None and p.grad.dtype is dt.float16 for g in optimizer.param_groups for p in g["params"]):
+            raise ValueError("Attempting to unscale FP16 gradients.")
         seen["finite"] = True
         with grad_mode(False):
             for p in (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None):

@@ -4,10 +4,18 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from cstorch_compat.run.process import Slot
+from lazytensor import cells, source
 from lazytensor.device import CPU, Device, choose_device, chosen_device
-from lazytensor.errors import OptionInvalid
+from lazytensor.errors import AutogradError, OptionInvalid
+from lazytensor.ir.graph import Node
+from lazytensor.ops.formula import inspect_gradients
+from lazytensor.ops.pieces import whole
 from lazytensor.runtime import team
+from lazytensor.saved import name_of
+from lazytensor.tensor import wrap
 
 _settings: Slot[dict[str, Any]] = Slot(dict)
 PRECISIONS = ("highest", "high", "medium")
@@ -94,8 +102,16 @@ def is_warn_always_enabled() -> bool:
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Keep the setting: errors of gradients name the line of the forward pass anyway."""
-    _settings.value["anomaly"] = bool(mode)
+    """Compute each gradient at once, and refuse one that is NaN unless `check_nan` is off."""
+    _settings.value["anomaly"], _settings.value["check_nan"] = bool(mode), bool(check_nan)
+    inspect_gradients(_refuse_nan if mode and check_nan else None)
+
+
+def _refuse_nan(n: Node, at: int, gradient: Any) -> None:
+    """Raise AutogradError, with the line of the forward pass, if a gradient has a NaN."""
+    if cells.here.current is None and bool(np.isnan(wrap(whole(gradient)).array("detect_anomaly")).any()):
+        text = f"Function '{name_of(n)}' returned nan values in its {at}th output."
+        raise AutogradError(text, where=n.where or source.where())
 
 
 def is_anomaly_enabled() -> bool:
@@ -107,14 +123,14 @@ class _Anomaly:
     """`set_detect_anomaly(mode)`: at once, and undone at the end of a block."""
 
     def __init__(self, mode: bool = True, check_nan: bool = True):
-        self._before = is_anomaly_enabled()
-        set_anomaly_enabled(mode)
+        self._before = is_anomaly_enabled(), _settings.value.get("check_nan", True)
+        set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:
         """It is set already."""
 
     def __exit__(self, *_: object) -> None:
-        set_anomaly_enabled(self._before)
+        set_anomaly_enabled(*self._before)
 
 
 class set_detect_anomaly(_Anomaly):

@@ -20,6 +20,10 @@ from lazytensor.random import Generator
 T = TypeVar("T", covariant=True)
 
 
+_FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
+"""Attributes of a loader that have no effect once it is made."""
+
+
 class DataLoader(Generic[T]):
     """Batches of a data set; `shuffle=True` gives PyTorch's order for the same seed, bit for bit.
 
@@ -69,6 +73,13 @@ class DataLoader(Generic[T]):
         self.batch_size = batch_size if batch_sampler is None else None
         self.collate_fn: Collate = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
         self._kept: WorkerBatches | None = None
+        self._is_made = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. Raises ValueError for one that the loader was made with and cannot follow."""
+        if name in _FIXED and "_is_made" in self.__dict__:
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(name, value)
 
     def __len__(self) -> int:
         """The number of batches. Raises TypeError for a stream without a length."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import cells, memory_views, source
 from lazytensor import dtype as dt
-from lazytensor import memory_views, source
 from lazytensor.allocation import require_memory
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
@@ -312,6 +312,10 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     return tensor_of(at.pick(arg(flat), (from_array(hits).node,), (0,)), x)
 
 
+def _too_few() -> ShapeError:
+    return ShapeError("Number of elements of source < number of ones in mask", where=source.where())
+
+
 @method(in_place=True)
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """x with the elements of `source`, in order, where the mask holds; x and mask broadcast.
@@ -324,6 +328,9 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         text = f"masked_scatter: expected self and source to have same dtypes but got {types}"
         raise unlike_types(x.dtype, source.dtype, text)
     wide = expand(mask, shape)
+    # In a step the mask has no values yet.
+    if cells.here.current is None and source.spec.size < int(wide.array("masked_scatter").sum()):
+        raise _too_few()
     if not source.spec.size or not math.prod(shape):
         return pw.clone(expand(x, shape))
     hits = cast(call("reshape", arg(wide), shape=(math.prod(shape),)), dt.int64)

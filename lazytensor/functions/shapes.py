@@ -24,7 +24,7 @@ from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.strided import order_strides
-from lazytensor.tensor import SIBLINGS, Lens, Tensor, arg, from_array
+from lazytensor.tensor import CPU, SIBLINGS, Lens, Tensor, arg, from_array
 
 NAMES = {
     dt.float64: "Double",
@@ -73,7 +73,20 @@ def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-@method
+@method(names="view")
+def checked_view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
+    """`view`. Raises ShapeError where strides cannot describe the elements of x in the new shape."""
+    if x.lens and dtype is None and not (args and isinstance(args[0], DType)) and x.device is CPU:
+        shape = _shape_of(x, args if size is None else (size,))
+        if not _has_view(x.cell.type.shape, x.lens, shape):
+            raise ShapeError(
+                "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+                "two contiguous subspaces). Use .reshape(...) instead.",
+                where=source.where(),
+            )
+    return view(x, *args, size=size, dtype=dtype)
+
+
 def view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
     """x in another shape over the same storage; one extent may be -1. With a dtype a copy of its bits as that type.
 
@@ -83,8 +96,6 @@ def view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType 
         dtype = args[0]
     if dtype is not None:
         return _bits_as(x, dtype)
-    # Over a view whose elements lie out of order PyTorch refuses this; a lens has no strides that could fail, and
-    # writes go through it all the same.
     return x.view_through("reshape", shape=_shape_of(x, args if size is None else (size,)))
 
 
@@ -260,7 +271,7 @@ def expand_as(x: Tensor, other: Tensor) -> Tensor:
 @method
 def view_as(x: Tensor, other: Tensor) -> Tensor:
     """x in the shape of another tensor, as a view. Raises ShapeError for another number of elements."""
-    return view(x, other.spec.shape)
+    return checked_view(x, other.spec.shape)
 
 
 @method

@@ -11,6 +11,7 @@ from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.functions.creation import empty
 from lazytensor.functions.writing import zero_
 from lazytensor.nn import saved_state
+from lazytensor.nn.assignment import refuse_other_kind
 from lazytensor.nn.hooks import TABLES, has_hooks, hooked_call, placed
 from lazytensor.tensor import Tensor, of_class, untracked
 
@@ -101,7 +102,7 @@ class Module:
     def _kind_of(self, name: str, value: Any) -> str | None:
         if isinstance(value, Parameter):
             return "_parameters"
-        if isinstance(value, Module):
+        if isinstance(value, Module) and name not in self._parameters:
             return "_modules"
         # A plain tensor under the name of a buffer is the buffer's new value, as running statistics are written.
         if isinstance(value, Buffer) or (name in self._buffers and (value is None or isinstance(value, Tensor))):
@@ -112,10 +113,7 @@ class Module:
         if value is None and name in self._modules:
             return "_modules"
         # A tensor in the place of a parameter would be trained by nobody: the optimizer has the old one.
-        if name in self._parameters:
-            raise TypeError(
-                f"cannot assign '{type(value).__name__}' as parameter '{name}' (torch.nn.Parameter or None expected)"
-            )
+        refuse_other_kind(self, name, value)
         return None
 
     def __getattr__(self, name: str) -> Any:

@@ -142,6 +142,16 @@ def _total(a: Any, b: Any) -> Any:
     return a + b
 
 
+inspector: Callable[[Node, int, Any], None] | None = None
+"""Called with a node, the number of an operand and its gradient, while anomalies are looked for."""
+
+
+def inspect_gradients(function: Callable[[Node, int, Any], None] | None) -> None:
+    """Let a function see each gradient from now on; None ends that."""
+    global inspector
+    inspector = function
+
+
 def push(gradients: Gradients, n: Node, g: Any, wanted: Container[Node] = ()) -> None:
     """Add what the gradient of a node gives its inputs to theirs.
 
@@ -154,9 +164,11 @@ def push(gradients: Gradients, n: Node, g: Any, wanted: Container[Node] = ()) ->
     # The front end prints a gradient at the line of its forward operation, with `.bwd` after the module's path.
     with source.at(place.backward):
         # Strict, so that a rule which forgets an input fails at once and not as a gradient that is missing.
-        for i, d in zip(n.inputs, rule(whole(g), n, *n.inputs, **n.attrs), strict=True):
+        for at, (i, d) in enumerate(zip(n.inputs, rule(whole(g), n, *n.inputs, **n.attrs), strict=True)):
             if d is None or not i.tracks:
                 continue
+            if inspector is not None:
+                inspector(n, at, d)
             if i.op == "convert" and i not in wanted:
                 (x,) = i.inputs
                 accumulate(gradients, x, call("cast", whole(d), dtype=x.type.dtype))

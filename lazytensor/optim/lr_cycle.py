@@ -131,8 +131,9 @@ class CyclicLR(LRScheduler):
     ) -> None:
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
+        lows = _one_each(base_lr, optimizer, "base_lr")
         if last_epoch == -1:
-            for group, low in zip(optimizer.param_groups, _one_each(base_lr, optimizer, "base_lr"), strict=True):
+            for group, low in zip(optimizer.param_groups, lows, strict=True):
                 group["lr"] = low
         self.max_lrs = _one_each(max_lr, optimizer, "max_lr")
         down = step_size_up if step_size_down is None else step_size_down
@@ -148,6 +149,8 @@ class CyclicLR(LRScheduler):
                 _set_momentum(group, top)
                 group["max_momentum"] = top
         super().__init__(optimizer, last_epoch)
+        # After the first step, which is from the rates that the optimizer began with.
+        self.base_lrs = lows
 
     def _scale(self, x: float) -> float:
         if self._scale_fn is not None:

@@ -36,7 +36,9 @@ class LRScheduler:
         self.last_epoch = last_epoch
         self._step_count = 0
         # The constructor takes the first step, so that the rates of epoch 0 are set before the first update.
+        self._is_initial = True
         self.step()
+        self._is_initial = False
 
     def _rates(self) -> list[Any]:
         return [group["lr"] for group in self.optimizer.param_groups]
@@ -71,7 +73,7 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """All that the schedule knows, except the optimizer and what cannot be compared: functions."""
-        return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_is_initial")}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state."""
@@ -115,7 +117,7 @@ class MultiplicativeLR(LambdaLR):
 
     def get_lr(self) -> list[float]:
         """lr * lambda(epoch)"""
-        if self.last_epoch <= 0:
+        if self._is_initial:
             return self._rates()
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates(), strict=True)]
 
@@ -213,7 +215,7 @@ class LinearLR(LRScheduler):
         """Each epoch multiplies by the quotient of its factor and the one before."""
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._rates()]
-        if self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
         rise = self.end_factor - self.start_factor
         # f(e) / f(e - 1) of the line f, with both times `total_iters`, as PyTorch has it rounded.
@@ -234,7 +236,7 @@ class ExponentialLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """lr * gamma"""
-        return self._rates() if self.last_epoch == 0 else [lr * self.gamma for lr in self._rates()]
+        return self._rates() if self._is_initial else [lr * self.gamma for lr in self._rates()]
 
     def _closed_form(self) -> list[float]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
@@ -250,7 +252,7 @@ class PolynomialLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """lr times the power of the quotient of times left"""
         e, n = self.last_epoch, self.total_iters
-        if e == 0 or e > n:
+        if self._is_initial or e > n:
             return self._rates()
         # At e = n the quotient is 0, and the rate stays 0 from there on, whatever is chained to it.
         quotient = ((1.0 - e / n) / (1.0 - (e - 1) / n)) ** self.power
@@ -272,11 +274,8 @@ class CosineAnnealingLR(LRScheduler):
         """The distance to `eta_min` changes by the quotient of the waves; from the lowest point it is built anew."""
         # Chained, the wave is of what other schedules left of the rate: only the distance to `eta_min` is scaled.
         e, n, low = self.last_epoch, self.T_max, self.eta_min
-        if e == 0:
+        if self._is_initial:
             return self._rates()
-        # Resumed in the middle: there is no rate before to go on from.
-        if self._step_count == 1 and e > 0:
-            return self._closed_form()
         # At the lowest point the distance is 0, and no quotient leads away from it.
         if (e - 1 - n) % (2 * n) == 0:
             lift = (1 - math.cos(math.pi / n)) / 2
@@ -315,7 +314,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_cur += 1
             # Not `last_epoch`: with waves that grow the place in a wave is no remainder of it.
             if self.T_cur >= self.T_i:
-                self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
+                self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
         else:
             self._jump(0 if epoch is None else epoch)
         self._step_count += 1

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from lazytensor.functions import reductions
 from lazytensor.functions.elementary import isclose
-from lazytensor.tensor import Tensor
+from lazytensor.tensor import Tensor, from_array
 
 SUM_TOLERANCE = 1e-6
 
@@ -110,9 +112,18 @@ def _is_lower(v: Tensor) -> Any:
 
 
 def _is_positive_definite(v: Tensor) -> Any:
-    # Symmetric, and a diagonal that any positive matrix has; a factorization tells the rest.
     is_symmetric = reductions.all(isclose(v, v.mT, atol=1e-6).flatten(-2), -1)
-    return is_symmetric & reductions.all(v.diagonal(dim1=-2, dim2=-1) > 0, -1)
+    matrices = v.array("a distribution")
+    factored = [_has_factor(m) for m in matrices.reshape(-1, *matrices.shape[-2:])]
+    return is_symmetric & from_array(np.reshape(np.array(factored, bool), matrices.shape[:-2]))
+
+
+def _has_factor(matrix: np.ndarray) -> bool:
+    """Whether a matrix has a Cholesky factor."""
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(matrix)).all())
+    except np.linalg.LinAlgError:
+        return False
 
 
 simplex = Constraint("Simplex()", _is_simplex, event_dim=1)
