@@ -34,6 +34,9 @@ class Methods:
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
         """The tensor of what a ufunc of NumPy made of x: `np.sin(x)` is a Tensor, outside of any graph."""
 
+    def __contains__(self, element: Any) -> builtins.bool:
+        """Whether an element of x equals a number, or the one at its place in a tensor that broadcasts."""
+
     def __dlpack__(self, **options: Any) -> Any:
         """A capsule over the memory of x, which the other library shares as NumPy does."""
 
@@ -1342,7 +1345,11 @@ class Methods:
         """The elements in order along a dimension, and where they were, int64: two of [...]."""
 
     def split(
-        self, split_size_or_sections: builtins.int | Sequence[builtins.int] | Tensor, dim: builtins.int = 0
+        self,
+        split_size_or_sections: builtins.int | Sequence[builtins.int] | Tensor | None = None,
+        dim: builtins.int = 0,
+        *,
+        split_size: builtins.int | Sequence[builtins.int] | Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given."""
 

@@ -22,7 +22,7 @@ from lazytensor.dialect import paired
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import LazyError, MemoryMissing, ShapeError
 from lazytensor.runtime import recurring
-from lazytensor.tensor import Tensor, from_array
+from lazytensor.tensor import CPU, Device, Tensor, from_array
 
 DEFAULT_SEED = 67280421310721
 """The seed that PyTorch starts with."""
@@ -62,6 +62,11 @@ class Generator:
 
     def __init__(self, device: object = "cpu"):
         self.manual_seed(DEFAULT_SEED)
+
+    @property
+    def device(self) -> Device:
+        """The CPU."""
+        return CPU
 
     seedings = 0  # how often it was seeded
 

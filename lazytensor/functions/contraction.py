@@ -3,11 +3,12 @@
 import functools
 import math
 import operator
+import string
 from collections.abc import Sequence
 from typing import Any
 
 from lazytensor import source
-from lazytensor.errors import ShapeError
+from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functions import matrix, reductions, shapes, windows
 from lazytensor.functions.half_arithmetic import rounded_once
 from lazytensor.functions.pointwise import tensor_of
@@ -314,19 +315,38 @@ def _summed(operand: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
     return reductions.sum(x, gone, dtype=x.dtype), "".join(c for c in labels if c in kept)
 
 
-def einsum(equation: str, *operands: Any) -> Tensor:
+def _spelled(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The equation and the tensors of einsum's other form: a list of numbers after each tensor and for the result."""
+
+    def term(numbers: Sequence[Any]) -> str:
+        if any(n is not ... and not 0 <= n < 52 for n in numbers):
+            text = "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+            raise OptionInvalid(text, where=source.where())
+        # Capitals first: PyTorch orders the labels of a result that is not given by their numbers.
+        return "".join("..." if n is ... else string.ascii_uppercase[n : n + 1] or chr(71 + n) for n in numbers)
+
+    pairs = len(operands) // 2
+    equation = ",".join(term(operands[2 * k + 1]) for k in range(pairs))
+    result = f"->{term(operands[-1])}" if len(operands) % 2 else ""
+    return equation + result, [operands[2 * k] for k in range(pairs)]
+
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """The sum of products that the equation spells, as in "bij,bjk->bik"; operands are taken from the left.
 
-    The result has the extents of the labels behind the arrow. Raises ShapeError for labels that do not fit the shapes,
-    TypeError for an equation as lists of numbers.
+    The result has the extents of the labels behind the arrow. In place of an equation, each operand may be followed by
+    a list of numbers for its labels. Raises ShapeError for labels that do not fit the shapes.
 
     >>> import lazytensor as lt
     >>> lt.einsum("ij,j->i", lt.ones(2, 3), lt.tensor([1.0, 2.0, 3.0]))
     tensor([6., 6.])
     """
+    if isinstance(equation, Tensor) and operands and not isinstance(operands[0], Tensor):
+        equation, listed = _spelled((equation, *operands))
+        operands = tuple(listed)
     tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
     if not isinstance(equation, str):
-        raise TypeError("einsum(): the equation has to be a string; lists of numbers are not taken")
+        raise TypeError("einsum(): the equation has to be a string, or lists of numbers after the operands")
     terms, result = _terms(equation, tensors)
     if any(result.count(c) > 1 or not any(c in t for t in terms) for c in result):
         raise ShapeError(f"einsum(): the result labels {result!r} do not come from the operands", where=source.where())

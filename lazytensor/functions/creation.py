@@ -437,11 +437,13 @@ def randint(
     return finished(drawn(values.astype(dtype.host), dtype), device)
 
 
-def randperm(n: int, *, generator: random.Generator | None = None, device: Any = None) -> Tensor:
-    """A random order of 0..n - 1: int64[n]."""
-    if (absent := _on_meta((max(n, 0),), dt.int64, device)) is not None:
+def randperm(
+    n: int, *, generator: random.Generator | None = None, dtype: DType = dt.int64, device: Any = None
+) -> Tensor:
+    """A random order of 0..n - 1: [n]."""
+    if (absent := _on_meta((max(n, 0),), dtype, device)) is not None:
         return absent
-    return finished(drawn(random.chosen(generator).permutation(n), dt.int64), device)
+    return finished(drawn(random.chosen(generator).permutation(n).astype(dtype.host), dtype), device)
 
 
 def rand_like(x: Tensor) -> Tensor:

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from lazytensor import dtype as dt
+from lazytensor import source
 from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import from_numpy, over
 from lazytensor.functions.windows import storage_offset
@@ -47,6 +49,17 @@ def __array_wrap__(x: Tensor, array: Any, context: Any = None, return_scalar: bo
     Truth values come as uint8, as PyTorch has it.
     """
     return over(np.array(array, np.uint8 if array.dtype == bool else array.dtype))
+
+
+@method
+def __contains__(x: Tensor, element: Any) -> bool:
+    """Whether an element of x equals a number, or the one at its place in a tensor that broadcasts."""
+    if not isinstance(element, Tensor | int | float):
+        raise ShapeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.",
+            where=source.where(),
+        )
+    return bool((x == element).any())
 
 
 @method

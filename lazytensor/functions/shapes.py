@@ -325,14 +325,23 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
 
 
 @method
-def split(x: Tensor, split_size_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+def split(
+    x: Tensor,
+    split_size_or_sections: int | Sequence[int] | Tensor | None = None,
+    dim: int = 0,
+    *,
+    split_size: int | Sequence[int] | Tensor | None = None,
+) -> tuple[Tensor, ...]:
     """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given.
 
     Raises ShapeError for sizes that do not add up to the extent.
     """
     at = dim_of(dim, x.ndim)
     extent = x.spec.shape[at]
-    sizes = split_size_or_sections
+    # As a method its first argument is called `split_size`.
+    sizes = split_size_or_sections if split_size is None else split_size
+    if sizes is None:
+        raise TypeError("split() missing 1 required positional argument: 'split_size_or_sections'")
     # PyTorch cuts a fraction off here.
     if isinstance(sizes, Tensor) and sizes.spec.size == 1:
         sizes = int(sizes)

@@ -101,6 +101,13 @@ class RNNBase(Module):
         for p in self.parameters():
             init.uniform_(p, -bound, bound)
 
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each layer and direction."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh") if self.bias else ("weight_ih", "weight_hh")
+        suffixes = [suffix for layer in range(self.num_layers) for suffix in self._suffixes(layer)]
+        return [[getattr(self, name + suffix) for name in names] for suffix in suffixes]
+
     def flatten_parameters(self) -> None:
         """Nothing: there is no order in memory to restore."""
 
