@@ -5,6 +5,7 @@
 `python -m tests.campaign meshes N SEED`: plans on a mesh and on a larger one; `deep N SEED` those of many stages, and
 `beside N SEED` on meshes as near each other as those from which many stages are cut.
 `python -m tests.campaign loops N SEED [--real PYTHON]`: drawn training loops on both backends, beside the real package.
+`python -m tests.campaign programs N SEED [--real PYTHON]`: drawn PyTorch programs, repeated and beside PyTorch.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from tests.campaign.bad_calls import campaign
 from tests.campaign.cases import OUTCOMES, Ground
 from tests.campaign.corpora import CORPORA
 from tests.campaign.loops import campaign as loops
+from tests.campaign.programs import campaign as programs
 
 BAD = ("foreign exception", "crash", "hang", "memory", "code run")
 PAIRS = {
@@ -72,11 +74,20 @@ def main() -> int:
     training.add_argument("--real", metavar="PYTHON", help="an interpreter with cerebras_pytorch 2.10.0")
     training.add_argument("--first", type=int, default=0, help="the number of the first loop")
     training.add_argument("--shrink", action="store_true", help="print the smallest loop with a difference")
+    scripts = subjects.add_parser("programs", help="drawn PyTorch programs, repeated and beside PyTorch")
+    scripts.add_argument("count", type=int, metavar="N")
+    scripts.add_argument("own_seed", type=int, metavar="SEED")
+    scripts.add_argument("--real", metavar="PYTHON", help="an interpreter with torch 2.13.0")
+    scripts.add_argument("--first", type=int, default=0, help="the number of the first program")
+    scripts.add_argument("--shrink", action="store_true", help="print the smallest program with a difference")
     options = parser.parse_args()
     if options.subject == "csx":
         return csx.campaign(options.count, options.own_seed, options.real, options.shrink, options.first, options.calls)
     if options.subject == "calls":
         return refuse_calls(options.own_seed, options.count)
+    if options.subject == "programs":
+        numbers = range(options.first, options.first + options.count)
+        return programs.run(options.own_seed, numbers, options.real, options.shrink)
     if options.subject == "loops":
         numbers = range(options.first, options.first + options.count)
         return loops.run(options.own_seed, numbers, options.real, options.shrink)
