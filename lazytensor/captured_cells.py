@@ -56,8 +56,6 @@ class CapturedCells:
         # Cells that share memory with NumPy: the memory, and the value that the step began with.
         self._pinned: list[tuple[Cell, Memory, Node]] = []
         self._has_run = False
-        self.has_brought = False
-        """Whether the store was given values that it did not have when the step began."""
 
     def feed(self, cell: Cell, index: int, name: str) -> None:
         """Make the cell's value input number `index` of the step."""
@@ -127,7 +125,6 @@ class CapturedCells:
 
     def _bring(self, cell: Cell) -> None:
         """Give the store the cell's value, unless what the store has is the newest."""
-        self.has_brought |= cell.node is not cell.synced or cell.home is not self.store
         if cell.node is None:
             if cell.home is not self.store:
                 assert cell.home is not None

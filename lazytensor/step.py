@@ -1,8 +1,7 @@
 """Runs captured steps: compiles each distinct graph once, and interprets those that are not worth it.
 
 Because nodes are interned, a step that was traced again and came out the same has the same root nodes: finding its
-compilation is one look-up. A step that came out the same twice is begun before it is traced: what follows from its
-batch alone is computed meanwhile, by threads that would wait.
+compilation is one look-up.
 """
 
 from collections import OrderedDict
@@ -11,15 +10,13 @@ import numpy as np
 
 from lazytensor.capture import Capture
 from lazytensor.compiler.pipeline import HOST, PLAIN, Compilation, Heading, Target
-from lazytensor.ir.graph import Graph, GraphKey, Node
-from lazytensor.runtime.backend import Backend, Executable, Foreseeing
+from lazytensor.ir.graph import Graph, GraphKey
+from lazytensor.runtime.backend import Backend
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 
 CACHE_SIZE = 64
 """Compilations kept; the least recently used one goes first."""
-MISSES = 3
-"""After so many steps in a row that were begun for nothing none is, as where a script writes to state between steps."""
 
 
 class StepRunner:
@@ -29,36 +26,11 @@ class StepRunner:
         self.backend, self.store, self.target = backend, store, target
         self._compilations: OrderedDict[GraphKey, Compilation] = OrderedDict()
         self._seen: set[GraphKey] = set()
-        # What computed the last step; the same with the inputs of its graph, if that computed the one before it too;
-        # what the step that is recorded was begun by; and how often in a row that was for nothing.
-        self._last: Executable | None = None
-        self._expected: tuple[tuple[Node, ...], Foreseeing] | None = None
-        self._begun: Foreseeing | None = None
-        self._missed = 0
 
     @property
     def has_lowered(self) -> bool:
         """Whether any graph was sent through the passes."""
         return bool(self._compilations)
-
-    def begin(self, capture: Capture) -> None:
-        """Begin with what the last steps did with their batches, before it is known what this one does.
-
-        `run` goes on from there if it turns out to be the same; `end` is called behind it, or in its place.
-        """
-        if self._expected is not None and self._missed < MISSES:
-            inputs, executable = self._expected
-            fed = capture.cells.inputs
-            if len(fed) <= len(inputs) and all(one.leaf is leaf for one, leaf in zip(fed, inputs, strict=False)):
-                self._begun = executable
-                executable.begin(capture.arrays())
-
-    def end(self) -> None:
-        """Forget what was begun and has not been run."""
-        if self._begun is not None:
-            begun, self._begun = self._begun, None
-            self._missed += 1
-            begun.drop()
 
     def run(self, capture: Capture) -> None:
         """Execute what was captured and hand out the results."""
@@ -71,24 +43,11 @@ class StepRunner:
             compilation = self.compilation(graph)
         if compilation is None:
             self._seen.add(key)
-            self.end()
             capture.finish(waiting, self._interpret(graph, capture))
         else:
             executable = compilation.executable
-            if executable is not self._begun or capture.cells.has_brought:
-                self.end()
             values = enumerate(executable.step(capture.arrays()))
-            if self._begun is not None:
-                self._begun, self._missed = None, 0
-            self._foresee(graph, executable)
             capture.finish(waiting, [v if k in executable.lasting else v.copy() for k, v in values])
-
-    def _foresee(self, graph: Graph, executable: Executable) -> None:
-        """Expect a step that came twice to come again."""
-        if executable is not self._last:
-            self._last, self._expected, self._missed = executable, None, 0
-        elif self._expected is None and isinstance(executable, Foreseeing):
-            self._expected = graph.inputs, executable
 
     def is_worth_compiling(self, key: GraphKey) -> bool:
         """Whether a graph was seen before, or is the first one of all: it then comes again, mostly."""

@@ -1,7 +1,7 @@
 """What a backend is: it turns a `Program` into something that runs steps. Part of the waist: imports the IR alone."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -44,22 +44,6 @@ class Executable(Protocol):
 
         The arrays returned may be overwritten by the next step, unless they are `lasting`; whoever keeps one copies it.
         """
-        ...
-
-
-@runtime_checkable
-class Foreseeing(Executable, Protocol):
-    """An executable that can begin with a step before all of it is known."""
-
-    def begin(self, batch: Sequence[np.ndarray]) -> None:
-        """Begin with what needs no more than these first arrays of a batch, and changes no state.
-
-        The next `step` is given the same arrays, or there is a `drop` before it; meanwhile nobody changes them.
-        """
-        ...
-
-    def drop(self) -> None:
-        """Forget what was begun."""
         ...
 
 
