@@ -402,19 +402,6 @@ class Tensor(NumberProtocol, Methods):
     def __hash__(self) -> int:
         return id(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
-        copy = of_class(type(self), adopt(untracked(self.node)))
-        copy.device = self.device
-        # Hooks are of this tensor; what it is, such as a mask of its own, is of the copy too.
-        copy.__dict__.update({k: v for k, v in self.__dict__.items() if k not in NOT_COPIED})
-        if self.leaf_id:
-            copy.requires_grad_()
-        memo[id(self)] = copy
-        return copy
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return rebuild, (type(self), self.array("pickling it"), self.dtype, bool(self.leaf_id), dict(self.__dict__))
-
 
 def _variable(n: Node, leaf_id: int) -> Node:
     """The node for the leaf of that number, as it is now. There is one for each parameter in each step."""
@@ -440,13 +427,6 @@ def of_class(kind: type[T], cell: Cell, lens: Lens = (), is_detached: bool = Fal
 def handle(cell: Cell, lens: Lens = (), is_detached: bool = False) -> Tensor:
     """A tensor over a cell seen through a lens."""
     return blank(Tensor).look(cell, lens, is_detached)
-
-
-def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
-    """A tensor from its pickled parts."""
-    tensor = of_class(kind, adopt(leaf(array, Type(array.shape, dtype))))
-    tensor.__dict__.update(extra)
-    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def cell_of(leaf_id: int) -> Cell | None:
