@@ -60,8 +60,8 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
     if not picks:
-        # One element is filled in, as a number is.
-        if isinstance(value, Tensor) and value.spec.size != 1:
+        # One number is filled in.
+        if isinstance(value, Tensor) and value.ndim:
             _refuse_copied(view, value)
         overwrite(view, prepared(_trimmed(value, view.spec.shape), view.dtype, view.spec.shape))
         return
@@ -89,11 +89,19 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
 
 
 def _refuse_copied(view: Tensor, value: Tensor) -> None:
-    """Raise ShapeError for a value that shares elements with the view, compared in the shape of the view."""
-    if value.cell is view.cell:
-        value = _trimmed(value, view.spec.shape)
-        is_broadcast = value.spec.shape != view.spec.shape
-        refuse_overlap(view, shapes.expand(value, view.spec.shape) if is_broadcast else value, is_copy=True)
+    """Raise ShapeError for a value that shares elements with the view, compared as PyTorch broadcasts it."""
+    if value.cell is not view.cell:
+        return
+    while value.ndim and value.spec.shape[0] == 1:
+        value = shapes.select(value, 0, 0)
+    shape = view.spec.shape
+    lead = len(shape) - value.ndim
+    if value.spec.size == view.spec.size:
+        for _ in range(lead):
+            value = shapes.unsqueeze(value, 0)
+    elif lead >= 0:
+        value = shapes.expand(value, shape)
+    refuse_overlap(view, value, is_copy=True)
 
 
 def put_repeated(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
