@@ -140,6 +140,12 @@ class Tensor(NumberProtocol, Methods):
                 where=source.where(),
                 hint="Change it inside torch.no_grad(), or work on a copy.",
             )
+        if self.cell.is_inference and not _mode.is_inference:
+            raise AutogradError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+                "normal tensor before doing inplace update.",
+                where=source.where(),
+            )
         if self.__dict__:
             self._before_write(n)
         # The gradient history of the storage stays what it is.
@@ -227,7 +233,12 @@ class Tensor(NumberProtocol, Methods):
 
     @property
     def _version(self) -> int:
-        """How often the storage was written to; of `.data`, how often through `.data`."""
+        """How often the storage was written to; of `.data`, how often through `.data`.
+
+        Raises AutogradError for a tensor that inference mode made.
+        """
+        if self.cell.is_inference:
+            raise AutogradError("Inference tensors do not track version counter.", where=source.where())
         silent: list[int] | None = self.__dict__.get(SILENT)
         return self.cell.version if silent is None else silent[0]
 
@@ -265,6 +276,11 @@ class Tensor(NumberProtocol, Methods):
         if requires_grad and self.dtype.kind != "f":
             raise AutogradError(
                 "only Tensors of floating point dtype can require gradients", where=source.where(), hint="Use .float()."
+            )
+        if requires_grad and self.cell.is_inference and not _mode.is_inference:
+            raise AutogradError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+                where=source.where(),
             )
         if not self.leaf_id and self.node.tracks:
             if requires_grad:
