@@ -38,13 +38,18 @@ def getitem(x: Tensor, index: Any) -> Tensor:
         if index.__class__ is int:
             return shapes.select(x, 0, index)
         if index.__class__ is slice:
-            return _sliced(x, 0, index)
+            return _other(x, _sliced(x, 0, index))
     view, picks = _seen(x, index)
     if not picks:
-        return view
+        return _other(x, view)
     dims, indices = _resolved(view, picks)
     part = memory_views.picked(view, "index_get", *indices, dims=dims)
     return tensor_of(pick(arg(view), indices, dims) if part is None else part, view)
+
+
+def _other(x: Tensor, view: Tensor) -> Tensor:
+    """Return a view that is another tensor than x, also of all of x; within a step it may be x."""
+    return shapes.view(x, x.spec.shape) if view is x and cells.here.current is None else view
 
 
 @method(names="__setitem__")
@@ -92,15 +97,16 @@ def _refuse_copied(view: Tensor, value: Tensor) -> None:
     """Raise ShapeError for a value that shares elements with the view, compared as PyTorch broadcasts it."""
     if value.cell is not view.cell:
         return
-    while value.ndim and value.spec.shape[0] == 1:
-        value = shapes.select(value, 0, 0)
     shape = view.spec.shape
-    lead = len(shape) - value.ndim
-    if value.spec.size == view.spec.size:
-        for _ in range(lead):
-            value = shapes.unsqueeze(value, 0)
-    elif lead >= 0:
-        value = shapes.expand(value, shape)
+    if value.spec.shape != shape:
+        while value.ndim and value.spec.shape[0] == 1:
+            value = shapes.select(value, 0, 0)
+        lead = len(shape) - value.ndim
+        if value.spec.size == view.spec.size:
+            for _ in range(lead):
+                value = shapes.unsqueeze(value, 0)
+        elif lead >= 0:
+            value = shapes.expand(value, shape)
     refuse_overlap(view, value, is_copy=True)
 
 

@@ -44,6 +44,8 @@ def changed(x, write):
         (lambda x: x.__setitem__((None, slice(0, None)), x), [0, 1, 2, 3, 4, 5]),
         (lambda x: x.view(6, 1).__setitem__(slice(None), x.view(6, 1)[3]), [3] * 6),
         (lambda x: x.view(2, 3).__setitem__(slice(None), x.view(2, 3)[1:]), [3, 4, 5, 3, 4, 5]),
+        (lambda x: x.view(1, 6)[::2].__setitem__(slice(None), x.view(1, 6)[::2]), [0, 1, 2, 3, 4, 5]),
+        (lambda x: x.view(1, 6).__setitem__(slice(None, None, 2), x.view(1, 6)[::2].mul_(2)), [0, 2, 4, 6, 8, 10]),
         (lambda x: lt.add(x, x, out=x), [0, 2, 4, 6, 8, 10]),
         (lambda x: lt.cat([x[:3]], out=x[3:]), [0, 1, 2, 0, 1, 2]),
         (lambda x: x.__setitem__([0], x[[1]]), [1, 1, 2, 3, 4, 5]),
