@@ -319,6 +319,12 @@ def _attached(
 
 def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
     if is_dirty:
+        if r.leaf_id:
+            raise AutogradError(
+                "a leaf Variable that requires grad has been used in an in-place operation.",
+                where=source.where(),
+                hint="Give the function a copy, as x.clone().",
+            )
         with grad_mode(False):
             r.write(n)
         return r

@@ -4,11 +4,12 @@ Values are immutable here, so that a gradient could always be computed. PyTorch 
 after an operation kept it, and a graph whose values were freed, are errors there, and so they are here.
 """
 
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from lazytensor import autograd, source, storages
-from lazytensor.cells import SPENT, Cell, read
+from lazytensor.cells import SPENT, Cell, here, read
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, again, like, node, topological
@@ -41,6 +42,45 @@ def check(root: Node, cell_of: Callable[[int], Cell | None]) -> None:
         if OPS[n.op].saves:
             for at, lost in _lost(n, cell_of):
                 raise _modified(n, at, lost)
+
+
+class _Question(threading.local):
+    """Whether this thread is finding out what a gradient needs."""
+
+    is_open = False
+
+
+_question = _Question()
+
+
+def refuse_inference(n: Node) -> None:
+    """Raise AutogradError if the gradient of a node needs a tensor that inference mode made."""
+    if here.current is not None or _question.is_open or not OPS[n.op].saves:
+        return
+    made = [i for i in n.inputs if _is_inference(i)]
+    if not made:
+        return
+    # The rule of the gradient makes nodes, too.
+    _question.is_open = True
+    try:
+        is_needed = not _needed(n).isdisjoint(made)
+    finally:
+        _question.is_open = False
+    if is_needed:
+        raise AutogradError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+            "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
+            "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.",
+            where=source.where(),
+        )
+
+
+def _is_inference(n: Node) -> bool:
+    # An operand that is broadcast is kept as it was before.
+    while n.inputs and not n.cells and (OPS[n.op].put is not None or n.op == "broadcast_in_dim"):
+        n = n.inputs[0]
+    cell = n.storage.inference() if n.storage is not None else None
+    return cell is not None and cell.node is n
 
 
 def spent() -> AutogradError:

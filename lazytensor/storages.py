@@ -60,15 +60,20 @@ class Snapshot:
         return leaf(values_of(self.array, self.type.dtype), self.type)
 
 
+def no_longer(*_: object) -> None:
+    """Return None, as a weak reference to what is gone does."""
+
+
 class Storages:
     """The storages that had the value of a node, as far as something became of them."""
 
-    __slots__ = ("clones", "losses", "snapshot")
+    __slots__ = ("clones", "inference", "losses", "snapshot")
 
     def __init__(self) -> None:
         self.clones = 0  # cells that have a node of their own, the clone of this one
         self.losses: dict[int, Loss] = {}
         self.snapshot: Snapshot | None = None
+        self.inference: Callable[[], Cell | None] = no_longer  # the cell, if inference mode made it
 
 
 def of_node(n: Node) -> Storages:
@@ -77,10 +82,6 @@ def of_node(n: Node) -> Storages:
         n.storage = Storages()
     notes: Storages = n.storage
     return notes
-
-
-def no_longer(*_: object) -> None:
-    """Return None, as a weak reference to what is gone does."""
 
 
 def note_aliases(cell: Cell, old: Node) -> None:

@@ -140,6 +140,12 @@ class Tensor(NumberProtocol, Methods):
                 where=source.where(),
                 hint="Change it inside torch.no_grad(), or work on a copy.",
             )
+        if self.cell.is_inference and not _mode.is_inference:
+            raise AutogradError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+                "normal tensor before doing inplace update.",
+                where=source.where(),
+            )
         if self.__dict__:
             self._before_write(n)
         # The gradient history of the storage stays what it is.
@@ -227,7 +233,12 @@ class Tensor(NumberProtocol, Methods):
 
     @property
     def _version(self) -> int:
-        """How often the storage was written to; of `.data`, how often through `.data`."""
+        """How often the storage was written to; of `.data`, how often through `.data`.
+
+        Raises AutogradError for a tensor that inference mode made.
+        """
+        if self.cell.is_inference:
+            raise AutogradError("Inference tensors do not track version counter.", where=source.where())
         silent: list[int] | None = self.__dict__.get(SILENT)
         return self.cell.version if silent is None else silent[0]
 
@@ -265,6 +276,11 @@ class Tensor(NumberProtocol, Methods):
         if requires_grad and self.dtype.kind != "f":
             raise AutogradError(
                 "only Tensors of floating point dtype can require gradients", where=source.where(), hint="Use .float()."
+            )
+        if requires_grad and self.cell.is_inference and not _mode.is_inference:
+            raise AutogradError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+                where=source.where(),
             )
         if not self.leaf_id and self.node.tracks:
             if requires_grad:
@@ -402,19 +418,6 @@ class Tensor(NumberProtocol, Methods):
     def __hash__(self) -> int:
         return id(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
-        copy = of_class(type(self), adopt(untracked(self.node)))
-        copy.device = self.device
-        # Hooks are of this tensor; what it is, such as a mask of its own, is of the copy too.
-        copy.__dict__.update({k: v for k, v in self.__dict__.items() if k not in NOT_COPIED})
-        if self.leaf_id:
-            copy.requires_grad_()
-        memo[id(self)] = copy
-        return copy
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return rebuild, (type(self), self.array("pickling it"), self.dtype, bool(self.leaf_id), dict(self.__dict__))
-
 
 def _variable(n: Node, leaf_id: int) -> Node:
     """The node for the leaf of that number, as it is now. There is one for each parameter in each step."""
@@ -440,13 +443,6 @@ def of_class(kind: type[T], cell: Cell, lens: Lens = (), is_detached: bool = Fal
 def handle(cell: Cell, lens: Lens = (), is_detached: bool = False) -> Tensor:
     """A tensor over a cell seen through a lens."""
     return blank(Tensor).look(cell, lens, is_detached)
-
-
-def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
-    """A tensor from its pickled parts."""
-    tensor = of_class(kind, adopt(leaf(array, Type(array.shape, dtype))))
-    tensor.__dict__.update(extra)
-    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def cell_of(leaf_id: int) -> Cell | None:

@@ -92,8 +92,13 @@ def ne(a: Node, b: Node | float) -> Node:
 
 
 def cast(x: Node, dtype: DType) -> Node:
-    """x converted to `dtype`; the same node if it has it already."""
-    return x if x.type.dtype is dtype else call("cast", x, dtype=dtype)
+    """x converted to `dtype`; the same node if it has it already. No gradient passes integers and truth values."""
+    if x.type.dtype is dtype:
+        return x
+    converted = call("cast", x, dtype=dtype)
+    if dtype.kind != "f":
+        converted.tracks = False
+    return converted
 
 
 def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:

@@ -43,6 +43,10 @@ def op(
     OPS[name] = record
 
 
+refuse_saved: Callable[[Node], None] | None = None
+"""Called with each new node that gradients pass, to refuse operands; set while tensors of inference mode may live."""
+
+
 def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     """The node `name(*inputs, **attrs)`. Raises ShapeError, with the user's line, if the inputs do not fit."""
     # A step that is traced anew asks for nodes that live: then nothing is inferred, and no line is looked up.
@@ -64,6 +68,8 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
         for i in inputs:
             if i.tracks:
                 new.tracks = True
+                if refuse_saved is not None:
+                    refuse_saved(new)
                 break
     return new
 

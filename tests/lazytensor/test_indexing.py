@@ -354,3 +354,16 @@ def test_frozen_table_from_given_vectors():
     table = Embedding.from_pretrained(lt.eye(3))
     assert not table.weight.requires_grad
     assert table(lt.tensor([2])).tolist() == [[0.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize("index", [slice(None), slice(0, None), ..., (slice(None), slice(None)), (slice(None), ...)])
+def test_index_of_all_elements_gives_a_view_that_is_no_leaf(index):
+    w = lt.ones(2, 3, requires_grad=True)
+    view = w[index]
+    assert view is not w
+    assert not view.is_leaf
+    view.sum().backward()
+    assert w.grad is not None
+    x = lt.ones(2, 3)
+    x[index].zero_()
+    assert x.tolist() == [[0] * 3] * 2
