@@ -83,6 +83,23 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         self.steps_taken = 0
         super().__init__(params, defaults)
 
+    def _take_group(self, group: dict[str, Any]) -> None:
+        params = group["params"]
+        if not isinstance(params, Tensor | set):
+            params = list(params)
+            if any(isinstance(p, tuple) for p in params):  # with names, as named_parameters() gives them
+                names = [name for name, _ in params]
+                group = {**group, "params": [p for _, p in params], "param_names": names}
+            else:
+                group = {**group, "params": params}
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            missing = "with" if "param_names" in group else "without"
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{missing} names to the optimizer"
+            )
+        super()._take_group(group)
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; a closure computes the loss first, which is returned.
 

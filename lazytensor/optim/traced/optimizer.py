@@ -85,15 +85,6 @@ class Optimizer(step_hooks.Hooked):
                 "sets will change between runs. Please use a list instead."
             )
         params = [params] if isinstance(params, Tensor) else list(params)
-        if any(isinstance(p, tuple) for p in params):  # with names, as named_parameters() gives them
-            group = {**group, "params": [], "param_names": [name for name, _ in params]}
-            params = [p for _, p in params]
-        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
-            missing = "with" if "param_names" in group else "without"
-            raise ValueError(
-                "all optimizer param groups should be with/without names. cannot add param group "
-                f"{missing} names to the optimizer"
-            )
         strange = next((p for p in params if not isinstance(p, Tensor)), None)
         if strange is not None:
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(strange).__name__}")
