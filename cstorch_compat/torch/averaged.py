@@ -22,7 +22,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
     single = get_ema_avg_fn(decay)
 
     def averaged(averages: list[Tensor], currents: list[Tensor], n: Any) -> None:
-        for average, current in zip(averages, currents, strict=True):
+        for average, current in zip(averages, currents, strict=False):
             average.copy_(single(average, current, n))
 
     return averaged
@@ -65,11 +65,12 @@ class AveragedModel(Module):
             if count and self.multi_avg_fn is not None:
                 self.multi_avg_fn([t.detach() for t in averages], currents, count)
             else:
-                for average, current in zip(averages, currents, strict=True):
+                # A model with fewer parameters changes the first ones, as in PyTorch.
+                for average, current in zip(averages, currents, strict=False):
                     # The first model is the average of one.
                     average.copy_(rule(average.detach(), current, count) if count else current)
             if not self.use_buffers:
-                for own, other in zip(self.module.buffers(), model.buffers(), strict=True):
+                for own, other in zip(self.module.buffers(), model.buffers(), strict=False):
                     own.copy_(other.detach())
             self.n_averaged += 1
 

@@ -170,12 +170,11 @@ class CyclicLR(LRScheduler):
         return {**state, "_scale_fn_custom": None if f is None or hasattr(f, "__code__") else dict(vars(f))}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state; the function stays."""
-        state = dict(state_dict)
-        saved = state.pop("_scale_fn_custom")
+        """Go on from a saved state, which loses its entry of the function, as in PyTorch; the function stays."""
+        saved = state_dict.pop("_scale_fn_custom")
+        super().load_state_dict(state_dict)
         if saved is not None:
             vars(self._scale_fn_custom).update(saved)
-        super().load_state_dict(state)
 
     def _scale(self, x: float) -> float:
         if self._scale_fn_custom is not None:

@@ -5,6 +5,7 @@ import copy
 import pytest
 
 import lazytensor as lt
+from cstorch_compat.torch.quasi_newton import LBFGS
 from lazytensor.errors import AutogradError, OperandInvalid
 from lazytensor.nn import Linear, Parameter
 from lazytensor.optim import eager
@@ -144,6 +145,33 @@ def test_state_that_is_a_view_is_written_through_its_base():
         optimizer.state[p]["momentum_buffer"] = part
     step(parameters, optimizer)
     assert base.tolist() == [[[v] * 3] * 2 for v in (0.5, 0.0, 0.5)]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_state_of_lbfgs_has_the_keys_of_pytorch_and_can_be_loaded(steps):
+    def trained(optimizer, p):
+        def closure():
+            optimizer.zero_grad()
+            loss = ((p - lt.tensor([1.0, -2.0])) ** 4).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(steps):
+            optimizer.step(closure)
+        return p.tolist()
+
+    p = Parameter(lt.ones(2))
+    first = LBFGS([p], max_iter=3, history_size=2)
+    trained(first, p)
+    keys = "func_evals n_iter al d t old_dirs old_stps ro H_diag prev_flat_grad prev_loss".split()
+    state = first.state_dict()["state"][0]
+    assert list(state) == keys
+    assert len(state["al"]) == 2
+    assert all(isinstance(v, lt.Tensor) for v in (state["H_diag"], *state["ro"]))
+    twin = Parameter(p.detach().clone())
+    second = LBFGS([twin], max_iter=3, history_size=2)
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    assert trained(second, twin) == trained(first, p)
 
 
 def test_names_of_parameters_are_in_the_groups():

@@ -3,8 +3,8 @@
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.torch.averaged import SWALR
-from lazytensor.nn import Parameter
+from cstorch_compat.torch.averaged import SWALR, AveragedModel, get_ema_multi_avg_fn
+from lazytensor.nn import Linear, Parameter, Sequential
 from lazytensor.optim import eager, lr_cycle, lr_scheduler
 
 SHARED = "base_lrs last_epoch _step_count _is_initial _get_lr_called_within_step _last_lr"
@@ -93,3 +93,11 @@ def test_averaging_takes_a_rate_for_each_group():
     assert schedule.get_last_lr() == [0.01, 0.02]
     with pytest.raises(ValueError, match="same length"):
         SWALR(o, [0.01])
+
+
+def test_average_takes_a_model_with_fewer_parameters():
+    average = AveragedModel(Sequential(Linear(2, 2), Linear(2, 2)), multi_avg_fn=get_ema_multi_avg_fn(0.5))
+    smaller = Sequential(Linear(2, 2))
+    for _ in range(2):
+        average.update_parameters(smaller)
+    assert average.module[0].weight.tolist() == smaller[0].weight.tolist()
