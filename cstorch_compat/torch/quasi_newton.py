@@ -129,7 +129,13 @@ class _Search:
             self.state["n_iter"] += 1
             direction = self._direction()
             before, g = self.loss, self.gradient
-            memory["prev_flat_grad"], memory["prev_loss"] = _kept(g), before
+            # In place, as in PyTorch: a state dict that was taken or loaded shows it.
+            if "prev_flat_grad" in memory:
+                with grad_mode(False):
+                    memory["prev_flat_grad"].copy_(_kept(g))
+            else:
+                memory["prev_flat_grad"] = _kept(g)
+            memory["prev_loss"] = before
             # The first step has no curvature to go by, so it is at most of length 1 in the sum of its parts.
             first = self.state["n_iter"] == 1
             t = min(1.0, 1.0 / float(np.abs(g).sum())) * group["lr"] if first else group["lr"]
