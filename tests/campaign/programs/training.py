@@ -79,6 +79,8 @@ def module_call(p: Program) -> None:
         lines.append(f"{name}.to(torch.{half})")
         if data is not None and "randn" in data:
             data += f".to(torch.{half})"
+            if p.noise is not None and half == "bfloat16":
+                data = f"(1.006 * {data})"
         storage = _inexact(p, half if half == "bfloat16" else "float32")
     else:
         storage = _inexact(p)
@@ -99,11 +101,11 @@ def module_call(p: Program) -> None:
 def training(p: Program) -> None:
     """A small training with what scripts have: reused buffers, schedules, clipping, scalers, files, copies."""
     t = _draw_training(p)
+    change, before, body = _change_of_model(p, t), _before(p, t), "\n    ".join(_step(p, t))
     # Numbers that differ in their last place show which results rounding decides.
-    noise = f"[q.data.mul_(1 + 2e-7) for q in {t.m}.parameters()]"
-    model = [f"{t.m} = {t.model}", *([noise] if p.noise is not None else []), *_change_of_model(p, t)]
-    p.add("\n".join([*model, f"{t.o} = torch.optim.{t.optimizer}", *_before(p, t)]))
-    body = "\n    ".join(_step(p, t))
+    last_place = 2e-3 if "autocast" in body else 2e-7
+    noise = [f"[q.data.mul_({1 + last_place}) for q in {t.m}.parameters()]"] if p.noise is not None else []
+    p.add("\n".join([f"{t.m} = {t.model}", *noise, *change, f"{t.o} = torch.optim.{t.optimizer}", *before]))
     p.add(f"for k in range({p.random.randint(1, 3)}):\n    {body}")
     if p.chance(0.5):
         p.add("\n".join(_change_between(p, t)))
