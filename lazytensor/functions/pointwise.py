@@ -65,10 +65,10 @@ def is_number(value: Operand, number: float) -> bool:
 
 @method(in_place=True, operator="add")
 def add(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand = 1) -> Tensor:
-    """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for a floating alpha of integers."""
+    """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for an alpha of another kind."""
     if scaled is not None:
         b, alpha = scaled, b
-    return _binary("add", a, b) if is_number(alpha, 1) else _scaled_sum("add", a, b, alpha)
+    return _binary("add", a, b) if alpha.__class__ is int and alpha == 1 else _scaled_sum("add", a, b, alpha)
 
 
 @method(names="sub subtract", in_place=True, operator="sub")
@@ -79,17 +79,23 @@ def sub(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand
     for v in (a, b):
         if isinstance(v, bool) or (isinstance(v, Tensor) and v.dtype.kind == "b"):
             _refuse_bool("Subtraction")
-    return _binary("sub", a, b) if is_number(alpha, 1) else _scaled_sum("sub", a, b, alpha)
+    return _binary("sub", a, b) if alpha.__class__ is int and alpha == 1 else _scaled_sum("sub", a, b, alpha)
 
 
 def _scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor:
-    """a plus or minus alpha * b."""
+    """a plus or minus alpha * b. Raises ShapeError for an alpha of a kind that the operands are not of."""
     alpha = number_argument(alpha, f"{name}(alpha=...)")
-    if (isinstance(a, Tensor) and a.dtype.itemsize == 2) or (isinstance(b, Tensor) and b.dtype.itemsize == 2):
-        out = scaled_sum(name, a, b, alpha)
-        if out is not None:
-            return out
-    return _binary(name, a, _scaled(a, b, alpha))
+    kind = result_type(a, b).kind
+    if isinstance(alpha, bool) and kind != "b":
+        raise ShapeError("Boolean alpha only supported for Boolean results.", where=source.where())
+    if kind != "f" and isinstance(alpha, float):
+        raise ShapeError(
+            "For integral input tensors, argument alpha must not be a floating point number.", where=source.where()
+        )
+    if alpha == 1:
+        return _binary(name, a, b)
+    out = scaled_sum(name, a, b, alpha)
+    return _binary(name, a, _scaled(a, b, alpha)) if out is None else out
 
 
 def number_argument(value: Operand, what: str) -> int | float | bool:
@@ -100,10 +106,6 @@ def number_argument(value: Operand, what: str) -> int | float | bool:
 def _scaled(a: Operand, b: Operand, alpha: Operand) -> Operand:
     """alpha * b, in the type that a and b have together."""
     common = result_type(a, b)
-    if common.kind != "f" and isinstance(alpha, float):
-        raise ShapeError(
-            "For integral input tensors, argument alpha must not be a floating point number.", where=source.where()
-        )
     if common.kind == "b":
         alpha = bool(alpha)
     # Two numbers: their product stays a number, so that it does not take part in promotion as a tensor.
