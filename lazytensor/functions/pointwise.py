@@ -11,6 +11,7 @@ from typing import Any
 
 from lazytensor import dtype as dt
 from lazytensor import source
+from lazytensor.cells import copied
 from lazytensor.dtype import DType, float16
 from lazytensor.errors import ShapeError, TypeUnsupported
 from lazytensor.functions.half_arithmetic import by_number, power, rounded_once, scaled_sum
@@ -463,7 +464,7 @@ def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
 @method
 def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
     """A tensor of its own with the same values, shape and type; gradients pass."""
-    return tensor_of(arg(x), x)
+    return tensor_of(copied(arg(x)), x)
 
 
 def cast_to(x: Tensor, dtype: DType) -> Tensor:
