@@ -30,6 +30,7 @@ from lazytensor.functions.promotion import (
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
+from lazytensor.ops.op import refuse_elements
 from lazytensor.precision import half_type
 from lazytensor.tensor import CPU, Tensor, arg, wrap
 
@@ -203,7 +204,10 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
         base = arg(cast_to(a, result_type(a, exponent)))
         return tensor_of(call("square", base), a)
     # Integers to a power stay integers, which needs an operation of its own.
-    if result_type(a, exponent).kind == "f":
+    common = result_type(a, exponent)
+    if common.kind == "b" and isinstance(exponent, Tensor):
+        refuse_elements("pow", exponent.spec)
+    if common.kind == "f":
         out = power(a, exponent)
         return _binary("pow", a, exponent) if out is None else out
     if not isinstance(exponent, Tensor) and exponent < 0:
