@@ -245,7 +245,7 @@ _unary(
 )
 for _name, _eval in (("floor", np.floor), ("ceil", np.ceil), ("round", np.rint)):
     _body = Body(f"{_name}({{0}})", is_exact=True, is_instruction=True)
-    _unary(_name, _eval, _flat, body=_body, cirh=plain(_name.capitalize()), elements="fi")
+    _unary(_name, _eval, _flat, body=_body, cirh=plain(_name.capitalize()), elements="fi", saves=False)
 _unary(
     "trunc",
     np.trunc,
@@ -253,6 +253,7 @@ _unary(
     body=Body("trunc({0})", is_exact=True, is_instruction=True),
     cirh=decomposed(_whole_part),
     elements="fi",
+    saves=False,
 )
 _unary(
     "relu",
@@ -353,6 +354,7 @@ _binary(
     Body("({0} / {1})", "special"),
     cirh=plain("Div"),
     keeps="operands",
+    also_keeps="operands",
     autocast="widest",
 )
 for _name, _extremum, _comparisons, _python in (
