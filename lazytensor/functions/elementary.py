@@ -297,8 +297,9 @@ def isreal(input: Tensor) -> Tensor:
 @method
 def angle(input: Tensor) -> Tensor:
     """0 for elements that are not negative, pi for the others; NaN stays."""
-    # Made of the sign, whose gradient is zero as PyTorch's, and which keeps NaN.
-    return pw.abs(pw.clamp(pw.sign(_floating(input)), max=0)) * math.pi
+    x = _floating(input)
+    # Made of the sign, whose gradient is zero as PyTorch's; the sign of NaN is 0.
+    return pw.where(pw.isnan(x), math.nan, pw.abs(pw.clamp(pw.sign(x), max=0)) * math.pi)
 
 
 @method(in_place=True)

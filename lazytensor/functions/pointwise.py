@@ -11,10 +11,10 @@ from typing import Any
 
 from lazytensor import dtype as dt
 from lazytensor import source
-from lazytensor.cells import copied
+from lazytensor.cells import copied, here, is_missing, value_of
 from lazytensor.dtype import DType, float16
-from lazytensor.errors import ShapeError, TypeUnsupported
-from lazytensor.functions.half_arithmetic import by_number, power, rounded_once, scaled_sum
+from lazytensor.errors import AutogradError, ShapeError, TypeUnsupported
+from lazytensor.functions.half_arithmetic import by_number, is_on_host, power, rounded_once, scaled_sum
 from lazytensor.functions.promotion import (
     Operand,
     branch,
@@ -27,6 +27,8 @@ from lazytensor.functions.promotion import (
     stored,
     widest,
 )
+from lazytensor.gradients import observed
+from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
@@ -154,7 +156,7 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
             where=source.where(),
         )
     if rounding_mode == "floor":
-        return floor_divide(a, b)
+        return _divided("floor_divide", a, b)
     if result_type(a, b).kind == "f":
         return trunc(_binary("div", a, b)) if isinstance(b, Tensor) else _truncated_quotient(a, b)
     # Less its remainder, a is a multiple of b: floor division is then exact, and rounds towards zero as wanted.
@@ -172,22 +174,38 @@ def _divided(name: str, a: Operand, b: Operand) -> Tensor:
     if kind == "b":
         text = f"\"{name}_cpu\" not implemented for 'Bool'"
         raise TypeUnsupported(text, where=source.where(), hint="Convert to int.")
-    if kind == "i" and (_is_known_zero(b) if isinstance(b, Tensor) else b == 0):
+    # A quotient of no elements divides nothing.
+    if kind == "i" and (_is_known_zero(b) if isinstance(b, Tensor) else b == 0) and 0 not in common_shape(a, b):
         raise ShapeError("ZeroDivisionError", where=source.where(), hint="Integers cannot be divided by zero.")
     return _binary(name, a, b)
 
 
 def _is_known_zero(x: Tensor) -> bool:
-    """Whether an element is zero, where that can be said without computing anything."""
-    # Only a leaf has its value already; to look at any other node would force a step to run.
+    """Return whether an element is zero: False for values that a step has yet to compute."""
     value = x.node.value
+    # PyTorch raises at the division, and not where its result is read.
+    if value is None and here.current is None and not is_missing(x.node):
+        value = value_of(x.node)
     return value is not None and not value.all()
 
 
 @method(in_place=True, operator="floordiv")
 def floor_divide(a: Operand, b: Operand) -> Tensor:
-    """The quotient rounded down, broadcast. Raises ShapeError for booleans and for integers divided by zero."""
-    return _divided("floor_divide", a, b)
+    """The quotient rounded down, broadcast. Raises ShapeError for booleans and for integers divided by zero.
+
+    backward() raises AutogradError if a gradient reaches it.
+    """
+    out = _divided("floor_divide", a, b)
+    n = arg(out)
+    return tensor_of(observed(n, _underived), a, b) if n.tracks and is_on_host(a, b) else out
+
+
+def _underived(g: Node) -> Node:
+    raise AutogradError(
+        "derivative for aten::floor_divide is not implemented",
+        where=source.where(),
+        hint='Use torch.div(a, b, rounding_mode="floor"), whose gradient is 0, or detach an operand.',
+    )
 
 
 @method(in_place=True, operator="mod")

@@ -241,7 +241,12 @@ _unary(
     elements="fi",
 )
 _unary(
-    "sign", np.sign, _flat, body=Body("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True), cirh=plain("Sign")
+    "sign",
+    # 0 for NaN, as in PyTorch.
+    lambda x: np.nan_to_num(np.sign(x)),
+    _flat,
+    body=Body("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True),
+    cirh=plain("Sign"),
 )
 for _name, _eval in (("floor", np.floor), ("ceil", np.ceil), ("round", np.rint)):
     _body = Body(f"{_name}({{0}})", is_exact=True, is_instruction=True)

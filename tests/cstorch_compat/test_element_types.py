@@ -56,3 +56,27 @@ def test_variance_of_half_types_is_rounded_once() -> None:
     x = torch.tensor([0.5, 0.0, -0.75]).bfloat16()
     assert torch.var(x).item() == 0.396484375
     assert [v.item() for v in torch.var_mean(x)] == [0.396484375, -0.08349609375]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_sign_of_nan_is_0_and_its_angle_nan(dtype: str) -> None:
+    x = torch.tensor([float("nan"), -2.0, 0.0, 3.0], dtype=getattr(torch, dtype))
+    assert x.sign().tolist() == [0.0, -1.0, 0.0, 1.0]
+    assert torch.angle(x).isnan().tolist() == [True, False, False, False]
+
+
+def test_floor_division_has_no_derivative() -> None:
+    x = torch.tensor([3.0]).requires_grad_()
+    torch.div(x, 2, rounding_mode="floor").sum().backward()
+    assert x.grad.tolist() == [0.0]
+    with pytest.raises(RuntimeError, match="derivative for aten::floor_divide is not implemented"):
+        (x // 2).sum().backward()
+
+
+@pytest.mark.parametrize("divide", ["a // b", "a % b", "torch.fmod(a, b)", "torch.div(a, b, rounding_mode='trunc')"])
+def test_integer_division_by_zero_is_refused_at_once(divide: str) -> None:
+    names = {"torch": torch, "a": torch.tensor([3, 4]), "b": torch.tensor([1, 0]) * 1}
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        eval(divide, names)
+    names["a"] = names["a"][:0, None]
+    assert eval(divide, names).shape == (0, 2)
