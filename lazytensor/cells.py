@@ -15,7 +15,7 @@ from lazytensor import source
 from lazytensor.errors import StateError, TraceError
 from lazytensor.grad_recording import mode
 from lazytensor.ir import replay
-from lazytensor.ir.graph import NO_ATTRS, Node, leaf, like, topological, uninterned, unlike_others
+from lazytensor.ir.graph import NO_ATTRS, Node, leaf, like, merge, topological, uninterned, unlike_others
 from lazytensor.ir.types import Type
 from lazytensor.memory import Memory
 from lazytensor.runtime import blas, recurring, shared_products
@@ -143,6 +143,7 @@ def become(step: Epoch | None) -> Epoch | None:
         )
     _recorder = None if step is None else thread
     before, here.current = here.current, step
+    merge(step is not None)
     return before
 
 
@@ -182,7 +183,16 @@ def _distinct(n: Node) -> Node:
     # Equal computations are one node, so that as many walks back may pass it as there are tensors of it.
     n.cells += 1
     of_node(n).clones += 1
+    return _clone(n)
+
+
+def _clone(n: Node) -> Node:
     return uninterned(("clone", NO_ATTRS, (), n.type, n.where, n.tracks), (n,))
+
+
+def copied(n: Node) -> Node:
+    """Return the value of a copy of a tensor with the value `n`: for autograd, it is another node outside of steps."""
+    return _clone(n) if n.tracks and here.current is None and not is_abstract else n
 
 
 def without_value(type: Type) -> Node:
@@ -386,6 +396,7 @@ def reset() -> None:
     """Leave whatever step is being captured, and compute nothing of what is pending until somebody reads it."""
     global is_abstract, _recorder
     here.current, is_abstract, _recorder = None, False, None
+    merge(False)
     here.pending.clear()
     recurring.forget()
     replay.forget()

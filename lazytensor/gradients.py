@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from lazytensor import autograd, cells, source
 from lazytensor.arrival import follow, hooked, keep, rule_number, walk_back
 from lazytensor.device import CPU, Device
-from lazytensor.errors import AutogradError
+from lazytensor.errors import ArgumentInvalid, AutogradError
 from lazytensor.ir.graph import Node
 from lazytensor.members import fact, method
 from lazytensor.ops import call
@@ -197,7 +197,11 @@ class Context:
         self._dirty: list[Tensor] = []
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs or outputs; what they are now is what backward will see."""
+        """Keep inputs or outputs; what they are now is what backward will see. Raises ArgumentInvalid for others."""
+        for k, t in enumerate(tensors):
+            if t is not None and not isinstance(t, Tensor):
+                text = f"save_for_backward can only save variables, but argument {k} is of type {type(t).__name__}"
+                raise ArgumentInvalid(text, where=source.where(), hint="Set it as an attribute of ctx.")
         self._kept = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -265,15 +269,16 @@ class Function:
             else:
                 out = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, out)
-        results = list(out) if isinstance(out, tuple | list) else [out]
+        results = list(out) if isinstance(out, tuple) else [out]
         tracked: dict[int, Node] = {}
         if is_grad_enabled() and any(ctx.needs_input_grad):
+            _check_dirty(ctx, results)
             results = _attached(cls, ctx, args, inputs, results, tracked)
         ctx.freeze(tracked)
         if any(s is not None for s in ctx._saved):
             for n in tracked.values():
                 n.memo = {**(n.memo or {}), SAVES: True}
-        return type(out)(results) if isinstance(out, tuple | list) else results[0]
+        return type(out)(results) if isinstance(out, tuple) else results[0]
 
 
 def custom_vjp(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
@@ -317,15 +322,27 @@ def _attached(
     return attached
 
 
+def _check_dirty(ctx: Context, results: Sequence[Any]) -> None:
+    """Raise AutogradError for a tensor that `mark_dirty` was given, if it is a leaf or if it is not returned."""
+    for t in ctx._dirty:
+        if not any(r is t for r in results):
+            raise AutogradError(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
+                "are modified inplace must all be outputs of the Function.",
+                where=source.where(),
+            )
+        if t.leaf_id:
+            text = "a leaf Variable that requires grad has been used in an in-place operation."
+        elif t.lens and t.lens[0][0] == "variable":
+            text = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        else:
+            continue
+        raise AutogradError(text, where=source.where(), hint="Change a copy: x = x.clone().")
+
+
 def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
     if is_dirty:
-        if r.leaf_id:
-            raise AutogradError(
-                "a leaf Variable that requires grad has been used in an in-place operation.",
-                where=source.where(),
-                hint="Give the function a copy, as x.clone().",
-            )
-        with grad_mode(False):
+        with grad_mode(True):
             r.write(n)
         return r
     return wrap(n, r.device)
@@ -335,6 +352,7 @@ def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]
     """The gradients of the tensor arguments. Raises AutogradError if there are too few, too many or misshapen ones."""
     answer = (cls.vjp or cls.backward)(ctx, *given)
     answers = list(answer) if isinstance(answer, tuple | list) else [answer]
+    _check_answers(cls, answers, args)
     if len(answers) < len(args) or any(a is not None for a in answers[len(args) :]):
         raise AutogradError(
             f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)}, "
@@ -344,6 +362,20 @@ def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]
     # More answers than arguments are fine as long as they are None, as PyTorch has it.
     pairs = zip(answers, args, strict=False)
     return [_fitting(cls, i, g, a) for i, (g, a) in enumerate(pairs) if isinstance(a, Tensor)]
+
+
+def _check_answers(cls: Any, answers: Sequence[Any], args: Sequence[Any]) -> None:
+    for k, (g, a) in enumerate(zip(answers, args, strict=False)):
+        if g is None:
+            continue
+        if not isinstance(g, Tensor):
+            raise AutogradError(f"expected Variable or None (got {type(g).__name__})", where=source.where())
+        if not isinstance(a, Tensor):
+            raise AutogradError(
+                f"function {cls.__name__}Backward returned a gradient different than None at position {k + 1}, but the "
+                "corresponding forward input was not a Variable",
+                where=source.where(),
+            )
 
 
 def _fitting(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:

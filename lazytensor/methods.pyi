@@ -139,7 +139,7 @@ class Methods:
         *,
         alpha: Operand = 1,
     ) -> Tensor:
-        """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for a floating alpha of integers."""
+        """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for an alpha of another kind."""
 
     def add_(
         self,
@@ -829,7 +829,7 @@ class Methods:
 
     def lcm_(self, other: Operand) -> Tensor: ...
     def ldexp(self, other: Tensor) -> Tensor:
-        """input * 2 ** other, broadcast."""
+        """input * 2 ** other, broadcast. Raises ArgumentInvalid for a number."""
 
     def ldexp_(self, other: Tensor) -> Tensor: ...
     def le(self, b: Operand) -> Tensor:

@@ -13,6 +13,7 @@ from lazytensor.cells import SPENT, Cell, here, read
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, again, like, node, topological
+from lazytensor.ir.operation import saves_values
 from lazytensor.ops import OPS
 from lazytensor.ops.pieces import whole
 from lazytensor.storages import Loss, Storages, no_longer
@@ -27,6 +28,8 @@ _WITHIN = "within"
 SAVES = "saves"
 """Key in the memo of a node with a gradient rule of the script: the rule needs saved tensors."""
 _RENAMED = frozenset({"cast", "convert", "detach"})
+_TAKEN_AS = frozenset({"broadcast_in_dim", "cast"})
+"""How an operation takes an operand that has another shape or type than its result; PyTorch keeps the operand."""
 
 
 def check(root: Node, cell_of: Callable[[int], Cell | None]) -> None:
@@ -39,7 +42,7 @@ def check(root: Node, cell_of: Callable[[int], Cell | None]) -> None:
         # A function of the user's is never the same node, but its backward may make tensors of it.
         if n.memo is not None and n.memo.get(SPENT, 0) >= (1 if SAVES in n.memo else max(n.cells, 1)):
             raise spent()
-        if OPS[n.op].saves:
+        if saves_values(n):
             for at, lost in _lost(n, cell_of):
                 raise _modified(n, at, lost)
 
@@ -98,7 +101,7 @@ def spend(root: Node) -> None:
     """Note that a walk back from `root` has used up the values that its operations kept."""
     for n in autograd.tracked([root]):
         # Only what a tensor shows: parts of a formula may be parts of another one, which is computed later.
-        if n.cells and (OPS[n.op].saves or (n.memo is not None and SAVES in n.memo)):
+        if n.cells and (saves_values(n) or (n.memo is not None and SAVES in n.memo)):
             if n.memo is None:
                 n.memo = {}
             n.memo[SPENT] = n.memo.get(SPENT, 0) + 1
@@ -178,7 +181,7 @@ def _notes(n: Node, cell_of: Callable[[int], Cell | None]) -> tuple[Storages | N
     """What is known of the storage of a node, or of what a chain of views shows, and how it lost the value."""
     uid = None
     # A value that a tensor holds of its own is no view any more.
-    while n.inputs and not n.cells and OPS[n.op].put is not None:
+    while n.inputs and not n.cells and _shows(n):
         uid = n.attrs["uid"] if n.op == "variable" else None
         n = n.inputs[0]
     notes: Storages | None = n.storage
@@ -198,7 +201,7 @@ def _notes(n: Node, cell_of: Callable[[int], Cell | None]) -> tuple[Storages | N
 
 def present(n: Node, cell_of: Callable[[int], Cell | None]) -> Node:
     """Return the value that the storage of a node has now, if it was changed by writes that do not count; else `n`."""
-    if n.inputs and (n.op == "variable" or not n.cells) and OPS[n.op].put is not None:
+    if n.inputs and (n.op == "variable" or not n.cells) and _shows(n):
         inner = n.inputs[0]
         if n.op == "variable":
             cell = cell_of(n.attrs["uid"])
@@ -211,6 +214,11 @@ def present(n: Node, cell_of: Callable[[int], Cell | None]) -> Node:
     if lost is not None and lost.holder is not None and not lost.is_counted:
         return read(lost.holder)
     return _seen(n)
+
+
+def _shows(n: Node) -> bool:
+    """Return whether a node shows elements of its operand: as a view, or as an operation takes them in."""
+    return OPS[n.op].put is not None or n.op in _TAKEN_AS
 
 
 def _seen(n: Node) -> Node:
@@ -246,13 +254,22 @@ def _needed(n: Node) -> set[Node]:
     """Which of its inputs and its result the gradient of a node is computed from."""
     rule = OPS[n.op].vjp
     # What keeps nothing is not asked: the rule may be a function of the user's.
-    if rule is None or not OPS[n.op].saves or isinstance(n.type, tuple):
+    if rule is None or not saves_values(n) or isinstance(n.type, tuple):
         return set()
     seed = node("batch", (), {"index": -1, "name": "seed", "type": n.type}, n.type)
     ends = {n, *n.inputs}
     parts = zip(n.inputs, rule(seed, n, *n.inputs, **n.attrs), strict=True)
     gradients = [whole(d) for i, d in parts if d is not None and i.tracks]
-    return ends & set(topological(gradients, ends.__contains__))
+    return (ends & set(topological(gradients, ends.__contains__))) | _also_kept(n)
+
+
+def _also_kept(n: Node) -> set[Node]:
+    """Return what PyTorch keeps of an operation without need."""
+    kept = OPS[n.op].also_keeps
+    if kept == "result":
+        return {n}
+    others = [(i, [*n.inputs[:k], *n.inputs[k + 1 :]]) for k, i in enumerate(n.inputs)]
+    return {i for i, rest in others if not rest or any(r.tracks for r in rest)} if kept == "operands" else set()
 
 
 def _modified(n: Node, at: Node, lost: Loss) -> AutogradError:

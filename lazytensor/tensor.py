@@ -26,6 +26,7 @@ from lazytensor.grad_recording import is_grad_enabled as is_grad_enabled
 from lazytensor.grad_recording import mode as _mode
 from lazytensor.grad_recording import set_grad_enabled as set_grad_enabled
 from lazytensor.ir.graph import Node, find, intern, leaf, unique
+from lazytensor.ir.operation import saves_values
 from lazytensor.ir.types import Type
 from lazytensor.methods import Methods
 from lazytensor.number_protocol import NumberProtocol
@@ -340,7 +341,7 @@ class Tensor(NumberProtocol, Methods):
                 saved.spend(root)
             return
         # The nodes of a step are found again by the next one, so that only the tensor can remember.
-        if self._spent is root and any(OPS[n.op].saves for n in autograd.tracked([root])):
+        if self._spent is root and any(map(saves_values, autograd.tracked([root]))):
             raise saved.spent()
         if not is_retained:
             self._spent = root

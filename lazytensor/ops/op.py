@@ -63,12 +63,12 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
         type = _inferred(record, question, types, attrs)
     new = intern(key, name, inputs, attrs, type)
     new.where = source.where()
-    # Without a rule for the gradient none flows, whatever the inputs track.
+    # Without a rule for the gradient none flows, whatever the inputs track; integers and booleans have none.
     if record.vjp is not None:
         for i in inputs:
             if i.tracks:
-                new.tracks = True
-                if refuse_saved is not None:
+                new.tracks = type.__class__ is tuple or type.dtype.kind == "f"
+                if refuse_saved is not None and new.tracks:
                     refuse_saved(new)
                 break
     return new
