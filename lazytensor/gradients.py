@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from lazytensor import autograd, cells, source
 from lazytensor.arrival import follow, hooked, keep, rule_number, walk_back
-from lazytensor.device import CPU, Device
+from lazytensor.device import CPU
 from lazytensor.errors import ArgumentInvalid, AutogradError
 from lazytensor.ir.graph import Node
 from lazytensor.members import fact, method
@@ -53,12 +53,13 @@ def grad(
         raise AutogradError("is_grads_batched is not there", where=source.where(), hint="Call grad once for each row.")
     if not all(t.requires_grad for t in wanted):
         raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
-    for i, o in enumerate(roots):
-        # What several outputs share is used up with the last of them.
-        o.spend(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots))
     nodes = [o.node for o in roots]
     # One walk of the graph for all: each input asks at every node where it stands, and gets the sum.
     uses = _uses(nodes, wanted)
+    ends = {n for places in uses for n in places}
+    for i, o in enumerate(roots):
+        # What several outputs share is used up with the last of them.
+        o.spend(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots), ends)
     follow()
     with grad_mode(create_graph):
         gradients = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), [n for places in uses for n in places]))
@@ -192,7 +193,7 @@ class Context:
         self.needs_input_grad = needs
         self.materialize = True
         self._kept: tuple[Any, ...] = ()
-        self._saved: list[tuple[Node, Any] | None] = []
+        self._saved: list[tuple[Node, Tensor] | None] = []
         self._fixed: list[Tensor] = []
         self._dirty: list[Tensor] = []
 
@@ -224,14 +225,17 @@ class Context:
     def freeze(self, outputs: dict[int, Node]) -> None:
         """Remember the values of the kept tensors; `outputs` gives the tracked nodes of those that are results."""
         # What was saved is what backward sees, whatever is written to the tensors in between.
-        self._saved = [None if t is None else (outputs.get(id(t), t.node), t.device) for t in self._kept]
+        self._saved = [None if t is None else (outputs.get(id(t), t.node), t) for t in self._kept]
         self._kept = ()
 
 
-def _unpacked(n: Node, device: Device) -> Tensor:
+def _unpacked(n: Node, kept: Tensor) -> Tensor:
+    """Return a saved tensor: the tensor that was saved, as long as it has the value, so that they share memory."""
     if cells.here.current is None:
+        if kept.node is n:
+            return kept
         n = unpacked(n, cell_of)
-    tensor = wrap(n, device)
+    tensor = wrap(n, kept.device)
     # Another handle on a saved value: the storage that had it is still the only one.
     n.cells -= 1
     return tensor

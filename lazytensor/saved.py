@@ -32,12 +32,25 @@ _TAKEN_AS = frozenset({"broadcast_in_dim", "cast"})
 """How an operation takes an operand that has another shape or type than its result; PyTorch keeps the operand."""
 
 
-def check(root: Node, cell_of: Callable[[int], Cell | None]) -> None:
+def _walked(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:
+    """Yield the nodes that a walk back from `root` passes: all, or those between it and the `wanted` ones."""
+    reaching: set[Node] = set()
+    for n in autograd.tracked([root]):
+        if wanted is not None and n not in wanted and reaching.isdisjoint(n.inputs):
+            continue
+        reaching.add(n)
+        # The walk ends at the result of a function that is wanted itself.
+        if wanted is None or not reaching.isdisjoint(n.inputs):
+            yield n
+
+
+def check(root: Node, cell_of: Callable[[int], Cell | None], wanted: Collection[Node] | None = None) -> None:
     """Refuse a walk back from `root` that needs values which were written over, or used up by another walk.
 
-    `cell_of` gives the cell of a leaf by its number. Raises AutogradError in PyTorch's words.
+    `cell_of` gives the cell of a leaf by its number. With `wanted`, the walk ends at these nodes. Raises AutogradError
+    in PyTorch's words.
     """
-    for n in autograd.tracked([root]):
+    for n in _walked(root, wanted):
         # Equal computations are one node: it is used up when as many walks have passed it.
         # A function of the user's is never the same node, but its backward may make tensors of it.
         if n.memo is not None and n.memo.get(SPENT, 0) >= (1 if SAVES in n.memo else max(n.cells, 1)):
@@ -97,9 +110,9 @@ def spent() -> AutogradError:
     )
 
 
-def spend(root: Node) -> None:
-    """Note that a walk back from `root` has used up the values that its operations kept."""
-    for n in autograd.tracked([root]):
+def spend(root: Node, wanted: Collection[Node] | None = None) -> None:
+    """Note that a walk back from `root`, to the `wanted` nodes, has used up the values that its operations kept."""
+    for n in _walked(root, wanted):
         # Only what a tensor shows: parts of a formula may be parts of another one, which is computed later.
         if n.cells and (saves_values(n) or (n.memo is not None and SAVES in n.memo)):
             if n.memo is None:
@@ -243,10 +256,12 @@ def refreshed(
     through an array of NumPy shows in the gradient.
     """
     walked = {i for n in autograd.tracked(roots) for i in (n, *n.inputs)}
+    # A present value may be computed from the one before.
+    ends = walked | set(fresh.values())
     mapping: dict[Node, Node] = {}
-    for n in topological([g for g in gradients if g is not None], walked.__contains__):
-        inputs = () if n in walked else tuple(mapping[i] for i in n.inputs)
-        mapping[n] = fresh.get(n, n) if n in walked else n if inputs == n.inputs else again(like(n), inputs)
+    for n in topological([g for g in gradients if g is not None], ends.__contains__):
+        inputs = () if n in ends else tuple(mapping[i] for i in n.inputs)
+        mapping[n] = fresh.get(n, n) if n in ends else n if inputs == n.inputs else again(like(n), inputs)
     return [None if g is None else mapping[g] for g in gradients]
 
 
@@ -293,5 +308,7 @@ def _kind(dtype: DType) -> str:
 
 def name_of(n: Node) -> str:
     """What PyTorch would call the function that computed a node, as in "MulBackward0"."""
+    if n.op == "written_past":
+        return name_of(n.inputs[1])
     words = "".join(w.capitalize() for w in n.op.split("_"))
     return "AccumulateGrad" if n.op == "variable" else f"{OPS[n.op].gradient_name or words}Backward0"

@@ -94,6 +94,13 @@ def note_aliases(cell: Cell, old: Node) -> None:
         old.storage.losses[id(cell)] = lost._replace(by=no_longer)
 
 
+def note_writer(cell: Cell, old: Node, n: Node) -> None:
+    """Note that `n` is the result of the operation in place that replaced `old`, whose values alone were written."""
+    lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
+    if lost is not None:
+        old.storage.losses[id(cell)] = lost._replace(by=weakref.ref(n))
+
+
 def note_loss(cell: Cell, old: Node, n: Node, is_counted: bool) -> None:
     """Note that a cell shows the value `old` no more, but `n`."""
     global has_uncounted_writes

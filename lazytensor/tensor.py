@@ -6,7 +6,7 @@ The operations themselves live in `lazytensor.functions`, which attaches them as
 """
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -32,7 +32,7 @@ from lazytensor.methods import Methods
 from lazytensor.number_protocol import NumberProtocol
 from lazytensor.ops import OPS, call, const, full
 from lazytensor.ops.elementwise import cast
-from lazytensor.storages import note_loss
+from lazytensor.storages import note_loss, note_writer
 
 Lens = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 CONST_LIMIT = 65536
@@ -134,19 +134,14 @@ class Tensor(NumberProtocol, Methods):
         """Make `n` (of the same type) the value, through the lens. Raises ShapeError if the type differs."""
         if n.type != self.spec:
             raise ShapeError(f"a value of {n.type} cannot be written to a {self.spec}", where=source.where())
-        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _mode.records_gradients:
-            raise AutogradError(
-                f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
-                "operation.",
-                where=source.where(),
-                hint="Change it inside torch.no_grad(), or work on a copy.",
-            )
-        if self.cell.is_inference and not _mode.is_inference:
-            raise AutogradError(
-                "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
-                "normal tensor before doing inplace update.",
-                where=source.where(),
-            )
+        self._refuse_write()
+        if self.gains_history(n):
+            cell, old = self.cell, self.cell.node
+            self.write(untracked(n))
+            if old is not None:
+                note_writer(cell, old, n)
+            self.become_apart(n)
+            return
         if self.__dict__:
             self._before_write(n)
         # The gradient history of the storage stays what it is.
@@ -160,8 +155,7 @@ class Tensor(NumberProtocol, Methods):
             base = read(self.cell)
             if is_past and base.tracks:
                 base, n = untracked(base), untracked(n)
-            by_places = overlapping.written(self, base, n)
-            n = self._put(base, self.lens, n) if by_places is None else by_places
+            n = self._whole(base, n)
         else:
             # What was seen last is not needed any more, and by nobody perhaps.
             self._seen = self._node = None
@@ -169,6 +163,44 @@ class Tensor(NumberProtocol, Methods):
         if is_past and history is not None and history.tracks:
             n = call("written_past", untracked(n), history)
         write(self.cell, n, self._is_counted)
+
+    def _refuse_write(self) -> None:
+        """Raise AutogradError for a leaf that requires a gradient, and for a tensor of inference mode."""
+        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _mode.records_gradients:
+            raise AutogradError(
+                f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
+                "operation.",
+                where=source.where(),
+                hint="Change it inside torch.no_grad(), or work on a copy.",
+            )
+        if self.cell.is_inference and not _mode.is_inference:
+            raise AutogradError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+                "normal tensor before doing inplace update.",
+                where=source.where(),
+            )
+
+    def _whole(self, base: Node, n: Node) -> Node:
+        """Return the value of the storage, `base` until now, with `n` at the elements that this view shows."""
+        by_places = overlapping.written(self, base, n)
+        value = self._put(base, self.lens, n) if by_places is None else by_places
+        # A view may show all elements: what was there has a gradient of zero.
+        is_lost = base.tracks and not value.tracks and here.current is None
+        return call("overwritten", value, base) if is_lost else value
+
+    def gains_history(self, n: Node) -> bool:
+        """Return whether a write of `n` gives a tensor of `.detach()` or `.data` a gradient history."""
+        return self.is_detached and n.tracks and _mode.records_gradients and here.current is None
+
+    def become_apart(self, n: Node) -> None:
+        """Show `n`, with its gradient history, in a storage that no other tensor shows.
+
+        PyTorch keeps the storage and gives this tensor a history that the others have not. Here a storage has one
+        history, so that later writes to one of them do not show in the others.
+        """
+        self.cell, self.lens, self.is_detached = adopt(n), (), False
+        self._seen = self._node = None
+        self.__dict__.pop(SILENT, None)
 
     @property
     def _is_counted(self) -> bool:
@@ -332,13 +364,16 @@ class Tensor(NumberProtocol, Methods):
             detached.__dict__[SILENT] = self.__dict__[SILENT]
         return detached
 
-    def spend(self, is_retained: bool | None) -> None:
-        """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed."""
+    def spend(self, is_retained: bool | None, wanted: Collection[Node] | None = None) -> None:
+        """Note that the graph between this tensor and the `wanted` nodes (all of it if None) is used up.
+
+        Raises AutogradError if it was, and values were needed.
+        """
         root = self.node
         if here.current is None:
-            saved.check(root, cell_of)
+            saved.check(root, cell_of, wanted)
             if not is_retained:
-                saved.spend(root)
+                saved.spend(root, wanted)
             return
         # The nodes of a step are found again by the next one, so that only the tensor can remember.
         if self._spent is root and any(map(saves_values, autograd.tracked([root]))):

@@ -143,7 +143,8 @@ def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
         return _picked(x, kind, dim, keepdim)
     if not x.spec.size:
         # An integer type has what the processor makes of NaN, as in PyTorch.
-        return pw.cast_to(from_array(np.asarray(math.nan)), x.dtype)
+        value = pw.cast_to(from_array(np.asarray(math.nan)), x.dtype)
+        return value + red.sum(x) if x.requires_grad else value
     flat = reshape(x, -1)
     value = _picked(flat, kind, 0, False).values
     if not arg(x).tracks:

@@ -454,7 +454,7 @@ def show(p: Program) -> None:
         forms += [f"show({label}, {n}.is_contiguous(), {n}.is_leaf, {n}.requires_grad, {n}.dtype)"]
         forms += [
             f"show({label}, {n}.grad)",
-            f"show({label}, {n}.sum().item())",
+            f"show('sum of {n}', {n}.sum().item())",
             f"show({label}, len({n}), {n}.numel())",
         ]
         forms += [f"show({label}, {n}._version)", f"show({label}, {n}.grad_fn is None, {n}.shape, {n}.dim())"]
