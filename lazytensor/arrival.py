@@ -239,7 +239,9 @@ def _add(t: Tensor, g: Node, create_graph: bool) -> None:
         g = hooked(t, g)
     t.accumulate(g if create_graph else untracked(g))
     for after in list(t.__dict__.get("_after_hooks", {}).values()):
-        after(t)
+        if after(t) is not None:
+            text = "Tensor post accumulate grad hooks should return None."
+            raise AutogradError(text, where=source.where(), hint="End the hook without a return value.")
 
 
 @method

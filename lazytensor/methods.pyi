@@ -37,6 +37,12 @@ class Methods:
     def __contains__(self, element: Any) -> builtins.bool:
         """Whether an element of x equals a number, or the one at its place in a tensor that broadcasts."""
 
+    def __copy__(self) -> Tensor:
+        """Return a leaf that shares the storage and the attributes of x. It requires a gradient if x does."""
+
+    def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
+        """Return a leaf over a copy of the whole storage of x, with copies of the gradient and the attributes."""
+
     def __dlpack__(self, **options: Any) -> Any:
         """A capsule over the memory of x, which the other library shares as NumPy does."""
 
@@ -83,6 +89,9 @@ class Methods:
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Return what `pickle` writes: elements that x shows, their type, attributes, and whether x requires grad."""
+
     def __repr__(self) -> str:
         """The printed form of a tensor. Reading it inside a traced step of the wafer raises TraceError."""
 
@@ -130,7 +139,7 @@ class Methods:
         *,
         alpha: Operand = 1,
     ) -> Tensor:
-        """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for a floating alpha of integers."""
+        """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for an alpha of another kind."""
 
     def add_(
         self,
@@ -820,7 +829,7 @@ class Methods:
 
     def lcm_(self, other: Operand) -> Tensor: ...
     def ldexp(self, other: Tensor) -> Tensor:
-        """input * 2 ** other, broadcast."""
+        """input * 2 ** other, broadcast. Raises ArgumentInvalid for a number."""
 
     def ldexp_(self, other: Tensor) -> Tensor: ...
     def le(self, b: Operand) -> Tensor:

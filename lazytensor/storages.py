@@ -60,15 +60,20 @@ class Snapshot:
         return leaf(values_of(self.array, self.type.dtype), self.type)
 
 
+def no_longer(*_: object) -> None:
+    """Return None, as a weak reference to what is gone does."""
+
+
 class Storages:
     """The storages that had the value of a node, as far as something became of them."""
 
-    __slots__ = ("clones", "losses", "snapshot")
+    __slots__ = ("clones", "inference", "losses", "snapshot")
 
     def __init__(self) -> None:
         self.clones = 0  # cells that have a node of their own, the clone of this one
         self.losses: dict[int, Loss] = {}
         self.snapshot: Snapshot | None = None
+        self.inference: Callable[[], Cell | None] = no_longer  # the cell, if inference mode made it
 
 
 def of_node(n: Node) -> Storages:
@@ -79,10 +84,6 @@ def of_node(n: Node) -> Storages:
     return notes
 
 
-def no_longer(*_: object) -> None:
-    """Return None, as a weak reference to what is gone does."""
-
-
 def note_aliases(cell: Cell, old: Node) -> None:
     """Note that the operation in place which replaced `old` read it through another operand, too.
 
@@ -91,6 +92,13 @@ def note_aliases(cell: Cell, old: Node) -> None:
     lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
     if lost is not None:
         old.storage.losses[id(cell)] = lost._replace(by=no_longer)
+
+
+def note_writer(cell: Cell, old: Node, n: Node) -> None:
+    """Note that `n` is the result of the operation in place that replaced `old`, whose values alone were written."""
+    lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
+    if lost is not None:
+        old.storage.losses[id(cell)] = lost._replace(by=weakref.ref(n))
 
 
 def note_loss(cell: Cell, old: Node, n: Node, is_counted: bool) -> None:

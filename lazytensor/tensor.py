@@ -6,7 +6,7 @@ The operations themselves live in `lazytensor.functions`, which attaches them as
 """
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -26,12 +26,13 @@ from lazytensor.grad_recording import is_grad_enabled as is_grad_enabled
 from lazytensor.grad_recording import mode as _mode
 from lazytensor.grad_recording import set_grad_enabled as set_grad_enabled
 from lazytensor.ir.graph import Node, find, intern, leaf, unique
+from lazytensor.ir.operation import saves_values
 from lazytensor.ir.types import Type
 from lazytensor.methods import Methods
 from lazytensor.number_protocol import NumberProtocol
 from lazytensor.ops import OPS, call, const, full
 from lazytensor.ops.elementwise import cast
-from lazytensor.storages import note_loss
+from lazytensor.storages import note_loss, note_writer
 
 Lens = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 CONST_LIMIT = 65536
@@ -133,13 +134,14 @@ class Tensor(NumberProtocol, Methods):
         """Make `n` (of the same type) the value, through the lens. Raises ShapeError if the type differs."""
         if n.type != self.spec:
             raise ShapeError(f"a value of {n.type} cannot be written to a {self.spec}", where=source.where())
-        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _mode.records_gradients:
-            raise AutogradError(
-                f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
-                "operation.",
-                where=source.where(),
-                hint="Change it inside torch.no_grad(), or work on a copy.",
-            )
+        self._refuse_write()
+        if self.gains_history(n):
+            cell, old = self.cell, self.cell.node
+            self.write(untracked(n))
+            if old is not None:
+                note_writer(cell, old, n)
+            self.become_apart(n)
+            return
         if self.__dict__:
             self._before_write(n)
         # The gradient history of the storage stays what it is.
@@ -153,8 +155,7 @@ class Tensor(NumberProtocol, Methods):
             base = read(self.cell)
             if is_past and base.tracks:
                 base, n = untracked(base), untracked(n)
-            by_places = overlapping.written(self, base, n)
-            n = self._put(base, self.lens, n) if by_places is None else by_places
+            n = self._whole(base, n)
         else:
             # What was seen last is not needed any more, and by nobody perhaps.
             self._seen = self._node = None
@@ -162,6 +163,44 @@ class Tensor(NumberProtocol, Methods):
         if is_past and history is not None and history.tracks:
             n = call("written_past", untracked(n), history)
         write(self.cell, n, self._is_counted)
+
+    def _refuse_write(self) -> None:
+        """Raise AutogradError for a leaf that requires a gradient, and for a tensor of inference mode."""
+        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _mode.records_gradients:
+            raise AutogradError(
+                f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
+                "operation.",
+                where=source.where(),
+                hint="Change it inside torch.no_grad(), or work on a copy.",
+            )
+        if self.cell.is_inference and not _mode.is_inference:
+            raise AutogradError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+                "normal tensor before doing inplace update.",
+                where=source.where(),
+            )
+
+    def _whole(self, base: Node, n: Node) -> Node:
+        """Return the value of the storage, `base` until now, with `n` at the elements that this view shows."""
+        by_places = overlapping.written(self, base, n)
+        value = self._put(base, self.lens, n) if by_places is None else by_places
+        # A view may show all elements: what was there has a gradient of zero.
+        is_lost = base.tracks and not value.tracks and here.current is None
+        return call("overwritten", value, base) if is_lost else value
+
+    def gains_history(self, n: Node) -> bool:
+        """Return whether a write of `n` gives a tensor of `.detach()` or `.data` a gradient history."""
+        return self.is_detached and n.tracks and _mode.records_gradients and here.current is None
+
+    def become_apart(self, n: Node) -> None:
+        """Show `n`, with its gradient history, in a storage that no other tensor shows.
+
+        PyTorch keeps the storage and gives this tensor a history that the others have not. Here a storage has one
+        history, so that later writes to one of them do not show in the others.
+        """
+        self.cell, self.lens, self.is_detached = adopt(n), (), False
+        self._seen = self._node = None
+        self.__dict__.pop(SILENT, None)
 
     @property
     def _is_counted(self) -> bool:
@@ -227,7 +266,12 @@ class Tensor(NumberProtocol, Methods):
 
     @property
     def _version(self) -> int:
-        """How often the storage was written to; of `.data`, how often through `.data`."""
+        """How often the storage was written to; of `.data`, how often through `.data`.
+
+        Raises AutogradError for a tensor that inference mode made.
+        """
+        if self.cell.is_inference:
+            raise AutogradError("Inference tensors do not track version counter.", where=source.where())
         silent: list[int] | None = self.__dict__.get(SILENT)
         return self.cell.version if silent is None else silent[0]
 
@@ -265,6 +309,11 @@ class Tensor(NumberProtocol, Methods):
         if requires_grad and self.dtype.kind != "f":
             raise AutogradError(
                 "only Tensors of floating point dtype can require gradients", where=source.where(), hint="Use .float()."
+            )
+        if requires_grad and self.cell.is_inference and not _mode.is_inference:
+            raise AutogradError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+                where=source.where(),
             )
         if not self.leaf_id and self.node.tracks:
             if requires_grad:
@@ -315,16 +364,19 @@ class Tensor(NumberProtocol, Methods):
             detached.__dict__[SILENT] = self.__dict__[SILENT]
         return detached
 
-    def spend(self, is_retained: bool | None) -> None:
-        """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed."""
+    def spend(self, is_retained: bool | None, wanted: Collection[Node] | None = None) -> None:
+        """Note that the graph between this tensor and the `wanted` nodes (all of it if None) is used up.
+
+        Raises AutogradError if it was, and values were needed.
+        """
         root = self.node
         if here.current is None:
-            saved.check(root, cell_of)
+            saved.check(root, cell_of, wanted)
             if not is_retained:
-                saved.spend(root)
+                saved.spend(root, wanted)
             return
         # The nodes of a step are found again by the next one, so that only the tensor can remember.
-        if self._spent is root and any(OPS[n.op].saves for n in autograd.tracked([root])):
+        if self._spent is root and any(map(saves_values, autograd.tracked([root]))):
             raise saved.spent()
         if not is_retained:
             self._spent = root
@@ -402,19 +454,6 @@ class Tensor(NumberProtocol, Methods):
     def __hash__(self) -> int:
         return id(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
-        copy = of_class(type(self), adopt(untracked(self.node)))
-        copy.device = self.device
-        # Hooks are of this tensor; what it is, such as a mask of its own, is of the copy too.
-        copy.__dict__.update({k: v for k, v in self.__dict__.items() if k not in NOT_COPIED})
-        if self.leaf_id:
-            copy.requires_grad_()
-        memo[id(self)] = copy
-        return copy
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return rebuild, (type(self), self.array("pickling it"), self.dtype, bool(self.leaf_id), dict(self.__dict__))
-
 
 def _variable(n: Node, leaf_id: int) -> Node:
     """The node for the leaf of that number, as it is now. There is one for each parameter in each step."""
@@ -440,13 +479,6 @@ def of_class(kind: type[T], cell: Cell, lens: Lens = (), is_detached: bool = Fal
 def handle(cell: Cell, lens: Lens = (), is_detached: bool = False) -> Tensor:
     """A tensor over a cell seen through a lens."""
     return blank(Tensor).look(cell, lens, is_detached)
-
-
-def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
-    """A tensor from its pickled parts."""
-    tensor = of_class(kind, adopt(leaf(array, Type(array.shape, dtype))))
-    tensor.__dict__.update(extra)
-    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def cell_of(leaf_id: int) -> Cell | None:

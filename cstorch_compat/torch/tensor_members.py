@@ -66,8 +66,8 @@ def get_device(x: Tensor) -> int:
 
 @method
 def is_inference(x: Tensor) -> bool:
-    """False: tensors of inference mode are tensors like others."""
-    return False
+    """Whether inference mode made the storage of x."""
+    return x.cell.is_inference
 
 
 @method

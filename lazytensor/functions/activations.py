@@ -110,6 +110,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """x limited to min_val..max_val; no gradient flows at the bounds. Raises ValueError if they are exchanged."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    if not input.dtype.is_signed and input.dtype.kind == "i" and min_val < 0:
+        raise ShapeError("cannot do hardtanh on an unsigned type with negative limits", where=source.where())
     kind = float if input.dtype.kind == "f" else int
     return _placed(
         input, tensor_of(call("hardtanh", arg(input), low=kind(min_val), high=kind(max_val)), input), inplace
@@ -146,6 +148,7 @@ def _hardsigmoid(x: Tensor) -> Tensor:
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """0 where |x| <= lambd, else x: [...] to [...]."""
+    require_elements(input, "f", "hardshrink")
     # Times 0 rather than 0: NaN stays NaN, and no gradient flows from there.
     return pw.where(pw.abs(input) <= float(lambd), input.detach() * 0, input)
 

@@ -9,19 +9,19 @@ from lazytensor import cells, memory_views, source
 from lazytensor import dtype as dt
 from lazytensor.allocation import require_memory
 from lazytensor.errors import ShapeError
-from lazytensor.functions import shapes
+from lazytensor.functions import repeated, shapes
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, prepared, unlike_types
 from lazytensor.functions.writing import overwrite
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.members import method
-from lazytensor.ops import call
+from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.index import in_bounds, pick, place
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.overlapping import refuse_overlap
-from lazytensor.tensor import Tensor, arg, from_array
+from lazytensor.overlapping import refuse_overlap, refuse_shared
+from lazytensor.tensor import Tensor, arg, from_array, wrap
 
 Picks = list[tuple[int, Tensor]]
 """Dimensions of a view, each with the int64 tensor or bool mask that indexes from there on."""
@@ -38,13 +38,18 @@ def getitem(x: Tensor, index: Any) -> Tensor:
         if index.__class__ is int:
             return shapes.select(x, 0, index)
         if index.__class__ is slice:
-            return _sliced(x, 0, index)
+            return _other(x, _sliced(x, 0, index))
     view, picks = _seen(x, index)
     if not picks:
-        return view
+        return _other(x, view)
     dims, indices = _resolved(view, picks)
     part = memory_views.picked(view, "index_get", *indices, dims=dims)
     return tensor_of(pick(arg(view), indices, dims) if part is None else part, view)
+
+
+def _other(x: Tensor, view: Tensor) -> Tensor:
+    """Return a view that is another tensor than x, also of all of x; within a step it may be x."""
+    return shapes.view(x, x.spec.shape) if view is x and cells.here.current is None else view
 
 
 @method(names="__setitem__")
@@ -54,18 +59,28 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     Raises IndexError as reading does, and ShapeError for a value that does not broadcast, or has another type where
     tensors pick the places.
     """
+    if isinstance(value, Tensor) and x.is_detached and x.gains_history(value.node):
+        whole = wrap(x.node)
+        setitem(whole, index, value)
+        setitem(x, index, value.detach())
+        x.become_apart(whole.node)
+        return
     # True names all of it, which a new dimension does too without places to look up.
     view, picks = _seen(x, None if index is True else index)
     # In the type of the target: a double from NumPy is not to raise what it is written into.
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
     if not picks:
-        if isinstance(value, Tensor):
-            refuse_overlap(view, value)
+        # One number is filled in.
+        if isinstance(value, Tensor) and value.ndim:
+            _refuse_copied(view, value)
         overwrite(view, prepared(_trimmed(value, view.spec.shape), view.dtype, view.spec.shape))
         return
     _require_its_type(picks, view, value)
-    if _is_plain_mask(picks, view, value):
+    _refuse_shared(picks, view, value)
+    if repeated.is_repeated(view):
+        _write_repeated(view, picks, value, False)
+    elif _is_plain_mask(picks, view, value):
         view.write(_masked(view, picks[0][1], value))
     else:
         dims, indices = _resolved(view, picks)
@@ -82,6 +97,47 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
     _require_its_type(picks, x, values)
     dims, places = _resolved(x, picks)
     return tensor_of(_put(x, dims, places, values, accumulate), x, values)
+
+
+def _refuse_copied(view: Tensor, value: Tensor) -> None:
+    """Raise ShapeError for a value that shares elements with the view, compared as PyTorch broadcasts it."""
+    if value.cell is not view.cell:
+        return
+    shape = view.spec.shape
+    if value.spec.shape != shape:
+        while value.ndim and value.spec.shape[0] == 1:
+            value = shapes.select(value, 0, 0)
+        lead = len(shape) - value.ndim
+        if value.spec.size == view.spec.size:
+            for _ in range(lead):
+                value = shapes.unsqueeze(value, 0)
+        elif lead >= 0:
+            value = shapes.expand(value, shape)
+    refuse_overlap(view, value, is_copy=True)
+
+
+def put_repeated(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write or add values to x[indices], where x shows elements of its storage several times."""
+    _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
+    return _write_repeated(x, picks, values, accumulate)
+
+
+def _write_repeated(view: Tensor, picks: Picks, value: Operand, accumulate: bool) -> Tensor:
+    dims, indices = _resolved(view, picks)
+    places = OPS["index_get"].eval(repeated.places_of(view), *map(cells.value_of, indices), dims=dims)
+    n = prepared(_trimmed(value, places.shape), view.dtype, places.shape)
+    return repeated.write_at(view, places, n, accumulate)
+
+
+def _refuse_shared(picks: Picks, view: Tensor, value: Operand) -> None:
+    """Raise ShapeError for an index or a value that shows elements of the view, as `index_put_` and masks refuse it."""
+    masks = [p for _, p in picks if p.dtype is dt.bool_]
+    if len(masks) == len(picks) and not (isinstance(value, Tensor) and value.spec.size != 1):
+        refuse_overlap(view, *masks)
+        return
+    refuse_shared(view, *(p for _, p in picks if p.dtype is not dt.bool_))
+    if isinstance(value, Tensor):
+        refuse_shared(view, value)
 
 
 def _require_its_type(picks: Picks, view: Tensor, value: Operand) -> None:
@@ -111,7 +167,7 @@ def _put(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Ope
     return place(base, n, indices, dims, accumulate)
 
 
-def _trimmed(value: Operand, shape: tuple[int, ...]) -> Operand:
+def _trimmed(value: Any, shape: tuple[int, ...]) -> Any:
     """A value without the leading extents of 1 that its target does not have."""
     if isinstance(value, Tensor) and value.ndim > len(shape):
         extra = value.ndim - len(shape)

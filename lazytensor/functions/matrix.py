@@ -9,7 +9,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import shapes
 from lazytensor.functions.half_arithmetic import rounded_once
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, broadcast_shape, unlike_types
+from lazytensor.functions.promotion import Operand, broadcast_shape, require_elements, unlike_types
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
@@ -88,6 +88,7 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
     if a.ndim != 1 or b.ndim != 1 or a.shape != b.shape:
         raise ShapeError(f"dot needs two vectors of one length, got {list(a.shape)} and {list(b.shape)}")
+    require_elements(a, "fi", "dot")
     with host_autocast(None):
         return matmul(a, b)
 

@@ -97,12 +97,18 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
 @method
 def amax(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The largest element over `dim`; equal ones share the gradient. Raises ShapeError for the maximum of nothing."""
+    if dim is not None:
+        for d in dims_of(dim, x.ndim):
+            _some(x, d, "amax")
     return _reduce(x, "maximum", dim, keepdim)
 
 
 @method
 def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The smallest element over `dim`; equal ones share the gradient. Raises ShapeError for the minimum of nothing."""
+    if dim is not None:
+        for d in dims_of(dim, x.ndim):
+            _some(x, d, "amin")
     return _reduce(x, "minimum", dim, keepdim)
 
 

@@ -137,10 +137,14 @@ def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
 
 
 def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
+    if x.spec.size or (dim is not None and x.ndim and x.spec.shape[dim_of(dim, x.ndim)]):
+        require_elements(x, "fi", kind)
     if dim is not None:
         return _picked(x, kind, dim, keepdim)
     if not x.spec.size:
-        return tensor_of(call("full", value=float("nan"), type=red.sum(x).spec), x)
+        # An integer type has what the processor makes of NaN, as in PyTorch.
+        value = pw.cast_to(from_array(np.asarray(math.nan)), x.dtype)
+        return value + red.sum(x) if x.requires_grad else value
     flat = reshape(x, -1)
     value = _picked(flat, kind, 0, False).values
     if not arg(x).tracks:
@@ -159,8 +163,6 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
     Raises IndexError where a dimension has no elements.
     """
-    if x.spec.size:
-        require_elements(x, "fi", "median")
     return _median(x, "median", dim, keepdim)
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from lazytensor import cells, random, saved, source
 from lazytensor.device import check_reading
 from lazytensor.errors import ShapeError, TraceError, refuse
+from lazytensor.functions import repeated
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import Operand, prepared, stored
 from lazytensor.ir.graph import Node
@@ -22,7 +23,6 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
 
     Raises ShapeError if x would have to grow, or to lose its kind.
     """
-    refuse_overlap(x, *operands)
     n = value.node
     # What a gradient needs of them is asked outside of steps alone.
     is_asked = n.tracks and cells.here.current is None
@@ -82,7 +82,7 @@ def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
 def write_values(x: Tensor, value: Operand) -> Tensor:
     """Write values into x as `copy_` does, whatever computed them: for state that the package changes itself."""
     if isinstance(value, Tensor):
-        refuse_overlap(x, value)
+        refuse_overlap(x, value, is_copy=True)
     # Any type goes into any other here, unlike results: a copy says that it converts.
     return overwrite(x, prepared(value, x.dtype, x.spec.shape))
 
@@ -112,12 +112,16 @@ def fill_(x: Tensor, value: Operand) -> Tensor:
     if isinstance(value, Tensor) and value.ndim:
         text = f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
         raise ShapeError(text, where=source.where(), hint="Write x.copy_(value) for values of its own shape.")
+    if not isinstance(value, Tensor) and repeated.is_repeated(x):
+        return repeated.fill(x, value)
     return overwrite(x, stored(value, x.dtype, x.spec.shape))
 
 
 @method
 def zero_(x: Tensor) -> Tensor:
     """Write zeros everywhere."""
+    if repeated.is_repeated(x):
+        return repeated.fill(x, 0)
     return overwrite(x, full(0, x.spec))
 
 

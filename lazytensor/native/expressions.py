@@ -463,6 +463,8 @@ def _named(value: ast.expr, given_arguments: Sequence[Value | Array], scope: Sco
         # Behind the name and the number of operands, which the call itself tells.
         flags = ast.literal_eval(value.args[2]) if len(value.args) > 2 else ()
         return (_instruction(str(given.value), arguments, scope, flags),)
+    if maker == "_opaque":
+        return (_opaque(arguments[0], scope),)
     if maker == "_relaxed" and isinstance(given, ast.Constant):
         return (_relaxed(str(given.value), arguments, scope),)
     if maker == "_reinterpret" and isinstance(given, ast.Attribute):
@@ -479,6 +481,14 @@ def _instruction(name: str, arguments: list[Value], scope: Scope, flags: Sequenc
     scope.function.declarations.add(f"declare {kind.llvm} {full}({', '.join(kind.llvm for _ in arguments)})")
     texts = ", ".join(f"{kind.llvm} {a.text}" for a in arguments)
     return Value(kind, scope.function.new(f"{' '.join(('call', *flags))} {kind.llvm} {full}({texts})"))
+
+
+def _opaque(number: Value, scope: Scope) -> Value:
+    function, kind, word = scope.function, number.kind, f"i{number.kind.bits}"
+    zero = function.opaque_zero(word)
+    bits = function.new(f"bitcast {kind.llvm} {number.text} to {word}")
+    mixed = function.new(f"xor {word} {bits}, {zero}")
+    return Value(kind, function.new(f"bitcast {word} {mixed} to {kind.llvm}"))
 
 
 def _relaxed(instruction: str, arguments: list[Value], scope: Scope) -> Value:

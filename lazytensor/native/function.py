@@ -64,6 +64,14 @@ class Function:
         self.line(f"store ptr {block}, ptr %{name}")
         return block
 
+    def opaque_zero(self, word: str) -> str:
+        """Return a zero of a type of integers that LLVM takes for any number; it is made outside of all loops."""
+        zero = f"%opaque_{word}"
+        line = f'{zero} = call {word} asm "", "=r,0"({word} 0)'
+        if line not in self._places:
+            self._places.append(line)
+        return zero
+
     def end(self, result: str) -> None:
         """Leave the function with a result, which is a type and a value."""
         self.line(f"{END}{result}")

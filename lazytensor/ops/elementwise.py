@@ -92,8 +92,13 @@ def ne(a: Node, b: Node | float) -> Node:
 
 
 def cast(x: Node, dtype: DType) -> Node:
-    """x converted to `dtype`; the same node if it has it already."""
-    return x if x.type.dtype is dtype else call("cast", x, dtype=dtype)
+    """x converted to `dtype`; the same node if it has it already. No gradient passes integers and truth values."""
+    if x.type.dtype is dtype:
+        return x
+    converted = call("cast", x, dtype=dtype)
+    if dtype.kind != "f":
+        converted.tracks = False
+    return converted
 
 
 def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:
@@ -241,11 +246,16 @@ _unary(
     elements="fi",
 )
 _unary(
-    "sign", np.sign, _flat, body=Body("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True), cirh=plain("Sign")
+    "sign",
+    # 0 for NaN, as in PyTorch.
+    lambda x: np.nan_to_num(np.sign(x)),
+    _flat,
+    body=Body("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True),
+    cirh=plain("Sign"),
 )
 for _name, _eval in (("floor", np.floor), ("ceil", np.ceil), ("round", np.rint)):
     _body = Body(f"{_name}({{0}})", is_exact=True, is_instruction=True)
-    _unary(_name, _eval, _flat, body=_body, cirh=plain(_name.capitalize()), elements="fi")
+    _unary(_name, _eval, _flat, body=_body, cirh=plain(_name.capitalize()), elements="fi", saves=False)
 _unary(
     "trunc",
     np.trunc,
@@ -253,6 +263,7 @@ _unary(
     body=Body("trunc({0})", is_exact=True, is_instruction=True),
     cirh=decomposed(_whole_part),
     elements="fi",
+    saves=False,
 )
 _unary(
     "relu",
@@ -353,6 +364,7 @@ _binary(
     Body("({0} / {1})", "special"),
     cirh=plain("Div"),
     keeps="operands",
+    also_keeps="operands",
     autocast="widest",
 )
 for _name, _extremum, _comparisons, _python in (

@@ -10,7 +10,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import of_array, round_to
-from lazytensor.ir.graph import Node, node, topological
+from lazytensor.ir.graph import Node, merge, node, topological
 from lazytensor.ir.operation import OPS, Formula, no_work, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, op, same_types
@@ -106,10 +106,14 @@ def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], i
     The gradients of `wrt` are kept; others are dropped when they have been used. Pieces stay that with `in_pieces`.
     """
     wanted = set(wrt)
-    for n in reversed(order):
-        g = gradients.get(n) if n in wanted else gradients.pop(n, None)
-        if g is not None and n.inputs:
-            push(gradients, n, g, wanted)
+    before = merge(True)
+    try:
+        for n in reversed(order):
+            g = gradients.get(n) if n in wanted else gradients.pop(n, None)
+            if g is not None and n.inputs:
+                push(gradients, n, g, wanted)
+    finally:
+        merge(before)
     return gradients if in_pieces else {n: whole(g) for n, g in gradients.items()}
 
 

@@ -443,14 +443,12 @@ def relu_f8(x: Number) -> Number:
 
 @_strict
 def sign_f4(x: Number) -> Number:
-    y = _ONE if x > _ZERO else (-_ONE if x < _ZERO else _ZERO)
-    return y if x == x else x
+    return _ONE if x > _ZERO else (-_ONE if x < _ZERO else _ZERO)
 
 
 @_strict
 def sign_f8(x: Number) -> Number:
-    y = 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
-    return y if x == x else x
+    return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
 
 
 @_strict

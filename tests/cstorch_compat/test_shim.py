@@ -115,10 +115,10 @@ REFUSED = {
     "torch.load": "torch.load(io.BytesIO(b'no zip'))",
     "torch.linalg.qr": "torch.linalg.qr(torch.ones(3, 2), mode='complete')",
     "torch.linalg.svd": "torch.linalg.svd(torch.ones(3, 2))",
-    "torch.nn.Embedding": "nn.Embedding(3, 2, max_norm=1.0)",
-    "torch.nn.EmbeddingBag": "nn.EmbeddingBag(3, 2, max_norm=1.0)",
+    "torch.nn.Embedding": "nn.Embedding(3, 2, scale_grad_by_freq=True)(torch.tensor([1]))",
+    "torch.nn.EmbeddingBag": "nn.EmbeddingBag(3, 2, scale_grad_by_freq=True)(torch.tensor([[1]]))",
     "torch.nn.LSTM": "nn.LSTM(2, 4, proj_size=2)",
-    "torch.nn.functional.embedding": "F.embedding(torch.tensor([1]), torch.ones(3, 2), max_norm=1.0)",
+    "torch.nn.functional.embedding": "F.embedding(torch.tensor([1]), torch.ones(3, 2), scale_grad_by_freq=True)",
     "torch.nn.functional.interpolate": "F.interpolate(torch.ones(1, 1, 8, 8), 3, mode='bilinear', antialias=True)",
 }
 """What PyTorch answers and we refuse, by the partial name that says so."""

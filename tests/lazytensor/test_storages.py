@@ -151,3 +151,26 @@ def test_one_of_several_views_is_not_changed_in_place(views):
     plain = lt.ones(2)
     views(plain)[1].mul_(2)
     assert plain.tolist() == [1, 2]
+
+
+def test_detached_tensor_that_gradients_are_written_to_has_a_history_of_its_own():
+    w = lt.tensor([2.0], requires_grad=True)
+    x = lt.tensor([3.0]) * 1
+    h = x.detach()
+    h.mul_(w)
+    assert h.requires_grad and not x.requires_grad
+    assert x.tolist() == [6.0]
+    h.sum().backward()
+    assert w.grad.tolist() == [3.0]
+    # Of a leaf that is written past its history: it stays one.
+    p = lt.tensor([1.0], requires_grad=True)
+    p.data.copy_(w)
+    assert p.is_leaf and p.tolist() == [2.0]
+    # An element.
+    y = lt.zeros(3)
+    z = y.detach()
+    z[0] = w[0]
+    assert z.requires_grad and not y.requires_grad
+    assert y.tolist() == [2.0, 0.0, 0.0]
+    z.sum().backward()
+    assert w.grad.tolist() == [4.0]

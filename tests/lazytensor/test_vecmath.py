@@ -31,7 +31,7 @@ BOUNDS = {
     "trunc": (np.trunc, 0),
     "round": (np.rint, 0),
     "abs": (np.abs, 0),
-    "sign": (np.sign, 0),
+    "sign": (lambda x: np.nan_to_num(np.sign(x)), 0),
     "relu": (lambda x: np.where(x <= 0, 0, x), 0),
 }
 

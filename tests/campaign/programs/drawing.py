@@ -26,10 +26,10 @@ class Drawn:
         return "\n".join(self.statements)
 
 
-def drawn(seed: int, number: int, is_noisy: bool = False) -> Drawn:
-    """Return a program; with `is_noisy`, its numbers differ in the last place of their types."""
+def drawn(seed: int, number: int, noise: int = 0) -> Drawn:
+    """Return a program; its numbers differ by `noise`, if not 0, in the last place of their types."""
     generator = random.Random(f"{seed}/{number}")
-    p = Program(generator, random.Random(number) if is_noisy else None)
+    p = Program(generator, random.Random(noise) if noise else None)
     form = generator.random()
     if form < TRAINING_SHARE:
         training.training(p)
@@ -41,5 +41,5 @@ def drawn(seed: int, number: int, is_noisy: bool = False) -> Drawn:
         generator.choices(draws, weights)[0](p)
     exact = frozenset(v.name for v in p.values if v.storage.is_exact)
     coarsest = {v.name: v.storage.coarsest for v in p.values}
-    texts = (s.text.replace("torch.randn(", "noisy_randn(") if is_noisy else s.text for s in p.statements)
+    texts = (s.text.replace("torch.randn(", "noisy_randn(") if noise else s.text for s in p.statements)
     return Drawn(tuple(texts), exact, coarsest, p.uses_generator)

@@ -240,7 +240,8 @@ def unary(p: Program) -> None:
     if form < 0.35:
         name = p.pick(EXACT_UNARY)
         kind = "float" if name in ("sqrt",) else ""
-        p.new(joined(p, [v], is_exact=True, kind=kind), f"torch.{name}({v.name})")
+        # PyTorch computes roots of float32 by a library that is off by up to one unit in the last place.
+        p.new(joined(p, [v], is_exact=name != "sqrt", kind=kind), f"torch.{name}({v.name})")
     elif form < 0.6:
         p.new(joined(p, [v], is_exact=False, kind="float"), f"torch.{p.pick(UNARY)}({v.name})")
     elif form < 0.8:
@@ -453,7 +454,7 @@ def show(p: Program) -> None:
         forms += [f"show({label}, {n}.is_contiguous(), {n}.is_leaf, {n}.requires_grad, {n}.dtype)"]
         forms += [
             f"show({label}, {n}.grad)",
-            f"show({label}, {n}.sum().item())",
+            f"show('sum of {n}', {n}.sum().item())",
             f"show({label}, len({n}), {n}.numel())",
         ]
         forms += [f"show({label}, {n}._version)", f"show({label}, {n}.grad_fn is None, {n}.shape, {n}.dim())"]
