@@ -28,7 +28,6 @@ class Doubler:
 
 class _Doubling:
     report = None
-    lasting = frozenset()
 
     def __init__(self, program):
         self.program = program
