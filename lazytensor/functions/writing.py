@@ -101,9 +101,11 @@ def _refuse_computed(x: Tensor, value: Tensor) -> None:
 
 
 def _is_pending(n: Node) -> bool:
-    """Whether a node is the result of an operation, and has no value yet."""
-    stored_node = n.inputs[0] if n.op == "variable" else n
-    return n.value is None and bool(stored_node.inputs)
+    """Whether a node is the result of an operation, other than a copy, and has no value yet."""
+    stored_node = n
+    while stored_node.op in ("variable", "clone", "detach"):
+        stored_node = stored_node.inputs[0]
+    return n.value is None and stored_node.value is None and bool(stored_node.inputs)
 
 
 @method
