@@ -46,8 +46,8 @@ class StepRunner:
             capture.finish(waiting, self._interpret(graph, capture))
         else:
             executable = compilation.executable
-            values = executable.step(capture.arrays())
-            capture.finish(waiting, [v.copy() for v in values])
+            values = enumerate(executable.step(capture.arrays()))
+            capture.finish(waiting, [v if k in executable.lasting else v.copy() for k, v in values])
 
     def is_worth_compiling(self, key: GraphKey) -> bool:
         """Whether a graph was seen before, or is the first one of all: it then comes again, mostly."""

@@ -25,8 +25,8 @@ def views_of(program: Program) -> dict[int, int]:
     return views
 
 
-def lay_out(program: Program, together: Collection[range] = ()) -> Arena:
-    """Give every temporary buffer a place, first written first, best fit first.
+def lay_out(program: Program, outside: Collection[int] = (), together: Collection[range] = ()) -> Arena:
+    """Give every temporary buffer a place but those that lie outside, first written first, best fit first.
 
     `together` are instructions that run at the same time.
     """
@@ -39,7 +39,7 @@ def lay_out(program: Program, together: Collection[range] = ()) -> Arena:
     free: list[tuple[int, int]] = []  # (offset, bytes), sorted, never touching
     offsets: dict[int, int] = {}
     top = 0
-    born = sorted((time, b) for b, time in first.items())
+    born = sorted((time, b) for b, time in first.items() if b not in outside)
     clock = 0
     for time, b in born:
         for t in range(clock, time):

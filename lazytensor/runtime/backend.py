@@ -30,6 +30,11 @@ class Executable(Protocol):
         """What the backend knows about the program before it runs; None if nothing."""
         ...
 
+    @property
+    def lasting(self) -> frozenset[int]:
+        """The numbers of the fetches whose arrays no later step overwrites as long as somebody holds them."""
+        ...
+
     def placement(self) -> str:
         """Where everything lies, a line for each thing, as LT_DEBUG=4 prints it."""
         ...
@@ -37,7 +42,7 @@ class Executable(Protocol):
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one step: read `batch` (arrays in the order of `program.batch`), update the store, return the fetches.
 
-        The next step overwrites the arrays returned: copy what has to last.
+        The arrays returned may be overwritten by the next step, unless they are `lasting`; whoever keeps one copies it.
         """
         ...
 

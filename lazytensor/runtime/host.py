@@ -5,7 +5,7 @@ instructions that read the batch are bound anew when other arrays come. A step a
 """
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from lazytensor.runtime import blas, chain, row_runs, timing
 from lazytensor.runtime.aligned import within, zeros_in_large_pages
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.binders import Bind, Compiled, Step, binder, timed
+from lazytensor.runtime.lasting import Lasting, lasting_fetches
 from lazytensor.thread_start import try_start
 
 PAGE_BYTES = 4096
@@ -48,21 +49,25 @@ class HostExecutable:
 
     def __init__(self, program: Program, store: StateStore):
         self.program = program
+        fetches = lasting_fetches(program)
+        self.lasting = frozenset(fetches)
+        self._blocks = {b: Lasting(program.buffers[b].type) for b in fetches.values()}
         is_alone = timing.current() is not None or not config.current().jit
         candidates = () if is_alone else row_runs.runs_of(program)
-        self._arena = lay_out(program, [range(r.places[0], r.places[-1] + 1) for r in candidates])
+        self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
         block = zeros_in_large_pages(self._arena.size_bytes)
         touching = _touching(block)
         # Behind the memory, which is touched beside: this loads LLVM.
         runs = {run.places[0]: run for run in candidates if run.is_machine_code()}
-        self._arrays = _memory(program, self._arena, block, store)
+        outside = {b: lasting.array for b, lasting in self._blocks.items()}
+        self._arrays = _memory(program, self._arena, block, store, outside)
         self._bound: list[Any] = [None] * len(program.batch)
         self._steps: list[Step] = []
         self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
         self._places: list[chain.Place] = []
         # Of what uses arrays that may be others next time: the words of machine code that are addresses in a buffer,
         # and of all else where it stands and how it is bound.
-        self._words: dict[int, list[chain.Word]] = {b: [] for b in program.batch}
+        self._words: dict[int, list[chain.Word]] = {b: [] for b in (*program.batch, *self._blocks)}
         self._moving: list[tuple[int, Instr, Bind]] = []
         self._compiled: Compiled = {}
         moving = _with_views(set(self._words), program)
@@ -83,6 +88,8 @@ class HostExecutable:
         # Where they lie for machine code; NumPy takes a microsecond to tell.
         self._addresses = {b: _address(self._arrays[b]) for b in self._words}
         self._copies = _final_copies(program)
+        for lasting in self._blocks.values():
+            lasting.settle()
         for thread in touching:
             thread.join()
 
@@ -123,6 +130,8 @@ class HostExecutable:
         if len(batch) != len(self._bound):
             raise ShapeError(f"the step takes {len(self._bound)} arrays, the batch has {len(batch)}")
         self._bring(batch)
+        if self._blocks:
+            self._move()
         if not self._runs:
             self._runs, self._places = chain.chains(self._steps)
         blas.hold()
@@ -137,7 +146,8 @@ class HostExecutable:
                 self._copy_state()
         finally:
             blas.release()
-        return list(self._fetches)
+        # A view is one reference more to its block, for as long as the caller has it.
+        return [array.view() if k in self.lasting else array for k, array in enumerate(self._fetches)]
 
     def _bring(self, batch: Sequence[np.ndarray]) -> None:
         """Put the arrays of a batch in place."""
@@ -162,6 +172,16 @@ class HostExecutable:
             # A converted copy is of this moment only, so it is made again next time.
             self._bound[k] = array if arrays[b] is array else None
         self._bind_again({program.batch[k] for k in self._read_in_place})
+
+    def _move(self) -> None:
+        """Write results elsewhere where somebody still holds those of the step before."""
+        moved = {b for b, block in self._blocks.items() if block.has_moved()}
+        if moved:
+            for b in moved:
+                self._arrays[b] = self._blocks[b].array
+            self._bind_again(moved)
+            for b in moved:
+                self._blocks[b].settle()
 
     def _bind_again(self, changed: set[int]) -> None:
         """Have the steps that use these buffers or views of them use the arrays that they have now."""
@@ -228,7 +248,9 @@ def _final_copies(program: Program) -> list[tuple[int, int, bool]]:
     return [(old, new, new in state) for old, new in program.state.values() if old != new]
 
 
-def _memory(program: Program, arena: Arena, block: np.ndarray, store: StateStore) -> list[np.ndarray]:
+def _memory(
+    program: Program, arena: Arena, block: np.ndarray, store: StateStore, outside: Mapping[int, np.ndarray]
+) -> list[np.ndarray]:
     """The array of each buffer; those of the batch are placeholders until the first step."""
     arrays: list[np.ndarray] = []
     for b in program.buffers:
@@ -236,6 +258,8 @@ def _memory(program: Program, arena: Arena, block: np.ndarray, store: StateStore
             arrays.append(_of_state(store.array(b.name), b.type, b.name))
         elif b.kind == "const":
             arrays.append(np.ascontiguousarray(b.value, b.type.dtype.host).reshape(b.type.shape))
+        elif b.index in outside:
+            arrays.append(outside[b.index])
         elif b.index in arena.offsets:
             arrays.append(within(block, b.type.shape, b.type.dtype.host, arena.offsets[b.index]))
         else:
