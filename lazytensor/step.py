@@ -47,7 +47,7 @@ class StepRunner:
         else:
             executable = compilation.executable
             values = enumerate(executable.step(capture.arrays()))
-            capture.finish(waiting, [v if k in executable.lasting else v.copy() for k, v in values])
+            capture.finish(waiting, [v if k in executable.owned else v.copy() for k, v in values])
 
     def is_worth_compiling(self, key: GraphKey) -> bool:
         """Whether a graph was seen before, or is the first one of all: it then comes again, mostly."""

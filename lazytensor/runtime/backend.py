@@ -31,8 +31,8 @@ class Executable(Protocol):
         ...
 
     @property
-    def lasting(self) -> frozenset[int]:
-        """The numbers of the fetches whose arrays no later step overwrites as long as somebody holds them."""
+    def owned(self) -> frozenset[int]:
+        """The numbers of the fetches whose arrays belong to the caller: no later step overwrites them."""
         ...
 
     def placement(self) -> str:
@@ -42,7 +42,7 @@ class Executable(Protocol):
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one step: read `batch` (arrays in the order of `program.batch`), update the store, return the fetches.
 
-        The arrays returned may be overwritten by the next step, unless they are `lasting`; whoever keeps one copies it.
+        The next step may overwrite the arrays returned, other than those that are `owned`: copy what has to last.
         """
         ...
 

@@ -20,7 +20,7 @@ from lazytensor.runtime import blas, chain, row_runs, timing
 from lazytensor.runtime.aligned import within, zeros_in_large_pages
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.binders import Bind, Compiled, Step, binder, timed
-from lazytensor.runtime.lasting import Lasting, lasting_fetches
+from lazytensor.runtime.result_blocks import ResultBlocks, owned_fetches
 from lazytensor.thread_start import try_start
 
 PAGE_BYTES = 4096
@@ -49,9 +49,10 @@ class HostExecutable:
 
     def __init__(self, program: Program, store: StateStore):
         self.program = program
-        fetches = lasting_fetches(program)
-        self.lasting = frozenset(fetches)
-        self._blocks = {b: Lasting(program.buffers[b].type) for b in fetches.values()}
+        self._owned = owned_fetches(program)
+        self.owned = frozenset(self._owned)
+        self._blocks = {b: ResultBlocks(program.buffers[b].type) for b in self._owned.values()}
+        self._is_handed_out = False
         is_alone = timing.current() is not None or not config.current().jit
         candidates = () if is_alone else row_runs.runs_of(program)
         self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
@@ -59,7 +60,7 @@ class HostExecutable:
         touching = _touching(block)
         # Behind the memory, which is touched beside: this loads LLVM.
         runs = {run.places[0]: run for run in candidates if run.is_machine_code()}
-        outside = {b: lasting.array for b, lasting in self._blocks.items()}
+        outside = {b: blocks.array for b, blocks in self._blocks.items()}
         self._arrays = _memory(program, self._arena, block, store, outside)
         self._bound: list[Any] = [None] * len(program.batch)
         self._steps: list[Step] = []
@@ -88,8 +89,6 @@ class HostExecutable:
         # Where they lie for machine code; NumPy takes a microsecond to tell.
         self._addresses = {b: _address(self._arrays[b]) for b in self._words}
         self._copies = _final_copies(program)
-        for lasting in self._blocks.values():
-            lasting.settle()
         for thread in touching:
             thread.join()
 
@@ -130,7 +129,7 @@ class HostExecutable:
         if len(batch) != len(self._bound):
             raise ShapeError(f"the step takes {len(self._bound)} arrays, the batch has {len(batch)}")
         self._bring(batch)
-        if self._blocks:
+        if self._is_handed_out:
             self._move()
         if not self._runs:
             self._runs, self._places = chain.chains(self._steps)
@@ -146,8 +145,11 @@ class HostExecutable:
                 self._copy_state()
         finally:
             blas.release()
-        # A view is one reference more to its block, for as long as the caller has it.
-        return [array.view() if k in self.lasting else array for k, array in enumerate(self._fetches)]
+        if not self._blocks:
+            return list(self._fetches)
+        self._is_handed_out = True
+        owned, blocks = self._owned, self._blocks
+        return [blocks[owned[k]].hand_out(v) if k in owned else v for k, v in enumerate(self._fetches)]
 
     def _bring(self, batch: Sequence[np.ndarray]) -> None:
         """Put the arrays of a batch in place."""
@@ -174,14 +176,12 @@ class HostExecutable:
         self._bind_again({program.batch[k] for k in self._read_in_place})
 
     def _move(self) -> None:
-        """Write results elsewhere where somebody still holds those of the step before."""
-        moved = {b for b, block in self._blocks.items() if block.has_moved()}
-        if moved:
-            for b in moved:
-                self._arrays[b] = self._blocks[b].array
-            self._bind_again(moved)
-            for b in moved:
-                self._blocks[b].settle()
+        """Write the large results to other blocks: the caller has those of the step before."""
+        for b, blocks in self._blocks.items():
+            blocks.move()
+            self._arrays[b] = blocks.array
+        self._bind_again(set(self._blocks))
+        self._is_handed_out = False
 
     def _bind_again(self, changed: set[int]) -> None:
         """Have the steps that use these buffers or views of them use the arrays that they have now."""

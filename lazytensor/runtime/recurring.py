@@ -57,8 +57,8 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
     try:
         program = _program(roots, order, known, leaves)
         values = program.step([n.value for n in leaves]) if program is not None else []  # type: ignore[misc]
-        # What is not lasting is overwritten by the next step.
-        return [v if k in program.lasting else v.copy() for k, v in enumerate(values)] if program is not None else None
+        # The next step overwrites what the caller does not own.
+        return [v if k in program.owned else v.copy() for k, v in enumerate(values)] if program is not None else None
     except (LazyError, ValueError, TypeError, MemoryError):
         return None  # NumPy tells the operation and its line
     finally:
