@@ -64,20 +64,24 @@ def guarded(function: F, place: str | None = "F.") -> F:
             if plain := _plain(function, args):
                 return checked(*plain, **kwargs)
             error = _error_for(function, args, kwargs, e)
-            if error is e:
-                raise
-            raise error from e
+            try:
+                if error is None:
+                    raise
+                raise error from e
+            finally:
+                # Its traceback refers to this frame: a cycle would keep the tensors of the call.
+                del error
 
     return typing.cast(F, checked)
 
 
 def _error_for(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
-) -> Exception:
-    """Return the error that the user is to see in place of `error`, which may be `error` itself."""
+) -> LazyError | None:
+    """Return the error that the user is to see in place of `error`; None if `error` passes."""
     # A refusal of the wafer is no fault of the arguments.
     if isinstance(error, LazyError) and error.is_refusal:
-        return error
+        return None
     is_ours = isinstance(error, LazyError)
     if (not is_ours or isinstance(error, ShapeError)) and (misfit := _misfit(function, args, kwargs)):
         return misfit
@@ -85,7 +89,7 @@ def _error_for(
         text = f"{function.__name__}(): Overflow when unpacking long long"
         return NumberTooLarge(text, where=source.where(), hint="Give a number of 64 bits.")
     if is_ours or function.__name__ in _RUNNING_USER_CODE:
-        return error
+        return None
     if isinstance(error, MemoryError) or "array is too big" in str(error):
         return MemoryMissing(f"{function.__name__}(): its result is larger than any memory", 0, where=source.where())
     kind = ArgumentInvalid if isinstance(error, TypeError | AttributeError) else ShapeError

@@ -2,8 +2,11 @@
 
 import builtins
 import collections
+import contextlib
+import gc
 import json
 import pathlib
+import weakref
 
 import numpy as np
 import pytest
@@ -200,3 +203,17 @@ def test_errors_of_others_are_seen():
     except KeyError as e:
         assert "not ours" in judged(e)
     assert "NumPy" in judged(ValueError("operands could not be broadcast together"))
+
+
+@pytest.mark.parametrize("call", [lambda x: x.view(3), lambda x: x.topk("word"), lambda x: x.abs(1, 2)])
+def test_a_refused_call_keeps_no_operand_alive(call):
+    x = lt.ones(2)
+    alive = weakref.ref(x)
+    gc.disable()
+    try:
+        with contextlib.suppress(LazyError):
+            call(x)
+        del x
+        assert alive() is None
+    finally:
+        gc.enable()
