@@ -288,7 +288,7 @@ class Methods:
         """Add the gradient of this tensor to `.grad` of every leaf it was computed from, or of those in `inputs`."""
 
     def baddbmm(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-        """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]. Raises ShapeError as `bmm` does."""
+        """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]."""
 
     def baddbmm_(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor: ...
     def bernoulli(self, p: builtins.float | None = None, *, generator: Generator | None = None) -> Tensor:
@@ -1010,7 +1010,7 @@ class Methods:
 
     def multiply_(self, b: Operand) -> Tensor: ...
     def mv(self, b: Tensor) -> Tensor:
-        """A matrix times a vector: [m, k] @ [k] -> [m]. Raises ShapeError as `mm` does."""
+        """A matrix times a vector: [m, k] @ [k] -> [m]. Raises IndexInvalid for a number, ShapeError as `mm` does."""
 
     def mvlgamma(self, p: builtins.int) -> Tensor:
         """The logarithm of the multivariate gamma function of dimension p, of each element, in the shape of x."""
@@ -1056,7 +1056,7 @@ class Methods:
         """The sum over `dim` of what is not NaN; integers add up in int64."""
 
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-        """A view of `length` places of a dimension from `start` on. Raises ShapeError for places outside the extent."""
+        """A view of `length` places of a dimension from `start` on."""
 
     def narrow_copy(self, *args: Any, **kwargs: Any) -> Any:
         """`narrow`, copied."""
@@ -1136,7 +1136,7 @@ class Methods:
         """All products of an element of a [m] with one of b [n]: [m, n]."""
 
     def permute(self, *order: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
-        """The dimensions in another order: a view. Raises IndexError for one out of range."""
+        """The dimensions in another order: a view."""
 
     def pin_memory(self) -> Tensor:
         """x itself: there is no GPU to copy to."""

@@ -8,7 +8,7 @@ import numpy as np
 from lazytensor import cells, memory_views, source
 from lazytensor import dtype as dt
 from lazytensor.allocation import require_memory
-from lazytensor.errors import ShapeError
+from lazytensor.errors import IndexInvalid, OptionInvalid, ShapeError
 from lazytensor.functions import repeated, shapes
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, prepared, unlike_types
@@ -198,7 +198,7 @@ def _seen(x: Tensor, index: Any) -> tuple[Tensor, Picks]:
     # What the index does not name is named by `:`, where the Ellipsis stands or else at the end.
     named = sum(_extent_named(p) for p in parts)
     if named > x.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+        raise IndexInvalid(f"too many indices for tensor of dimension {x.ndim}", where=source.where())
     at_rest = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
     parts[at_rest : at_rest + 1] = [slice(None)] * (x.ndim - named)
     view, d, picks = x, 0, []
@@ -247,16 +247,17 @@ def _part(p: Any) -> Any:
     if isinstance(p, np.bool_):
         return bool(p)
     if not hasattr(p, "__index__"):
-        raise IndexError(
+        raise IndexInvalid(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
-            f"(got {type(p).__name__})"
+            f"(got {type(p).__name__})",
+            where=source.where(),
         )
     return p.__index__()
 
 
 def _index_tensor(p: Tensor) -> Any:
     if p.dtype.kind == "f":
-        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        raise IndexInvalid("tensors used as indices must be long, int, byte or bool tensors", where=source.where())
     # Bytes were PyTorch's masks before it had bool, and still are when they index.
     if p.dtype is dt.uint8:
         p = tensor_of(cast(arg(p), dt.bool_), p)
@@ -295,8 +296,9 @@ def _resolved(view: Tensor, picks: Picks) -> tuple[tuple[int, ...], tuple[Node, 
         np.broadcast_shapes(*(n.type.shape for n in nodes))
     except ValueError:
         given = ", ".join(str(list(n.type.shape)) for n in nodes)
-        raise IndexError(
-            f"shape mismatch: indexing tensors could not be broadcast together with shapes {given}"
+        raise IndexInvalid(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {given}",
+            where=source.where(),
         ) from None
     return tuple(dims), tuple(nodes)
 
@@ -305,9 +307,10 @@ def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
     shape = view.spec.shape
     for k, e in enumerate(mask.spec.shape):
         if shape[d + k] != e:
-            raise IndexError(
+            raise IndexInvalid(
                 f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed "
-                f"tensor {list(shape)} at index {d + k}"
+                f"tensor {list(shape)} at index {d + k}",
+                where=source.where(),
             )
 
 
@@ -325,7 +328,7 @@ def _sliced(x: Tensor, d: int, part: slice) -> Tensor:
     extent = x.spec.shape[d]
     # NumPy turns round here; PyTorch's strides cannot be negative.
     if part.step is not None and part.step <= 0:
-        raise ValueError("step must be greater than zero")
+        raise OptionInvalid("step must be greater than zero", where=source.where())
     start, limit, stride = part.indices(extent)
     if (start, stride) == (0, 1) and limit == extent:
         return x

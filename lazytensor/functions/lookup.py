@@ -8,7 +8,14 @@ import numpy as np
 
 from lazytensor import cells, source
 from lazytensor import dtype as dt
-from lazytensor.errors import ArgumentInvalid, IndexInvalid, OperandInvalid, OptionMissing, ShapeError
+from lazytensor.errors import (
+    ArgumentInvalid,
+    IndexInvalid,
+    OperandInvalid,
+    OptionInvalid,
+    OptionMissing,
+    ShapeError,
+)
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.creation import arange, zeros
@@ -145,9 +152,9 @@ def embedding_bag(
     if input.dtype.kind == "f" and weight.dtype.kind == "i":
         input, weight = weight, input  # an old order of the arguments, which PyTorch still takes
     if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
+        raise OptionInvalid("mode has to be one of sum, mean or max", where=source.where())
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError("embedding_bag: per_sample_weights is only supported for mode='sum'")
+        raise OptionMissing("embedding_bag: per_sample_weights is only supported for mode='sum'", where=source.where())
     bags, count = _bags(input, offsets, include_last_offset)
     if offsets is not None:
         _check_offsets(offsets, input.spec.shape[0])
@@ -187,11 +194,13 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
     """The bag of each row, and how many bags there are."""
     if input.ndim == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is a mini-batch")
+            raise OptionInvalid(
+                "if input is 2D, then offsets has to be None, as input is a mini-batch", where=source.where()
+            )
         n, length = input.spec.shape
         return reshape(expand(view(arange(n), (n, 1)), (n, length)), -1), n
     if input.ndim != 1 or offsets is None:
-        raise ValueError("if input is 1D, offsets has to be a 1D Tensor")
+        raise OptionInvalid("if input is 1D, offsets has to be a 1D Tensor", where=source.where())
     count = offsets.spec.shape[0] - int(include_last)
     starts = offsets[:count]
     places = arange(input.spec.shape[0], dtype=offsets.dtype)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from lazytensor import source
-from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.errors import ArgumentInvalid, AutogradError, ShapeError
 from lazytensor.functions.spellings import other_names, rename
 from lazytensor.functions.widening import published
 from lazytensor.functions.writing import assign
@@ -102,7 +102,7 @@ def _stored(value: Any, out: Any) -> Any:
     if isinstance(value, Tensor):
         return _written(value, out)
     if not isinstance(value, tuple | list) or not isinstance(out, tuple | list) or len(value) != len(out):
-        raise TypeError(f"out= must be {_count(value)}, not {type(out).__name__}")
+        raise ArgumentInvalid(f"out= must be {_count(value)}, not {type(out).__name__}", where=source.where())
     written = [_written(v, o) for v, o in zip(value, out, strict=True)]
     # Named tuples stay named: `torch.max(x, 0, out=...)` still has `.values`.
     return type(value)(*written) if hasattr(value, "_fields") else type(value)(written)
@@ -114,7 +114,7 @@ def _count(value: Any) -> str:
 
 def _written(value: Tensor, out: Any) -> Tensor:
     if not isinstance(out, Tensor):
-        raise TypeError(f"out= must be a Tensor, not {type(out).__name__}")
+        raise ArgumentInvalid(f"out= must be a Tensor, not {type(out).__name__}", where=source.where())
     if out.spec.size or not value.spec.size or out.lens:
         return assign(out, value)
     # An empty tensor takes the shape of the result, as PyTorch allows; no alias can see the difference.

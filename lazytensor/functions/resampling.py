@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lazytensor import source
-from lazytensor.errors import ShapeError
+from lazytensor.errors import OptionInvalid, OptionMissing, ShapeError
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import stored
 from lazytensor.functions.shapes import permute, reshape
@@ -56,9 +56,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         return tensor_of(_constant(arg(input), pairs, value or 0), input)
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+        raise OptionMissing(f"Unrecognised padding mode {mode}", where=source.where())
     if value is not None and value != 0:
-        raise ValueError(f"Padding mode '{mode}' doesn't take in value argument")
+        raise OptionInvalid(f"Padding mode '{mode}' doesn't take in value argument", where=source.where())
     n = arg(input)
     if mode == "circular" and half_type() is not None:
         return tensor_of(_wrapped(n, pairs), input)

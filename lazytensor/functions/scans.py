@@ -8,7 +8,7 @@ from typing import Any
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import IndexInvalid, ShapeError
+from lazytensor.errors import IndexInvalid, OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.gathering import lifted
@@ -61,7 +61,7 @@ def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     """log(cumsum(exp(x))) without overflow: [...] to [...]. Raises NotImplementedError for integers."""
     if x.dtype.kind != "f":
-        raise NotImplementedError(f"logcumsumexp is not implemented for {x.dtype.name}")
+        raise OptionMissing(f"logcumsumexp is not implemented for {x.dtype.name}", where=source.where())
     return _scanned(x, "logaddexp", dim, None)
 
 

@@ -13,7 +13,7 @@ from lazytensor import source
 from lazytensor.allocation import require_memory
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded, encoded
-from lazytensor.errors import ArgumentInvalid, IndexInvalid, ShapeError
+from lazytensor.errors import ArgumentInvalid, IndexInvalid, OptionInvalid, ShapeError
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
@@ -198,11 +198,16 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @method
 def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
-    """The dimensions in another order: a view. Raises IndexError for one out of range."""
+    """The dimensions in another order: a view.
+
+    Raises ShapeError if they are not as many as x has, IndexError for one out of range.
+    """
     given = order if dims is None else (dims,)
     # As arguments or as one sequence.
     wanted = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
     rank = x.ndim
+    if len(wanted) != rank:
+        raise ShapeError(f"permute() of {rank} dimensions got an order of {len(wanted)}", where=source.where())
     return x.view_through("transpose", permutation=tuple([dim_of(d, rank) for d in wanted]))
 
 
@@ -288,11 +293,19 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @method
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A view of `length` places of a dimension from `start` on. Raises ShapeError for places outside the extent."""
+    """A view of `length` places of a dimension from `start` on.
+
+    Raises IndexInvalid for a start outside of the extent, ShapeError for a length that exceeds it.
+    """
+    if not x.ndim:
+        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.", where=source.where())
     at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
     if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
         raise ShapeError(f"start must be an 0-dim integral Tensor, got {start.spec}", where=source.where())
     start, length = operator.index(start), operator.index(length)
+    if not -extent <= start <= extent:
+        text = f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})"
+        raise IndexInvalid(text, where=source.where())
     start = start + extent if start < 0 else start
     if not 0 <= start <= start + length <= extent:
         raise ShapeError(
@@ -313,6 +326,8 @@ def sliced(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tens
 @method
 def select(x: Tensor, dim: int, index: int) -> Tensor:
     """A view of one place of a dimension, which disappears. Raises IndexError outside the extent."""
+    if not x.ndim:
+        raise IndexInvalid("select() cannot be applied to a 0-dim tensor.", where=source.where())
     at = dim_of(dim, x.ndim)
     extent = x.spec.shape[at]
     # Compared as a number: a tensor of bytes knows no negative one.
@@ -341,7 +356,9 @@ def split(
     # As a method its first argument is called `split_size`.
     sizes = split_size_or_sections if split_size is None else split_size
     if sizes is None:
-        raise TypeError("split() missing 1 required positional argument: 'split_size_or_sections'")
+        raise ArgumentInvalid(
+            "split() missing 1 required positional argument: 'split_size_or_sections'", where=source.where()
+        )
     # PyTorch cuts a fraction off here.
     if isinstance(sizes, Tensor) and sizes.spec.size == 1:
         sizes = int(sizes)
@@ -385,27 +402,31 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
     Raises IndexError for one out of range.
     """
+    if not x.ndim:
+        raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
     d = dim_of(dim, x.ndim)
     shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
     # Cut and not selected, as the front end has it: the gradient of a cut is padding.
     return siblings("Unbind", (view(sliced(x, d, i, i + 1), shape) for i in range(x.spec.shape[d])))
 
 
-def _refuse_nothing(tensors: Sequence[Tensor]) -> None:
+def require_tensors(tensors: Sequence[Tensor], what: str) -> None:
+    """Raise ShapeError if there are no tensors."""
     if not len(tensors):
-        raise ShapeError("expected a non-empty list of Tensors", where=source.where())
+        raise ShapeError(f"{what} expects a non-empty TensorList", where=source.where(), hint="Give a tensor.")
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after the other along a dimension: their other extents agree.
 
-    Raises ShapeError for none, for numbers, and for extents that differ.
+    Raises OptionInvalid for none, and ShapeError for numbers and for extents that differ.
 
     >>> import lazytensor as lt
     >>> lt.cat([lt.zeros(2), lt.ones(1)])
     tensor([0., 0., 1.])
     """
-    _refuse_nothing(tensors)
+    if not len(tensors):
+        raise OptionInvalid("torch.cat(): expected a non-empty list of Tensors", where=source.where())
     # Thousands of tensors live, and have one line: neither cycles nor the line are looked for again for each.
     with no_search(), source.at(source.where()):
         return tensor_of(_joined(tensors, dim), *tensors)
@@ -437,7 +458,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensor([[0., 1.],
             [0., 1.]])
     """
-    _refuse_nothing(tensors)
+    require_tensors(tensors, "stack")
     at = dim_of(dim, tensors[0].ndim + 1)
     dtypes = {x.dtype for x in tensors}
     dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()

@@ -124,6 +124,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     """
     require_elements(x, "fi", "kthvalue")
     base, d, order = _order(x, dim, False)
+    red.require_extent(x, d, "kthvalue")
     if not 1 <= k <= base.spec.shape[d]:
         raise ShapeError(f"kthvalue(): selected number k out of range for dimension {d}", where=source.where())
     return _one_place(x, base, d, _part(order, d, k - 1, 1), keepdim)
@@ -131,8 +132,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
 
 def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
     base, d = lifted(x), dim_of(dim, x.ndim)
-    if base.spec.shape[d] == 0:
-        raise IndexError(f"{kind}(): Expected reduction dim {d} to have non-zero size.")
+    red.require_extent(x, d, kind)
     return _one_place(x, base, d, call("arg_pick", arg(base), dim=d, kind=kind), keepdim)
 
 

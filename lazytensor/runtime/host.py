@@ -17,7 +17,7 @@ from lazytensor.errors import CompileError, ShapeError
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.runtime import blas, chain, row_runs, timing
-from lazytensor.runtime.aligned import within, zeros_in_large_pages
+from lazytensor.runtime.aligned import aligned_zeros, within
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.binders import Bind, Compiled, Step, binder, timed
 from lazytensor.runtime.result_blocks import ResultBlocks, owned_fetches
@@ -56,7 +56,7 @@ class HostExecutable:
         is_alone = timing.current() is not None or not config.current().jit
         candidates = () if is_alone else row_runs.runs_of(program)
         self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
-        block = zeros_in_large_pages(self._arena.size_bytes)
+        block = aligned_zeros(self._arena.size_bytes)
         touching = _touching(block)
         # Behind the memory, which is touched beside: this loads LLVM.
         runs = {run.places[0]: run for run in candidates if run.is_machine_code()}
