@@ -1,7 +1,9 @@
 """The commands of `lazywafer`, from `run` to `info`, and `python -m cstorch_compat SCRIPT`."""
 
 import argparse
+import atexit
 import contextlib
+import gc
 import importlib
 import linecache
 import os
@@ -28,7 +30,6 @@ from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
 from lazytensor import command_line, config, dialect, private_files
 from lazytensor.errors import LazyError
-from lazytensor.ir import garbage
 from lazytensor.output_files import json_text, write_whole
 from lazytensor.runtime import timing
 from lazytensor.terminal import printable, printable_lines, tell
@@ -113,9 +114,11 @@ def main(argv: list[str] | None = None) -> int:
         # Around the reports behind a script too, and around commands that write files of their own.
         with stops.raising(), _printable_warnings():
             options = _parser()[0].parse_args(argv)
-            # With arguments of its own it is called by a process that goes on behind it.
+            # A plan and its recorded step live to the end of the process: searching them for reference cycles, also at
+            # the exit, would take a third of the time of a plan. A caller that passes `argv` keeps its collector.
             if argv is None and "all_lives" in options:
-                garbage.leave_to_the_end()
+                gc.disable()
+                atexit.register(gc.freeze)
             status: int = options.execute(options)
             sys.stdout.flush()
     except SystemExit:
