@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from cstorch_compat import beginning
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.check.own_files import read_files
 from cstorch_compat.ckpt import ckpt_command as ckpt
@@ -133,7 +132,7 @@ def main(argv: list[str] | None = None) -> int:
         stopped = stops.status_of(e)
         if stopped is None:
             raise
-        beginning.tell(stopped - 128)
+        stops.tell(stopped)
         return stopped
     return status
 
@@ -211,8 +210,7 @@ def run_script(options: argparse.Namespace) -> int:
 def _execute(path: str, args: list[str]) -> int:
     """Run a script. Returns its exit status; its own errors are printed with their traceback."""
     try:
-        with stops.raising():
-            script.run_as_main(path, args)
+        script.run_as_main(path, args)
     except SystemExit as e:
         return _exit_status(e)
     except BrokenPipeError as e:
@@ -228,7 +226,7 @@ def _execute(path: str, args: list[str]) -> int:
             # What the script raised on its way out is still its error.
             if not isinstance(e, KeyboardInterrupt | stops.Stopped):
                 _print_error(e)
-            beginning.tell(status - 128)
+            stops.tell(status)
             return status
         # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)
@@ -354,4 +352,4 @@ if __name__ == "__main__":
     # `python -m cstorch_compat SCRIPT` runs a script, as `python SCRIPT` would.
     names = {"-h", "--help", "--version", *_parser()[1]}
     names_script = len(sys.argv) > 1 and sys.argv[1] not in names
-    stops.end_with(main(["run", *sys.argv[1:]] if names_script else None))
+    sys.exit(main(["run", *sys.argv[1:]] if names_script else None))

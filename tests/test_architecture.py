@@ -67,7 +67,6 @@ LAYERS = """
     wse_sim.contest  wse_sim.testing
     wse_sim
 
-    cstorch_compat.beginning
     cstorch_compat.names
     cstorch_compat.files
     cstorch_compat.watch.progress  cstorch_compat.watch.spans
