@@ -56,10 +56,9 @@ class Ground:
         folder: pathlib.Path,
         shares: Sequence[str] = SHARES,
         cache: pathlib.Path | None = None,
-        home: pathlib.Path | None = None,
     ):
         self.folder, self.shares, self.name = folder, shares, owner_name()
-        own = {name: str(place) for name, place in (("LT_CACHE", cache), ("HOME", home)) if place is not None}
+        own = {} if cache is None else {"LT_CACHE": str(cache)}
         self.settings = {**os.environ, "PYTHONPATH": str(ROOT)} | own
         self._warm = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.warm", self.name, *set(shares)],

@@ -1,7 +1,6 @@
 """The kernel cache: found by everything that matters, repaired when damaged, shared by processes."""
 
 import errno
-import hashlib
 import importlib
 import os
 import pickle
@@ -29,15 +28,14 @@ def kernel(a):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """An empty cache folder, a home for the key, and a memory without kernels and without warnings."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    """An empty cache folder, and a memory without kernels and without warnings."""
     monkeypatch.setattr(jit, "_loaded", {})
     monkeypatch.setattr(private_files, "_said", set())
     monkeypatch.setattr(private_files, "_trimmed", set())
-    private_files._place.cache_clear()
+    private_files._folder.cache_clear()
     with config.override(cache=str(tmp_path / "cache")):
         yield tmp_path / "cache"
-    private_files._place.cache_clear()
+    private_files._folder.cache_clear()
 
 
 def kernels(cache):
@@ -85,9 +83,8 @@ def cut(data: bytes) -> bytes:
 DAMAGE = {
     "cut": cut,
     "empty": lambda data: b"",
-    "a bit of the seal": lambda data: bytes([data[0] ^ 1]) + data[1:],
+    "a bit of the digest": lambda data: bytes([data[0] ^ 1]) + data[1:],
     "the last bit": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
-    "a plain hash as seal": lambda data: hashlib.blake2b(data[32:], digest_size=32).digest() + data[32:],
 }
 
 
@@ -97,7 +94,7 @@ def test_a_damaged_kernel_is_compiled_again_with_one_warning(cache, damage):
     whole = only_kernel(cache).read_bytes()
     only_kernel(cache).write_bytes(DAMAGE[damage](whole))
     forget_process_memory()
-    with pytest.warns(UserWarning, match="damaged or was not written by you") as warned:
+    with pytest.warns(UserWarning, match="damaged") as warned:
         assert run(4, 2.0) == [2, 2, 2, 2]
     assert len(warned) == 1
     forget_process_memory()
@@ -116,15 +113,14 @@ def test_a_kernel_in_the_place_of_another_is_not_run(cache):
         assert run(4, 3.0) == [3, 3, 3, 3]
 
 
-def test_only_sealed_kernels_are_written_and_nobody_else_can_open_them(cache):
+def test_only_kernels_are_written_and_no_other_user_can_open_them(cache):
     before = os.umask(0)
     try:
         run(4, 2.0)
     finally:
         os.umask(before)
-    home = cache.parent / "home"
-    written = [cache, home, *cache.rglob("*"), *home.rglob("*")]
-    assert {p.suffix for p in written if p.is_file()} == {".kernel", ".key"}
+    written = [cache, *cache.rglob("*")]
+    assert {p.suffix for p in written if p.is_file()} == {".kernel"}
     assert not [p for p in written if p.stat().st_mode & 0o077]
 
 
@@ -140,17 +136,6 @@ def planted(path, data=None):
 
 def plant_pickle(path):
     planted(path)
-
-
-def plant_pickle_with_seal_of_no_key(path):
-    data = pickle.dumps(Evil())
-    planted(path, private_files._seal(b"", path.name, data) + data)
-
-
-def plant_pickle_with_own_key(path):
-    data = pickle.dumps(Evil())
-    (path.parent / private_files.KEY).write_bytes(bytes(32))
-    planted(path, private_files._seal(bytes(32), path.name, data) + data)
 
 
 def plant_link(path):
@@ -236,7 +221,7 @@ def test_what_lies_beside_the_kernels_is_not_imported(cache, file, monkeypatch):
 
 
 def fresh_place():
-    private_files._place.cache_clear()
+    private_files._folder.cache_clear()
     forget_process_memory()
 
 
@@ -269,7 +254,7 @@ def a_full_disk(cache, monkeypatch):
     def write(handle, data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    private_files._place(cache)
+    private_files._folder(cache)
     monkeypatch.setattr(private_files.os, "write", write)
 
 
@@ -280,15 +265,6 @@ def test_without_a_place_of_its_own_a_run_goes_on_with_one_warning(cache, place,
         assert (run(4, 2.0), run(4, 3.0)) == ([2, 2, 2, 2], [3, 3, 3, 3])
     assert len(warned) == 1 and not kernels(cache)
     assert not list(cache.parent.glob("elsewhere/*"))
-
-
-def test_without_a_home_the_key_lies_in_the_private_folder(cache, monkeypatch):
-    monkeypatch.setenv("HOME", str(cache.parent / "file" / "home"))
-    (cache.parent / "file").write_text("")
-    run(4, 2.0)
-    assert [p.name for p in cache.rglob("*.key")] == [private_files.KEY]
-    fresh_place()
-    assert run(4, 2.0) == [2, 2, 2, 2]
 
 
 def test_what_a_killed_process_was_writing_is_cleared_by_the_next(cache):
@@ -309,7 +285,7 @@ def test_who_only_reads_does_not_look_through_the_folder(cache, monkeypatch):
     cleared = []
     monkeypatch.setattr(leftovers, "clear", cleared.append)
     monkeypatch.setattr(private_files, "_trimmed", set())
-    private_files._place.cache_clear()
+    private_files._folder.cache_clear()
     forget_process_memory()
     run(4, 2.0)
     assert cleared == []
@@ -334,7 +310,7 @@ def test_processes_that_start_together_do_not_clash(cache):
         f"for factor in (2.0, 3.0):\n  a = np.ones(4, 'f4')\n  jit.load({SCALE!r}.format(extent=4, factor=factor))(a)\n"
         "  assert a.tolist() == [factor] * 4, a\n"
     )
-    environment = {"LT_CACHE": str(cache), "HOME": str(cache.parent), "PYTHONPATH": ":".join(sys.path), "PATH": ""}
+    environment = {"LT_CACHE": str(cache), "PYTHONPATH": ":".join(sys.path), "PATH": ""}
     started = [subprocess.Popen([sys.executable, "-c", script], env=environment) for _ in range(3)]
     assert [p.wait(timeout=120) for p in started] == [0, 0, 0]
 
