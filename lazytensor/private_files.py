@@ -114,7 +114,7 @@ def _is_open(status: os.stat_result, bits: int) -> bool:
 @functools.cache
 def _folder(cache: pathlib.Path) -> pathlib.Path | None:
     """Return this user's folder in a cache folder that users may share; None if it cannot be made private."""
-    folder = cache / (f"kernels-{os.geteuid()}" if os.name == "posix" else "kernels")
+    folder = cache / (f"compiled-{os.geteuid()}" if os.name == "posix" else "compiled")
     try:
         _close(folder)
     except OSError as error:

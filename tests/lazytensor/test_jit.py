@@ -59,6 +59,7 @@ def run(extent: int, factor: float) -> list[float]:
     return a.tolist()
 
 
+@pytest.mark.slow
 def test_kernels_that_differ_in_one_literal_or_extent_do_not_answer_for_each_other(cache):
     for _ in range(2):
         assert run(4, 2.0) == [2, 2, 2, 2]
@@ -68,6 +69,7 @@ def test_kernels_that_differ_in_one_literal_or_extent_do_not_answer_for_each_oth
     assert len(kernels(cache)) == 3
 
 
+@pytest.mark.slow
 def test_equal_text_compiles_once(cache):
     assert jit.load(SCALE.format(extent=4, factor=2.0)) is jit.load(SCALE.format(extent=4, factor=2.0))
     first = {p: p.stat().st_mtime_ns for p in kernels(cache)}
@@ -88,6 +90,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_kernel_is_compiled_again_with_one_warning(cache, damage):
     run(4, 2.0)
@@ -102,6 +105,7 @@ def test_a_damaged_kernel_is_compiled_again_with_one_warning(cache, damage):
     private_files.read(only_kernel(cache).name)  # would warn again
 
 
+@pytest.mark.slow
 def test_a_kernel_in_the_place_of_another_is_not_run(cache):
     run(4, 2.0)
     doubling = only_kernel(cache)
@@ -175,6 +179,7 @@ def plant_by_a_link_for_the_folder(path):
     planted(away / path.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", [v for k, v in list(globals().items()) if k.startswith("plant_")])
 def test_what_others_plant_is_not_executed(cache, plant, monkeypatch):
     monkeypatch.chdir(cache.parent)
@@ -206,6 +211,7 @@ def index_of_numbas(folder, name):
         path.write_bytes(pickle.dumps(Evil()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [module, unchecked_code, index_of_numbas])
 def test_what_lies_beside_the_kernels_is_not_imported(cache, file, monkeypatch):
     monkeypatch.chdir(cache.parent)
@@ -225,6 +231,7 @@ def fresh_place():
     forget_process_memory()
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_open_to_others_is_closed(cache):
     run(4, 2.0)
     folder = only_kernel(cache).parent
@@ -235,7 +242,7 @@ def test_a_folder_that_was_open_to_others_is_closed(cache):
 
 
 def not_own(cache, monkeypatch):
-    (cache / f"kernels-{os.geteuid()}").mkdir(parents=True)
+    (cache / f"compiled-{os.geteuid()}").mkdir(parents=True)
     own = os.geteuid()
     monkeypatch.setattr(private_files, "_is_own", lambda status: status.st_uid != own)
 
@@ -243,7 +250,7 @@ def not_own(cache, monkeypatch):
 def a_link(cache, monkeypatch):
     (cache.parent / "elsewhere").mkdir()
     cache.mkdir()
-    (cache / f"kernels-{os.geteuid()}").symlink_to(cache.parent / "elsewhere")
+    (cache / f"compiled-{os.geteuid()}").symlink_to(cache.parent / "elsewhere")
 
 
 def a_file(cache, monkeypatch):
@@ -258,6 +265,7 @@ def a_full_disk(cache, monkeypatch):
     monkeypatch.setattr(private_files.os, "write", write)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [not_own, a_link, a_file, a_full_disk])
 def test_without_a_place_of_its_own_a_run_goes_on_with_one_warning(cache, place, monkeypatch):
     place(cache, monkeypatch)
@@ -267,6 +275,7 @@ def test_without_a_place_of_its_own_a_run_goes_on_with_one_warning(cache, place,
     assert not list(cache.parent.glob("elsewhere/*"))
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_was_writing_is_cleared_by_the_next(cache):
     run(4, 2.0)
     folder = only_kernel(cache).parent
@@ -280,6 +289,7 @@ def test_what_a_killed_process_was_writing_is_cleared_by_the_next(cache):
     assert os.path.exists(own) and not os.path.exists(left)
 
 
+@pytest.mark.slow
 def test_who_only_reads_does_not_look_through_the_folder(cache, monkeypatch):
     run(4, 2.0)
     cleared = []
@@ -299,11 +309,13 @@ def test_the_digest_covers_the_surroundings(monkeypatch):
     assert jit.digest("text") != before
 
 
+@pytest.mark.slow
 def test_a_text_that_does_not_compile_is_reported():
     with pytest.raises(CompileError, match=r"does not compile(.|\n)*LT_JIT=0"):
         jit.load("kernel = undefined_name\n")
 
 
+@pytest.mark.process
 def test_processes_that_start_together_do_not_clash(cache):
     script = (
         "import numpy as np\nfrom lazytensor.runtime import jit\n"
@@ -315,6 +327,7 @@ def test_processes_that_start_together_do_not_clash(cache):
     assert [p.wait(timeout=120) for p in started] == [0, 0, 0]
 
 
+@pytest.mark.process
 def test_importing_the_host_does_not_import_numba():
     script = (
         "import sys, lazytensor.runtime.host, lazytensor.compiler.pipeline\n"
