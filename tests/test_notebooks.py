@@ -123,6 +123,7 @@ def test_front_page_lists_every_chapter_in_order_with_its_exercises():
     assert {name: int(count) for name, count in rows} == {n: len(s) for n, s in SOLUTIONS.items()}
 
 
+@pytest.mark.process
 def test_chapter_runs_to_its_end_and_shows_what_is_stored(chapter, tmp_path, monkeypatch):
     path, notebook = chapter
     monkeypatch.setenv("PYTHONPATH", module_path())

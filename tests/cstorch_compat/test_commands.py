@@ -148,6 +148,7 @@ def test_a_script_comes_from_standard_input(tmp_path, monkeypatch):
     assert (done.returncode, done.stdout) == (3, "__main__ ['a']\n"), done.stderr
 
 
+@pytest.mark.process
 def test_a_reader_that_stops_is_no_error(tmp_path):
     (tmp_path / "script.py").write_text("for i in range(100_000):\n    print('a line', i)\n")
     process = subprocess.Popen(

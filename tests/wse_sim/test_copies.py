@@ -224,6 +224,7 @@ def test_smaller_meshes_of_a_copy_are_its_parts_of_smaller_machines(monkeypatch)
         assert smaller == list(dict.fromkeys((w // columns, h // rows) for w, h in meshes))
 
 
+@pytest.mark.slow
 def test_each_size_of_the_batch_is_looked_up_once(monkeypatch):
     wired = []
 
