@@ -13,7 +13,6 @@ from typing import Any
 from cstorch_compat.names import releases, surface, table
 from lazytensor import errors, source
 from lazytensor.errors import NameMissing
-from lazytensor.plain_files import text_of
 
 CSTORCH_PREFIX = "cerebras.pytorch."
 ABSENT = object()
@@ -63,7 +62,7 @@ PARTIAL = {
 @functools.cache
 def used_names() -> frozenset[str]:
     """Every name of `known_names.txt`."""
-    return frozenset(text_of(pathlib.Path(__file__).with_name("known_names.txt")).split())
+    return frozenset(pathlib.Path(__file__).with_name("known_names.txt").read_text(encoding="utf-8").split())
 
 
 @functools.cache

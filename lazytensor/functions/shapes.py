@@ -17,7 +17,6 @@ from lazytensor.errors import ArgumentInvalid, IndexInvalid, OptionInvalid, Shap
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
-from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.members import method
@@ -427,8 +426,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """
     if not len(tensors):
         raise OptionInvalid("torch.cat(): expected a non-empty list of Tensors", where=source.where())
-    # Thousands of tensors live, and have one line: neither cycles nor the line are looked for again for each.
-    with no_search(), source.at(source.where()):
+    # Thousands of tensors have one line, which is looked up once.
+    with source.at(source.where()):
         return tensor_of(_joined(tensors, dim), *tensors)
 
 
@@ -462,7 +461,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     at = dim_of(dim, tensors[0].ndim + 1)
     dtypes = {x.dtype for x in tensors}
     dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
-    with no_search(), source.at(source.where()):
+    with source.at(source.where()):
         return tensor_of(call("stack", *[cast(arg(x), dtype) for x in tensors], dim=at), *tensors)
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.campaign.larger_meshes import NETS, Outcome, drawn, drawn_beside, drawn_deep, outcomes, table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair_of", [drawn, drawn_deep, drawn_beside])
 def test_a_pair_is_its_number_and_the_larger_mesh_has_room_for_the_smaller(pair_of):
     for number in range(4):

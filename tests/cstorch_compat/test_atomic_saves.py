@@ -40,6 +40,7 @@ print(interrupted, len(steps), os.listdir())
 """
 
 
+@pytest.mark.process
 def test_30_kills_inside_save_leave_a_whole_file(tmp_path):
     done = python("-c", KILLED, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -73,6 +74,7 @@ for options in ({}, {"_use_new_zipfile_serialization": False}):
 """
 
 
+@pytest.mark.process
 def test_full_disk_leaves_the_old_file(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(FULL)

@@ -56,6 +56,7 @@ def test_other_distributions_add_modules_to_the_package_cerebras(script, tmp_pat
     assert done.stdout.splitlines() == ["1 2 True None", "No module named 'cerebras.nowhere'"]
 
 
+@pytest.mark.process
 def test_uninstall_makes_the_names_unimportable_again(tmp_path):
     code = (
         "import cstorch_compat, sys\ncstorch_compat.install()\nimport torch\ncstorch_compat.uninstall()\n"
@@ -100,6 +101,7 @@ def test_hasattr_and_getattr_with_a_default_work_on_missing_names(script):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.process
 def test_coverage_gives_every_known_name_a_status_and_every_gap_a_reason(tmp_path):
     done = python("-m", "cstorch_compat", "coverage", "--list", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -56,6 +56,7 @@ def test_products_are_numpys(left, right):
             np.testing.assert_allclose(out, a @ b, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_small", [True, False])
 @pytest.mark.parametrize("right", LAYOUTS)
 @pytest.mark.parametrize("left", LAYOUTS)

@@ -52,6 +52,7 @@ def training(turns, reads_first=False, seed=0):
     return losses, model[0].weight.detach().numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reads_first", [False, True])
 def test_a_loop_is_compiled_when_it_comes_again_and_keeps_its_values(interpreted, reads_first):
     training(TURNS, reads_first)
@@ -66,6 +67,7 @@ def test_a_loop_is_compiled_when_it_comes_again_and_keeps_its_values(interpreted
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_seeded_again_gives_the_same_bits():
     first, weight = training(3 * AGAIN)
     again, same = training(3 * AGAIN)
@@ -73,6 +75,7 @@ def test_a_loop_that_is_seeded_again_gives_the_same_bits():
     np.testing.assert_array_equal(weight, same)
 
 
+@pytest.mark.slow
 def test_what_a_gradient_asks_for_is_computed_once():
     x = lt.randn(8, 8)
     w = lt.randn(8, 8).requires_grad_()
@@ -97,6 +100,7 @@ def test_numbers_that_change_are_not_those_of_before():
         np.testing.assert_allclose(y.numpy(), z, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_results_are_not_overwritten_by_the_next_turn():
     results = []
     for turn in range(TURNS):
@@ -174,6 +178,7 @@ def test_a_parameter_of_another_shape_gets_a_gradient_of_it():
         assert weight.grad.shape == (extent,)
 
 
+@pytest.mark.slow
 def test_a_node_that_another_thread_computes_meanwhile_is_still_part_of_the_work(monkeypatch):
     """Equal nodes are one node for all threads, so that it may get its value at any moment."""
     start = cells.leaf(np.arange(6, dtype=np.float32), Type((6,), float32))

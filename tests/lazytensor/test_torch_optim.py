@@ -157,6 +157,7 @@ def test_traced_step_says_which_optimizer_to_use():
         o.step()
 
 
+@pytest.mark.slow
 def test_long_loop_keeps_no_graph():
     model = lt.nn.Sequential(lt.nn.Linear(4, 8), lt.nn.ReLU(), lt.nn.Linear(8, 2))
     o = eager.Adam(model.parameters(), lr=0.01)

@@ -28,6 +28,7 @@ def pipelined(step, machine, batch):
     return plan(step, machine, "pipelined", batch, other=False).report.pipelined
 
 
+@pytest.mark.slow
 def test_chain_for_which_cores_have_no_room_does_not_fit():
     """The forms of its kernels fit: they know nothing of what a program needs beside its weights and activations."""
     step = perceptron([34, 222, 16])
@@ -84,6 +85,7 @@ def test_chain_is_no_slower_on_a_larger_mesh(sizes, width, height, usable_bytes,
         assert large.step_cycles <= small.step_cycles
 
 
+@pytest.mark.slow
 def test_each_design_of_a_chain_is_priced_once(monkeypatch):
     """Times of layers have steps, so that the same design keeps many limits: up to a thousand were priced again."""
     priced = Counter()

@@ -82,6 +82,7 @@ def as_tuple(design):
     return design.width, design.height, tuple(design.rects), tuple(design.parts)
 
 
+@pytest.mark.slow
 def test_hardly_a_line_is_slower_on_a_larger_mesh():
     """Estimates say which times are looked at: of three hundred lines one is slower, by 12 %."""
     ratios = []

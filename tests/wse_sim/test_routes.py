@@ -163,6 +163,7 @@ def words_on_links(lanes, words: int, extent: int) -> np.ndarray:
     return np.max([done.counters[name] for name in DIRECTIONS[:RAMP]], axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [16, 64])
 def test_lanes_of_a_placed_pipeline_load_the_links_of_the_fabric_as_the_table_says(batch):
     machine = replace(MACHINE, width=9, height=9)
@@ -176,6 +177,7 @@ def test_lanes_of_a_placed_pipeline_load_the_links_of_the_fabric_as_the_table_sa
     assert counted.max() > words
 
 
+@pytest.mark.slow
 def test_routes_turn_the_other_way_or_take_another_colour_where_they_would_find_none():
     corners = ((4, 0), (8, 8), (8, 4), (4, 4), (4, 8))
     rects, narrow = [Rect(x, y, 2, 2) for x, y in corners], replace(MACHINE, colours=2)
@@ -207,6 +209,7 @@ def test_routes_that_would_fill_a_link_turn_apart_unless_colours_do_not_suffice(
     assert NO_COLOUR in {route.colour for route in routes_of(flows, rects, replace(MACHINE, colours=1)).routes}
 
 
+@pytest.mark.slow
 def test_a_deep_pipeline_without_colours_is_cut_from_a_smaller_mesh(monkeypatch):
     deep, mesh = mlp((48,) * 30, batch=64), replace(MACHINE, width=64, height=88, colours=9)
     assert plan(deep, mesh, "pipelined", other=False).report.chosen.fits
@@ -214,6 +217,7 @@ def test_a_deep_pipeline_without_colours_is_cut_from_a_smaller_mesh(monkeypatch)
     assert "finds no colour" in plan(deep, mesh, "pipelined", other=False).report.chosen.reason
 
 
+@pytest.mark.slow
 def test_a_deep_pipeline_that_is_cut_loosely_is_cut_closer_from_a_smaller_mesh(monkeypatch):
     deep, mesh = mlp((32,) * 30, batch=64), replace(WSE2, width=76, height=71, reserved_columns=0, reserved_rows=0)
     closer = plan(deep, mesh, "pipelined", other=False).report.chosen
@@ -224,6 +228,7 @@ def test_a_deep_pipeline_that_is_cut_loosely_is_cut_closer_from_a_smaller_mesh(m
     assert closer.bound_cycles == pytest.approx(loose.bound_cycles, rel=0.005)  # of other shapes that were priced
 
 
+@pytest.mark.slow
 def test_many_stages_lie_on_a_mesh_of_known_sides_or_where_that_has_no_room_on_all_of_it():
     deep, known = mlp((32,) * 30, batch=64), replace(WSE2, width=87, height=71, reserved_columns=0, reserved_rows=0)
     one, two = (plan(deep, m, "pipelined", other=False).report.chosen for m in (known, replace(known, width=89)))
@@ -236,6 +241,7 @@ def test_many_stages_lie_on_a_mesh_of_known_sides_or_where_that_has_no_room_on_a
     assert plan(deep, full, "pipelined", other=False).report.chosen.fits
 
 
+@pytest.mark.slow
 def test_a_pipeline_without_colours_to_fill_sooner_does_so_on_a_smaller_mesh_or_keeps_the_fastest_rhythm(monkeypatch):
     deep, mesh = (
         mlp((16,) * 20 + (256,) * 8, batch=8),
@@ -269,6 +275,7 @@ def test_a_pipeline_without_colours_to_fill_sooner_does_so_on_a_smaller_mesh_or_
     assert late.report.chosen.slowest_cycles < free.report.chosen.slowest_cycles
 
 
+@pytest.mark.slow
 def test_an_adapter_takes_as_long_as_a_port_of_simulated_cores():
     run = hold_to_host(Case((12, 9, 7), batch=8, micro=2), [Rect(0, 0, 3, 4), Rect(4, 1, 4, 3)])
     x, y = run.sites.seats[0].after

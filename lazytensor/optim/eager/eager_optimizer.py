@@ -18,7 +18,6 @@ from lazytensor import dtype as dt
 from lazytensor.dtype import round_to
 from lazytensor.errors import AutogradError, OperandInvalid, TraceError, refuse
 from lazytensor.functions.conversion import to
-from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager.batches import SCALARS, batches, joined, parts, rounded
@@ -114,7 +113,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
             return None if closure is None else closure()
         loss = optimizer.loss_of(closure)
-        with grad_mode(False), no_search():
+        with grad_mode(False):
             for group in self.param_groups:
                 # Rates that a schedule gives as tensors are numbers here: nothing is traced.
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
