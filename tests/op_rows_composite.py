@@ -316,10 +316,9 @@ ROWS = {
         lambda x, exponent, half: x**exponent,
     ),
     "scaled_sum": Row(
-        lambda d: ([d.values(), d.values()], {"alpha": d.one(0.3, -2.0), "is_number": False, "half": None}),
-        lambda x, y, alpha, is_number, half: x + y * alpha,
+        lambda d: ([d.values(), d.values()], {"alpha": d.one(0.3, -2.0), "half": None}),
+        lambda x, y, alpha, half: x + y * alpha,
     ),
-    "multiply_add": Row(lambda d: ([d.values(), d.values(), d.values()], {}), lambda a, b, c: a * b + c),
     "square": Row(lambda d: ([d.values()], {}), np.square, "fi"),
     "binary_entropy": Row(
         lambda d: ([d.values(), d.within(0, 1)], {"reduction": d.one("none", "mean", "sum")}),

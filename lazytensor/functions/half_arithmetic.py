@@ -75,54 +75,27 @@ def is_on_host(*values: Any) -> bool:
     return half_type() is None and all(v.device is CPU for v in values if isinstance(v, Tensor))
 
 
-def scaled_sum(name: str, a: Operand, b: Operand, alpha: float) -> Tensor | None:
-    """Return a + alpha * b, or their difference for the name "sub", rounded as PyTorch rounds it.
+def scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor | None:
+    """Return a + alpha * b, or their difference for the name "sub", rounded once; None for other than half tensors.
 
-    PyTorch takes alpha and an operand that is a number in the type of the result. Return None for integers and for
-    tensors on the wafer.
+    PyTorch takes alpha and an operand that is a number in the half type.
     """
-    common = result_type(a, b)
-    if common.kind != "f" or not is_on_host(a, b):
+    half = host_half(a) or host_half(b)
+    if half is None or result_type(a, b) is not half:
         return None
     shape = common_shape(a, b)
-    first, second = (prepared(v, common, shape) for v in (a, b))
-    return wrap(
-        call(
-            "scaled_sum",
-            first,
-            second,
-            alpha=float(alpha) if name == "add" else -float(alpha),
-            is_number=not isinstance(b, Tensor) or (not b.ndim and shape != ()),
-            half=common if common.is_half else None,
-        )
-    )
+    first, second = (prepared(v, half, shape) for v in (a, b))
+    return wrap(call("scaled_sum", first, second, alpha=float(alpha) if name == "add" else -float(alpha), half=half))
 
 
-def scaled_term(name: str, x: Tensor, a: Operand, b: Operand, value: float) -> Tensor | None:
-    """Return `addcmul` or `addcdiv`, rounded as PyTorch rounds it; None for integers and for tensors on the wafer."""
-    common = result_type(x, a, b)
-    if common.kind != "f" or not isinstance(a, Tensor) or not is_on_host(x, a, b):
+def scaled_term(name: str, x: Tensor, a: Operand, b: Operand, value: Operand) -> Tensor | None:
+    """Return `addcmul` or `addcdiv`, rounded once, of three half tensors on the host; None for other operands."""
+    half = host_half(x)
+    terms = [v for v in (x, a, b) if isinstance(v, Tensor) and v.dtype is half]
+    if half is None or len(terms) < 3 or isinstance(value, Tensor):
         return None
-    shape = common_shape(x, a, b)
-    terms = (prepared(v, common, shape) for v in (x, a, b))
-    return wrap(call(name, *terms, value=float(value), half=common if common.is_half else None))
-
-
-def plus_product(x: Tensor, a: Tensor, b: Operand) -> Tensor:
-    """Return x + a * b; float32 and float64 on the host are rounded once, as by PyTorch's kernels."""
-    return _fused(x, a, b) if is_on_host(x, a, b) else x + a * b
-
-
-def minus_product(x: Tensor, a: Tensor, b: Operand) -> Tensor:
-    """Return x - a * b; float32 and float64 on the host are rounded once, as by PyTorch's kernels."""
-    return _fused(x, a, -b) if is_on_host(x, a, b) else x - a * b
-
-
-def _fused(x: Tensor, a: Tensor, b: Operand) -> Tensor:
-    common, shape = result_type(x, a, b), common_shape(x, a, b)
-    if common.kind != "f" or common.is_half:
-        return x + a * b
-    return wrap(call("multiply_add", *(prepared(v, common, shape) for v in (a, b, x))))
+    shape = common_shape(*terms)
+    return wrap(call(name, *(prepared(v, half, shape) for v in terms), value=float(value), half=half))
 
 
 def rounded_once(function: F) -> F:

@@ -98,8 +98,11 @@ def _scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor:
         )
     if alpha == 1:
         return _binary(name, a, b)
-    out = scaled_sum(name, a, b, alpha)
-    return _binary(name, a, _scaled(a, b, alpha)) if out is None else out
+    if (isinstance(a, Tensor) and a.dtype.itemsize == 2) or (isinstance(b, Tensor) and b.dtype.itemsize == 2):
+        out = scaled_sum(name, a, b, alpha)
+        if out is not None:
+            return out
+    return _binary(name, a, _scaled(a, b, alpha))
 
 
 def number_argument(value: Operand, what: str) -> int | float | bool:

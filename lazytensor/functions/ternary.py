@@ -3,7 +3,7 @@
 from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.half_arithmetic import minus_product, plus_product, rounded_once, scaled_term
+from lazytensor.functions.half_arithmetic import rounded_once, scaled_term
 from lazytensor.functions.promotion import Operand, result_type, unlike_types
 from lazytensor.members import method
 from lazytensor.tensor import Tensor
@@ -55,5 +55,5 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     # PyTorch's two formulas: the difference is always taken from the nearer end.
     way = b - a
     if not isinstance(weight, Tensor):
-        return plus_product(a, way, weight) if weight < 0.5 else minus_product(b, way, 1 - weight)
-    return pw.where(weight < 0.5, plus_product(a, way, weight), minus_product(b, way, 1 - weight))
+        return a + way * weight if weight < 0.5 else b - way * (1 - weight)
+    return pw.where(weight < 0.5, a + way * weight, b - way * (1 - weight))

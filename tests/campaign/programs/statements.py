@@ -218,7 +218,8 @@ def binary(p: Program) -> None:
         p.new(out, f"{left} {sign} {right}")
     elif form < 0.65:
         name, alpha = p.pick(("add", "sub")), p.scalar("int" if v.kind == "int" else "float")
-        p.new(joined(p, [v, *others], is_exact=True, kind=kind), f"torch.{name}({v.name}, {text}, alpha={alpha})")
+        # PyTorch fuses the product and the sum where its vectors reach.
+        p.new(joined(p, [v, *others], is_exact=False, kind=kind), f"torch.{name}({v.name}, {text}, alpha={alpha})")
     elif form < 0.8 and v.storage.is_exact and all(o.storage.is_exact for o in others):
         sign = p.pick(("<", "<=", ">", ">=", "==", "!="))
         p.new(joined(p, [v, *others], is_exact=True, kind="bool"), f"{v.name} {sign} {text}")
@@ -337,7 +338,7 @@ WRITES: tuple[tuple[str, bool], ...] = (
     ("{t} += {o}", True), ("{t} *= {o}", True), ("{t} -= {o}", True), ("{t} /= {o}", True),
     ("{t}.add_({o})", True), ("{t}.mul_({o})", True), ("{t}.copy_({w})", True), ("{t}.fill_({s})", True),
     ("{t}.zero_()", True), ("{t}.clamp_(-1, 1)", True), ("{t}.neg_()", True), ("{t}.relu_()", True),
-    ("{t}.add_({w}, alpha={s})", True), ("{t}.addcmul_({w}, {w}, value={s})", False), ("{t}.exp_()", False),
+    ("{t}.add_({w}, alpha={s})", False), ("{t}.addcmul_({w}, {w}, value={s})", False), ("{t}.exp_()", False),
     ("{t}.sigmoid_()", False), ("{t}.masked_fill_({t} > 0, {s})", True), ("{t}.lerp_({w}, 0.25)", False),
     ("torch.add({t}, {o}, out={t})", True), ("{t}.addcdiv_({w}, {w}, value={s})", False), ("{t}.sub_({o})", True),
     ("torch.mul({t}, {o}, out={t})", True), ("{t}.pow_(2)", True), ("{t}.abs_()", True), ("{t}.div_({o})", True),
