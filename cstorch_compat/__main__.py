@@ -254,7 +254,9 @@ def _print_error(e: BaseException) -> None:
         try:
             getattr(module, str(e).split("'")[1])
         except AttributeError as reason:
-            e.add_note(str(reason))
+            # It names this line in place of that of the import.
+            place, _, words = str(reason).partition(": ")
+            e.add_note(f"{user_traceback.line(e) or place}: {words}")
     try:
         told = user_traceback.text(e)
     except Exception:  # in a folder that is gone, or of an error whose own text fails: the error itself comes first

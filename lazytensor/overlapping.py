@@ -32,6 +32,23 @@ def through(array: np.ndarray, t: Tensor) -> np.ndarray:
     return array
 
 
+def is_contiguous(t: Tensor) -> bool:
+    """Return whether the elements of a tensor lie in memory in their order, without gaps."""
+    return not t.lens or bool(through(_bytes_for(t), t).flags.c_contiguous)
+
+
+def in_memory_order(t: Tensor, values: np.ndarray) -> np.ndarray:
+    """Return values that were drawn one after the other, in the shape of `t`: the first for the first in memory.
+
+    PyTorch fills a tensor in the order of its memory, whatever the order of its dimensions.
+    """
+    if is_contiguous(t):
+        return values.reshape(t.spec.shape)
+    strides = through(_bytes_for(t), t).strides
+    order = sorted(range(len(strides)), key=lambda d: -strides[d])
+    return values.reshape([t.spec.shape[d] for d in order]).transpose(np.argsort(order))
+
+
 def has_repeats(t: Tensor) -> bool:
     """Return whether a view in the lens of a tensor may see an element of the storage several times."""
     for name, attrs in t.lens:

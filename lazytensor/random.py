@@ -160,13 +160,20 @@ class Generator:
         return scaled
 
     @_whole
-    def normal(self, shape: tuple[int, ...], dtype: DType, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
-        """Normal numbers in the host type of `dtype`."""
+    def normal(
+        self,
+        shape: tuple[int, ...],
+        dtype: DType,
+        mean: float = 0.0,
+        deviation: float = 1.0,
+        is_contiguous: bool = True,
+    ) -> np.ndarray:
+        """Return normal numbers in the host type of `dtype`; those for a tensor with gaps are drawn one by one."""
         n = math.prod(shape)
-        if n >= 16 and dtype.is_half and dialect.current == "2.4":
+        if n >= 16 and is_contiguous and dtype.is_half and dialect.current == "2.4":
             return dialect.half_normal(self.words, n, dtype, mean, deviation).reshape(shape)
         # Fewer than 16 are drawn one by one in double precision; PyTorch's vector code begins at 16.
-        if n < 16:
+        if n < 16 or not is_contiguous:
             drawn = np.array([self._one_normal() * deviation + mean for _ in range(n)])
         else:
             working = dt.float64 if dtype is dt.float64 else dt.float32

@@ -42,7 +42,9 @@ SILENT = "_silent_writes"
 """Attribute of `.data` and its views: a list with the number of writes, which the version of the storage leaves out."""
 SIBLINGS = "_is_one_of_several_views"
 """Attribute of the views that one call gave: the name of the function, and which of its outputs the view is."""
-NOT_COPIED = ("_hooks", "_after_hooks", "_retains_grad", SILENT, SIBLINGS)
+READ_ONLY = "_is_read_only"
+"""Attribute of a tensor that is a copy where PyTorch has a view: why it cannot be written, and what to do."""
+NOT_COPIED = ("_hooks", "_after_hooks", "_retains_grad", SILENT, SIBLINGS, READ_ONLY)
 """Attributes of a tensor that are not attributes of a copy."""
 
 leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
@@ -208,6 +210,9 @@ class Tensor(NumberProtocol, Methods):
         return not (self.__dict__ and SILENT in self.__dict__)
 
     def _before_write(self, n: Node) -> None:
+        if READ_ONLY in self.__dict__:
+            text, hint = self.__dict__[READ_ONLY]
+            raise ShapeError(text, where=source.where(), hint=hint)
         if SILENT in self.__dict__:
             self.__dict__[SILENT][0] += 1
         if SIBLINGS in self.__dict__ and _mode.records_gradients and (n.tracks or self.requires_grad):
@@ -244,7 +249,7 @@ class Tensor(NumberProtocol, Methods):
         view = handle(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
         view.device = self.device
         if self.__dict__:
-            view.__dict__.update({k: v for k, v in self.__dict__.items() if k in (SILENT, SIBLINGS)})
+            view.__dict__.update({k: v for k, v in self.__dict__.items() if k in (SILENT, SIBLINGS, READ_ONLY)})
         # What the lens would give once more, as long as the storage shows the same.
         if not is_unread:
             view._seen, view._node = self._seen, seen

@@ -176,8 +176,10 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
         return errors.refuse("missing here", error, full)
     # One suggestion, of names that are really here: a way out has to work.
     near = difflib.get_close_matches(name, have, 1)
+    # Undocumented names of PyTorch are in no list.
+    unknown = "it is not provided, and is no documented name" if public.startswith("torch") else "no such name is known"
     error = NameMissing(
-        f"{owner} has no attribute {name!r}: no such name is known",
+        f"{owner} has no attribute {name!r}: {unknown}",
         where=source.where(),
         hint=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
     )
@@ -200,9 +202,12 @@ def explain_class(public: str, kind: Any) -> None:
     """Make the instances of a class answer for the attributes that they do not have."""
 
     def missing(self: object, name: str) -> Any:
-        # copy, pickle and numpy ask for private names that most objects lack; their answer must be plain and quick.
-        if name.startswith("_"):
+        # copy, pickle and numpy ask for special names that most objects lack; their answer must be plain and quick.
+        if name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name.startswith("_"):
+            text = f"a {public} has no attribute {name!r}: private names of PyTorch are not provided"
+            raise NameMissing(text, where=source.where(), hint="Use a documented name.")
         return refuse(public, name, [n for n in dir(kind) if not n.startswith("_")])
 
     kind.__getattr__ = missing

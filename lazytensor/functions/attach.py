@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import arrival, gradients, printing
+from lazytensor import arrival, gradients, printing, source
+from lazytensor.errors import TypeUnsupported
 from lazytensor.functions import (
     activations,
     arrange,
@@ -141,6 +142,12 @@ def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[...,
 
     def method(self: Tensor, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
+            if isinstance(other, complex):
+                raise TypeUnsupported(
+                    f"a tensor and the complex number {other}: complex tensors are not provided",
+                    where=source.where(),
+                    hint="Compute with the real and the imaginary part.",
+                )
             if not isinstance(other, np.number | np.bool_):
                 return foreign(self, other) if isinstance(other, np.ndarray) else NotImplemented
             other = number_of(other)

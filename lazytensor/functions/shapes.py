@@ -23,7 +23,7 @@ from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.strided import order_strides
-from lazytensor.tensor import CPU, SIBLINGS, Lens, Tensor, arg, from_array
+from lazytensor.tensor import CPU, READ_ONLY, SIBLINGS, Lens, Tensor, arg, from_array
 
 NAMES = {
     dt.float64: "Double",
@@ -87,7 +87,7 @@ def checked_view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype
 
 
 def view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
-    """x in another shape over the same storage; one extent may be -1. With a dtype a copy of its bits as that type.
+    """x in another shape over the same storage; one extent may be -1. With a dtype a read-only copy of its bits.
 
     Raises ShapeError for another number of elements, or bytes that do not fill elements of the type.
     """
@@ -118,7 +118,12 @@ def _bits_as(x: Tensor, dtype: DType) -> Tensor:
     raw = encoded(np.ascontiguousarray(x.array(".view(dtype)")), x.dtype)
     extents = shape if have == want else (*shape[:-1], shape[-1] * have // want)
     bits = np.frombuffer(raw.tobytes(), STORED[dtype]).reshape(extents)
-    return tensor_of(from_array(decoded(bits, dtype), dtype).node, x)
+    copy = tensor_of(from_array(decoded(bits, dtype), dtype).node, x)
+    copy.__dict__[READ_ONLY] = (
+        f"the view of {names} is a copy here, and a write to it would not reach the tensor",
+        "Write to the tensor itself, or to a clone() of the view.",
+    )
+    return copy
 
 
 @method

@@ -12,7 +12,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call, const, full
 from lazytensor.ops.elementwise import cast
-from lazytensor.overlapping import refuse_overlap
+from lazytensor.overlapping import in_memory_order, is_contiguous, refuse_overlap
 from lazytensor.precision import half_type
 from lazytensor.storages import note_aliases
 from lazytensor.tensor import SILENT, Tensor, is_grad_enabled
@@ -130,6 +130,7 @@ def zero_(x: Tensor) -> Tensor:
 def _filled(x: Tensor, values: np.ndarray) -> Tensor:
     # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
     is_known = cells.here.current is None or is_replayed()
+    values = in_memory_order(x, values)
     return overwrite(x, const(values, x.spec) if is_known else drawn(values, x.dtype).node)
 
 
@@ -160,4 +161,5 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Ge
         return copy_(x, in_step("random_normal", x.spec.shape, x.dtype, mean=mean, deviation=std))
     if is_put_off(x.spec.shape):
         return copy_(x, in_step("random_normal", x.spec.shape, x.dtype) * std + mean)
-    return _filled(x, random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std))
+    is_whole = is_contiguous(x)
+    return _filled(x, random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std, is_whole))
