@@ -28,8 +28,8 @@ _WITHIN = "within"
 SAVES = "saves"
 """Key in the memo of a node with a gradient rule of the script: the rule needs saved tensors."""
 _RENAMED = frozenset({"cast", "convert", "detach"})
-_TAKEN_AS = frozenset({"broadcast_in_dim", "cast"})
-"""How an operation takes an operand that has another shape or type than its result; PyTorch keeps the operand."""
+_TAKEN_AS = frozenset({"broadcast_in_dim", "cast", "written_past"})
+"""How an operation takes an operand of another shape, type or history than its own; PyTorch keeps the operand."""
 
 
 def _walked(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:

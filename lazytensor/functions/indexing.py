@@ -21,7 +21,7 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.ops.index import in_bounds, pick, place
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.overlapping import refuse_overlap, refuse_shared
-from lazytensor.tensor import Tensor, arg, from_array, wrap
+from lazytensor.tensor import Tensor, arg, from_array
 
 Picks = list[tuple[int, Tensor]]
 """Dimensions of a view, each with the int64 tensor or bool mask that indexes from there on."""
@@ -59,12 +59,6 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     Raises IndexError as reading does, and ShapeError for a value that does not broadcast, or has another type where
     tensors pick the places.
     """
-    if isinstance(value, Tensor) and x.is_detached and x.gains_history(value.node):
-        whole = wrap(x.node)
-        setitem(whole, index, value)
-        setitem(x, index, value.detach())
-        x.become_apart(whole.node)
-        return
     # True names all of it, which a new dimension does too without places to look up.
     view, picks = _seen(x, None if index is True else index)
     # In the type of the target: a double from NumPy is not to raise what it is written into.

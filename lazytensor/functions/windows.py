@@ -58,7 +58,7 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
     """
     offset = _place(x)[1] if storage_offset is None else storage_offset
     # The storage is seen through the leaf's own variable only, whatever other views x is made of.
-    base = handle(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.is_detached)
+    base = handle(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.history)
     base.device, base.leaf_id = x.device, x.leaf_id
     return base.view_through("as_strided", size=tuple(size), stride=tuple(stride), offset=int(offset))
 

@@ -26,7 +26,7 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
     n = value.node
     # What a gradient needs of them is asked outside of steps alone.
     is_asked = n.tracks and cells.here.current is None
-    before = {x.cell.node, x.node, *(o.node for o in operands)} if is_asked else set()
+    before = {x.whole_node(), x.node, *(o.node for o in operands)} if is_asked else set()
     if n.type != x.spec:
         if n.type.shape != x.spec.shape:
             raise ShapeError(
@@ -49,8 +49,8 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
     x.write(n)
     if old is not None and any(o.cell is x.cell for o in operands):
         note_aliases(x.cell, old)
-    if before and x.cell.node is not None:
-        saved.join(x.cell.node, before)
+    if before and (written := x.last_written()) is not None:
+        saved.join(written, before)
     return x
 
 
