@@ -107,8 +107,13 @@ def refuse_overlap(x: Tensor, *operands: Tensor, is_copy: bool = False) -> None:
 
 
 def refuse_shared(x: Tensor, *operands: Tensor) -> None:
-    """Raise ShapeError if an operand shows elements that are written to. Only views without gaps are compared."""
+    """Raise ShapeError if an operand is `x` or shows elements that are written to.
+
+    Only views without gaps are compared.
+    """
     for o in operands:
+        if o is x:
+            raise _shared()
         if o.cell is x.cell and _shares(x, o, is_same_allowed=False):
             raise _shared()
 

@@ -102,7 +102,7 @@ def _refuse_copied(view: Tensor, value: Tensor) -> None:
         while value.ndim and value.spec.shape[0] == 1:
             value = shapes.select(value, 0, 0)
         lead = len(shape) - value.ndim
-        if value.spec.size == view.spec.size:
+        if value.spec.size == view.spec.size and value.ndim:
             for _ in range(lead):
                 value = shapes.unsqueeze(value, 0)
         elif lead >= 0:

@@ -115,7 +115,7 @@ def _scaled(a: Operand, b: Operand, alpha: Operand) -> Operand:
     # Two numbers: their product stays a number, so that it does not take part in promotion as a tensor.
     if not isinstance(b, Tensor) and not isinstance(alpha, Tensor):
         return bool(b and alpha) if common.kind == "b" else b * alpha
-    return mul(b, alpha)
+    return mul(cast_to(b, common) if isinstance(b, Tensor) else b, alpha)
 
 
 def _refuse_bool(what: str) -> None:

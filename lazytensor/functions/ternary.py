@@ -6,6 +6,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.half_arithmetic import minus_product, plus_product, rounded_once, scaled_term
 from lazytensor.functions.promotion import Operand, result_type, unlike_types
 from lazytensor.members import method
+from lazytensor.ops.op import refuse_elements
 from lazytensor.tensor import Tensor
 
 
@@ -15,6 +16,8 @@ def addcmul(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
     if last is not None:
         a, b, value = b, last, a
     value = pw.number_argument(value, "addcmul(value=...)")
+    if result_type(x, a, b).kind == "b":
+        refuse_elements("addcmul", x.spec)
     out = scaled_term("add_scaled_product", x, a, b, value)
     if out is not None:
         return out

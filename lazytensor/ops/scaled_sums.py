@@ -127,4 +127,12 @@ composite(
 )
 composite("scaled_sum", _scaled_sum, flops=2, vjp=_scaled_sum_vjp, gradient_name="Add", saves=False, elements="f")
 composite("add_scaled_product", _addcmul, flops=3, vjp=_addcmul_vjp, gradient_name="Addcmul", elements="f")
-composite("add_scaled_quotient", _addcdiv, flops=6, vjp=_addcdiv_vjp, gradient_name="Addcdiv", elements="f")
+composite(
+    "add_scaled_quotient",
+    _addcdiv,
+    flops=6,
+    vjp=_addcdiv_vjp,
+    also_keeps="last operand",
+    gradient_name="Addcdiv",
+    elements="f",
+)

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.campaign.programs import runner
 from tests.campaign.programs.comparing import Difference, Rows, difference, differences, distance
@@ -149,7 +149,7 @@ class Campaign:
         while k > 0:
             k -= 1
             fewer = (*statements[:k], *statements[k + 1 :])
-            other = self._difference(Drawn(fewer, program.exact, program.coarsest, program.uses_generator), pair)
+            other = self._difference(replace(program, statements=fewer), pair)
             if other is not None and other.kind == found.kind and _is_same_label(found, other):
                 statements, found = fewer, other
         return statements, found

@@ -86,12 +86,16 @@ def run(program: list[str], is_seeded: bool = True) -> list[Any]:
     def first(value: Any) -> Any:
         return value[0] if isinstance(value, tuple) else value
 
-    def noisy_randn(*shape: Any) -> Any:
-        numbers = torch.randn(*shape)
-        return numbers * (1 + 2e-7 * (torch.arange(numbers.numel()).reshape(numbers.shape) % 3 - 1))
+    def noisy(factory: Any) -> Any:
+        def made(*arguments: Any) -> Any:
+            numbers = factory(*arguments)
+            return numbers * (1 + 2e-7 * (torch.arange(numbers.numel()).reshape(numbers.shape) % 3 - 1))
+
+        return made
 
     names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "np": np, "copy": copy, "pickle": pickle}
-    names |= {"show": show, "loaded": loaded, "first": first, "noisy_randn": noisy_randn, "__name__": "__main__"}
+    names |= {"show": show, "loaded": loaded, "first": first, "__name__": "__main__"}
+    names |= {"noisy_randn": noisy(torch.randn), "noisy_linspace": noisy(torch.linspace)}
     hidden = set(names)
     if is_seeded:
         torch.manual_seed(7)
