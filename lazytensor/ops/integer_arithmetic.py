@@ -45,7 +45,7 @@ def _floor_divide_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     rest = np.remainder(a, b)
     # A remainder of zero has the sign of a, as `fmod` gives it.
-    return np.where(rest == 0, np.copysign(rest, a), rest) if rest.dtype.kind == "f" else rest
+    return np.asarray(np.where(rest == 0, np.copysign(rest, a), rest)) if rest.dtype.kind == "f" else rest
 
 
 _integer("floor_divide", _dividing(np.floor_divide), _floor_divide_vjp, 8, cirh=decomposed(_floor_quotient))

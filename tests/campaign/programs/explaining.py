@@ -72,6 +72,26 @@ REASONS = (
         r"(Batch|Instance)Norm(.|\n)*\.to\(torch\.(bfloat16|float16)\)",
     ),
     Reason(
+        "value",
+        "",
+        "",
+        "PyTorch adds the gradients of LayerNorm's parameters in the half type of the input",
+        r"LayerNorm(.|\n)*autocast",
+    ),
+    Reason(
+        "value",
+        "",
+        "",
+        "an optimizer makes a full step of a gradient that is rounding alone, where slopes of 1 and -1 cancel",
+        r"optim\.(Ada|NAdam|RAdam|RMSprop|Rprop)(.|\n)*F\.(smooth_l1|l1|huber)_loss",
+    ),
+    Reason(
+        "refused by the second",
+        "to have the same dtype",
+        r"einsum\(",
+        "PyTorch's einsum takes two types if it sums over one element, where it multiplies elements",
+    ),
+    Reason(
         "refused by the first",
         "view size is not compatible",
         "",
@@ -81,6 +101,7 @@ REASONS = (
 )
 GRADIENT_OF_SUM = r"^(g\d+) = torch\.autograd\.grad\(\w+\.(sum|mean)\(\), "
 """A pattern of the statements whose result PyTorch gives as an expanded element."""
+IN_PLACE = re.compile(r"\w_\(|\] =|[-+*/]= |out=")
 
 
 def reason(program: Drawn, found: Difference, left: Rows, right: Rows) -> str | None:
@@ -150,7 +171,9 @@ def _of_expanded_gradient(program: Drawn, found: Difference, statement: str) -> 
     if found.kind == "refused by the first":
         is_storage = "more than one element of the written-to" in str(found.left) or "setStorage" in str(found.left)
         return EXPANDED if is_storage and _names_any(names, statement) else None
-    return EXPANDED if found.kind == "value" and _name(found) in names else None
+    is_written = any(_names_any(names, s) and IN_PLACE.search(s) for s in program.statements)
+    is_reached = found.kind == "value" and is_written and _name(found) in program.computed_from(names)
+    return EXPANDED if sources and is_reached else None
 
 
 def _refused_by_both(left: Rows, right: Rows) -> set[int]:
