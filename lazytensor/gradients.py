@@ -235,6 +235,9 @@ def _unpacked(n: Node, kept: Tensor) -> Tensor:
         if kept.node is n:
             return kept
         n = unpacked(n, cell_of)
+        # A write through `.data` does not make it another tensor.
+        if kept.node is n:
+            return kept
     tensor = wrap(n, kept.device)
     # Another handle on a saved value: the storage that had it is still the only one.
     n.cells -= 1

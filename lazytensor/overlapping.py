@@ -98,12 +98,17 @@ def refuse_overlap(x: Tensor, *operands: Tensor, is_copy: bool = False) -> None:
             if _shares(x, o, is_same_allowed=True):
                 raise _shared()
             if cells.here.current is None and is_read_late(x, o, is_copy):
-                raise ShapeError(
-                    "an operation in place reads elements of an operand after it has written them, so that PyTorch's "
-                    "result depends on the order of its loop",
-                    where=source.where(),
-                    hint="Please clone() the operand before performing the operation.",
-                )
+                raise depends_on_order()
+
+
+def depends_on_order() -> ShapeError:
+    """The error of an operation that reads elements which it has written."""
+    return ShapeError(
+        "an operation in place reads elements of an operand after it has written them, so that PyTorch's "
+        "result depends on the order of its loop",
+        where=source.where(),
+        hint="Please clone() the operand before performing the operation.",
+    )
 
 
 def refuse_shared(x: Tensor, *operands: Tensor) -> None:

@@ -20,7 +20,7 @@ from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.index import in_bounds, pick, place
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.overlapping import refuse_overlap, refuse_shared
+from lazytensor.overlapping import depends_on_order, refuse_overlap, refuse_shared
 from lazytensor.tensor import Tensor, arg, from_array
 
 Picks = list[tuple[int, Tensor]]
@@ -132,6 +132,16 @@ def _refuse_shared(picks: Picks, view: Tensor, value: Operand) -> None:
     refuse_shared(view, *(p for _, p in picks if p.dtype is not dt.bool_))
     if isinstance(value, Tensor):
         refuse_shared(view, value)
+        if value.cell is view.cell and cells.here.current is None:
+            _refuse_read_places(picks, view, value)
+
+
+def _refuse_read_places(picks: Picks, view: Tensor, value: Tensor) -> None:
+    """Raise ShapeError for a value that shows some of the places that are written to."""
+    dims, indices = _resolved(view, picks)
+    written = OPS["index_get"].eval(repeated.places_of(view), *map(cells.value_of, indices), dims=dims)
+    if np.isin(repeated.places_of(value), written).any():
+        raise depends_on_order()
 
 
 def _require_its_type(picks: Picks, view: Tensor, value: Operand) -> None:

@@ -46,7 +46,6 @@ def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
 
 
 @method(in_place=True)
-@rounded_once
 def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     """a + weight * (b - a), counted from the nearer end so that both are exact. Raises ShapeError for unlike types."""
     if a.dtype is not b.dtype:
@@ -55,6 +54,11 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     if isinstance(weight, Tensor) and weight.ndim and weight.dtype is not a.dtype:
         text = f"expected dtype {a.dtype.name} for `weight` but got {weight.spec}"
         raise unlike_types(a.dtype, weight.dtype, text)
+    return _between(a, b, weight)
+
+
+@rounded_once
+def _between(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     # PyTorch's two formulas: the difference is always taken from the nearer end.
     way = b - a
     if not isinstance(weight, Tensor):

@@ -57,7 +57,7 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
 def overwrite(x: Tensor, n: Node) -> Tensor:
     """Write a value that x was not computed from. Where x is tracked it stays so, and what it was has no gradient."""
     # What lies in a store between steps is not tracked, and not fetched to be written over.
-    is_asked = x.cell.node is not None and is_grad_enabled()
+    is_asked = (x.cell.node is not None or cells.is_pinned(x.cell)) and is_grad_enabled()
     is_told = half_type() is not None  # in a step for the wafer the text has what is written over
     if is_asked and not n.tracks and not x.leaf_id and (x.node.tracks or is_told):
         n = call("overwritten", n, x.node)

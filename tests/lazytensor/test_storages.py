@@ -1,5 +1,6 @@
 """Changes in place that backward notices or reads; every answer was recorded from PyTorch 2.13.0."""
 
+import copy
 import io
 
 import numpy as np
@@ -237,3 +238,43 @@ def test_write_to_no_elements_gives_the_storage_a_history():
         assert x.requires_grad
         x.sum().backward()
         assert w.grad.tolist() == 0.0
+
+
+def test_deep_copies_share_memory_and_no_history():
+    x = lt.ones(2)
+    one, two = copy.deepcopy([x, x.detach()])
+    two.mul_(lt.tensor(3.0, requires_grad=True))
+    assert two.requires_grad and not one.requires_grad
+    assert one.tolist() == [3.0, 3.0] and x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("write", [lambda y: y.zero_(), lambda y: y.fill_(2), lambda y: y.copy_(lt.ones(2))])
+def test_overwritten_tensor_that_numpy_sees_still_requires_grad(write):
+    y = leaf(1.0, 2.0) * 2
+    shown = y.detach().numpy()
+    write(y)
+    assert y.requires_grad and shown.tolist() == y.tolist()
+
+
+class Counting(Function):
+    """A custom function whose backward changes what it saved."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        x.data.add_(1)
+        return g * x
+
+
+def test_each_walk_back_changes_the_saved_tensor_itself():
+    x = leaf(0.0)
+    y = Counting.apply(x).sum()
+    for count in (1.0, 2.0, 3.0):
+        y.backward(retain_graph=True)
+        assert x.tolist() == [count]
+    assert x.grad.tolist() == [6.0]

@@ -1,5 +1,6 @@
 """Differences whose reason is known, and which stay: each with the words by which it is told from others."""
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -27,8 +28,11 @@ class Reason:
     program: str = ""
 
 
-UNBOUND = "PyTorch refuses an output of unbind whose base was changed when it is read; we do when it is written"
+UNBOUND = (
+    "PyTorch refuses an output of unbind or split whose base was changed when it is read; we do when it is written"
+)
 EXPANDED = "PyTorch gives the gradient of a sum as one element that is expanded, which it refuses to write to"
+HOOKS_FIRST = "PyTorch calls hooks and functions before it comes to the values that are freed; we refuse first"
 REASONS = (
     Reason(
         "refused by the second",
@@ -51,13 +55,13 @@ REASONS = (
         "create_graph",
         "PyTorch's formula of a second derivative keeps a value that ours does not need",
     ),
-    Reason("length", "of Unbind is a view and its base", "", UNBOUND),
-    Reason("refused by the first", "of Unbind is a view and its base", "", UNBOUND),
+    Reason("length", "is a view and its base or another view of its base has been modified", "", UNBOUND),
+    Reason("refused by the first", "is a view and its base or another view of its base has been modified", "", UNBOUND),
     Reason(
         "refused by the second",
         "backward through the graph a second time",
         "backward|grad",
-        "PyTorch calls hooks before it comes to the operation whose values are freed; we refuse first",
+        HOOKS_FIRST,
         r"register_(full_backward_)?hook",
     ),
     Reason("value", "nan", r"F\.gelu\(", "PyTorch's gelu of infinity is NaN; ours is infinity"),
@@ -70,6 +74,28 @@ REASONS = (
         "",
         "PyTorch rounds the mean and the deviation of a batch to the type of half parameters",
         r"(Batch|Instance)Norm(.|\n)*\.to\(torch\.(bfloat16|float16)\)",
+    ),
+    Reason(
+        "refused by the first",
+        "modified by an inplace operation",
+        "",
+        "PyTorch's logsumexp of a number keeps the number",
+        r"logsumexp\(dim=0\)",
+    ),
+    Reason("refused by the first", "output 0 of Median, is at version", "", "PyTorch's median keeps its result"),
+    Reason(
+        "refused by the first",
+        "modified by an inplace operation",
+        "",
+        "PyTorch counts a copy of a tensor into itself as a change",
+        r"\b(t\d+)(\.\w+\(\S*\)|\[\S*\])?\.copy_\(\1\)",
+    ),
+    Reason(
+        "value",
+        "",
+        r"\.stride\(\)",
+        "the result of PyTorch's attention with batch_first is a transposed view",
+        r"MultiheadAttention\(.*batch_first=True",
     ),
     Reason(
         "value",
@@ -116,6 +142,8 @@ def reason(program: Drawn, found: Difference, left: Rows, right: Rows) -> str | 
         lambda: _of_integers(found, left),
         lambda: _of_one_place(found, statement, left),
         lambda: _of_expanded_gradient(program, found, statement),
+        lambda: _of_nan(program, found, left),
+        lambda: _after_freed_graph(program, found, left, right),
         lambda: _after_error(program, found, left, right),
         lambda: _after_refused_write(program, found, left, right),
     )
@@ -171,6 +199,8 @@ def _of_expanded_gradient(program: Drawn, found: Difference, statement: str) -> 
     if found.kind == "refused by the first":
         is_storage = "more than one element of the written-to" in str(found.left) or "setStorage" in str(found.left)
         return EXPANDED if is_storage and _names_any(names, statement) else None
+    if found.kind == "value" and ".stride()" in statement and _name(found) in names:
+        return EXPANDED
     is_written = any(_names_any(names, s) and IN_PLACE.search(s) for s in program.statements)
     is_reached = found.kind == "value" and is_written and _name(found) in program.computed_from(names)
     return EXPANDED if sources and is_reached else None
@@ -188,6 +218,25 @@ def _after_error(program: Drawn, found: Difference, left: Rows, right: Rows) -> 
     if any(_names_any([_name(found)], program.statements[k]) for k in _refused_by_both(left, right)):
         return "both refused an operation on the variable, which may have written a part before"
     return None
+
+
+def _of_nan(program: Drawn, found: Difference, left: Rows) -> str | None:
+    """Return the reason for gradients of an extreme or a median that is NaN."""
+    if found.kind != "value" or not (".gradient" in found.label or _name(found).startswith("g")):
+        return None
+    for name in re.findall(r"^(\w+) = \w+\.(?:median|max|min)\(\)", program.text, re.MULTILINE):
+        tensor = _tensor(name, left)
+        if tensor is not None and math.isnan(tensor[4][0]):
+            return "PyTorch gives the gradient of a median or extreme that is NaN to all elements that are NaN"
+    return None
+
+
+def _after_freed_graph(program: Drawn, found: Difference, left: Rows, right: Rows) -> str | None:
+    """Return the reason for what a custom function changed in a walk back that both sides refused."""
+    said = [str(row[3]) for row in left if row[0] == "error" and row[1] in _refused_by_both(left, right)]
+    if found.kind != "value" or not any("backward through the graph a second time" in text for text in said):
+        return None
+    return HOOKS_FIRST if "a.data.add_(1)" in program.text else None
 
 
 def _after_refused_write(program: Drawn, found: Difference, left: Rows, right: Rows) -> str | None:
