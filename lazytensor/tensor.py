@@ -160,7 +160,7 @@ class Tensor(NumberProtocol, Methods):
 
     def _refuse_write(self) -> None:
         """Raise AutogradError for a leaf that requires a gradient, and for a tensor of inference mode."""
-        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _mode.records_gradients:
+        if (self.leaf_id or any(name == "variable" for name, _ in self.lens)) and _mode.records_gradients:
             raise AutogradError(
                 f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
                 "operation.",

@@ -98,6 +98,38 @@ REASONS = (
         r"MultiheadAttention\(.*batch_first=True",
     ),
     Reason(
+        "refused by the first",
+        "a leaf Variable that requires grad is being used in an in-place operation",
+        r"\[(\.\.\.|:)\S*\] [-+*/]= ",
+        "PyTorch forgets the history of a view of a view that an index of all of it writes to",
+    ),
+    Reason(
+        "value",
+        "",
+        r"pickle\.loads",
+        "PyTorch pickles an expanded tensor as one element, which later writes change",
+        r"\.expand\(",
+    ),
+    Reason(
+        "value",
+        "",
+        r"\.(flatten\(\)|reshape\(-1\))(\[\S*\])?\.\w+_\(",
+        "a result of PyTorch has the strides of a turned operand, so that a flat view of it is a copy",
+        r"as_strided|transpose|permute|\.mT|\.T\b|batch_first",
+    ),
+    Reason(
+        "refused by the first",
+        "output 0 of MkldnnRnnLayer, is at version",
+        "",
+        "PyTorch's recurrent layers keep their result",
+    ),
+    Reason(
+        "error class",
+        "'tuple' object does not support item assignment",
+        r"\.(chunk|split|unbind)\(",
+        "the statement assigns to a tuple, which both refuse",
+    ),
+    Reason(
         "value",
         "",
         "",
@@ -138,10 +170,13 @@ def reason(program: Drawn, found: Difference, left: Rows, right: Rows) -> str | 
         patterns = ((known.statement, statement), (known.program, program.text))
         if known.kind == found.kind and known.said in said and all(re.search(p, text) for p, text in patterns):
             return known.text
+    if found.kind == "labels" and found.left == "crash":
+        return "PyTorch ends the process"
     checks: tuple[Callable[[], str | None], ...] = (
         lambda: _of_integers(found, left),
         lambda: _of_one_place(found, statement, left),
         lambda: _of_expanded_gradient(program, found, statement),
+        lambda: _of_constant_gradient(found, statement),
         lambda: _of_nan(program, found, left),
         lambda: _after_freed_graph(program, found, left, right),
         lambda: _after_error(program, found, left, right),
@@ -218,6 +253,12 @@ def _after_error(program: Drawn, found: Difference, left: Rows, right: Rows) -> 
     if any(_names_any([_name(found)], program.statements[k]) for k in _refused_by_both(left, right)):
         return "both refused an operation on the variable, which may have written a part before"
     return None
+
+
+def _of_constant_gradient(found: Difference, statement: str) -> str | None:
+    if found.kind != "requires_grad" or found.left is not False or "create_graph=True" not in statement:
+        return None
+    return "the second derivative is zero, and PyTorch's formula has none" if _name(found)[0] == "g" else None
 
 
 def _of_nan(program: Drawn, found: Difference, left: Rows) -> str | None:
