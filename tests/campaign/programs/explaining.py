@@ -82,7 +82,13 @@ REASONS = (
         "PyTorch's logsumexp of a number keeps the number",
         r"logsumexp\(dim=0\)",
     ),
-    Reason("refused by the first", "output 0 of Median, is at version", "", "PyTorch's median keeps its result"),
+    Reason(
+        "refused by the first",
+        "modified by an inplace operation",
+        "",
+        "PyTorch's median keeps its operand and its result",
+        r"\.median\(\)",
+    ),
     Reason(
         "refused by the first",
         "modified by an inplace operation",
