@@ -4,7 +4,7 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from tests.campaign.programs import statements, training
+from tests.campaign.programs import arrangements, statements, training
 from tests.campaign.programs.state import Program
 
 MAX_STATEMENTS = 18
@@ -63,11 +63,11 @@ def drawn(seed: int, number: int, noise: int = 0) -> Drawn:
     elif form < TRAINING_SHARE + MODULE_SHARE:
         training.module_call(p)
     statements.new_tensor(p)
-    weights, draws = zip(*statements.STATEMENTS, strict=True)
+    weights, draws = zip(*statements.STATEMENTS, *arrangements.STATEMENTS, strict=True)
     for _ in range(generator.randint(3, MAX_STATEMENTS)):
         generator.choices(draws, weights)[0](p)
     exact = frozenset(v.name for v in p.values if v.storage.is_exact)
     coarsest = {v.name: v.storage.coarsest for v in p.values}
     storages = {v.name: id(v.storage) for v in p.values}
-    texts = (NOISY.sub(r"noisy_\1(", s.text) if noise else s.text for s in p.statements)
+    texts = (NOISY.sub(rf"noisy({noise}, torch.\1, ", s.text) if noise else s.text for s in p.statements)
     return Drawn(tuple(texts), exact, coarsest, p.uses_generator, storages)
