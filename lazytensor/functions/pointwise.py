@@ -160,7 +160,8 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     if result_type(a, b).kind == "f":
         return trunc(_binary("div", a, b)) if isinstance(b, Tensor) else _truncated_quotient(a, b)
     # Less its remainder, a is a multiple of b: floor division is then exact, and rounds towards zero as wanted.
-    return floor_divide(sub(a, fmod(a, b)), b)
+    rest = fmod(a, b)
+    return floor_divide(sub(cast_to(a, rest.dtype) if isinstance(a, Tensor) else a, rest), b)
 
 
 @rounded_once

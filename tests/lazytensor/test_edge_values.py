@@ -185,3 +185,15 @@ def test_second_walk_back_through_a_layer_is_refused(layer):
     y.sum().backward()
     with pytest.raises(RuntimeError, match="a second time"):
         y.sum().backward()
+
+
+def test_booleans_are_divided_by_integers_with_rounding():
+    mask = lt.tensor([True, False])
+    quotient = lt.div(mask, -1, rounding_mode="trunc")
+    assert (quotient.tolist(), quotient.dtype) == ([-1, 0], lt.int64)
+
+
+@pytest.mark.parametrize("dtype", [lt.float16, lt.bfloat16])
+def test_distances_of_half_types_are_refused(dtype):
+    with pytest.raises(NotImplementedError):
+        lt.cdist(lt.ones(2, 3, dtype=dtype), lt.ones(2, 3, dtype=dtype))
