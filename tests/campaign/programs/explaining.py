@@ -144,6 +144,20 @@ REASONS = (
         "PyTorch's copy.copy of a tensor of inference mode is a normal tensor that shares the storage",
         r"copy\.copy\(",
     ),
+    Reason(
+        "refused by the second",
+        "backward through the graph a second time",
+        "backward|grad",
+        "PyTorch's roll keeps nothing for backward; ours keeps the places",
+        r"\.roll\(",
+    ),
+    Reason(
+        "refused by the second",
+        "refer to a single memory location",
+        "",
+        "strides of dimensions of extent 1 are free; PyTorch compares them",
+        r"\.expand\(1, ",
+    ),
     Reason("error class", "operator.invert", "~", "PyTorch refuses ~ of a float as a TypeError"),
     Reason(
         "refused by the first",
@@ -204,7 +218,7 @@ def reason(program: Drawn, found: Difference, left: Rows, right: Rows) -> str | 
         lambda: _of_integers(found, left),
         lambda: _of_one_place(found, statement, left),
         lambda: _of_expanded_gradient(program, found, statement),
-        lambda: _of_constant_gradient(found, statement),
+        lambda: _of_constant_gradient(program, found),
         lambda: _of_nan(program, found, left),
         lambda: _after_freed_graph(program, found, left, right),
         lambda: _after_error(program, found, left, right),
@@ -245,15 +259,15 @@ def _of_integers(found: Difference, left: Rows) -> str | None:
 
 
 def _of_one_place(found: Difference, statement: str, left: Rows) -> str | None:
-    """Return the reason for strides that differ only in dimensions of extent 1."""
+    """Return the reason for strides that differ only in dimensions of extent 1, or of a tensor without elements."""
     tensor = _tensor(_name(found), left)
     one, other = found.left, found.right
     if tensor is None or ".stride()" not in statement or not isinstance(one, list) or not isinstance(other, list):
         return None
     if not len(one) == len(other) == len(tensor[2]):
         return None
-    is_free = all(a == b or extent == 1 for a, b, extent in zip(one, other, tensor[2], strict=True))
-    return "strides of dimensions of extent 1 are free" if is_free else None
+    is_free = 0 in tensor[2] or all(a == b or extent == 1 for a, b, extent in zip(one, other, tensor[2], strict=True))
+    return "strides of dimensions of extent 1 and of no elements are free" if is_free else None
 
 
 def _of_expanded_gradient(program: Drawn, found: Difference, statement: str) -> str | None:
@@ -283,10 +297,12 @@ def _after_error(program: Drawn, found: Difference, left: Rows, right: Rows) -> 
     return None
 
 
-def _of_constant_gradient(found: Difference, statement: str) -> str | None:
-    if found.kind != "requires_grad" or found.left is not False or "create_graph=True" not in statement:
+def _of_constant_gradient(program: Drawn, found: Difference) -> str | None:
+    if found.kind != "requires_grad" or found.left is not False:
         return None
-    return "the second derivative is zero, and PyTorch's formula has none" if _name(found)[0] == "g" else None
+    sources = set(re.findall(r"^(g\d+) = .*create_graph=True", program.text, re.MULTILINE))
+    is_reached = bool(sources) and _name(found) in program.computed_from(sources)
+    return "the second derivative is zero, and PyTorch's formula has none" if is_reached else None
 
 
 def _of_nan(program: Drawn, found: Difference, left: Rows) -> str | None:
