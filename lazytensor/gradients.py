@@ -17,7 +17,7 @@ from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.identity import VJP
 from lazytensor.ops.shape import sum_to
-from lazytensor.saved import SAVES, changed, name_of, refreshed, unpacked
+from lazytensor.saved import SAVES, changed, inference_saved, name_of, refreshed, unpacked
 from lazytensor.tensor import Tensor, cell_of, grad_mode, is_grad_enabled, set_grad, untracked, wrap
 
 Tensors: TypeAlias = Tensor | Sequence[Tensor]
@@ -235,6 +235,9 @@ def _unpacked(n: Node, kept: Tensor) -> Tensor:
         if kept.node is n:
             return kept
         n = unpacked(n, cell_of)
+        # A write through `.data` does not make it another tensor.
+        if kept.node is n:
+            return kept
     tensor = wrap(n, kept.device)
     # Another handle on a saved value: the storage that had it is still the only one.
     n.cells -= 1
@@ -277,6 +280,7 @@ class Function:
         tracked: dict[int, Node] = {}
         if is_grad_enabled() and any(ctx.needs_input_grad):
             _check_dirty(ctx, results)
+            _check_saved(ctx)
             results = _attached(cls, ctx, args, inputs, results, tracked)
         ctx.freeze(tracked)
         if any(s is not None for s in ctx._saved):
@@ -342,6 +346,12 @@ def _check_dirty(ctx: Context, results: Sequence[Any]) -> None:
         else:
             continue
         raise AutogradError(text, where=source.where(), hint="Change a copy: x = x.clone().")
+
+
+def _check_saved(ctx: Context) -> None:
+    """Raise AutogradError for a tensor of inference mode among the saved ones."""
+    if cells.here.current is None and any(t is not None and t.cell.is_inference for t in ctx._kept):
+        raise inference_saved()
 
 
 def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:

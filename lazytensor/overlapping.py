@@ -115,17 +115,28 @@ def refuse_overlap(x: Tensor, *operands: Tensor, is_copy: bool = False) -> None:
             if _shares(x, o, is_same_allowed=True):
                 raise _shared()
             if cells.here.current is None and is_read_late(x, o, is_copy):
-                raise ShapeError(
-                    "an operation in place reads elements of an operand after it has written them, so that PyTorch's "
-                    "result depends on the order of its loop",
-                    where=source.where(),
-                    hint="Please clone() the operand before performing the operation.",
-                )
+                raise depends_on_order()
+
+
+def depends_on_order() -> ShapeError:
+    """The error of an operation that reads elements which it has written."""
+    return ShapeError(
+        "an operation in place reads elements of an operand after it has written them, so that PyTorch's "
+        "result depends on the order of its loop",
+        where=source.where(),
+        hint="Please clone() the operand before performing the operation.",
+    )
 
 
 def refuse_shared(x: Tensor, *operands: Tensor) -> None:
-    """Raise ShapeError if an operand shows elements that are written to. Only views without gaps are compared."""
+    """Raise ShapeError if an operand is `x` or shows elements that are written to.
+
+    Only views without gaps are compared.
+    """
     for o in operands:
+        # PyTorch sees a tensor whose first extent is 1 without it, as another tensor.
+        if o is x and (x.spec.size or x.spec.shape[:1] != (1,)):
+            raise _shared()
         if o.cell is x.cell and _shares(x, o, is_same_allowed=False):
             raise _shared()
 

@@ -28,8 +28,8 @@ _WITHIN = "within"
 SAVES = "saves"
 """Key in the memo of a node with a gradient rule of the script: the rule needs saved tensors."""
 _RENAMED = frozenset({"cast", "convert", "detach"})
-_TAKEN_AS = frozenset({"broadcast_in_dim", "cast"})
-"""How an operation takes an operand that has another shape or type than its result; PyTorch keeps the operand."""
+_TAKEN_AS = frozenset({"broadcast_in_dim", "cast", "written_past"})
+"""How an operation takes an operand of another shape, type or history than its own; PyTorch keeps the operand."""
 
 
 def _walked(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:
@@ -83,12 +83,17 @@ def refuse_inference(n: Node) -> None:
     finally:
         _question.is_open = False
     if is_needed:
-        raise AutogradError(
-            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
-            "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
-            "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.",
-            where=source.where(),
-        )
+        raise inference_saved()
+
+
+def inference_saved() -> AutogradError:
+    """The error of a tensor of inference mode that a gradient needs, in PyTorch's words."""
+    return AutogradError(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+        "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
+        "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.",
+        where=source.where(),
+    )
 
 
 def _is_inference(n: Node) -> bool:
@@ -283,6 +288,8 @@ def _also_kept(n: Node) -> set[Node]:
     kept = OPS[n.op].also_keeps
     if kept == "result":
         return {n}
+    if kept == "last operand":
+        return {n.inputs[-1]}
     others = [(i, [*n.inputs[:k], *n.inputs[k + 1 :]]) for k, i in enumerate(n.inputs)]
     return {i for i, rest in others if not rest or any(r.tracks for r in rest)} if kept == "operands" else set()
 

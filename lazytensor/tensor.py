@@ -25,6 +25,8 @@ from lazytensor.grad_recording import grad_mode as grad_mode
 from lazytensor.grad_recording import is_grad_enabled as is_grad_enabled
 from lazytensor.grad_recording import mode as _mode
 from lazytensor.grad_recording import set_grad_enabled as set_grad_enabled
+from lazytensor.histories import History, past_history, values_alone, with_nothing
+from lazytensor.histories import untracked as untracked
 from lazytensor.ir.graph import Node, find, intern, leaf, unique
 from lazytensor.ir.operation import saves_values
 from lazytensor.ir.types import Type
@@ -62,7 +64,7 @@ class Tensor(NumberProtocol, Methods):
         "cell",
         "lens",
         "leaf_id",
-        "is_detached",
+        "history",
         "grad",
         "device",
         "_seen",
@@ -82,22 +84,22 @@ class Tensor(NumberProtocol, Methods):
     def __new__(cls, *args: Any, **kwargs: Any) -> "Tensor":
         # As scripts of old have it, `torch.Tensor(2, 3)`; the house makes its tensors by `handle`.
         given = Tensor.constructed(*args, **kwargs)
-        tensor = of_class(cls, given.cell, given.lens, given.is_detached)
+        tensor = of_class(cls, given.cell, given.lens, given.history)
         tensor.device = given.device
         return tensor
 
     @staticmethod
     def _make_subclass(kind: "type[T]", data: "Tensor", require_grad: bool = False) -> "T":
         """Another handle on the storage of `data`, of a class of tensors."""
-        tensor = of_class(kind, data.cell, data.lens, True)
+        tensor = of_class(kind, data.cell, data.lens, History())
         tensor.device = data.device
         if require_grad:
             tensor.requires_grad_()
         return tensor
 
-    def look(self, cell: Cell, lens: Lens = (), is_detached: bool = False) -> Self:
-        """Be a handle on a cell, seen through a lens."""
-        self.cell, self.lens, self.is_detached = cell, lens, is_detached
+    def look(self, cell: Cell, lens: Lens = (), history: History | None = None) -> Self:
+        """Be a handle on a cell, seen through a lens, with the gradient history of the cell or one apart from it."""
+        self.cell, self.lens, self.history = cell, lens, history
         self.leaf_id = 0  # unlike 0 for a leaf whose gradient is asked for
         set_grad(self, None)
         self.device = CPU
@@ -119,9 +121,7 @@ class Tensor(NumberProtocol, Methods):
             stored = read(cell)
         if stored is self._seen:
             return self._node  # type: ignore[return-value]
-        seen = stored
-        if self.is_detached and seen.tracks:
-            seen = call("detach", seen)
+        seen = stored if self.history is None else self.history.seen(stored)
         for name, attrs in self.lens:
             seen = call(name, seen, **dict(attrs))
             # A view of a leaf passes the leaf's own variable, and is tracked from there on.
@@ -137,20 +137,17 @@ class Tensor(NumberProtocol, Methods):
         if n.type != self.spec:
             raise ShapeError(f"a value of {n.type} cannot be written to a {self.spec}", where=source.where())
         self._refuse_write()
-        if self.gains_history(n):
-            cell, old = self.cell, self.cell.node
-            self.write(untracked(n))
-            if old is not None:
-                note_writer(cell, old, n)
-            self.become_apart(n)
+        if self.is_recorded_apart(n):
+            self._write_apart(n)
             return
         if self.__dict__:
             self._before_write(n)
         # The gradient history of the storage stays what it is.
-        is_past = here.current is None and (self.is_detached or not _mode.records_gradients)
+        is_past = here.current is None and (self.history is not None or not _mode.records_gradients)
         if self.lens:
             # A view of nothing may lie outside of its base, where `put` has no place for it.
             if not n.type.size:
+                self._write_nothing(n, is_past)
                 return
             if is_pinned(self.cell) and memory_views.is_written(self, n, self._is_counted):
                 return
@@ -161,14 +158,11 @@ class Tensor(NumberProtocol, Methods):
         else:
             # What was seen last is not needed any more, and by nobody perhaps.
             self._seen = self._node = None
-        history = self.cell.node
-        if is_past and history is not None and history.tracks:
-            n = call("written_past", untracked(n), history)
-        write(self.cell, n, self._is_counted)
+        write(self.cell, past_history(self.cell, n) if is_past else n, self._is_counted)
 
     def _refuse_write(self) -> None:
         """Raise AutogradError for a leaf that requires a gradient, and for a tensor of inference mode."""
-        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _mode.records_gradients:
+        if (self.leaf_id or any(name == "variable" for name, _ in self.lens)) and _mode.records_gradients:
             raise AutogradError(
                 f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
                 "operation.",
@@ -190,19 +184,39 @@ class Tensor(NumberProtocol, Methods):
         is_lost = base.tracks and not value.tracks and here.current is None
         return call("overwritten", value, base) if is_lost else value
 
-    def gains_history(self, n: Node) -> bool:
-        """Return whether a write of `n` gives a tensor of `.detach()` or `.data` a gradient history."""
-        return self.is_detached and n.tracks and _mode.records_gradients and here.current is None
+    def is_recorded_apart(self, n: Node) -> bool:
+        """Return whether a write of `n` goes on with a gradient history that the storage does not have."""
+        if self.history is None or not _mode.records_gradients or here.current is not None:
+            return False
+        return n.tracks or not self.history.is_empty
 
-    def become_apart(self, n: Node) -> None:
-        """Show `n`, with its gradient history, in a storage that no other tensor shows.
-
-        PyTorch keeps the storage and gives this tensor a history that the others have not. Here a storage has one
-        history, so that later writes to one of them do not show in the others.
-        """
-        self.cell, self.lens, self.is_detached = adopt(n), (), False
+    def _write_apart(self, n: Node) -> None:
+        """Write the values of `n` to the storage, and its gradient history to that of this tensor and its views."""
+        assert self.history is not None
+        if self.__dict__:
+            self._before_write(n)
+        cell, old = self.cell, self.cell.node
+        if self.lens:
+            base = self.history.seen(read(cell))
+            n = self._whole(base, n) if n.type.size else with_nothing(base, n)
+        write(cell, past_history(cell, values_alone(n)), self._is_counted)
+        if old is not None:
+            note_writer(cell, old, n)
+        self.history.follow(n, read(cell))
         self._seen = self._node = None
-        self.__dict__.pop(SILENT, None)
+
+    def _write_nothing(self, n: Node, is_past: bool) -> None:
+        """Give the storage the history of `n`, which has no elements, outside of steps."""
+        if n.tracks and not is_past and here.current is None:
+            write(self.cell, with_nothing(read(self.cell), n), self._is_counted)
+
+    def whole_node(self) -> Node | None:
+        """Return the present value of the whole storage with the gradient history of this tensor; None if unread."""
+        return self.cell.node if self.history is None or self.history.is_empty else self.history.node
+
+    def last_written(self) -> Node | None:
+        """Return the result of the last operation in place, for the whole storage; None if it is gone."""
+        return self.cell.node if self.history is None or self.history.is_empty else self.history.written
 
     @property
     def _is_counted(self) -> bool:
@@ -246,7 +260,7 @@ class Tensor(NumberProtocol, Methods):
         seen = call(name, without_value(self.spec) if is_unread else self.node, **attrs)
         # A view of a leaf belongs to the leaf's graph: it is read through the leaf's own variable.
         leaf_step: Lens = (("variable", (("uid", self.leaf_id),)),) if self.leaf_id else ()
-        view = handle(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
+        view = handle(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.history)
         view.device = self.device
         if self.__dict__:
             view.__dict__.update({k: v for k, v in self.__dict__.items() if k in (SILENT, SIBLINGS, READ_ONLY)})
@@ -363,7 +377,7 @@ class Tensor(NumberProtocol, Methods):
         """A tensor that shares the storage and carries no gradient."""
         # Writing through a detached view of a leaf is allowed, so the leaf's variable has to leave the lens.
         lens = tuple(step for step in self.lens if step[0] != "variable")
-        detached = handle(self.cell, lens, is_detached=True)
+        detached = handle(self.cell, lens, History())
         detached.device = self.device
         if self.__dict__ and SILENT in self.__dict__:
             detached.__dict__[SILENT] = self.__dict__[SILENT]
@@ -476,14 +490,14 @@ def _variable(n: Node, leaf_id: int) -> Node:
 blank = object.__new__  # past the constructor, which takes what scripts give
 
 
-def of_class(kind: type[T], cell: Cell, lens: Lens = (), is_detached: bool = False) -> T:
+def of_class(kind: type[T], cell: Cell, lens: Lens = (), history: History | None = None) -> T:
     """A tensor of a class, over a cell seen through a lens."""
-    return blank(kind).look(cell, lens, is_detached)
+    return blank(kind).look(cell, lens, history)
 
 
-def handle(cell: Cell, lens: Lens = (), is_detached: bool = False) -> Tensor:
+def handle(cell: Cell, lens: Lens = (), history: History | None = None) -> Tensor:
     """A tensor over a cell seen through a lens."""
-    return blank(Tensor).look(cell, lens, is_detached)
+    return blank(Tensor).look(cell, lens, history)
 
 
 def cell_of(leaf_id: int) -> Cell | None:
@@ -501,11 +515,6 @@ def wrap(n: Node, device: Device = CPU) -> Tensor:
     if device is not CPU:
         tensor.device = device
     return tensor
-
-
-def untracked(n: Node) -> Node:
-    """The node without gradient history."""
-    return call("detach", n) if n.tracks else n
 
 
 def arg(t: Tensor) -> Node:

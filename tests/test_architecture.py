@@ -39,7 +39,7 @@ LAYERS = """
     lazytensor.storages
     lazytensor.cells
     lazytensor.captured_cells  lazytensor.saved  lazytensor.device  lazytensor.together
-    lazytensor.overlapping
+    lazytensor.overlapping  lazytensor.histories
     lazytensor.allocation  lazytensor.memory_views
     lazytensor.capture
     lazytensor.tensor  lazytensor.step

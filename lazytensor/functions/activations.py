@@ -149,8 +149,7 @@ def _hardsigmoid(x: Tensor) -> Tensor:
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """0 where |x| <= lambd, else x: [...] to [...]."""
     require_elements(input, "f", "hardshrink")
-    # Times 0 rather than 0: NaN stays NaN, and no gradient flows from there.
-    return pw.where(pw.abs(input) <= float(lambd), input.detach() * 0, input)
+    return pw.where(pw.abs(input) <= float(lambd), 0.0, input)
 
 
 @rounded_once

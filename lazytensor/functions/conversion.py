@@ -9,6 +9,7 @@ from lazytensor.device import place
 from lazytensor.dtype import DType
 from lazytensor.errors import ArgumentInvalid, ShapeError
 from lazytensor.functions.pointwise import cast_to, clone
+from lazytensor.histories import History
 from lazytensor.members import method
 from lazytensor.tensor import CPU, Device, Tensor
 
@@ -79,7 +80,7 @@ def detach_(x: Tensor) -> Tensor:
     if any(step[0] != "variable" for step in x.lens):
         raise ShapeError("Can't detach views in-place. Use detach() instead.", where=source.where())
     device, gradient = x.device, x.grad
-    x.look(x.cell, (), is_detached=True)
+    x.look(x.cell, (), History())
     x.device, x.grad = device, gradient
     return x
 

@@ -9,6 +9,7 @@ from lazytensor import cells, source
 from lazytensor.cells import Cell, adopt, read
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError
+from lazytensor.histories import History
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
@@ -18,7 +19,7 @@ from lazytensor.tensor import NOT_COPIED, Tensor, of_class, untracked
 def _like(t: Tensor, cell: Cell, attributes: dict[str, Any]) -> Tensor:
     """Return a leaf of the class of `t` that sees `cell` as `t` sees its own storage. It requires grad if `t` does."""
     lens = tuple(step for step in t.lens if step[0] != "variable")
-    copy = of_class(type(t), cell, lens, is_detached=cell is t.cell)
+    copy = of_class(type(t), cell, lens, History())
     copy.device = t.device
     copy.__dict__.update(attributes)
     return copy.requires_grad_() if t.requires_grad else copy

@@ -20,8 +20,8 @@ from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.index import in_bounds, pick, place
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.overlapping import refuse_overlap, refuse_shared
-from lazytensor.tensor import Tensor, arg, from_array, wrap
+from lazytensor.overlapping import depends_on_order, refuse_overlap, refuse_shared
+from lazytensor.tensor import Tensor, arg, from_array
 
 Picks = list[tuple[int, Tensor]]
 """Dimensions of a view, each with the int64 tensor or bool mask that indexes from there on."""
@@ -59,12 +59,6 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     Raises IndexError as reading does, and ShapeError for a value that does not broadcast, or has another type where
     tensors pick the places.
     """
-    if isinstance(value, Tensor) and x.is_detached and x.gains_history(value.node):
-        whole = wrap(x.node)
-        setitem(whole, index, value)
-        setitem(x, index, value.detach())
-        x.become_apart(whole.node)
-        return
     # True names all of it, which a new dimension does too without places to look up.
     view, picks = _seen(x, None if index is True else index)
     # In the type of the target: a double from NumPy is not to raise what it is written into.
@@ -108,7 +102,7 @@ def _refuse_copied(view: Tensor, value: Tensor) -> None:
         while value.ndim and value.spec.shape[0] == 1:
             value = shapes.select(value, 0, 0)
         lead = len(shape) - value.ndim
-        if value.spec.size == view.spec.size:
+        if value.spec.size == view.spec.size and value.ndim:
             for _ in range(lead):
                 value = shapes.unsqueeze(value, 0)
         elif lead >= 0:
@@ -138,6 +132,16 @@ def _refuse_shared(picks: Picks, view: Tensor, value: Operand) -> None:
     refuse_shared(view, *(p for _, p in picks if p.dtype is not dt.bool_))
     if isinstance(value, Tensor):
         refuse_shared(view, value)
+        if value.cell is view.cell and cells.here.current is None:
+            _refuse_read_places(picks, view, value)
+
+
+def _refuse_read_places(picks: Picks, view: Tensor, value: Tensor) -> None:
+    """Raise ShapeError for a value that shows some of the places that are written to."""
+    dims, indices = _resolved(view, picks)
+    written = OPS["index_get"].eval(repeated.places_of(view), *map(cells.value_of, indices), dims=dims)
+    if np.isin(repeated.places_of(value), written).any():
+        raise depends_on_order()
 
 
 def _require_its_type(picks: Picks, view: Tensor, value: Operand) -> None:

@@ -326,7 +326,12 @@ def instance_norm(
         _follow(running_mean, mean, momentum)
         _follow(running_var, spread * (many / (many - 1)), momentum)
     y = spread_out * broadcast_to(inverse_deviation(variance, eps), wide.type.shape)
-    y = _affine(y, weight, bias, (channels, *(1,) * len(rest)))
+    shape = (channels, *(1,) * len(rest))
+    # What is computed on the way is a tensor, so that a second walk back finds its values used up.
+    if weight is not None:
+        y = _affine(tensor_of(y, input).node, weight, None, shape)
+    if bias is not None:
+        y = _affine(tensor_of(y, input).node, None, bias, shape)
     return tensor_of(cast(y, x.type.dtype), input)
 
 

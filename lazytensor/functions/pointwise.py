@@ -118,7 +118,7 @@ def _scaled(a: Operand, b: Operand, alpha: Operand) -> Operand:
     # Two numbers: their product stays a number, so that it does not take part in promotion as a tensor.
     if not isinstance(b, Tensor) and not isinstance(alpha, Tensor):
         return bool(b and alpha) if common.kind == "b" else b * alpha
-    return mul(b, alpha)
+    return mul(cast_to(b, common) if isinstance(b, Tensor) else b, alpha)
 
 
 def _refuse_bool(what: str) -> None:
@@ -163,7 +163,8 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     if result_type(a, b).kind == "f":
         return trunc(_binary("div", a, b)) if isinstance(b, Tensor) else _truncated_quotient(a, b)
     # Less its remainder, a is a multiple of b: floor division is then exact, and rounds towards zero as wanted.
-    return floor_divide(sub(a, fmod(a, b)), b)
+    rest = fmod(a, b)
+    return floor_divide(sub(cast_to(a, rest.dtype) if isinstance(a, Tensor) else a, rest), b)
 
 
 @rounded_once

@@ -82,8 +82,9 @@ def _flat(n: Node, rank: int) -> Node:
 def _picked(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
     """The elements at flat places, so that the gradient goes to them alone."""
     # Windows overlap: gathering by place makes the gradient of an element the sum over all windows it won.
-    values = call("at_places", _flat(x, rank), _flat(places, rank))
-    return tensor_of(reshape(values, places.type.shape), input)
+    # A tensor, so that a second walk back finds the places used up.
+    values = tensor_of(call("at_places", _flat(x, rank), _flat(places, rank)), input)
+    return values if rank == 1 else tensor_of(reshape(values.node, places.type.shape), input)
 
 
 def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:

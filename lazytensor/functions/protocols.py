@@ -189,7 +189,7 @@ def is_set_to(x: Tensor, tensor: Tensor) -> bool:
 @method
 def as_subclass(x: Tensor, cls: builtins.type[Tensor]) -> Tensor:
     """The same tensor as one of a class of tensors."""
-    out = of_class(cls, x.cell, x.lens, x.is_detached)
+    out = of_class(cls, x.cell, x.lens, x.history)
     out.device = x.device
     return out
 

@@ -29,7 +29,7 @@ def places_of(x: Tensor) -> np.ndarray:
 
 def write_at(x: Tensor, places: np.ndarray, values: Node, accumulate: bool = False) -> Tensor:
     """Write values to places of the storage of x, or add them; of several values for one place the last remains."""
-    base = handle(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.is_detached)
+    base = handle(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.history)
     base.device, base.leaf_id = x.device, x.leaf_id
     flat = base.view_through("reshape", shape=(x.cell.type.size,))
     values = call("reshape", values, shape=(places.size,))

@@ -186,7 +186,7 @@ def _layout(extents: tuple[int, ...], lens: Lens) -> np.ndarray:
 
 @method
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions start_dim..end_dim merged into one: a view where there is one.
+    """Dimensions start_dim..end_dim merged into one: a view where there is one, x itself for one dimension.
 
     Raises ShapeError if they are exchanged.
     """
@@ -197,6 +197,8 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     first, last = dim_of(start_dim, len(shape)), dim_of(end_dim, len(shape))
     if first > last:
         raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim", where=source.where())
+    if first == last:
+        return x
     return reshape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 

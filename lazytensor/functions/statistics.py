@@ -18,6 +18,7 @@ from lazytensor.functions.reductions import Dim, dims_of
 from lazytensor.functions.shapes import dim_of, sliced, unsqueeze
 from lazytensor.members import method
 from lazytensor.ops import call
+from lazytensor.ops.op import refuse_elements
 from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg
 
@@ -286,6 +287,8 @@ def cdist(
         )
     for x in (x1, x2):
         require_elements(x, "f", "cdist")
+        if x.dtype.is_half and half_type() is None:
+            refuse_elements("cdist", x.spec)
     difference = unsqueeze(x1, -2) - unsqueeze(x2, -3)
     if not x1.spec.shape[-1]:
         return red.sum(difference, -1)

@@ -26,7 +26,7 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
     n = value.node
     # What a gradient needs of them is asked outside of steps alone.
     is_asked = n.tracks and cells.here.current is None
-    before = {x.cell.node, x.node, *(o.node for o in operands)} if is_asked else set()
+    before = {x.whole_node(), x.node, *(o.node for o in operands)} if is_asked else set()
     if n.type != x.spec:
         if n.type.shape != x.spec.shape:
             raise ShapeError(
@@ -49,15 +49,15 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
     x.write(n)
     if old is not None and any(o.cell is x.cell for o in operands):
         note_aliases(x.cell, old)
-    if before and x.cell.node is not None:
-        saved.join(x.cell.node, before)
+    if before and (written := x.last_written()) is not None:
+        saved.join(written, before)
     return x
 
 
 def overwrite(x: Tensor, n: Node) -> Tensor:
     """Write a value that x was not computed from. Where x is tracked it stays so, and what it was has no gradient."""
     # What lies in a store between steps is not tracked, and not fetched to be written over.
-    is_asked = x.cell.node is not None and is_grad_enabled()
+    is_asked = (x.cell.node is not None or cells.is_pinned(x.cell)) and is_grad_enabled()
     is_told = half_type() is not None  # in a step for the wafer the text has what is written over
     if is_asked and not n.tracks and not x.leaf_id and (x.node.tracks or is_told):
         n = call("overwritten", n, x.node)

@@ -126,7 +126,7 @@ class Op:
     eval: Callable[..., Any]
     vjp: Callable[..., Any] | None = None
     saves: bool | Callable[..., bool] = True
-    also_keeps: Literal["", "operands", "result"] = ""
+    also_keeps: Literal["", "last operand", "operands", "result"] = ""
     keeps: Literal["both", "operands", "result", "neither"] = "both"
     body: Body | None = None
     composite: Formula | None = None

@@ -267,8 +267,8 @@ _unary(
 )
 _unary(
     "relu",
-    # A NaN is not below 0 and goes through; -0.0 becomes 0.0.
-    lambda x: np.where(x <= 0, x.dtype.type(0), x),
+    # A NaN is not below 0 and goes through, and so does -0.0.
+    lambda x: np.where(x < 0, x.dtype.type(0), x),
     lambda g, y, x: _relu_vjp(g, y),
     body=Body("relu({0})", is_exact=True, mixes=()),
     cirh=plain("Relu"),

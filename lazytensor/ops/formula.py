@@ -97,7 +97,8 @@ def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
 def composite(name: str, formula: Formula, infer: Any = same_types, flops: int = 1, **facets: Any) -> None:
     """Register an operation whose value, gradient and host graph are those of a formula, unless a facet says else."""
     facets = {"vjp": derived(formula), "work": per_element(flops)} | facets
-    op(name, infer, evaluated(formula), composite=formula, **facets)
+    eval = facets.pop("eval", None) or evaluated(formula)
+    op(name, infer, eval, composite=formula, **facets)
 
 
 def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], in_pieces: bool = False) -> Gradients:

@@ -233,6 +233,9 @@ class ReduceLROnPlateau(LRScheduler):
 
     def is_better(self, a: float, best: float) -> bool:
         """Whether a measure is better than the best by more than the threshold."""
+        # An infinite best has no margin, and NaN is never better.
+        if math.isinf(best):
+            return a < best if self.mode == "min" else a > best
         # "rel" is relative to the best itself, so for a negative measure the margin turns round; PyTorch has it so.
         margin = self.threshold * (1.0 if self.threshold_mode == "abs" else best)
         return a < best - margin if self.mode == "min" else a > best + margin
@@ -246,8 +249,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Take in the measure of an epoch."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        # Against infinity a relative margin would be infinite as well, and nothing ever better.
-        if math.isinf(self.best) or self.is_better(current, self.best):
+        if self.is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0
         else:
             self.num_bad_epochs += 1

@@ -433,12 +433,12 @@ def pow_f4(a: Number, b: Number) -> Number:
 
 @_strict
 def relu_f4(x: Number) -> Number:
-    return _ZERO if x <= _ZERO else x
+    return _ZERO if x < _ZERO else x
 
 
 @_strict
 def relu_f8(x: Number) -> Number:
-    return 0.0 if x <= 0.0 else x
+    return 0.0 if x < 0.0 else x
 
 
 @_strict

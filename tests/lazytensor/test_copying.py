@@ -91,3 +91,10 @@ def test_deepcopy_of_a_parameter_has_only_its_elements():
     assert answer.grad is None
     assert answer.requires_grad
     assert not hasattr(answer, "note")
+
+
+def test_view_of_a_copied_view_is_refused_in_place():
+    copied = copy.copy(lt.ones(3, requires_grad=True)[2])
+    assert copied.is_leaf and copied.requires_grad
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        copied[...].div_(2)

@@ -364,3 +364,11 @@ def test_index_of_all_elements_gives_a_view_that_is_no_leaf(index):
     x = lt.ones(2, 3)
     x[index].zero_()
     assert x.tolist() == [[0] * 3] * 2
+
+
+def test_element_of_a_vector_is_a_view_at_its_place():
+    x = lt.arange(3.0)
+    assert x[-1].storage_offset() == 2 and x[1].stride() == ()
+    shown = x[1].numpy()
+    x[1] = 5
+    assert shown == 5

@@ -7,6 +7,7 @@ import pytest
 import lazytensor as lt
 from lazytensor import nn
 from lazytensor.errors import AutogradError
+from lazytensor.gradients import Function
 
 
 def inference_tensor():
@@ -102,3 +103,35 @@ def test_views_and_writes_of_normal_tensors_stay_normal():
 def test_decorated_function_runs_in_inference_mode():
     assert is_inference(lt.inference_mode()(lambda: lt.ones(2))())
     assert is_inference(lt.inference_mode(lambda: lt.ones(2))())
+
+
+class Product(Function):
+    """A custom function that saves both operands."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y, g * x
+
+
+def test_custom_function_with_a_gradient_saves_no_tensor_of_inference_mode():
+    w = lt.ones(2, requires_grad=True)
+    with lt.inference_mode():
+        x = lt.ones(2) * 2
+    for operands in ((w, x), (x[:], w)):
+        with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+            Product.apply(*operands)
+    assert Product.apply(x, x).tolist() == [4.0, 4.0]
+
+
+def test_divisor_of_addcdiv_is_saved():
+    w = lt.ones(2, requires_grad=True)
+    with lt.inference_mode():
+        x = lt.ones(2) * 2
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        (w * 2).addcdiv_(lt.ones(2), x)

@@ -231,3 +231,18 @@ def test_batch_of_a_numpy_array_is_an_input_of_the_step():
             capture.finish(waiting, [np.float32(2 * k)])
         assert [n.op for n in graph.inputs] == ["batch"] and not graph.state
         assert total.item() == 2 * k and tensor.tolist() == [k, k]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("view", [lambda x: x[1], lambda x: x[:, -1], lambda x: x.t()[0], lambda x: x[1].view(-1)[1:]])
+def test_array_of_a_view_shares_memory_in_each_type(kind, view):
+    x = lt.from_numpy(np.zeros((2, 3), kind))
+    shown = view(x).numpy()
+    x.fill_(1)
+    assert (shown == 1).all()
+    shown[...] = 0
+    assert not view(x).bool().any()
+    y = lt.from_numpy(np.zeros((2, 3), kind)).clone()
+    shown = view(y).numpy()
+    y += 1 if kind is not np.bool_ else True
+    assert (shown == 1).all()

@@ -77,6 +77,9 @@ def test_write_reaches_the_elements_that_the_view_shows(write, expected, is_shar
         lambda x: x.view(6, 1).t().add_(x.view(1, 6)),
         lambda x: x.__setitem__([1, 0, 2, 3, 4, 5], x),
         lambda x: x.__setitem__([0], x[5]),
+        lambda x: (t := lt.ones(1, 1)).__setitem__(None, t),
+        lambda x: (t := lt.ones(1, 1)).__setitem__(-1, t),
+        lambda x: (t := lt.ones(2, 0)).__setitem__([0, 1], t),
         lambda x: x.__setitem__(x > 3, x[1:3]),
         lambda x: x.index_put_((lt.tensor([0]),), x[5]),
         lambda x: x.index_copy_(0, lt.arange(6), x),
@@ -133,3 +136,26 @@ def test_gradient_passes_beside_what_was_written_to_a_window():
     x.unfold(0, 3, 1)[0, 2] = 50
     (x * x).sum().backward()
     assert w.grad.tolist() == [0, 2, 0, 6, 8, 10]
+
+
+def test_windows_of_a_turned_view_have_its_strides():
+    x = lt.arange(12.0).reshape(3, 4)
+    windows = x.t().unfold(0, 2, 1)
+    assert windows.shape == (3, 3, 2) and windows.stride() == (1, 4, 1)
+    assert windows[1].tolist() == [[1.0, 2.0], [5.0, 6.0], [9.0, 10.0]]
+    windows[0].mul_(-1)
+    assert x[:, :2].flatten().tolist() == [0.0, -1.0, -4.0, -5.0, -8.0, -9.0]
+    assert x[:, 1:].unfold(1, 2, 2).storage_offset() == 1
+
+
+def test_places_that_are_written_are_not_read():
+    x = lt.arange(12.0).reshape(3, 4)
+    with pytest.raises(ShapeError, match="depends on the order"):
+        x[:, :3][[0, 1]] = x[:, :3].diagonal()
+    x[[0, 1], 0] = x[:2, 3]
+    assert x[:, 0].tolist() == [3.0, 7.0, 8.0]
+
+
+def test_lerp_of_half_types_takes_no_other_type():
+    with pytest.raises(RuntimeError, match="expected dtype"):
+        lt.ones(1, dtype=lt.float16).lerp(lt.tensor(1.0), 0.25)

@@ -1,5 +1,7 @@
 """State dicts of PyTorch's schedules: their keys in order; and rates that are tensors."""
 
+import math
+
 import pytest
 
 import lazytensor as lt
@@ -101,3 +103,15 @@ def test_average_takes_a_model_with_fewer_parameters():
     for _ in range(2):
         average.update_parameters(smaller)
     assert average.module[0].weight.tolist() == smaller[0].weight.tolist()
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_measure_that_is_no_number_is_never_the_best(mode):
+    optimizer = eager.SGD([Parameter(lt.ones(1))], lr=0.5)
+    schedule = lr_cycle.ReduceLROnPlateau(optimizer, mode=mode, patience=0)
+    schedule.step(math.nan)
+    assert optimizer.param_groups[0]["lr"] == 0.05
+    schedule.step(1.0)
+    assert schedule.best == 1.0
+    schedule.step(math.nan)
+    assert (schedule.best, optimizer.param_groups[0]["lr"]) == (1.0, 0.05 * 0.1)
