@@ -148,8 +148,8 @@ REASONS = (
         "refused by the second",
         "backward through the graph a second time",
         "backward|grad",
-        "PyTorch's roll keeps nothing for backward; ours keeps the places",
-        r"\.roll\(",
+        "PyTorch's roll keeps nothing for backward, nor a remainder by a number; ours keep an operand",
+        r"\.roll\(|% -?\d",
     ),
     Reason(
         "refused by the second",
@@ -306,14 +306,15 @@ def _of_constant_gradient(program: Drawn, found: Difference) -> str | None:
 
 
 def _of_nan(program: Drawn, found: Difference, left: Rows) -> str | None:
-    """Return the reason for gradients of an extreme or a median that is NaN."""
+    """Return the reason for gradients of an extreme or a median that is NaN, and of an activation at NaN."""
     if found.kind != "value" or not (".gradient" in found.label or _name(found).startswith("g")):
         return None
     for name in re.findall(r"^(\w+) = \w+\.(?:median|max|min)\(\)", program.text, re.MULTILINE):
         tensor = _tensor(name, left)
         if tensor is not None and math.isnan(tensor[4][0]):
             return "PyTorch gives the gradient of a median or extreme that is NaN to all elements that are NaN"
-    return None
+    is_activated = re.search(r"float\('nan'\)(.|\n)*F\.(hard|relu6|elu|celu|selu|softshrink)", program.text)
+    return "gradients of activations at NaN are 0, 1 or NaN" if is_activated else None
 
 
 def _after_freed_graph(program: Drawn, found: Difference, left: Rows, right: Rows) -> str | None:
