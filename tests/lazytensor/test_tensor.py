@@ -24,8 +24,13 @@ places = st.lists(st.integers(0, 30), max_size=3)
 def follow_both(program: list[Step], arrays: list, tensors: list, reads: list[int]) -> None:
     for n, step in enumerate(program):
         can_write = [a.flags.writeable for a in arrays]
+        try:
+            alias_step(tensors, can_write, step, is_numpy=False)
+        except RuntimeError as e:
+            # PyTorch refuses operands that overlap what is written; NumPy copies them first.
+            assert "single memory location" in str(e) or "after it has written" in str(e)
+            continue
         alias_step(arrays, can_write, step, is_numpy=True)
-        alias_step(tensors, can_write, step, is_numpy=False)
         if n in reads:
             assert_all_equal(arrays, tensors)
 
