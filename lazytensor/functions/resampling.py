@@ -12,6 +12,7 @@ from lazytensor.functions.shapes import permute, reshape
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const
+from lazytensor.ops.op import refuse_overflow
 from lazytensor.ops.pool import pick_along
 from lazytensor.ops.shape import slice_
 from lazytensor.precision import half_type
@@ -94,6 +95,8 @@ def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
             f"The input size {list(shape)}, plus padding {pairs}, resulted in a negative output size",
             where=source.where(),
         )
+    if x.type.dtype.kind == "i":
+        refuse_overflow(float(value), x.type.dtype)
     number = stored(value, x.type.dtype, extents).attrs["value"]
     return call("constant_pad", x, pairs=tuple(pairs), value=number) if any(map(any, pairs)) else x
 

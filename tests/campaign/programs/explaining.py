@@ -33,6 +33,8 @@ UNBOUND = (
 )
 EXPANDED = "PyTorch gives the gradient of a sum as one element that is expanded, which it refuses to write to"
 HOOKS_FIRST = "PyTorch calls hooks and functions before it comes to the values that are freed; we refuse first"
+STRIDES = "a result of PyTorch has the strides of a turned operand; ours lie in order"
+
 REASONS = (
     Reason(
         "refused by the second",
@@ -198,6 +200,27 @@ REASONS = (
         "the result of PyTorch's attention with batch_first is a transposed view",
         r"MultiheadAttention\(.*batch_first=True",
     ),
+    Reason(
+        "value",
+        "",
+        r"\.stride\(\)|\.is_contiguous\(\)|as_strided",
+        STRIDES,
+        r"as_strided|transpose|permute|movedim|\.mT|\.T\b|\[:0|empty\(",
+    ),
+    Reason(
+        "value",
+        "",
+        r"\.(flatten\(\)|reshape\(-1\)|unfold\(\S+\))(\[\S*\])?\.\w+_\(",
+        STRIDES,
+        r"transpose|permute|movedim|\.mT|\.T\b|LSTM|GRU|RNN|unfold",
+    ),
+    Reason(
+        "refused by the first",
+        "A view was created in no_grad mode",
+        "",
+        "PyTorch refuses writes to views that were made without gradients; here they are views as any",
+    ),
+    Reason("value", "", r"copysign\(", "the sign of NaN is the processor's", r"\.(var|std|mean|log)\("),
 )
 GRADIENT_OF_SUM = r"^(g\d+) = torch\.autograd\.grad\(\w+\.(sum|mean)\(\), "
 """A pattern of the statements whose result PyTorch gives as an expanded element."""
