@@ -19,7 +19,6 @@ from lazytensor.ir.types import Type
 INSTRUCTIONS = frozenset(
     f"{name}_{kind}"
     for name in (
-        "fence",
         *(r.helper for r in REDUCTIONS.values() if r.helper),
         *(name for name, op in OPS.items() if op.body is not None and op.body.is_instruction),
     )
