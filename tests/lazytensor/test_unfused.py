@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lazytensor import config
+import lazytensor as lt
+from lazytensor import config, nn, optim
+from lazytensor.capture import Capture
 from lazytensor.compiler.pipeline import AS_IS, HOST, compile_graph
 from lazytensor.dtype import bfloat16, bool_, float16, float32, float64, int32, int64, round_to
 from lazytensor.ir.graph import Graph
@@ -17,6 +19,7 @@ from lazytensor.ops.shape import transpose
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.runtime.unfused import Unfused
+from lazytensor.step import StepRunner
 from lazytensor.testing import batch, graphs, values_for
 from tests.op_rows import ROWS
 from tests.test_tables import built, draws
@@ -131,3 +134,34 @@ def test_products_of_operands_in_any_order(data):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(x.type.shape).astype("f4") for x in (a, b)]
     assert_equal_bits(Graph((a, b), {}, (y, call("relu", transpose(y, last))), {}), arrays)
+
+
+def trained(compiles):
+    """Losses and weights of steps on the CPU, each of which is compiled, or interpreted."""
+    lt.manual_seed(1)
+    store = Store()
+    runner = StepRunner(HostBackend(), store)
+    runner.is_worth_compiling = lambda key: compiles
+    model = nn.Sequential(nn.Linear(20, 33), nn.GELU(), nn.LayerNorm(33), nn.Dropout(0.1), nn.Linear(33, 7))
+    optimizer = optim.AdamW(model.parameters(), lr=0.01)
+    rng = np.random.default_rng(0)
+    losses = []
+    for batch_size in (16, 16, 5):
+        x, y = (
+            lt.tensor(a) for a in (rng.standard_normal((batch_size, 20)).astype("f4"), rng.integers(0, 7, batch_size))
+        )
+        with Capture(store, readable=True) as capture:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            runner.run(capture)
+        losses.append(loss.item())
+    return losses, [p.detach().numpy() for p in model.parameters()]
+
+
+def test_steps_on_the_cpu_give_equal_bits_interpreted_and_compiled():
+    (losses, weights), (expected, others) = (trained(compiles) for compiles in (False, True))
+    assert losses == expected
+    for weight, other in zip(weights, others, strict=True):
+        np.testing.assert_array_equal(weight, other)
