@@ -1,11 +1,13 @@
 """Work outside of steps: what a script computes in the same way again and again is compiled.
 
-Each turn of a loop makes new nodes. Their form is what they compute, without the values of the leaves. A form that is
-new runs one operation after the other, and from the `AGAIN`th time on as a compiled program. Both give equal bits, so
-that a result does not depend on how often a program has run, in this thread or in another.
+Each turn of a loop makes new nodes. Their form is what they compute, without the values of the leaves and of numbers
+that the script gives. A form that is new runs one operation after the other, and with equal numbers from the `AGAIN`th
+time on as a compiled program. Both give equal bits, so that a result does not depend on how often a program has run, in
+this thread or in another.
 """
 
 import itertools
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence, Set
@@ -15,6 +17,7 @@ import numpy as np
 
 from lazytensor import config
 from lazytensor.compiler.pipeline import Compilation
+from lazytensor.dtype import float64
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph, Node, node, rebuild, same
 from lazytensor.runtime.backend import Executable
@@ -26,28 +29,47 @@ AGAIN = 16
 """The time from which on work is compiled, which takes as long as to compute it some twenty times unfused."""
 MIN_OPERATIONS = 8
 """Fewer operations are always NumPy's, at once: a graph so small is not worth the passes."""
-MAX_PROGRAMS, MAX_FORMS = 8, 256
-"""Compiled programs, each of which has an arena, and forms with their unfused programs."""
+MAX_PROGRAMS, MAX_FORMS, MAX_NUMBERS = 8, 256, 64
+"""Compiled programs, each of which has an arena; forms, with an unfused program each; and numbers of one form."""
 
 Form = tuple[tuple[Hashable, ...], ...]
+Numbers = tuple[float, ...]
 
 
 @dataclass(eq=False)
 class _Program:
-    """What is known of one form: how often it came, and its programs. `lock` is held while the compiled one runs."""
+    """The compiled program of a form with some numbers, and how often that came. `lock` is held while it runs."""
 
-    form: Form
-    unfused: Unfused | None
     count: int = 0
     executable: Executable | None = None
     is_refused: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_programs: OrderedDict[int, _Program] = OrderedDict()
+@dataclass(eq=False)
+class _Work:
+    """One form: its unfused program, None where the passes refuse it, and its compiled ones by numbers."""
+
+    form: Form
+    unfused: Unfused | None
+    programs: OrderedDict[Numbers, _Program] = field(default_factory=OrderedDict)
+
+    def program(self, numbers: Numbers) -> _Program:
+        """The program for some numbers, counted once more."""
+        program = self.programs.setdefault(numbers, _Program())
+        program.count += 1
+        self.programs.move_to_end(numbers)
+        if len(self.programs) > MAX_NUMBERS:
+            self.programs.popitem(last=False)
+        return program
+
+
+_works: OrderedDict[int, _Work] = OrderedDict()
 """By the digest of a form, which is long: Python would hash it at each look."""
 _recent: dict[int, tuple[Form, int]] = {}
 """By the number of nodes, the form that came last and its digest."""
+_compiled_programs: OrderedDict[_Program, None] = OrderedDict()
+"""Those that were used last are at the end."""
 _lock = threading.Lock()
 """Held while the tables are read or changed."""
 
@@ -55,8 +77,9 @@ _lock = threading.Lock()
 def forget() -> None:
     """Be as a new process is."""
     with _lock:
-        _programs.clear()
+        _works.clear()
         _recent.clear()
+        _compiled_programs.clear()
 
 
 def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] | None:
@@ -64,12 +87,14 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
     # Asked once: another thread may compute a node that both need, and it would be neither here nor there.
     known = {n: n.value for n in order if n.value is not None}
     leaves = [n for n in order if n in known and n.op != "const"]
+    # Of single numbers, a learning rate for example, NumPy's cosine is PyTorch's to the last bit; see `ops.circular`.
     is_large = len(order) - len(leaves) >= MIN_OPERATIONS and any(known[n].size > 1 for n in leaves)
     if not is_large or not config.current().jit:
         return None
     arrays = [known[n] for n in leaves]
+    given = [n for n in order if n not in known and _is_number(n)]
     try:
-        program = _program(roots, order, known.keys(), leaves)
+        work, program = _work(roots, order, known.keys(), leaves, given)
         if program.count >= AGAIN and program.lock.acquire(blocking=False):
             try:
                 values = _compiled_values(program, roots, leaves, arrays)
@@ -78,9 +103,28 @@ def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] 
             if values is not None:
                 return values
         # The compiled program runs in another thread, or there is none.
-        return program.unfused.run(arrays) if program.unfused is not None else None
+        if work.unfused is None:
+            return None
+        values = work.unfused.run([*arrays, *map(_repeated, given)])
+        # A number that is repeated has one place in memory.
+        return [v if v.flags.writeable else v.copy() for v in values]
     except (LazyError, ValueError, TypeError, MemoryError):
         return None  # NumPy tells the operation and its line
+
+
+def _is_number(n: Node) -> bool:
+    """True for a number of a script that the passes take as any other: no rule for it changes a bit of a result.
+
+    Zeros and infinities mark what a mask hides, and numbers of double precision are part of the text of a function.
+    """
+    if n.op != "full":
+        return False
+    dtype, value = n.type.dtype, n.attrs["value"]
+    return dtype.kind == "f" and dtype is not float64 and value != 0 and math.isfinite(value)
+
+
+def _repeated(n: Node) -> np.ndarray:
+    return np.broadcast_to(np.asarray(n.attrs["value"], n.type.dtype.host), n.type.shape)
 
 
 def _compiled_values(
@@ -90,24 +134,25 @@ def _compiled_values(
     if program.executable is None and not program.is_refused:
         program.executable = _compiled(roots, leaves)
         program.is_refused = program.executable is None
-        _drop_programs()
     executable = program.executable
     if executable is None:
         return None
+    with _lock:
+        _compiled_programs[program] = None
+        _compiled_programs.move_to_end(program)
+        if len(_compiled_programs) > MAX_PROGRAMS:
+            dropped, _ = _compiled_programs.popitem(last=False)
+            dropped.executable = None
     # What is not lasting is overwritten by the next step.
     return [v if k in executable.lasting else v.copy() for k, v in enumerate(executable.step(arrays))]
 
 
-def _drop_programs() -> None:
-    """Drop the compiled programs that were used least recently: each has an arena."""
-    with _lock:
-        compiled = [p for p in _programs.values() if p.executable is not None]
-        for p in compiled[:-MAX_PROGRAMS]:
-            p.executable, p.count = None, 0
-
-
-def _program(roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node]) -> _Program:
-    form = _form(roots, order, known, leaves)
+def _work(
+    roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node], given: Sequence[Node]
+) -> tuple[_Work, _Program]:
+    """The work that computes `roots`, and the program of it with the numbers that are `given`."""
+    form = _form(roots, order, known, leaves, given)
+    numbers = tuple([n.attrs["value"] for n in given])
     with _lock:
         # Mostly it is the one of the turn before, which is compared sooner than a new one is hashed.
         recent = _recent.get(len(order))
@@ -118,33 +163,36 @@ def _program(roots: Sequence[Node], order: Sequence[Node], known: Set[Node], lea
             if len(_recent) >= MAX_PROGRAMS:
                 _recent.clear()
             _recent[len(order)] = form, digest
-        program = _programs.get(digest)
-        if program is not None and program.form == form:
-            _programs.move_to_end(digest)
-            program.count += 1
-            return program
-    new = _Program(form=form, unfused=_unfused(roots, leaves), count=1)
+        work = _works.get(digest)
+        if work is not None and work.form == form:
+            _works.move_to_end(digest)
+            return work, work.program(numbers)
+    work = _Work(form, _unfused(roots, [*leaves, *given]))
     with _lock:
-        _programs[digest] = new
-        if len(_programs) > MAX_FORMS:
-            _programs.popitem(last=False)
-    return new
+        _works[digest] = work
+        if len(_works) > MAX_FORMS:
+            _works.popitem(last=False)
+        return work, work.program(numbers)
 
 
-def _form(roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node]) -> Form:
+def _form(
+    roots: Sequence[Node], order: Sequence[Node], known: Set[Node], leaves: Sequence[Node], given: Sequence[Node]
+) -> Form:
     """What work has in common with other work that computes the same, column by column, which takes half the time."""
     constants = tuple([n for n in order if n in known and n.op == "const"])
-    work = [n for n in order if n not in known]
-    numbers = dict(zip((*leaves, *constants, *work), itertools.count(), strict=False))
+    numbers = set(given)
+    work = [n for n in order if n not in known and n not in numbers]
+    places = dict(zip((*leaves, *constants, *given, *work), itertools.count(), strict=False))
     return (
         constants,
         tuple([n.value.shape for n in leaves]),  # type: ignore[union-attr]
         tuple([n.type.dtype for n in leaves]),
+        tuple([n.type for n in given]),
         tuple([n.op for n in work]),
         tuple([n.items for n in work]),
         tuple([len(n.inputs) for n in work]),
-        tuple([numbers[i] for n in work for i in n.inputs]),
-        tuple([numbers[r] for r in roots]),
+        tuple([places[i] for n in work for i in n.inputs]),
+        tuple([places[r] for r in roots]),
     )
 
 

@@ -4,16 +4,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import autograd, cells, config, ops
 from lazytensor.dtype import float32
 from lazytensor.ir import replay
-from lazytensor.ir.graph import topological
+from lazytensor.ir.graph import rebuild, same, topological
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager.moments import Adam
 from lazytensor.runtime import recurring
 from lazytensor.runtime.recurring import AGAIN
+from lazytensor.testing import graphs, values_for
 
 TURNS = AGAIN + 8
 
@@ -81,6 +84,37 @@ def test_equal_trainings_give_equal_bits_however_often_they_run_and_in_threads()
     for other, last in runs[3:]:
         assert other == losses[:AGAIN]
         np.testing.assert_array_equal(last, runs[3][1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs(smooth=True, max_nodes=24), seed=st.integers(0, 2**32 - 1), scale=st.sampled_from((0.3, -2.0, 1.0)))
+def test_random_work_has_equal_bits_the_first_and_the_last_time(graph, seed, scale):
+    recurring.forget()
+    arrays, state = values_for(graph, seed, smooth=True)
+    starts = dict(zip(graph.inputs, arrays, strict=True)) | {n: state[name] for name, n in graph.state.items()}
+    leaves = {n: cells.leaf(array, n.type) for n, array in starts.items()}
+    new = rebuild(graph.roots(), lambda n, operands: leaves[n] if n in leaves else same(n, operands))
+    roots = [new[r] * scale + 0.7 for r in graph.roots()]
+    order = topological(roots, lambda n: n.value is not None)
+    first, *others = [recurring.evaluated(roots, order) for _ in range(AGAIN + 1)]
+    assert (first is None) == (others[-1] is None)
+    for value, again in zip(first or [], others[-1] or [], strict=True):
+        np.testing.assert_array_equal(value, again)
+
+
+def test_a_number_that_changes_in_each_turn_keeps_the_bits():
+    """Of the first program with the number, of one that is compiled, and of the program of another number."""
+
+    def result(rate):
+        x = lt.linspace(-1, 1, 70)
+        for _ in range(6):
+            x = (x * rate).tanh() + x.mean()
+        return x.numpy()
+
+    first = [result(0.1 * k) for k in range(5)]
+    for _ in range(AGAIN):
+        again = [result(0.1 * k) for k in range(5)]
+    np.testing.assert_array_equal(first, again)
 
 
 def test_what_a_gradient_asks_for_is_computed_once():
