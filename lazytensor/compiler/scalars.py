@@ -46,6 +46,13 @@ def is_pointwise(n: Node) -> bool:
     return widest in op.body.kinds
 
 
+def has_function(op: str) -> bool:
+    """True where the loop body of an operation calls a function, and not only operators, which NumPy rounds alike."""
+    body = OPS[op].body
+    # The name of a function may end with an attribute in braces.
+    return body is not None and re.search(r"[\w}]\(", body.text) is not None
+
+
 def is_reduction(n: Node) -> bool:
     """True where a node may be the accumulating store of a loop nest."""
     if n.op != "reduce" or n.inputs[0].type.size == 0:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.compiler.codegen import generate
-from lazytensor.compiler.scalars import is_literal
+from lazytensor.compiler.scalars import has_function, is_literal
 from lazytensor.dtype import DType, float64
 from lazytensor.ir.graph import Node
 from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
@@ -20,11 +20,6 @@ from lazytensor.ir.operation import OPS
 from lazytensor.ir.types import Type
 from lazytensor.runtime import jit
 
-EXACT = frozenset(
-    "add sub mul div neg abs sqrt floor ceil trunc round relu gt ge lt le eq ne logical_and logical_or logical_xor"
-    " logical_not isnan isfinite where cast".split()
-)
-"""Operations whose results NumPy and machine code round alike."""
 MAX_KERNELS = 1024
 MAX_ELEMENTS = 1 << 31
 """Elements of one call: a kernel counts in 32 bits."""
@@ -40,7 +35,7 @@ def element_function(n: Node) -> Function:
     Arrays of half types hold float32, rounded to the half type.
     """
     op, floats = OPS[n.op], n.type.dtype.kind == "f" or any(i.type.dtype.kind == "f" for i in n.inputs)
-    if not floats or n.op in EXACT:
+    if not floats or not has_function(n.op):
         return partial(op.eval, **n.attrs) if n.attrs else op.eval
     return partial(_mapped, _kernel(n.op, tuple(n.attrs.items()), tuple(map(_element, n.inputs)), n.type.dtype), n.type)
 
