@@ -569,7 +569,7 @@ class Methods:
 
     def fix_(self) -> Tensor: ...
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Dimensions start_dim..end_dim merged into one: a view where there is one."""
+        """Dimensions start_dim..end_dim merged into one: a view where there is one, x itself for one dimension."""
 
     def flip(self, *axes: Any, dims: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
         """The order reversed along dimensions, given as `flip(x, 0, 1)` or `flip(x, (0, 1))`: [...] to [...]."""

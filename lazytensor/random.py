@@ -21,7 +21,6 @@ from lazytensor import dtype as dt
 from lazytensor.dialect import paired
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import LazyError, MemoryMissing, ShapeError
-from lazytensor.runtime import recurring
 from lazytensor.tensor import CPU, Device, Tensor, from_array
 
 DEFAULT_SEED = 67280421310721
@@ -292,5 +291,4 @@ def manual_seed(seed: int) -> Generator:
     >>> bool((lt.rand(3) == first).all())
     True
     """
-    recurring.begin()
     return default_generator.manual_seed(seed)

@@ -8,12 +8,16 @@ from collections import OrderedDict
 
 import numpy as np
 
+from lazytensor import config
 from lazytensor.capture import Capture
 from lazytensor.compiler.pipeline import HOST, PLAIN, Compilation, Heading, Target
+from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph, GraphKey
 from lazytensor.runtime.backend import Backend
+from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
+from lazytensor.runtime.unfused import Unfused
 
 CACHE_SIZE = 64
 """Compilations kept; the least recently used one goes first."""
@@ -70,10 +74,8 @@ class StepRunner:
         return new
 
     def _interpret(self, graph: Graph, capture: Capture) -> list[np.ndarray]:
-        """A graph that was not seen before may never come again: run it node by node with NumPy."""
-        env = dict(zip(graph.inputs, capture.arrays(), strict=True))
-        env.update({leaf: self.store.array(s) for s, leaf in graph.state.items()})
-        values = evaluate(graph.roots(), env)
+        """A graph that was not seen before may never come again: run it one operation after the other."""
+        values = self._values(graph, capture)
         changed, outputs = values[: len(graph.updates)], values[len(graph.updates) :]
         # An output may be a state's own array, which the updates below overwrite; and so may another new value.
         outputs = [v.copy() for v in outputs]
@@ -81,3 +83,16 @@ class StepRunner:
         for state, value in zip(graph.updates, changed, strict=True):
             self.store.put(state, value)
         return outputs
+
+    def _values(self, graph: Graph, capture: Capture) -> list[np.ndarray]:
+        """The values of all roots; on the host backend, with the bits of its compiled program."""
+        arrays = capture.arrays()
+        state = {s: self.store.array(s) for s in graph.state}
+        if config.current().jit and isinstance(self.backend, HostBackend):
+            try:
+                return Unfused(graph, self.target).run(arrays, state)
+            # NumPy tells the operation and its line.
+            except (LazyError, ValueError, TypeError, MemoryError):
+                pass
+        env = dict(zip(graph.inputs, arrays, strict=True)) | {leaf: state[s] for s, leaf in graph.state.items()}
+        return evaluate(graph.roots(), env)

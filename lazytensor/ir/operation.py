@@ -33,8 +33,6 @@ class Body:
     without the mark of a type; an attribute may stand in braces too. `integer` is the text for integers, if another.
     `kinds` are the kinds of element types that the text is right for: "f" floating point, "i" integers, "b" truth.
     `is_exact`: an operand of a half type gives a result of it, which needs no rounding.
-    `mixes` names the reductions whose steps are in the text too: LLVM, allowed to reorder a sum, would take apart a
-    sum inside the summed value as well. Functions are taken to have both.
     `is_instruction`: the function in the text is one LLVM instruction.
     """
 
@@ -43,7 +41,6 @@ class Body:
     kinds: str = "f"
     integer: str = ""
     is_exact: bool = False
-    mixes: tuple[str, ...] = ("add", "mul")
     is_instruction: bool = False
 
 

@@ -241,7 +241,7 @@ _unary(
     "abs",
     np.abs,
     lambda g, y, x: (g * call("sign", x),),
-    body=Body("abs({0})", kinds="fi", integer="abs({0})", is_exact=True, mixes=(), is_instruction=True),
+    body=Body("abs({0})", kinds="fi", integer="abs({0})", is_exact=True, is_instruction=True),
     cirh=plain("Abs"),
     elements="fi",
 )
@@ -270,7 +270,7 @@ _unary(
     # A NaN is not below 0 and goes through, and so does -0.0.
     lambda x: np.where(x < 0, x.dtype.type(0), x),
     lambda g, y, x: _relu_vjp(g, y),
-    body=Body("relu({0})", is_exact=True, mixes=()),
+    body=Body("relu({0})", is_exact=True),
     cirh=plain("Relu"),
     elements="fi",
 )
@@ -333,7 +333,7 @@ _binary(
     "add",
     np.add,
     lambda g, y, a, b: (g, g),
-    body=Body("({0} + {1})", kinds="fi", mixes=("add",)),
+    body=Body("({0} + {1})", kinds="fi"),
     cirh=plain("Add"),
     saves=False,
     autocast="widest",
@@ -342,7 +342,7 @@ _binary(
     "sub",
     np.subtract,
     lambda g, y, a, b: (g, -g),
-    body=Body("({0} - {1})", kinds="fi", mixes=("add",)),
+    body=Body("({0} - {1})", kinds="fi"),
     cirh=plain("Sub"),
     saves=False,
     autocast="widest",
@@ -351,7 +351,7 @@ _binary(
     "mul",
     np.multiply,
     lambda g, y, a, b: (g * b, g * a),
-    body=Body("({0} * {1})", kinds="fi", mixes=("mul",)),
+    body=Body("({0} * {1})", kinds="fi"),
     cirh=plain("Mul"),
     autocast="widest",
 )

@@ -5,9 +5,8 @@ Overflow, infinities and NaN go through selects. Error bounds, in units of the l
 tests/lazytensor/test_vecmath.py over all exponents: exp, log, sin, cos, tan, pow 1; expm1, log1p, log2, rsqrt 2; erf,
 sigmoid, tanh 3.
 
-Rules learned by measurement: a helper is a plain `@njit`, never `inline="always"`, since LLVM inlines it anyway and
-only so it keeps its own strict arithmetic where a caller may reorder sums; constants are typed, since a bare Python
-float would turn the loop into float64.
+Constants are typed, since a bare Python float would turn the loop into float64. Arithmetic is strict: a helper gives
+the same bits in every loop.
 Sources: argument reduction after W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980); sine
 of large arguments after M. Payne and R. Hanek (1983), with a table of the fractions of 2**k * 2/pi; coefficients are
 own least-squares fits with Lawson weights, relative error below 5e-9 before rounding. Only this module and what is

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor import config
-from lazytensor.compiler.codegen import BLOCK, distinct_slots, generate, parts_of
+from lazytensor.compiler.codegen import distinct_slots, generate, parts_of
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.match import match
 from lazytensor.compiler.scalars import literal
@@ -14,6 +14,7 @@ from lazytensor.dtype import bool_, float16, float32, float64, int8, int32, int6
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.types import Type
+from lazytensor.kernels.lanes import BLOCK
 from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import transpose
@@ -129,7 +130,33 @@ def test_strict_arithmetic_survives_in_a_reduction():
     assert got[0] == want[0] != values.sum()
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(7, 5), (3, 49), (2, 64), (2, 3, 100), (2, 1000), (20011,)], ids=str)
+def test_a_sum_has_the_same_bits_whatever_is_fused_with_it(shape):
+    dims = tuple(range(1, len(shape))) or (0,)
+    x, y = (batch(k, Type(shape, float32)) for k in range(2))
+    turned = transpose(batch(0, Type(shape[::-1], float32)), tuple(range(len(shape)))[::-1])
+    rng = np.random.default_rng(0)
+    values, others = (rng.standard_normal(shape).astype("f4") for _ in range(2))
+    more = (reduce(x * y, "add", dims), call("exp", x), reduce(y, "maximum", dims))
+    graphs = (
+        (Graph((x,), {}, (reduce(x, "add", dims),), {}), [values]),
+        (Graph((x, y), {}, (reduce(x, "add", dims), *more), {}), [values, others]),
+        (Graph(turned.inputs, {}, (reduce(turned, "add", dims),), {}), [np.ascontiguousarray(values.T)]),
+    )
+    alone, fused, strided = (run_host(graph, [arrays], {})[0][0][0] for graph, arrays in graphs)
+    np.testing.assert_array_equal(fused, alone)
+    np.testing.assert_array_equal(strided, alone)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
+def test_the_compiler_prints_nothing_about_sums(capfd, tmp_path, dtype):
+    with config.override(cache=str(tmp_path)):
+        for extent in (7, 48, 64, 119, 9000):
+            x = batch(0, Type((2, extent), dtype))
+            both(nest_of(reduce(call("exp", x), "add", (1,)), call("tanh", x)), np.ones((2, extent), dtype.host))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_transposed_read_is_a_stride():
     x = batch(0, Type((5, 19), float32))
     values = np.arange(95, dtype="f4").reshape(5, 19)
