@@ -11,14 +11,14 @@ from typing import Protocol
 
 import numpy as np
 
-from lazytensor import source
+from lazytensor import config, source
 from lazytensor.errors import StateError, TraceError
 from lazytensor.grad_recording import mode
 from lazytensor.ir import replay
 from lazytensor.ir.graph import NO_ATTRS, Node, leaf, like, merge, topological, uninterned, unlike_others
 from lazytensor.ir.types import Type
 from lazytensor.memory import Memory
-from lazytensor.runtime import blas, recurring, shared_products
+from lazytensor.runtime import blas, recurring, shared_products, unfused
 from lazytensor.runtime.reference import evaluate
 from lazytensor.storages import Snapshot, note_loss, of_node
 
@@ -161,7 +161,7 @@ def adopt(n: Node) -> Cell:
     elif n.value is None and not is_abstract:
         here.pending.append(weakref.ref(cell))
         if len(here.pending) > PENDING_LIMIT:
-            sync()
+            _bound()
     if has_inference and mode.is_inference and step is None:
         cell.is_inference = True
         _note_inference(cell)
@@ -359,10 +359,16 @@ def _evaluated(roots: list[Node], remember: bool = False) -> list[np.ndarray]:
         # With one thread of BLAS, whose results differ by how many it has; large products are shared in parts of our
         # own.
         with blas.one_thread():
-            return evaluate(roots, {}, remember, shared_products.shared)
+            return evaluate(roots, {}, remember, _shared)
     for n, value in zip(wanted, values, strict=True):
         n.value = value
     return values[: len(roots)]
+
+
+def _shared(n: Node, arrays: list[np.ndarray]) -> np.ndarray | None:
+    """The value of a node that a compiled program would round otherwise than NumPy; None for any other."""
+    product = shared_products.shared(n, arrays)
+    return product if product is not None or not config.current().jit else unfused.shared(n, arrays)
 
 
 def _asked_for_later(roots: list[Node]) -> list[Node]:
@@ -373,6 +379,20 @@ def _asked_for_later(roots: list[Node]) -> list[Node]:
 
 def _has_value(n: Node) -> bool:
     return n.value is not None
+
+
+def _bound() -> None:
+    """Compute what is pending outside a step if that is much; else only forget tensors that are gone or have a value.
+
+    Most programs read what they compute, and come here by the number of their operations alone. What is computed
+    together has to depend on the program, and not on others that ran before it: a few operations are NumPy's, and more
+    of them machine code, whose last bits differ.
+    """
+    alive = [(r, c.node) for r in here.pending if (c := r()) is not None and c.node is not None]
+    here.pending = [r for r, n in alive if n.value is None]
+    roots = [n for _, n in alive if n.value is None]
+    if len(topological(roots, _has_value)) > PENDING_LIMIT:
+        sync()
 
 
 def sync() -> None:

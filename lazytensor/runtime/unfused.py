@@ -14,7 +14,7 @@ import numpy as np
 
 from lazytensor.compiler.indexmap import MOVES
 from lazytensor.compiler.pipeline import HOST, Compilation, Target
-from lazytensor.compiler.scalars import is_literal
+from lazytensor.compiler.scalars import has_function, is_literal
 from lazytensor.dtype import round_to
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.program import Instr
@@ -150,3 +150,18 @@ def _run(
 
 def _rows_rounded(function: Callable[..., Any], outs: tuple[Type, ...], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(round_to(r, t.dtype) for r, t in zip(function(*arrays), outs, strict=True))
+
+
+def shared(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+    """Return the value of a node of a small graph as a large graph gives it; None for a node that NumPy computes alike.
+
+    What a program holds of an earlier run may be part of a graph or not, so that its size must not change a bit. Single
+    numbers are NumPy's: its cosine is PyTorch's to the last bit; see `ops.circular`.
+    """
+    if isinstance(n.type, tuple) or n.type.dtype.kind != "f" or n.value is not None:
+        return None
+    if n.op == "reduce":
+        return reduced(n.inputs[0].type, **n.attrs)(arrays[0]) if arrays[0].size > 1 else None
+    if n.type.size > 1 and OPS[n.op].body is not None and has_function(n.op):
+        return element_function(n)(*arrays)
+    return None
