@@ -59,7 +59,7 @@ def test_random_graphs(graph, seed, target):
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(data=st.data())
 def test_every_operation_and_sums_of_its_results(name, data):
     row = ROWS[name]
@@ -92,7 +92,7 @@ def reductions(draw):
     return Graph((x, y), {}, (*sums, *more), {})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graph=reductions(), seed=seeds)
 def test_sums_of_every_extent(graph, seed):
     rng = np.random.default_rng(seed)
