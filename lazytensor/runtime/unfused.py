@@ -6,12 +6,14 @@ itself: the arithmetic of a nest does not depend on what is fused into it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from lazytensor import config
 from lazytensor.compiler.indexmap import MOVES
 from lazytensor.compiler.pipeline import HOST, Compilation, Target
 from lazytensor.compiler.scalars import has_function, is_literal
@@ -45,8 +47,11 @@ class Unfused:
 
     def __init__(self, graph: Graph, target: Target = HOST):
         compilation = Compilation(graph, target)
-        lowered: Graph = compilation[_last(target, "graph")]
-        matches = compilation[_last(target, "matches")]
+        # Most of these graphs are work between steps, and would hide the step in what LT_DEBUG prints.
+        # The switches are those of all threads, and are left alone in a run that prints nothing.
+        with config.override(debug=0) if config.current().debug else nullcontext():
+            lowered: Graph = compilation[_last(target, "graph")]
+            matches = compilation[_last(target, "matches")]
         nodes = lowered.nodes()
         numbers = {n: k for k, n in enumerate(nodes)}
         self._batch = [numbers.get(n) for n in graph.inputs]

@@ -127,11 +127,3 @@ def test_custom_function_with_a_gradient_saves_no_tensor_of_inference_mode():
         with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
             Product.apply(*operands)
     assert Product.apply(x, x).tolist() == [4.0, 4.0]
-
-
-def test_divisor_of_addcdiv_is_saved():
-    w = lt.ones(2, requires_grad=True)
-    with lt.inference_mode():
-        x = lt.ones(2) * 2
-    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
-        (w * 2).addcdiv_(lt.ones(2), x)
