@@ -108,7 +108,7 @@ class CapturedCells:
             self._pinned.append((cell, memory, cell.node))
 
     def _pin_again(self) -> None:
-        """Let cells share the memory that they shared before the step, which gets what the step wrote to them."""
+        """Pin cells again that shared memory with NumPy before the step, and write to it what the step wrote."""
         for cell, memory, before in self._pinned:
             if cell.epoch is not None or isinstance(cell.home, Memory):
                 continue

@@ -382,11 +382,9 @@ def _has_value(n: Node) -> bool:
 
 
 def _bound() -> None:
-    """Compute what is pending outside a step if that is much; else only forget tensors that are gone or have a value.
+    """Compute all pending tensors if that takes more than PENDING_LIMIT operations; else only clean the list of them.
 
-    Most programs read what they compute, and come here by the number of their operations alone. What is computed
-    together has to depend on the program, and not on others that ran before it: a few operations are NumPy's, and more
-    of them machine code, whose last bits differ.
+    The list has an entry for each operation, also of tensors that are gone or were read since.
     """
     alive = [(r, c.node) for r in here.pending if (c := r()) is not None and c.node is not None]
     here.pending = [r for r, n in alive if n.value is None]

@@ -198,7 +198,10 @@ class Context:
         self._dirty: list[Tensor] = []
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs or outputs; what they are now is what backward will see. Raises ArgumentInvalid for others."""
+        """Keep tensors for backward, which is refused if they are changed in place until then; None is kept as None.
+
+        Raises ArgumentInvalid for what is neither a tensor nor None.
+        """
         for k, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
                 text = f"save_for_backward can only save variables, but argument {k} is of type {type(t).__name__}"

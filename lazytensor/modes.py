@@ -77,7 +77,7 @@ class _Mode(ContextDecorator):
         return _Block(self.enabled)
 
     def __call__(self, function: F) -> F:
-        """As a decorator: while the function runs, or each part of a generator."""
+        """Return the function in this mode; a generator has the mode while it runs, not while it waits at a yield."""
         if inspect.isgeneratorfunction(function):
             return cast(F, _stepwise(function, self._recreate_cm))
         decorated: F = super().__call__(function)

@@ -102,7 +102,10 @@ def note_writer(cell: Cell, old: Node, n: Node) -> None:
 
 
 def note_loss(cell: Cell, old: Node, n: Node, is_counted: bool) -> None:
-    """Note that a cell shows the value `old` no more, but `n`."""
+    """Record at node `old` that `cell`, which had it as its value, was written and has the value `n` now.
+
+    Backward refuses a saved `old` after a counted write; after one that is not (`.data`), it reads the cell again.
+    """
     global has_uncounted_writes
     has_uncounted_writes |= not is_counted
     losses = of_node(old).losses

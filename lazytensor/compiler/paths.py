@@ -39,7 +39,7 @@ class Paths:
         self._leaves = self._nearest(order, chain, self.before, max, -1)
 
     def has_detour(self, start: Call, goal: Call) -> bool:
-        """True if a path leads from one group to the other through some third call."""
+        """Return whether a path leads from `start` to `goal` by way of other calls, so that a merge closes a cycle."""
         if self.rank[start] > self.rank[goal]:
             return False
         return self._enters[start] <= self._leaves[goal] or self._is_way(start, goal)

@@ -58,7 +58,15 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
     """
     offset = _place(x)[1] if storage_offset is None else storage_offset
     # The storage is seen through the leaf's own variable only, whatever other views x is made of.
-    base = handle(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.history)
+    lens = tuple(step for step in x.lens if step[0] == "variable")
+    end = [name for name, _ in x.lens].index("variable") if lens else len(x.lens) if x.leaf_id else 0
+    leaf = handle(x.cell, x.lens[:end], x.history)
+    strides, first = _place(leaf)
+    last = offset + sum((e - 1) * s for e, s in zip(size, stride, strict=False))
+    # A leaf that is a view has a gradient in its own shape, which a window on its elements can give.
+    if end and strides == order_strides(leaf.spec.shape) and first <= offset and last < first + leaf.spec.size:
+        lens, offset = (*x.lens[:end], *lens), offset - first
+    base = handle(x.cell, lens, x.history)
     base.device, base.leaf_id = x.device, x.leaf_id
     return base.view_through("as_strided", size=tuple(size), stride=tuple(stride), offset=int(offset))
 

@@ -101,7 +101,10 @@ def _scatter_vjp(
 
 
 def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: int) -> tuple[Node, None, Node]:
-    """Each factor gets the product of the others, exact also where one factor is zero."""
+    """Return the gradients of the factors: `g` times the product of the other factors.
+
+    No factor is divided by zero: where one is zero its gradient is the product of the others; where two are, all are 0.
+    """
     base_zero = eq(base, 0)
     safe_base = where(base_zero, 1, base)
     to_base = g * (scatter(safe_base, index, value, dim, "mul") / safe_base)

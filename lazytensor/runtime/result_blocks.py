@@ -32,7 +32,7 @@ def owned_fetches(program: Program) -> dict[int, int]:
 
 
 class ResultBlocks:
-    """The blocks of one buffer that a step fetches. `array` is the one that the next step writes to."""
+    """Interchangeable blocks of memory for one large result of a step. The next step writes to the block `array`."""
 
     def __init__(self, type: Type):
         self._type = type

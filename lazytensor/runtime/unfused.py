@@ -158,10 +158,11 @@ def _rows_rounded(function: Callable[..., Any], outs: tuple[Type, ...], *arrays:
 
 
 def shared(n: Node, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Return the value of a node of a small graph as a large graph gives it; None for a node that NumPy computes alike.
+    """Return the value of a float node from the array of each operand, with the bits that `Unfused` would give it.
 
-    What a program holds of an earlier run may be part of a graph or not, so that its size must not change a bit. Single
-    numbers are NumPy's: its cosine is PyTorch's to the last bit; see `ops.circular`.
+    Return None for operations that NumPy rounds in the same way, and for results of one element, which NumPy computes.
+    A graph of fewer than 8 operations is evaluated with this function. Whether a formula is in such a graph or in a
+    larger one depends on values that are known from before, so that both have to give equal bits.
     """
     if isinstance(n.type, tuple) or n.type.dtype.kind != "f" or n.value is not None:
         return None

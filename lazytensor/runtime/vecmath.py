@@ -139,7 +139,7 @@ def _log1p_tail(f: Number) -> Number:
 
 @_strict
 def _log_edges(x: Number, y: Number) -> Number:
-    """The values of a logarithm outside the positive finite numbers."""
+    """Return `y`, the logarithm of a finite x > 0; for other `x` infinity, -infinity (of 0) or NaN (of x < 0)."""
     y = x if x == _INF else y
     y = -_INF if x == _ZERO else y
     return y if x >= _ZERO else _NAN

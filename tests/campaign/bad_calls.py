@@ -18,7 +18,10 @@ SIGNATURE_WORDS = re.compile(r"positional argument|unexpected keyword|multiple v
 
 
 def judged(error: Exception | None) -> str:
-    """What is wrong with an error; nothing if it is one of ours, or Python's about the number of arguments."""
+    """Return why a user must not get this error, or "" for a LazyError that names the line of the call.
+
+    Python's own TypeError about missing or unexpected arguments is let through: the wrappers raise it.
+    """
     if error is None:
         return ""
     if NUMPY_WORDS.search(str(error)):

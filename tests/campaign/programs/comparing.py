@@ -60,7 +60,7 @@ def differences(left: Rows, right: Rows, program: Drawn | None = None) -> Iterat
 
 
 TENSOR = ("type", "type", "shape", "requires_grad", "value", "gradient")
-"""What the entries of the list are that stands for a tensor."""
+"""The names of the entries of a list that shows a tensor: the word "tensor", its dtype, and so on; see `runner`."""
 
 
 def _unlike(left: Any, right: Any, tolerance: float | None, label: str) -> Difference | None:

@@ -118,9 +118,10 @@ def training(p: Program) -> None:
 
 @dataclass(frozen=True)
 class Training:
-    """What is drawn of a training: the names of its variables, and the texts of its parts.
+    """A random training: names of variables of the program, and expressions as text.
 
-    `m`, `o`, `s`, `x`, `y` and `c` name the model, the optimizer, the schedule, the input and the two kinds of targets.
+    `m`, `o`, `s` and `x` are the names of the model, the optimizer, the schedule and the input; `y` and `c` those of
+    the targets, as numbers and as classes. `schedule` is None for a training without one.
     """
 
     m: str
@@ -236,7 +237,7 @@ def _step(p: Program, t: Training) -> list[str]:
 
 
 def _change_between(p: Program, t: Training) -> list[str]:
-    """Return what a program does between two loops of training."""
+    """Return the lines between two loops: saved and loaded, copied, changed or frozen weights, or an evaluation."""
     m, o, form = t.m, t.o, p.random.randrange(6)
     schedule = [f"{t.s} = torch.optim.lr_scheduler.{t.schedule}"] if t.schedule else []
     if form == 0:
