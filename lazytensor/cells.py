@@ -161,7 +161,7 @@ def adopt(n: Node) -> Cell:
     elif n.value is None and not is_abstract:
         here.pending.append(weakref.ref(cell))
         if len(here.pending) > PENDING_LIMIT:
-            _bound()
+            sync()
     if has_inference and mode.is_inference and step is None:
         cell.is_inference = True
         _note_inference(cell)
@@ -379,18 +379,6 @@ def _asked_for_later(roots: list[Node]) -> list[Node]:
 
 def _has_value(n: Node) -> bool:
     return n.value is not None
-
-
-def _bound() -> None:
-    """Compute all pending tensors if that takes more than PENDING_LIMIT operations; else only clean the list of them.
-
-    The list has an entry for each operation, also of tensors that are gone or were read since.
-    """
-    alive = [(r, c.node) for r in here.pending if (c := r()) is not None and c.node is not None]
-    here.pending = [r for r, n in alive if n.value is None]
-    roots = [n for _, n in alive if n.value is None]
-    if len(topological(roots, _has_value)) > PENDING_LIMIT:
-        sync()
 
 
 def sync() -> None:
