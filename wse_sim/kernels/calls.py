@@ -16,6 +16,7 @@ from lazytensor.ir.types import Type
 from wse_sim.kernels.copies import concat, slice_update
 from wse_sim.kernels.counters import add_counters, limbs_of, of_limbs
 from wse_sim.kernels.domain import ELEMENT_CYCLES, row_groups
+from wse_sim.kernels.kernel import WIDE
 from wse_sim.kernels.lookups import gather, read_places, read_rows, scatter, write_places, write_rows
 from wse_sim.kernels.matrix_product import Product, arrange
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
@@ -25,7 +26,6 @@ from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
 from wse_sim.kernels.score_calls import run_block
 from wse_sim.kernels.window_calls import convolve, find_largest, find_largest_along, pool
 
-WIDE = "float32"
 SOFTMAX_OPERATIONS = 9
 """Vector operations over a row of a softmax, one of which takes its exponentials."""
 

@@ -3,11 +3,10 @@
 from math import pi, sqrt
 
 from wse_sim.isa.builder import Builder
-from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import BANK_PAIRS, WIDE, MeshKernel, Placed, Room
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
 
-WIDE = "float32"
 GELU_CUBIC = 0.044715
 GELU_SCALE = sqrt(2 / pi)
 
@@ -18,7 +17,7 @@ def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
     build = room.builder()
     _add_bias(build, y, x, bias)
     build.max(y.vector(), y.vector(), 0.0, y.elements)
-    return MeshKernel(Local(rect, body_of(build)), (x, bias), (y,), room.words)
+    return MeshKernel(Local(rect, build.body()), (x, bias), (y,), room.words)
 
 
 def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
@@ -43,7 +42,7 @@ def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
     build.fmac(at, at, 0.5, 0.5, count)
     build.mul(at, at, of, count)
     build.convert(y.vector(), at, count)
-    return MeshKernel(Local(rect, body_of(build)), (x, bias), (y,), room.words)
+    return MeshKernel(Local(rect, build.body()), (x, bias), (y,), room.words)
 
 
 def _with_bias(rect: Rect, rows: int, columns: int, dtype: str) -> tuple[Room, Placed, Placed, Placed]:
@@ -73,7 +72,7 @@ def sgd_momentum(
     build.fmac(velocity.vector(), velocity.vector(), momentum, gradient.vector(), count)
     build.mul(change.vector(), velocity.vector(), -rate, count)
     build.add(weight.vector(), weight.vector(), change.vector(), count)
-    return MeshKernel(Local(rect, body_of(build)), (weight, gradient, velocity), (weight, velocity), room.words)
+    return MeshKernel(Local(rect, build.body()), (weight, gradient, velocity), (weight, velocity), room.words)
 
 
 def adam(
@@ -109,6 +108,4 @@ def adam(
     build.mul(t, t, m, count)
     build.mul(t, t, -rate / (1 - betas[0] ** step), count)
     build.add(weight.vector(), weight.vector(), t, count)
-    return MeshKernel(
-        Local(rect, body_of(build)), (weight, gradient, first, second), (weight, first, second), room.words
-    )
+    return MeshKernel(Local(rect, build.body()), (weight, gradient, first, second), (weight, first, second), room.words)

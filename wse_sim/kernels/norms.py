@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
-WIDE = "float32"
 EPS = 1e-5
 
 
@@ -55,12 +54,12 @@ class _Norm:
         """How the tiles are cut, and room for the statistics."""
         self.layout, self.eps = layout, eps
         # Two behind each other go through one all-reduce, whose latency is most of its price.
-        self.first = Memory(self.room.take(2 * layout.slices, WIDE))
+        self.first = self.room.vector(2 * layout.slices)
         self.second = Memory(self.first.base + layout.slices)
-        self.scale = Memory(self.room.take(layout.slices, WIDE))
+        self.scale = self.room.vector(layout.slices)
 
     def run(self, build: Builder) -> None:
-        self.phases.append(Local(self.rect, body_of(build)))
+        self.phases.append(Local(self.rect, build.body()))
 
     def combine(self, address: int, words: int, axis: str) -> None:
         """Sums of the PEs of a line, on all of them."""

@@ -9,12 +9,10 @@ import numpy as np
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room, operand_at
 from wse_sim.kernels.windows import Frame, Pair, Window
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
-
-WIDE = "float32"
 
 
 class _Planes:
@@ -53,7 +51,7 @@ def window_sum(
         build.add(total.vector(), total.vector(), on.seen(tap), total.elements)
     if total is not on.y:
         build.convert(on.y.vector(), total.vector(), total.elements)
-    return MeshKernel(Local(rect, body_of(build)), (on.x,), (on.y,), on.room.words)
+    return MeshKernel(Local(rect, build.body()), (on.x,), (on.y,), on.room.words)
 
 
 def window_spread(
@@ -66,7 +64,7 @@ def window_spread(
     for tap in on.frame.taps():
         build.add(on.seen(tap), on.seen(tap), on.y.vector(), on.y.elements)
     build.convert(on.x.vector(), on.frame.inner(), on.x.elements)
-    return MeshKernel(Local(rect, body_of(build)), (on.y,), (on.x,), on.room.words)
+    return MeshKernel(Local(rect, build.body()), (on.y,), (on.x,), on.room.words)
 
 
 def window_argmax(
@@ -100,7 +98,7 @@ def window_argmax(
         build.sub(number.vector(), number.vector(), places.vector(), count)
         build.fmac(places.vector(), number.vector(), better.vector(), places.vector(), count)
     operands = (on.x, origins, firsts)
-    return MeshKernel(Local(rect, body_of(build)), operands, (places, on.y), on.room.words)
+    return MeshKernel(Local(rect, build.body()), operands, (places, on.y), on.room.words)
 
 
 def _for_all(on: _Planes, one: Placed) -> Memory:

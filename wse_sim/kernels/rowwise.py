@@ -11,11 +11,10 @@ from typing import Any
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
-WIDE = "float32"
 LOWEST = -1e30
 """Stands for minus infinity where it is multiplied by zero; its exponential is zero too."""
 
@@ -45,7 +44,7 @@ class _Rows:
 
     def statistic(self) -> Memory:
         """One number for each row."""
-        return Memory(self.room.take(self.x.tile_rows, WIDE))
+        return self.room.vector(self.x.tile_rows)
 
     def each_row(self, builder: Builder, op: str, target: Placed | Memory, *sources: Placed | Memory) -> None:
         """An operation over every row; a statistic gives or takes one element of each."""
@@ -61,7 +60,7 @@ class _Rows:
         return operand.vector(steps=(operand.tile_columns,) if operand.tile_rows > 1 else ())
 
     def run(self, builder: Builder) -> None:
-        self.phases.append(Local(self.rect, body_of(builder)))
+        self.phases.append(Local(self.rect, builder.body()))
 
     def combine(self, statistic: Memory, combine: str = "add", count: int = 1) -> None:
         """What the PEs of a row have becomes one number, on all of them; or `count` that lie behind each other."""
@@ -110,7 +109,7 @@ def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "flo
     target = on.tile("target", rows, columns, dtype)
     count = on.x.tile_rows
     # Two sums of each row behind each other go through one all-reduce, whose latency is most of its price.
-    both = Memory(on.room.take(2 * count, WIDE))
+    both = on.room.vector(2 * count)
     total, aimed = both, Memory(both.base + count)
     build = _less_the_largest(on)
     build.move(aimed, 0.0, count)

@@ -11,7 +11,7 @@ from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
 from wse_sim.kernels.inplace import whole_chunk
-from wse_sim.kernels.kernel import MeshKernel
+from wse_sim.kernels.kernel import WIDE, MeshKernel
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall
 from wse_sim.kernels.nest import core_type
 from wse_sim.kernels.random_bits import state_limbs
@@ -21,7 +21,6 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Repeat
 
-WIDE = "float32"
 MOST_PARTS = 8
 SCORE_CYCLES, DRAW_CYCLES = 100, 300
 """Roughly what is done with a score beside its products; they weigh one way against another, and price nothing."""
