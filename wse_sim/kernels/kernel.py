@@ -230,6 +230,13 @@ class Room:
         return Builder("local", self.words)
 
 
+def round_to(build: Builder, result: Placed, total: Placed) -> Builder:
+    """Append the conversion of a tile to the type of the result, unless they are one tile."""
+    if total is not result:
+        build.convert(result.vector(), total.vector(), result.elements)
+    return build
+
+
 def base_of(address: int, dtype: str) -> int:
     """An address in words as one in elements."""
     return address * WORD_BYTES // ITEM_BYTES[dtype]
