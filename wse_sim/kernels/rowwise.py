@@ -53,7 +53,7 @@ class Slices(ABC):
         return [Memory(first.base + n * self.slices) for n in range(count)]
 
     def each(self, build: Builder, op: str, *operands: Placed | Memory) -> None:
-        """Append an operation over every slice. A statistic is one number for all elements; as a target it accumulates."""
+        """Append an operation over every slice, in which a statistic is one number; as a target it accumulates."""
         with build.loop(self.slices):
             getattr(build, op)(*map(self._operand, operands), self.elements)
 
