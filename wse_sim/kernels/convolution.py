@@ -50,10 +50,7 @@ def convolution(
         raise LazyError(f"an image of {width} x {height} on {rect.width} x {rect.height} PEs", hint=hint)
     room, window = Room(), 2 * radius + 1
     x = room.place("x", rect, height, width * channels, dtype)
-    everywhere = "replicated"
-    weights = room.place(
-        "weights", rect, window * window * channels, outputs, dtype, row_kind=everywhere, column_kind=everywhere
-    )
+    weights = room.whole("weights", rect, window * window * channels, outputs, dtype)
     y = room.place("y", rect, height, width * outputs, dtype)
     # The tile with a border around it, in a buffer of its own: rows of the window are then plain strides, without a
     # case for the edges.

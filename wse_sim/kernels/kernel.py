@@ -207,6 +207,10 @@ class Room:
         placed = Placed(name=name, rect=rect, rows=rows, columns=columns, dtype=dtype, address=0, **how)
         return placed.moved(self.take(placed.elements, dtype, bank))
 
+    def whole(self, name: str, rect: Rect, rows: int, columns: int, dtype: str) -> Placed:
+        """Room for a matrix of which every PE has all."""
+        return self.place(name, rect, rows, columns, dtype, row_kind="replicated", column_kind="replicated")
+
     def again(self, placed: Placed, bank: int | None = None) -> Placed:
         """Room for a second tile of this kind, by default in the same pair of banks."""
         own = placed.address % BANK_PAIRS if bank is None else bank

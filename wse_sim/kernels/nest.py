@@ -155,7 +155,7 @@ class _NestBuilder:
 
     def _sum(self) -> Placed:
         if self.domain.sums_rows:
-            return self.room.place("sum", self.rect, 1, 1, WIDE, row_kind="replicated", column_kind="replicated")
+            return self.room.whole("sum", self.rect, 1, 1, WIDE)
         return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated", groups=self.groups)
 
     def _output(self, store: Store) -> Placed:

@@ -47,7 +47,7 @@ class _Drawing:
         self.y = room.place("y", rect, rows, columns, dtype)
         self.low = room.place("low", rect, rows, columns, INDEX, counts=1)
         self.high = room.place("high", rect, rows, columns, INDEX, counts=1 << LIMB_BITS)
-        self.state = room.place("state", rect, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
+        self.state = room.whole("state", rect, LIMBS, 2, INDEX)
 
 
 @lru_cache(64)

@@ -155,7 +155,7 @@ class _Tiles:
             )
         if value.kind == "grid":
             return room.place(name, team, block.rows, block.keys, value.dtype, fill=1)
-        return room.place(name, team, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
+        return room.whole(name, team, LIMBS, 2, INDEX)
 
     def _arriving(self, kind: Kind) -> tuple[int, int]:
         """Places what is given for rows, or for keys, behind each other. Returns the address and the words of all."""
