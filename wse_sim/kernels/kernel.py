@@ -18,7 +18,7 @@ from wse_sim.isa.rounding import to_bits
 from wse_sim.layout import Rect, part
 from wse_sim.machine import Machine
 from wse_sim.numbers.data import apply
-from wse_sim.phase import Phase
+from wse_sim.phase import Phase, Repeat
 
 WIDE = "float32"
 """Type of sums, statistics and what is worked out in several steps, which are rounded once."""
@@ -166,6 +166,10 @@ class MeshKernel:
     results: Sequence[Placed]
     words: int
     rect: Rect | None = None
+
+    def repeated(self, times: int) -> "MeshKernel":
+        """Return the kernel that runs so many times, on the operands of one of them."""
+        return self if times == 1 else replace(self, phase=Repeat(times, self.phase))
 
     @property
     def runs(self) -> bool:
