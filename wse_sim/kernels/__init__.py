@@ -38,7 +38,7 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 
 from collections.abc import Callable, Mapping
 
-from wse_sim.kernels.attention import Heads, attention, attention_gradient
+from wse_sim.kernels.attention.ring import Heads, attention, attention_gradient
 from wse_sim.kernels.bicgstab import bicgstab
 from wse_sim.kernels.channel_convolution import (
     Images,

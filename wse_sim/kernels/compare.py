@@ -8,7 +8,7 @@ import numpy as np
 from lazytensor.table import Column, Table
 from wse_sim.fabric import simulate_phase
 from wse_sim.kernels import KERNELS
-from wse_sim.kernels.attention import Heads
+from wse_sim.kernels.attention.ring import Heads
 from wse_sim.kernels.channel_convolution import Images
 from wse_sim.kernels.kernel import MeshKernel, blank
 from wse_sim.kernels.windows import Window
