@@ -40,6 +40,7 @@ from collections.abc import Callable, Mapping
 
 from wse_sim.kernels.attention.ring import Heads, attention, attention_gradient
 from wse_sim.kernels.bicgstab import bicgstab
+from wse_sim.kernels.cannon import cannon, input_gradient, linear_step, summa, two_hop, weight_gradient
 from wse_sim.kernels.channel_convolution import (
     Images,
     channel_convolution,
@@ -62,13 +63,11 @@ from wse_sim.kernels.norms import (
     rms_norm_gradient,
 )
 from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
-from wse_sim.kernels.products import cannon, input_gradient, summa, two_hop, weight_gradient
 from wse_sim.kernels.random_bits import add_counters, limbs_of, random_uniform, state_limbs
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
 from wse_sim.kernels.spmm import elements_of, spmm
 from wse_sim.kernels.stencil import star
 from wse_sim.kernels.streamed import stream_of, streamed_product, wavelets_of
-from wse_sim.kernels.training import linear_step
 from wse_sim.kernels.windows import Window
 
 # Every row is run by the tests in all three readings, so a kernel that is added here has to have its sample there.
