@@ -1,6 +1,5 @@
 """Optimizers as tensor programs: their state exists before the first step, so that it can be loop-carried."""
 
-from lazytensor.examples import show as _show_examples
 from lazytensor.optim.traced.adam import Adam, AdamW
 from lazytensor.optim.traced.adam_relatives import ASGD, Adamax, Lamb, NAdam, RAdam
 from lazytensor.optim.traced.gradient_history import Adadelta, Adagrad, Lion, RMSprop, Rprop
@@ -26,5 +25,3 @@ __all__ = [
     "RMSprop",
     "Rprop",
 ]
-
-_show_examples(globals(), __all__)

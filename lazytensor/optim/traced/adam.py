@@ -69,7 +69,16 @@ class AdamBase(Optimizer):
 
 
 class Adam(AdamBase):
-    """Adam; weight_decay is added to the gradient (L2)."""
+    """Adam; weight_decay is added to the gradient (L2).
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.Adam([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.9000, 0.9000])
+    """
 
     def __init__(
         self,
@@ -86,7 +95,16 @@ class Adam(AdamBase):
 
 
 class AdamW(AdamBase):
-    """Adam with weight decay that bypasses the moments."""
+    """Adam with weight decay that bypasses the moments.
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.AdamW([weight], lr=0.1, weight_decay=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.8900, 0.8900])
+    """
 
     def __init__(
         self,

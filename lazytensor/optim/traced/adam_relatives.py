@@ -44,7 +44,16 @@ def _means(
 
 
 class Adamax(Optimizer):
-    """Adam with the largest gradient so far in place of the mean of squares."""
+    """Adam with the largest gradient so far in place of the mean of squares.
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.Adamax([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.9000, 0.9000])
+    """
 
     def __init__(
         self,
@@ -81,7 +90,16 @@ class Adamax(Optimizer):
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov momentum that warms up (Dozat 2016)."""
+    """Adam with Nesterov momentum that warms up (Dozat 2016).
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.NAdam([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.8950, 0.8950])
+    """
 
     def __init__(
         self,
@@ -128,7 +146,16 @@ def _warmed(group: dict[str, Any], step: Tensor) -> Tensor:
 
 
 class RAdam(Optimizer):
-    """Adam whose first steps do without the second moment while its variance is large (Liu et al. 2020)."""
+    """Adam whose first steps do without the second moment while its variance is large (Liu et al. 2020).
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.RAdam([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.8000, 0.8000])
+    """
 
     def __init__(
         self,
@@ -169,7 +196,16 @@ class RAdam(Optimizer):
 
 
 class Lamb(Optimizer):
-    """Adam whose step in each layer is as long as its weights demand (You et al. 2020); no bias correction."""
+    """Adam whose step in each layer is as long as its weights demand (You et al. 2020); no bias correction.
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.Lamb([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.9000, 0.9000])
+    """
 
     LONGEST = 10.0
     """The norm of the weights counts up to here."""
@@ -209,7 +245,16 @@ class Lamb(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Gradient descent whose average over the steps after t0 is kept beside the parameters (Polyak and Juditsky)."""
+    """Gradient descent whose average over the steps after t0 is kept beside the parameters (Polyak and Juditsky).
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.ASGD([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.8000, 0.8000])
+    """
 
     def __init__(
         self,

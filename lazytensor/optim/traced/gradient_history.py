@@ -21,7 +21,16 @@ from lazytensor.tensor import Tensor
 
 
 class Adagrad(Optimizer):
-    """p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(sum of g squared) + eps)  (Duchi, Hazan and Singer 2011)."""
+    """p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(sum of g squared) + eps)  (Duchi, Hazan and Singer 2011).
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.Adagrad([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.9000, 0.9000])
+    """
 
     def __init__(
         self,
@@ -57,7 +66,16 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """p -= lr * d with d = sqrt(mean of d squared + eps) / sqrt(mean of g squared + eps) * g  (Zeiler 2012)."""
+    """p -= lr * d with d = sqrt(mean of d squared + eps) / sqrt(mean of g squared + eps) * g  (Zeiler 2012).
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.Adadelta([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.9997, 0.9997])
+    """
 
     def __init__(
         self,
@@ -91,7 +109,16 @@ class Adadelta(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """p -= lr * g / (root of the mean of g squared + eps), with momentum; centered takes the variance instead."""
+    """p -= lr * g / (root of the mean of g squared + eps), with momentum; centered takes the variance instead.
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.RMSprop([weight], lr=0.01)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.9000, 0.9000])
+    """
 
     def __init__(
         self,
@@ -135,7 +162,16 @@ class RMSprop(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Steps that grow while the gradient keeps its sign and shrink when it turns (Riedmiller and Braun 1993)."""
+    """Steps that grow while the gradient keeps its sign and shrink when it turns (Riedmiller and Braun 1993).
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.Rprop([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.9000, 0.9000])
+    """
 
     def __init__(
         self,
@@ -167,7 +203,16 @@ class Rprop(Optimizer):
 
 
 class Lion(Optimizer):
-    """p -= lr * sign(beta1 * m + (1 - beta1) * g), with decay of the weights themselves (Chen et al. 2023)."""
+    """p -= lr * sign(beta1 * m + (1 - beta1) * g), with decay of the weights themselves (Chen et al. 2023).
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.Lion([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.9000, 0.9000])
+    """
 
     def __init__(
         self,

@@ -21,6 +21,14 @@ class Adafactor(Optimizer):
 
     Raises ValueError for the settings that the original takes and refuses: beta1, clip_threshold, relative_step,
     warmup_init.
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.Adafactor([weight], lr=0.1)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.9000, 0.9000])
     """
 
     def __init__(

@@ -44,6 +44,11 @@ class Optimizer(step_hooks.Hooked):
 
     A subclass gives each parameter its state in `_make_state`, before the first step, and changes one parameter in
     `update`; or it overrides `preinitialize` and `step`, which go over all of them.
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> isinstance(lt.optim.SGD([weight], lr=0.1), lt.optim.Optimizer)
+    True
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):

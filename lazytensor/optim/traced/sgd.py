@@ -13,6 +13,14 @@ class SGD(Optimizer):
 
     The momentum buffer starts at zero and dampening applies from the first step on, as in the Cerebras optimizer;
     PyTorch's first step takes the gradient undampened.
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> optimizer = lt.optim.SGD([weight], lr=0.1, momentum=0.9)
+    >>> (weight * weight).sum().backward()
+    >>> optimizer.step()
+    >>> weight.detach()
+    tensor([0.8000, 0.8000])
     """
 
     def __init__(
