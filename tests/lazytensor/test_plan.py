@@ -105,7 +105,7 @@ def test_directions_follow_scope_and_use():
     assert set(kinds.values()) == {"forward", "backward", "update"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs(max_nodes=30), st.integers(0, 3))
 def test_donation_and_reuse_never_change_results(graph, seed):
     batches = [values_for(graph, seed + k)[0] for k in range(3)]
@@ -114,7 +114,7 @@ def test_donation_and_reuse_never_change_results(graph, seed):
         assert_same(run_host(graph, batches, start), run_reference(graph, batches, start))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs(max_nodes=30))
 def test_buffers_that_live_together_do_not_overlap(graph):
     program = compile_graph(graph)

@@ -75,7 +75,7 @@ def test_equal_trainings_give_equal_bits_however_often_they_run_and_in_threads()
         np.testing.assert_array_equal(last, runs[3][1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(graph=graphs(smooth=True, max_nodes=24), seed=st.integers(0, 2**32 - 1), scale=st.sampled_from((0.3, -2.0, 1.0)))
 def test_random_work_has_equal_bits_the_first_and_the_last_time(graph, seed, scale):
     recurring.forget()

@@ -286,9 +286,9 @@ def test_memory_stays_flat_in_a_loop_that_reads_nothing():
         weight[0].fill_(2)
 
     sizes = []
-    for i in range(10_001):
+    for i in range(3_001):
         body()
-        if i in (100, 10_000):
+        if i in (100, 3_000):
             assert live_nodes() < 16_000  # unread work piles up before it is computed
             assert (counter.item(), weight.tolist()[0]) == (i + 1.0, 2.0)
             counter.zero_().add_(i + 1)  # the handles let go of what they saw last
