@@ -54,12 +54,6 @@ def addresses(text: str, names: tuple[str, ...]) -> dict[str, int]:
         return {name: engine.get_function_address(name) for name in names}
 
 
-def has_features(*names: str) -> bool:
-    """Whether this processor has all that LLVM calls by these names."""
-    own = llvm.get_host_cpu_features()
-    return all(own.get(name, False) for name in names)
-
-
 def _object(text: str) -> bytes:
     try:
         module = llvm.parse_assembly(text)
