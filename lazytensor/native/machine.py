@@ -1,6 +1,6 @@
 """Machine: LLVM's text becomes machine code that this process can call, and is kept from run to run.
 
-Importing this module imports llvmlite, and not Numba.
+Importing this module imports llvmlite.
 """
 
 import functools
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 def load(source: str, identity: str) -> Kernel:
     """The compiled kernel of a module text, found by `identity`, which tells it and all that it imports from others.
 
-    Raises Unknown where it is Numba's to compile.
+    Raises Unknown for what the kernel language does not have.
     """
     name = "native_" + hashlib.blake2b(identity.encode() + _surroundings(), digest_size=16).hexdigest()
     with _lock:  # LLVM's engine is one for the process
@@ -52,12 +52,6 @@ def addresses(text: str, names: tuple[str, ...]) -> dict[str, int]:
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return {name: engine.get_function_address(name) for name in names}
-
-
-def has_features(*names: str) -> bool:
-    """Whether this processor has all that LLVM calls by these names."""
-    own = llvm.get_host_cpu_features()
-    return all(own.get(name, False) for name in names)
 
 
 def _object(text: str) -> bytes:

@@ -1,19 +1,17 @@
-"""JIT: generated modules, run from memory; what they compile to is kept by a digest of all that it depends on.
+"""JIT: modules in the kernel language, compiled from memory; machine code is kept by a digest of what it depends on.
 
-A module is a text that defines `kernel` with `kept` of `lazytensor.machine_code`. Its name is a digest of the text,
-which holds every constant, and of the helpers that it calls: one kernel can never be served for another. No source and
-no bytecode is written. `lazytensor.native` compiles what it knows in a tenth of Numba's time, and Numba the rest; it is
-imported with the first kernel that needs it, and not before.
+A module is a text that defines `kernel`, with the marks of `lazytensor.runtime.language`. Its name is a digest of the
+text, which has every constant, and of the helpers that it calls: one kernel can never be served for another. No source
+and no bytecode is written. With LT_JIT=0 a kernel is the plain Python function.
 """
 
 import hashlib
 import importlib
+import linecache
 import pathlib
 import re
-import sys
 from collections.abc import Callable, Collection
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 from lazytensor import config
@@ -23,7 +21,8 @@ from lazytensor.native.bound_code import Kernel as NativeKernel
 from lazytensor.native.kinds import Unknown
 
 HELPERS = (
-    *("intrinsics.py", "rounding.py", "vecmath.py", "lanes.py", "panels.py", "leaves/gather.py", "leaves/steps.py"),
+    *("language.py", "intrinsics.py", "atomics.py", "rounding.py", "vecmath.py", "lanes.py", "panels.py"),
+    *("leaves/gather.py", "leaves/steps.py"),
     *("../kernels/places.py", "../kernels/times.py", "../kernels/panel_products.py"),
 )
 """What generated modules import."""
@@ -35,11 +34,23 @@ _salt: list[bytes] = []
 
 
 def load(source: str) -> Kernel:
-    """The compiled `kernel` of a module text, from memory, from disk, or new."""
+    """Return the compiled `kernel` of a module text, from memory, from disk, or new; the plain one with LT_JIT=0."""
+    if not config.current().jit:
+        return plain(source)
     key = (config.current().cache, source)
     if key not in _loaded:
-        _loaded[key] = _executed(source)
+        _loaded[key] = _compiled(source)
     return _loaded[key]
+
+
+def plain(source: str) -> Kernel:
+    """Return the `kernel` of a module text as a function of Python, whose lines a debugger shows."""
+    file = f"<lazywafer_{digest(source)}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    names: dict[str, Any] = {}
+    exec(compile(source, file, "exec"), names)
+    kernel: Kernel = names["kernel"]
+    return kernel
 
 
 def bound(function: Kernel, *arguments: Any) -> Callable[[], object]:
@@ -57,12 +68,17 @@ def bound_parts(
 
 
 def leaf(routine: Routine) -> Kernel:
-    """The compiled `kernel` of a routine, a module of `lazytensor.runtime.leaves`."""
-    text = (LEAVES / f"{routine.leaf}.py").read_text(encoding="utf-8")
+    """Return the compiled `kernel` of a routine, a module of `lazytensor.runtime.leaves`."""
+    text = leaf_text(routine.leaf)
     if routine.is_special:
         # But for the first two, how many there are in all and in a part: another batch needs no other text.
         text = re.sub(r"\bg\[([2-9]|1\d)\]", lambda place: str(routine.geometry[int(place[1])]), text)
     return load(text)
+
+
+def leaf_text(name: str) -> str:
+    """Return the text of a module of `lazytensor.runtime.leaves`."""
+    return (LEAVES / f"{name}.py").read_text(encoding="utf-8")
 
 
 def digest(source: str) -> str:
@@ -73,22 +89,13 @@ def digest(source: str) -> str:
     return hashlib.blake2b(source.encode() + _salt[0], digest_size=16).hexdigest()
 
 
-def _executed(source: str) -> Kernel:
-    # Imported here: LLVM takes a tenth of a second, and Numba half of one.
+def _compiled(source: str) -> Kernel:
+    # Imported here: LLVM takes a tenth of a second.
     load_native = importlib.import_module("lazytensor.native.machine").load
     name = f"lazywafer_{digest(source)}"
     try:
         return load_native(source, name)  # type: ignore[no-any-return]
-    except Unknown:
-        pass  # Numba knows all of the language
-    module = ModuleType(name)
-    sys.modules[name] = module  # Numba looks the module up by name when it loads machine code
-    try:
-        exec(compile(source, f"<{name}>", "exec"), vars(module))
-        kernel: Kernel = module.kernel
-    except Exception as error:  # whatever Numba finds in a text
-        sys.modules.pop(name, None)
+    except Unknown as error:
         raise CompileError(
             f"kernel {name} does not compile: {error}", hint="LT_JIT=0 runs without compiling."
         ) from error
-    return kernel

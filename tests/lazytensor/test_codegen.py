@@ -168,7 +168,7 @@ def test_operands_in_one_buffer_share_an_argument():
     assert distinct_slots((7, 5, 7)) == (0, 1, 0)
     x = batch(0, Type((40,), float32))
     text = generate(nest_of(call("neg", x)), (0, 0))
-    assert 'kept("void(float32[::1])"' in text
+    assert 'typed("void(float32[::1])"' in text
     values = np.arange(40, dtype="f4")
     jit.load(text)(values)
     np.testing.assert_array_equal(values, -np.arange(40))

@@ -13,7 +13,7 @@ from lazytensor.dtype import float32
 from lazytensor.ir import replay
 from lazytensor.ir.graph import rebuild, same, topological
 from lazytensor.ir.types import Type
-from lazytensor.optim.eager.moments import Adam
+from lazytensor.optim.eager import Adam
 from lazytensor.runtime import recurring
 from lazytensor.testing import graphs, values_for
 

@@ -57,6 +57,7 @@ from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, bla
 from wse_sim.kernels.norms import (
     batch_norm,
     batch_norm_gradient,
+    layer_norm,
     layer_norm_gradient,
     rms_norm,
     rms_norm_gradient,
@@ -65,7 +66,7 @@ from wse_sim.kernels.places import at_places, put_places
 from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
 from wse_sim.kernels.products import cannon, input_gradient, summa, two_hop, weight_gradient
 from wse_sim.kernels.random_bits import random_uniform, state_limbs
-from wse_sim.kernels.rowwise import layer_norm, softmax, softmax_cross_entropy
+from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
 from wse_sim.kernels.spmm import elements_of, spmm
 from wse_sim.kernels.stencil import star
 from wse_sim.kernels.streamed import stream_of, streamed_product, wavelets_of

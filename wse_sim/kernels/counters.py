@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Room, body_of, operand_at
-from wse_sim.kernels.random_bits import INDEX, LIMBS, WIDE
+from wse_sim.kernels.kernel import INDEX, MeshKernel, Room, operand_at
+from wse_sim.kernels.random_bits import LIMBS
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
 
@@ -14,7 +13,7 @@ def add_counters(rect: Rect, count: int) -> MeshKernel:
     room = Room()
     a, b, c = (room.place(name, rect, count, 1, INDEX, depth=LIMBS) for name in "abc")
     rows = a.tile_rows * a.tile_columns
-    total, carried, other = (Memory(room.take(rows, WIDE)) for _ in range(3))
+    total, carried, other = (room.vector(rows) for _ in range(3))
     build = room.builder()
     build.move(carried, 0.0, rows)
     for limb in range(LIMBS):
@@ -26,7 +25,7 @@ def add_counters(rect: Rect, count: int) -> MeshKernel:
         build.greater(carried, total, 65535.0, rows)
         build.fmac(total, carried, -65536.0, total, rows)
         build.convert(target, total, rows)
-    return MeshKernel(Local(rect, body_of(build)), (a, b), (c,), room.words)
+    return MeshKernel(Local(rect, build.body()), (a, b), (c,), room.words)
 
 
 def limbs_of(numbers: np.ndarray) -> np.ndarray:

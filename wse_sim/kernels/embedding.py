@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, operand_at
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
@@ -17,7 +17,7 @@ def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str =
     with build.loop(y.tile_rows):
         build.move(row, numbers.vector(steps=(1,)), 1)
         build.move(y.vector(steps=(y.tile_columns,)), _named(table, row), y.tile_columns)
-    return MeshKernel(Local(rect, body_of(build)), (table, numbers), (y,), room.words)
+    return MeshKernel(Local(rect, build.body()), (table, numbers), (y,), room.words)
 
 
 def embedding_gradient(
@@ -37,13 +37,13 @@ def embedding_gradient(
         target = _named(gradient, row)
         build.add(target, target, dy.vector(steps=(dy.tile_columns,)), dy.tile_columns)
     total = AllReduce(rect, axis="y", words=gradient.words, at=gradient.address, dtype=dtype)
-    parts: list[Phase] = [Local(rect, body_of(build)), total]
+    parts: list[Phase] = [Local(rect, build.body()), total]
     operands = [numbers, dy]
     if has_base:
         base = replace(gradient, name="base", address=room.take(gradient.elements, dtype))
         build = room.builder()
         build.add(gradient.vector(), gradient.vector(), base.vector(), gradient.elements)
-        parts.append(Local(rect, body_of(build)))
+        parts.append(Local(rect, build.body()))
         operands.append(base)
     return MeshKernel(Seq(tuple(parts)), tuple(operands), (gradient,), room.words)
 

@@ -10,7 +10,7 @@ priced by the closed forms.
 import heapq
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -20,7 +20,7 @@ from wse_sim.kernels.inplace import operand_in_place, result_in_place, whole_chu
 from wse_sim.kernels.kernel import MeshKernel, price_alone
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import IDLE, Repeat
+from wse_sim.phase import IDLE
 from wse_sim.price.cost import cost
 
 PRICED = 2
@@ -107,8 +107,7 @@ class Arrangement:
 
     def all_rounds(self, rect: Rect) -> MeshKernel:
         """The kernel with all rounds, one after the other, on the operands of one of them."""
-        kernel = self.kernel(rect)
-        return kernel if self.rounds == 1 else replace(kernel, phase=Repeat(self.rounds, kernel.phase))
+        return self.kernel(rect).repeated(self.rounds)
 
     def give(self, a: np.ndarray, b: np.ndarray, number: int) -> dict[str, np.ndarray]:
         """The operands of round `number` for a [batch, m, k] and b [batch, k, n]."""

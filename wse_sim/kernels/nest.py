@@ -15,12 +15,11 @@ from lazytensor.ir.nest import Access, Nest, Scalar, Store
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, Instruction, Memory, Operand
 from wse_sim.kernels.domain import Domain
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
 from wse_sim.kernels.scalars import Pointwise, append, cast, known
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 
-WIDE = "float32"
 LARGEST_INTEGER = 2**24
 """Up to which float32 holds every integer."""
 GIVEN = ("load", "index", "const")
@@ -156,7 +155,7 @@ class _NestBuilder:
 
     def _sum(self) -> Placed:
         if self.domain.sums_rows:
-            return self.room.place("sum", self.rect, 1, 1, WIDE, row_kind="replicated", column_kind="replicated")
+            return self.room.whole("sum", self.rect, 1, 1, WIDE)
         return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated", groups=self.groups)
 
     def _output(self, store: Store) -> Placed:
@@ -212,7 +211,7 @@ class _NestBuilder:
         elif count and rows:
             with build.loop(rows):
                 self._row(build, count)
-        return body_of(build)
+        return build.body()
 
     def _row(self, build: Builder, length: int, is_whole: bool = False) -> None:
         spare = [_vector(tile, is_whole) for tile in self.work]
@@ -253,7 +252,7 @@ class _NestBuilder:
         if store.reduce in NEGATED:
             build.mul(total.vector(), total.vector(), -1.0, total.elements)
         build.convert(out.vector(), total.vector(), total.elements)
-        yield Local(out.rect, body_of(build))
+        yield Local(out.rect, build.body())
 
 
 def _shares(extent: int, pes: int) -> Iterator[tuple[int, int, int]]:

@@ -5,12 +5,9 @@ A core has no gather over a vector. Each number is moved to where an operand's i
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
+from wse_sim.kernels.kernel import INDEX, WIDE, MeshKernel, Placed, Room
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
-
-WIDE = "float32"
-INDEX = "uint16"
 
 
 def at_places(rect: Rect, rows: int, columns: int, extent: int, count: int, dtype: str = "float32") -> MeshKernel:
@@ -22,12 +19,12 @@ def at_places(rect: Rect, rows: int, columns: int, extent: int, count: int, dtyp
     x = room.place("x", rect, rows, columns, dtype, depth=extent)
     places = room.place("places", rect, rows, columns, INDEX, depth=count)
     y = room.place("y", rect, rows, columns, dtype, depth=count)
-    number = operand_at(room.take(1, INDEX), INDEX)
+    number = room.vector(1, INDEX)
     build = room.builder()
     with build.loop(x.tile_rows * x.tile_columns), build.loop(count):
         build.move(number, places.vector(steps=(count, 1)), 1)
         build.move(y.vector(steps=(count, 1)), _named(x, number, extent), 1)
-    return MeshKernel(Local(rect, body_of(build)), (x, places), (y,), room.words)
+    return MeshKernel(Local(rect, build.body()), (x, places), (y,), room.words)
 
 
 def put_places(
@@ -50,7 +47,7 @@ def put_places(
     places = room.place("places", rect, rows, columns, INDEX, depth=count)
     y = room.place("y", rect, rows, columns, dtype, depth=extent)
     total = y if dtype == WIDE else room.place("total", rect, rows, columns, WIDE, depth=extent)
-    number = operand_at(room.take(1, INDEX), INDEX)
+    number = room.vector(1, INDEX)
     operands = [g, places]
     if has_base:
         operands.append(room.place("base", rect, rows, columns, dtype, depth=extent))
@@ -61,7 +58,7 @@ def put_places(
         _put(build, _named(total, number, extent), g.vector(steps=(count, 1)), accumulate)
     if total is not y:
         build.convert(y.vector(), total.vector(), y.elements)
-    return MeshKernel(Local(rect, body_of(build)), tuple(operands), (y,), room.words)
+    return MeshKernel(Local(rect, build.body()), tuple(operands), (y,), room.words)
 
 
 def _put(build: Builder, target: Memory, value: Memory, accumulate: bool) -> None:

@@ -12,11 +12,10 @@ import numpy as np
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Instruction, Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
+from wse_sim.kernels.kernel import INDEX, WIDE, MeshKernel, Placed, Room
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Seq
 
-WIDE, INDEX = "float32", "uint16"
 LIMBS, LIMB_BITS, BYTES = 4, 16, 8
 WORD = 1 << LIMBS * LIMB_BITS
 # As the host's: the step of the counter and the multipliers of D. Stafford's mixing function, variant 13, with shifts.
@@ -48,7 +47,7 @@ class _Drawing:
         self.y = room.place("y", rect, rows, columns, dtype)
         self.low = room.place("low", rect, rows, columns, INDEX, counts=1)
         self.high = room.place("high", rect, rows, columns, INDEX, counts=1 << LIMB_BITS)
-        self.state = room.place("state", rect, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
+        self.state = room.whole("state", rect, LIMBS, 2, INDEX)
 
 
 @lru_cache(64)
@@ -64,7 +63,7 @@ def _bodies(elements: int, call: int, dtype: str) -> tuple[tuple[Instruction, ..
         draw_numbers(build, numbers, base, (on.y, on.low, on.high), chunk, steps=(chunk,))
     if rest:
         draw_numbers(build, numbers, base, (on.y, on.low, on.high), rest, start=full * chunk)
-    return key.body, body_of(build), on.room.words
+    return key.body, build.body(), on.room.words
 
 
 def state_limbs(state: np.ndarray) -> np.ndarray:
@@ -84,7 +83,7 @@ class Numbers:
         self.spare = self._room(room, INDEX)
 
     def _room(self, room: Room, dtype: str) -> Memory:
-        return operand_at(room.take(self.count, dtype), dtype)
+        return room.vector(self.count, dtype)
 
     def shifted(self, build: Builder, shift: int, length: int) -> None:
         """Combines each with itself, shifted to the right by more than a limb."""
@@ -153,7 +152,7 @@ def draw_key(rect: Rect, room: Room, state: Placed, call: int, base: Numbers) ->
         build.move(base.limbs[limb], counter.limbs[limb], 1)
     base.mixed(build, 1)
     base.split(build, 1)
-    return Local(rect, body_of(build))
+    return Local(rect, build.body())
 
 
 def draw_numbers(

@@ -15,16 +15,15 @@ from functools import lru_cache
 from lazytensor.ir.nest import Nest, Scalar
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, Memory, Operand
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import MeshKernel, OnDemand, Placed, Room, body_of, operand_at
+from wse_sim.kernels.kernel import INDEX, WIDE, Copies, MeshKernel, Placed, Room
 from wse_sim.kernels.nest import GIVEN, core_type
-from wse_sim.kernels.random_bits import INDEX, LIMBS, LONGEST, Numbers, draw_key, draw_numbers
+from wse_sim.kernels.random_bits import LIMBS, LONGEST, Numbers, draw_key, draw_numbers
 from wse_sim.kernels.scalars import Pointwise, cast, known
 from wse_sim.kernels.score_block import Kind, ScoreBlock, Step, Value
 from wse_sim.kernels.tiles import MatrixView, multiply, multiply_short
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
 
-WIDE = "float32"
 CHAIN_PES = 32  # as for sums of products
 LIMB = 1 << 16
 Places = Sequence[Memory | None]
@@ -52,6 +51,12 @@ class Teams:
     def rect(self, corner: Rect) -> Rect:
         """All PEs that belong to a team."""
         return Rect(corner.x, corner.y, self.width * self.across, self.height * self.down)
+
+    def moved(self, placed: Placed, team: int) -> Placed:
+        """What lies on the first team, on team `team`; matrix n is `n.team` there."""
+        down, along = divmod(team, self.across)
+        x, y = placed.rect.x + along * self.width, placed.rect.y + down * self.height
+        return replace(placed, name=f"{placed.name}.{team}", rect=replace(placed.rect, x=x, y=y))
 
 
 def block_kernel(
@@ -89,7 +94,7 @@ class _Pool:
     def take(self, kind: str, dtype: str) -> Memory:
         """Room for one of a kind, of a type."""
         free = self._free[kind, dtype]
-        return free.pop() if free else operand_at(self._room.take(self._sizes[kind], dtype), dtype)
+        return free.pop() if free else self._room.vector(self._sizes[kind], dtype)
 
     def give_back(self, kind: str, memory: Memory) -> None:
         """Nobody reads it any more."""
@@ -150,7 +155,7 @@ class _Tiles:
             )
         if value.kind == "grid":
             return room.place(name, team, block.rows, block.keys, value.dtype, fill=1)
-        return room.place(name, team, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
+        return room.whole(name, team, LIMBS, 2, INDEX)
 
     def _arriving(self, kind: Kind) -> tuple[int, int]:
         """Places what is given for rows, or for keys, behind each other. Returns the address and the words of all."""
@@ -260,10 +265,9 @@ class _Tiles:
         for n, output in self.outputs.items():
             if output is not self.sums[n]:
                 build.convert(output.vector(), self.sums[n].vector(), output.elements)
-        parts.append(Local(self.rect, body_of(build)))
-        given, own = [*self.placed.values()], [*self.own.values()]
-        operands = _OnTeams(team, (*given, *own))
-        results = _OnTeams(team, tuple(self.outputs.values()))
+        parts.append(Local(self.rect, build.body()))
+        operands = Copies((*self.placed.values(), *self.own.values()), team.count, team.moved)
+        results = Copies(tuple(self.outputs.values()), team.count, team.moved)
         return MeshKernel(Seq(tuple(parts)), operands, results, self.room.words, self.rect)
 
     def _sum_type(self, kind: str) -> str:
@@ -283,7 +287,7 @@ class _Tiles:
         for n, placed in self.sums.items():
             if self.block.values[n].kind == "keys":
                 build.move(placed.vector(), 0.0, placed.elements)
-        return body_of(build)
+        return build.body()
 
     def _chunk(self, start: int, count: int) -> list[Phase]:
         """All steps on some rows."""
@@ -315,7 +319,7 @@ class _Chunk:
         return self.parts
 
     def _run(self) -> None:
-        self.parts.append(Local(self.on.rect, body_of(self.build)))
+        self.parts.append(Local(self.on.rect, self.build.body()))
         self.build = self.on.room.builder()
 
     def _combine(self, statistic: Memory, combine: str) -> None:
@@ -468,21 +472,3 @@ def _operation(nest: Nest, scalar: Scalar) -> Pointwise:
     if scalar.op == "cast":
         return cast(nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
     return known(scalar.op, scalar.attr or {})
-
-
-class _OnTeams(OnDemand):
-    """Matrices of the first team on all of them; `n.t` is matrix n of team t."""
-
-    def __init__(self, teams: Teams, first: tuple[Placed, ...]):
-        self._teams, self._first = teams, first
-
-    def __len__(self) -> int:
-        return len(self._first) * self._teams.count
-
-    def matrix(self, number: int) -> Placed:
-        """Matrix `number` of all."""
-        number, team = divmod(number, self._teams.count)
-        down, along = divmod(team, self._teams.across)
-        placed = self._first[number]
-        x, y = placed.rect.x + along * self._teams.width, placed.rect.y + down * self._teams.height
-        return replace(placed, name=f"{placed.name}.{team}", rect=replace(placed.rect, x=x, y=y))

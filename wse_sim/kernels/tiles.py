@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import Placed, Room, body_of
+from wse_sim.kernels.kernel import Placed, Room
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
 
@@ -113,11 +113,11 @@ def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
     builder = room.builder()
     for one in placed:
         builder.move(one.vector(), 0.0, one.elements)
-    return Local(rect, body_of(builder))
+    return Local(rect, builder.body())
 
 
 def product(room: Room, tiles: Sequence[Placed], transposed: str = "") -> Local:
     """Adds the product of the first two tiles to the third."""
     (a, b, c), builder = tiles, room.builder()
     multiply(builder, MatrixView.of(a, transposed == "a"), MatrixView.of(b, transposed == "b"), MatrixView.of(c))
-    return Local(c.rect, body_of(builder))
+    return Local(c.rect, builder.body())

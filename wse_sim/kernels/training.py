@@ -4,13 +4,11 @@ x and w lie as Cannon's operands do and y in plain tiles. So does the gradient o
 which ends as w lies, and next to w for the gradient of x, which ends as x lies.
 """
 
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
 from wse_sim.kernels.tiles import clear
 from wse_sim.kernels.turning import Turning, require_square, rounds
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Phase, Seq
-
-WIDE = "float32"
 
 
 def linear_step(
@@ -47,11 +45,11 @@ def _difference(room: Room, to: Placed, a: Placed, b: Placed, work: Placed) -> L
     builder = room.builder()
     builder.sub(work.vector(), a.vector(), b.vector(), a.elements)
     builder.convert(to.vector(), work.vector(), a.elements)
-    return Local(to.rect, body_of(builder))
+    return Local(to.rect, builder.body())
 
 
 def _update(room: Room, w: Placed, dw: Placed, rate: float) -> Local:
     builder = room.builder()
     builder.mul(dw.vector(), dw.vector(), -rate, w.elements)
     builder.add(w.vector(), w.vector(), dw.vector(), w.elements)
-    return Local(w.rect, body_of(builder))
+    return Local(w.rect, builder.body())

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from lazytensor.errors import LazyError
 from wse_sim.kernels.gemm import step
-from wse_sim.kernels.kernel import Placed, Room, body_of
+from wse_sim.kernels.kernel import Placed, Room
 from wse_sim.kernels.tiles import product
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Par, Phase, Shift
@@ -55,7 +55,7 @@ class Turning:
                 turning, still = Rect(rect.x, rect.y + s, size, size - s), Rect(rect.x, rect.y, size, s)
             else:
                 turning, still = Rect(rect.x + s, rect.y, size - s, size), Rect(rect.x, rect.y, s, size)
-            yield Par((self.turn(turning), Local(still, body_of(builder))))
+            yield Par((self.turn(turning), Local(still, builder.body())))
 
 
 def rounds(room: Room, a: Turning, b: Turning, c: Turning, stays: str, comes_home: bool = False) -> Iterator[Phase]:
