@@ -87,13 +87,17 @@ class Placement:
 
 @dataclass(frozen=True)
 class Floor:
-    """What is to be placed: stages, their kind (equal kinds get equal parts), and their time for a batch."""
+    """What is to be placed: stages, their kind (equal kinds get equal parts), and their time for a batch.
+
+    One side of a part is at most `max_aspect` times as long as the other, unless only longer shapes keep a time.
+    """
 
     stages: Sequence[Stage]
     kinds: Sequence[Hashable]
     time: Time
     batch_size: int
     machine: Machine
+    max_aspect: int = LONGEST
 
 
 Placer = Callable[[Floor, int, bool], Placement]
@@ -211,7 +215,7 @@ class _Cutting:
             samples.setdefault(kind, n)
         self.shapes = {kind: Shapes(partial(floor.time, n), self.width, self.height) for kind, n in samples.items()}
         self.least = [least_area(stage, floor.machine) for stage in floor.stages]
-        self.longest = LONGEST
+        self.longest = floor.max_aspect
         # Of the time of the slowest stage, what each kind is to take.
         self.shares = dict.fromkeys(samples, 1.0)
         # Of all layouts, the least time of the slowest stage.
