@@ -1,4 +1,4 @@
-# make demo: train the example and show what the wafer would do.  make quick: the inner loop, two minutes.
+# make demo: train the example and show what the wafer would do.  make quick: the inner loop, a minute.
 # make test: everything that CI checks.  make campaign: as many random programs as the quoted errors are of.
 # make campaign N=100000 SEED=1: that many damaged and hostile files for every reader, gone on with where it stopped.
 # make notebooks: the course in JupyterLab; LAB="--no-browser --allow-root" hands options on.
@@ -33,7 +33,7 @@ test: $(VENV)/.installed
 	$(PYTEST)
 
 quick: $(VENV)/.installed
-	$(PYTEST) --quick
+	LT_JIT=0 $(PYTEST) -m "not slow and not process"
 
 campaign: $(VENV)/.installed
 ifdef N

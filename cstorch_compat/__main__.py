@@ -1,7 +1,9 @@
 """The commands of `lazywafer`, from `run` to `info`, and `python -m cstorch_compat SCRIPT`."""
 
 import argparse
+import atexit
 import contextlib
+import gc
 import importlib
 import linecache
 import os
@@ -14,7 +16,6 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from cstorch_compat import beginning
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.check.own_files import read_files
 from cstorch_compat.ckpt import ckpt_command as ckpt
@@ -28,7 +29,6 @@ from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
 from lazytensor import command_line, config, dialect, private_files
 from lazytensor.errors import LazyError
-from lazytensor.ir import garbage
 from lazytensor.output_files import json_text, write_whole
 from lazytensor.runtime import timing
 from lazytensor.terminal import printable, printable_lines, tell
@@ -113,9 +113,11 @@ def main(argv: list[str] | None = None) -> int:
         # Around the reports behind a script too, and around commands that write files of their own.
         with stops.raising(), _printable_warnings():
             options = _parser()[0].parse_args(argv)
-            # With arguments of its own it is called by a process that goes on behind it.
+            # A plan and its recorded step live to the end of the process: searching them for reference cycles, also at
+            # the exit, would take a third of the time of a plan. A caller that passes `argv` keeps its collector.
             if argv is None and "all_lives" in options:
-                garbage.leave_to_the_end()
+                gc.disable()
+                atexit.register(gc.freeze)
             status: int = options.execute(options)
             sys.stdout.flush()
     except SystemExit:
@@ -130,7 +132,7 @@ def main(argv: list[str] | None = None) -> int:
         stopped = stops.status_of(e)
         if stopped is None:
             raise
-        beginning.tell(stopped - 128)
+        stops.tell(stopped)
         return stopped
     return status
 
@@ -208,8 +210,7 @@ def run_script(options: argparse.Namespace) -> int:
 def _execute(path: str, args: list[str]) -> int:
     """Run a script. Returns its exit status; its own errors are printed with their traceback."""
     try:
-        with stops.raising():
-            script.run_as_main(path, args)
+        script.run_as_main(path, args)
     except SystemExit as e:
         return _exit_status(e)
     except BrokenPipeError as e:
@@ -225,7 +226,7 @@ def _execute(path: str, args: list[str]) -> int:
             # What the script raised on its way out is still its error.
             if not isinstance(e, KeyboardInterrupt | stops.Stopped):
                 _print_error(e)
-            beginning.tell(status - 128)
+            stops.tell(status)
             return status
         # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)
@@ -253,7 +254,9 @@ def _print_error(e: BaseException) -> None:
         try:
             getattr(module, str(e).split("'")[1])
         except AttributeError as reason:
-            e.add_note(str(reason))
+            # It names this line in place of that of the import.
+            place, _, words = str(reason).partition(": ")
+            e.add_note(f"{user_traceback.line(e) or place}: {words}")
     try:
         told = user_traceback.text(e)
     except Exception:  # in a folder that is gone, or of an error whose own text fails: the error itself comes first
@@ -351,4 +354,4 @@ if __name__ == "__main__":
     # `python -m cstorch_compat SCRIPT` runs a script, as `python SCRIPT` would.
     names = {"-h", "--help", "--version", *_parser()[1]}
     names_script = len(sys.argv) > 1 and sys.argv[1] not in names
-    stops.end_with(main(["run", *sys.argv[1:]] if names_script else None))
+    sys.exit(main(["run", *sys.argv[1:]] if names_script else None))

@@ -66,6 +66,7 @@ from lazytensor.functions.typeinfo import finfo as finfo
 from lazytensor.functions.typeinfo import iinfo as iinfo
 from lazytensor.modes import enable_grad as enable_grad
 from lazytensor.modes import inference_mode as inference_mode
+from lazytensor.modes import is_inference_mode_enabled as is_inference_mode_enabled
 from lazytensor.modes import no_grad as no_grad
 from lazytensor.modes import set_grad_enabled as set_grad_enabled
 from lazytensor.random import Generator as Generator

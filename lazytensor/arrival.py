@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazytensor import autograd, cells, saved, source
-from lazytensor.errors import AutogradError
+from lazytensor.errors import ArgumentInvalid, AutogradError
 from lazytensor.ir.graph import Node, detached, is_used, set_apart, unique
 from lazytensor.members import fact, method
 from lazytensor.ops.pieces import Joint, Piece, whole
@@ -148,7 +148,8 @@ def run_hooks(table: dict[int, Hook], g: Node, device: Any) -> Node:
 
 def _fitting(hook: Hook, answer: Any, g: Node) -> Node:
     if not isinstance(answer, Tensor):
-        raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
+        text = f"expected Variable, but hook returned '{type(answer).__name__}'"
+        raise ArgumentInvalid(text, where=source.where(), hint="Return a tensor or None from the hook.")
     name = getattr(hook, "__name__", type(hook).__name__)
     if answer.spec.shape != g.type.shape:
         raise AutogradError(f"hook '{name}' has changed the size of value", where=source.where())
@@ -239,7 +240,9 @@ def _add(t: Tensor, g: Node, create_graph: bool) -> None:
         g = hooked(t, g)
     t.accumulate(g if create_graph else untracked(g))
     for after in list(t.__dict__.get("_after_hooks", {}).values()):
-        after(t)
+        if after(t) is not None:
+            text = "Tensor post accumulate grad hooks should return None."
+            raise AutogradError(text, where=source.where(), hint="End the hook without a return value.")
 
 
 @method

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 from lazytensor import source
 from lazytensor.errors import AutogradError
-from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.replay import MOST_NODES, Question
 from lazytensor.ops.formula import Gradients, accumulate, pullback, push
@@ -26,23 +25,20 @@ class _Walk(threading.local):
 _walk = _Walk()
 
 
-class one_walk(no_search):
+class one_walk:
     """A block that asks more than once for the nodes below `outputs`, of which no more are made in it."""
 
-    # A gradient for each parameter: they all live, and no cycle is among them.
     __slots__ = ("_before", "_outputs")
 
     def __init__(self, outputs: Sequence[Node]):
         self._outputs = tuple(outputs)
 
     def __enter__(self) -> None:
-        super().__enter__()
         self._before = _walk.roots, _walk.order
         _walk.roots, _walk.order = self._outputs, None
 
     def __exit__(self, *error: object) -> None:
         _walk.roots, _walk.order = self._before
-        super().__exit__()
 
 
 def watch(n: Node, arrival: Callable[[Node], Node]) -> None:

@@ -56,8 +56,6 @@ class CapturedCells:
         # Cells that share memory with NumPy: the memory, and the value that the step began with.
         self._pinned: list[tuple[Cell, Memory, Node]] = []
         self._has_run = False
-        self.has_brought = False
-        """Whether the store was given values that it did not have when the step began."""
 
     def feed(self, cell: Cell, index: int, name: str) -> None:
         """Make the cell's value input number `index` of the step."""
@@ -110,7 +108,7 @@ class CapturedCells:
             self._pinned.append((cell, memory, cell.node))
 
     def _pin_again(self) -> None:
-        """Let cells share the memory that they shared before the step, which gets what the step wrote to them."""
+        """Pin cells again that shared memory with NumPy before the step, and write to it what the step wrote."""
         for cell, memory, before in self._pinned:
             if cell.epoch is not None or isinstance(cell.home, Memory):
                 continue
@@ -127,7 +125,6 @@ class CapturedCells:
 
     def _bring(self, cell: Cell) -> None:
         """Give the store the cell's value, unless what the store has is the newest."""
-        self.has_brought |= cell.node is not cell.synced or cell.home is not self.store
         if cell.node is None:
             if cell.home is not self.store:
                 assert cell.home is not None

@@ -11,13 +11,14 @@ from typing import Protocol
 
 import numpy as np
 
-from lazytensor import source
+from lazytensor import config, source
 from lazytensor.errors import StateError, TraceError
+from lazytensor.grad_recording import mode
 from lazytensor.ir import replay
-from lazytensor.ir.graph import NO_ATTRS, Node, leaf, like, topological, uninterned, unlike_others
+from lazytensor.ir.graph import NO_ATTRS, Node, leaf, like, merge, topological, uninterned, unlike_others
 from lazytensor.ir.types import Type
 from lazytensor.memory import Memory
-from lazytensor.runtime import blas, recurring, shared_products
+from lazytensor.runtime import blas, recurring, shared_products, unfused
 from lazytensor.runtime.reference import evaluate
 from lazytensor.storages import Snapshot, note_loss, of_node
 
@@ -34,7 +35,7 @@ SPENT = "spent"
 class Cell:
     """Storage of a tensor. `node` is its value; None while the value lives in the store between steps."""
 
-    __slots__ = ("node", "type", "epoch", "state", "home", "synced", "version", "leaf", "__weakref__")
+    __slots__ = ("node", "type", "epoch", "state", "home", "synced", "version", "leaf", "is_inference", "__weakref__")
 
     def __init__(self, n: Node):
         self.node: Node | None = n
@@ -45,6 +46,7 @@ class Cell:
         self.synced: Node | None = None  # the leaf that the store's present value was read into
         self.version = 0  # counts writes
         self.leaf: Node | None = None  # the leaf that stands for it in steps
+        self.is_inference = False  # whether inference mode made it
         n.cells += 1
 
     @classmethod
@@ -59,7 +61,7 @@ class Cell:
         """A cell whose value is brought from `home` when somebody reads it."""
         cell = cls.__new__(cls)
         cell.node, cell.type, cell.epoch, cell.state = None, type, None, ""
-        cell.home, cell.synced, cell.version, cell.leaf = home, None, 0, None
+        cell.home, cell.synced, cell.version, cell.leaf, cell.is_inference = home, None, 0, None, False
         return cell
 
 
@@ -120,6 +122,8 @@ class Here(threading.local):
 
 here = Here()
 _recorder: threading.Thread | None = None  # who records a step
+has_inference = False
+"""Whether a block of this process was in inference mode."""
 is_abstract = False
 """Whether parameters have a type and no array, and nothing is computed that nobody reads (see `abstract`)."""
 
@@ -139,6 +143,7 @@ def become(step: Epoch | None) -> Epoch | None:
         )
     _recorder = None if step is None else thread
     before, here.current = here.current, step
+    merge(step is not None)
     return before
 
 
@@ -157,7 +162,16 @@ def adopt(n: Node) -> Cell:
         here.pending.append(weakref.ref(cell))
         if len(here.pending) > PENDING_LIMIT:
             sync()
+    if has_inference and mode.is_inference and step is None:
+        cell.is_inference = True
+        _note_inference(cell)
     return cell
+
+
+def _note_inference(cell: Cell) -> None:
+    """Note in the node of a cell that inference mode made the cell."""
+    if cell.node is not None:
+        of_node(cell.node).inference = weakref.ref(cell)
 
 
 def _distinct(n: Node) -> Node:
@@ -169,7 +183,16 @@ def _distinct(n: Node) -> Node:
     # Equal computations are one node, so that as many walks back may pass it as there are tensors of it.
     n.cells += 1
     of_node(n).clones += 1
+    return _clone(n)
+
+
+def _clone(n: Node) -> Node:
     return uninterned(("clone", NO_ATTRS, (), n.type, n.where, n.tracks), (n,))
+
+
+def copied(n: Node) -> Node:
+    """Return the value of a copy of a tensor with the value `n`: for autograd, it is another node outside of steps."""
+    return _clone(n) if n.tracks and here.current is None and not is_abstract else n
 
 
 def without_value(type: Type) -> Node:
@@ -272,6 +295,8 @@ def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
     cell.node = n
     cell.version += is_counted
     if here.current is None:
+        if cell.is_inference:
+            _note_inference(cell)
         if n.value is None and not is_abstract:
             here.pending.append(weakref.ref(cell))
     elif cell.home is None:
@@ -334,10 +359,16 @@ def _evaluated(roots: list[Node], remember: bool = False) -> list[np.ndarray]:
         # With one thread of BLAS, whose results differ by how many it has; large products are shared in parts of our
         # own.
         with blas.one_thread():
-            return evaluate(roots, {}, remember, shared_products.shared)
+            return evaluate(roots, {}, remember, _shared)
     for n, value in zip(wanted, values, strict=True):
         n.value = value
     return values[: len(roots)]
+
+
+def _shared(n: Node, arrays: list[np.ndarray]) -> np.ndarray | None:
+    """The value of a node that a compiled program would round otherwise than NumPy; None for any other."""
+    product = shared_products.shared(n, arrays)
+    return product if product is not None or not config.current().jit else unfused.shared(n, arrays)
 
 
 def _asked_for_later(roots: list[Node]) -> list[Node]:
@@ -363,12 +394,15 @@ def sync() -> None:
         if c.node is not None and c.node.value is not None and c.node.inputs and not c.node.tracks:
             c.node = leaf(c.node.value, c.type)
             c.node.cells = 1
+            if c.is_inference:
+                _note_inference(c)
 
 
 def reset() -> None:
     """Leave whatever step is being captured, and compute nothing of what is pending until somebody reads it."""
     global is_abstract, _recorder
     here.current, is_abstract, _recorder = None, False, None
+    merge(False)
     here.pending.clear()
     recurring.forget()
     replay.forget()

@@ -168,7 +168,9 @@ def holds(dtype: DType, least: float, largest: float) -> bool:
         # Between two of its numbers it rounds, and beyond the last there is no other but infinity.
         return not any(dtype.largest < abs(number) < math.inf for number in (least, largest))
     limits = np.iinfo(dtype.host)
-    # Below zero a number without sign counts down from the end, so that `a + 255 * b` may be written as `a - b`.
+    if not limits.min and isinstance(least, float | np.floating) and least < 0:
+        return False
+    # Below zero an integer without sign counts down from the end, so that `a + 255 * b` may be written as `a - b`.
     return bool((limits.min or -limits.max) <= least and largest <= limits.max)
 
 

@@ -59,6 +59,10 @@ class TensorMissing(ArgumentInvalid, AttributeError):
     """Something else in the place of a tensor; an AttributeError too, where PyTorch asks it for a tensor's methods."""
 
 
+class NumberMissing(ArgumentInvalid, ShapeError):
+    """A tensor with a shape in the place of a number; a RuntimeError too, where PyTorch looks at its value."""
+
+
 class TypeUnsupported(ShapeError, NotImplementedError):
     """Elements of a type that a function has no arithmetic for."""
 

@@ -9,15 +9,13 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lazytensor.plain_files import text_of
-
 _IMPORT = ">>> import lazytensor as lt\n"
 
 
 @functools.cache
 def examples() -> dict[str, str]:
     """The example of each name, as it is typed behind the import of the package."""
-    blocks = text_of(pathlib.Path(__file__).with_suffix(".txt")).split("\n\n")[1:]
+    blocks = pathlib.Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("\n\n")[1:]
     heads = (block.partition("\n") for block in blocks)
     return {name: inspect.cleandoc(typed) for name, _, typed in heads}
 

@@ -7,6 +7,7 @@ class _Mode(threading.local):
     """What each thread switches for itself, as in PyTorch; a new thread begins with recording on."""
 
     records_gradients = True
+    is_inference = False
 
 
 mode = _Mode()

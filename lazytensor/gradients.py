@@ -9,15 +9,15 @@ from typing import Any, TypeAlias
 
 from lazytensor import autograd, cells, source
 from lazytensor.arrival import follow, hooked, keep, rule_number, walk_back
-from lazytensor.device import CPU, Device
-from lazytensor.errors import AutogradError
+from lazytensor.device import CPU
+from lazytensor.errors import ArgumentInvalid, AutogradError
 from lazytensor.ir.graph import Node
 from lazytensor.members import fact, method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.identity import VJP
 from lazytensor.ops.shape import sum_to
-from lazytensor.saved import SAVES, changed, name_of, refreshed, unpacked
+from lazytensor.saved import SAVES, changed, inference_saved, name_of, refreshed, unpacked
 from lazytensor.tensor import Tensor, cell_of, grad_mode, is_grad_enabled, set_grad, untracked, wrap
 
 Tensors: TypeAlias = Tensor | Sequence[Tensor]
@@ -53,12 +53,13 @@ def grad(
         raise AutogradError("is_grads_batched is not there", where=source.where(), hint="Call grad once for each row.")
     if not all(t.requires_grad for t in wanted):
         raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
-    for i, o in enumerate(roots):
-        # What several outputs share is used up with the last of them.
-        o.spend(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots))
     nodes = [o.node for o in roots]
     # One walk of the graph for all: each input asks at every node where it stands, and gets the sum.
     uses = _uses(nodes, wanted)
+    ends = {n for places in uses for n in places}
+    for i, o in enumerate(roots):
+        # What several outputs share is used up with the last of them.
+        o.spend(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots), ends)
     follow()
     with grad_mode(create_graph):
         gradients = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), [n for places in uses for n in places]))
@@ -192,12 +193,19 @@ class Context:
         self.needs_input_grad = needs
         self.materialize = True
         self._kept: tuple[Any, ...] = ()
-        self._saved: list[tuple[Node, Any] | None] = []
+        self._saved: list[tuple[Node, Tensor] | None] = []
         self._fixed: list[Tensor] = []
         self._dirty: list[Tensor] = []
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs or outputs; what they are now is what backward will see."""
+        """Keep tensors for backward, which is refused if they are changed in place until then; None is kept as None.
+
+        Raises ArgumentInvalid for what is neither a tensor nor None.
+        """
+        for k, t in enumerate(tensors):
+            if t is not None and not isinstance(t, Tensor):
+                text = f"save_for_backward can only save variables, but argument {k} is of type {type(t).__name__}"
+                raise ArgumentInvalid(text, where=source.where(), hint="Set it as an attribute of ctx.")
         self._kept = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -220,14 +228,20 @@ class Context:
     def freeze(self, outputs: dict[int, Node]) -> None:
         """Remember the values of the kept tensors; `outputs` gives the tracked nodes of those that are results."""
         # What was saved is what backward sees, whatever is written to the tensors in between.
-        self._saved = [None if t is None else (outputs.get(id(t), t.node), t.device) for t in self._kept]
+        self._saved = [None if t is None else (outputs.get(id(t), t.node), t) for t in self._kept]
         self._kept = ()
 
 
-def _unpacked(n: Node, device: Device) -> Tensor:
+def _unpacked(n: Node, kept: Tensor) -> Tensor:
+    """Return a saved tensor: the tensor that was saved, as long as it has the value, so that they share memory."""
     if cells.here.current is None:
+        if kept.node is n:
+            return kept
         n = unpacked(n, cell_of)
-    tensor = wrap(n, device)
+        # A write through `.data` does not make it another tensor.
+        if kept.node is n:
+            return kept
+    tensor = wrap(n, kept.device)
     # Another handle on a saved value: the storage that had it is still the only one.
     n.cells -= 1
     return tensor
@@ -265,15 +279,17 @@ class Function:
             else:
                 out = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, out)
-        results = list(out) if isinstance(out, tuple | list) else [out]
+        results = list(out) if isinstance(out, tuple) else [out]
         tracked: dict[int, Node] = {}
         if is_grad_enabled() and any(ctx.needs_input_grad):
+            _check_dirty(ctx, results)
+            _check_saved(ctx)
             results = _attached(cls, ctx, args, inputs, results, tracked)
         ctx.freeze(tracked)
         if any(s is not None for s in ctx._saved):
             for n in tracked.values():
                 n.memo = {**(n.memo or {}), SAVES: True}
-        return type(out)(results) if isinstance(out, tuple | list) else results[0]
+        return type(out)(results) if isinstance(out, tuple) else results[0]
 
 
 def custom_vjp(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
@@ -317,9 +333,33 @@ def _attached(
     return attached
 
 
+def _check_dirty(ctx: Context, results: Sequence[Any]) -> None:
+    """Raise AutogradError for a tensor that `mark_dirty` was given, if it is a leaf or if it is not returned."""
+    for t in ctx._dirty:
+        if not any(r is t for r in results):
+            raise AutogradError(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
+                "are modified inplace must all be outputs of the Function.",
+                where=source.where(),
+            )
+        if t.leaf_id:
+            text = "a leaf Variable that requires grad has been used in an in-place operation."
+        elif t.lens and t.lens[0][0] == "variable":
+            text = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        else:
+            continue
+        raise AutogradError(text, where=source.where(), hint="Change a copy: x = x.clone().")
+
+
+def _check_saved(ctx: Context) -> None:
+    """Raise AutogradError for a tensor of inference mode among the saved ones."""
+    if cells.here.current is None and any(t is not None and t.cell.is_inference for t in ctx._kept):
+        raise inference_saved()
+
+
 def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
     if is_dirty:
-        with grad_mode(False):
+        with grad_mode(True):
             r.write(n)
         return r
     return wrap(n, r.device)
@@ -329,6 +369,7 @@ def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]
     """The gradients of the tensor arguments. Raises AutogradError if there are too few, too many or misshapen ones."""
     answer = (cls.vjp or cls.backward)(ctx, *given)
     answers = list(answer) if isinstance(answer, tuple | list) else [answer]
+    _check_answers(cls, answers, args)
     if len(answers) < len(args) or any(a is not None for a in answers[len(args) :]):
         raise AutogradError(
             f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)}, "
@@ -338,6 +379,20 @@ def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]
     # More answers than arguments are fine as long as they are None, as PyTorch has it.
     pairs = zip(answers, args, strict=False)
     return [_fitting(cls, i, g, a) for i, (g, a) in enumerate(pairs) if isinstance(a, Tensor)]
+
+
+def _check_answers(cls: Any, answers: Sequence[Any], args: Sequence[Any]) -> None:
+    for k, (g, a) in enumerate(zip(answers, args, strict=False)):
+        if g is None:
+            continue
+        if not isinstance(g, Tensor):
+            raise AutogradError(f"expected Variable or None (got {type(g).__name__})", where=source.where())
+        if not isinstance(a, Tensor):
+            raise AutogradError(
+                f"function {cls.__name__}Backward returned a gradient different than None at position {k + 1}, but the "
+                "corresponding forward input was not a Variable",
+                where=source.where(),
+            )
 
 
 def _fitting(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:

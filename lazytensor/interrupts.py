@@ -13,33 +13,31 @@ INTERRUPTING = tuple(getattr(signal, n) for n in ("SIGTERM", "SIGHUP", "SIGINT")
 
 @contextlib.contextmanager
 def postponed() -> Iterator[None]:
-    """A block that no signal interrupts; one that comes meanwhile comes at its end.
+    """Delay the signals that arrive in a block, in the main thread, to its end.
 
-    For libraries that call back from C, where an exception is lost or becomes another; and for forks: what is called
-    before and behind one (locks that are taken and let go) loses it too, and then lets go of a lock that is not taken.
+    For libraries that call Python from C, where an exception is dropped or becomes another one, and for forks, whose
+    hooks release a lock only if the hook before the fork has taken it. A process that is forked in the block receives
+    signals at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    is_over, owner = False, os.getpid()
-    before = {number: handler for number in INTERRUPTING if callable(handler := signal.getsignal(number))}
+    arrived: list[int] = []
+    owner = os.getpid()
+    handlers = {number: handler for number in INTERRUPTING if callable(handler := signal.getsignal(number))}
 
     def note(number: int, frame: Any) -> None:
-        # One that comes between two of the last lines finds some handlers put back and others not yet; a process that
-        # was forked in the block may never leave it.
-        if is_over or os.getpid() != owner:
-            before[number](number, frame)
+        if os.getpid() == owner:
+            arrived.append(number)
         else:
-            came.append(number)
+            handlers[number](number, frame)
 
-    for number in before:
+    for number in handlers:
         signal.signal(number, note)
     try:
         yield
     finally:
-        is_over = True
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        if came and os.getpid() == owner:
-            signal.raise_signal(came[0])
+        if arrived and os.getpid() == owner:
+            signal.raise_signal(arrived[0])

@@ -65,7 +65,7 @@ class _Kept:
         self._identity = identity
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The compiled function, or None. Sealed, so that what is unpickled here was pickled below."""
+        """Return the compiled function, or None. `private_files` gives only what `save_overload` has pickled."""
         context.refresh()
         data = private_files.read(self._name(signature, context.codegen()))
         return None if data is None else _rebuilt(context, *pickle.loads(data))

@@ -8,10 +8,8 @@ import weakref
 
 import numpy as np
 
-from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import AutogradError
-from lazytensor.ir.graph import Node, leaf
+from lazytensor.ir.graph import NO_ATTRS, Node, leaf, uninterned
 from lazytensor.ir.types import Type
 
 
@@ -68,18 +66,17 @@ class Memory:
     def node(self) -> Node:
         """Return a node with a snapshot of all elements; the same node while the elements stay the same.
 
-        Raises AutogradError if the script changed the array of a tensor that has a gradient history.
+        Elements that the script changed in the array of a tensor with a gradient history leave the history as it is.
         """
         known = self._snapshot() if self._snapshot is not None else None
         if known is not None and known.value is not None and has_bits(self.array, known.value, self.type.dtype):
             return known
-        if self.history is not None:
-            raise AutogradError(
-                "a NumPy array was changed whose memory a tensor with a gradient history shares",
-                where=source.where(),
-                hint="Write to a copy, tensor.detach().clone().numpy(), or change the tensor itself.",
-            )
         known = leaf(values_of(self.array, self.type.dtype), self.type)
+        if self.history is not None:
+            model = ("written_past", NO_ATTRS, (), self.type, self.history.where, True)
+            written = uninterned(model, (known, self.history))
+            written.value = known.value
+            self.history = known = written
         self._snapshot = weakref.ref(known)
         return known
 

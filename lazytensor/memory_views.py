@@ -34,7 +34,8 @@ def part_of(t: Tensor) -> np.ndarray | None:
     """Return the elements in memory that a tensor over a pinned cell shows; None if gradients take part."""
     memory = t.cell.home
     assert isinstance(memory, Memory)
-    if memory.history is not None or t.leaf_id or any(name == "variable" for name, _ in t.lens):
+    has_history = memory.history is not None or (t.history is not None and not t.history.is_empty)
+    if has_history or t.leaf_id or any(name == "variable" for name, _ in t.lens):
         return None
     return shown(memory.array, t)
 

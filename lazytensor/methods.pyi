@@ -37,6 +37,12 @@ class Methods:
     def __contains__(self, element: Any) -> builtins.bool:
         """Whether an element of x equals a number, or the one at its place in a tensor that broadcasts."""
 
+    def __copy__(self) -> Tensor:
+        """Return a leaf that shares the storage and the attributes of x. It requires a gradient if x does."""
+
+    def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
+        """Return a leaf over a copy of the whole storage of x, with copies of the gradient and the attributes."""
+
     def __dlpack__(self, **options: Any) -> Any:
         """A capsule over the memory of x, which the other library shares as NumPy does."""
 
@@ -83,6 +89,9 @@ class Methods:
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Return what `pickle` writes: elements that x shows, their type, attributes, and whether x requires grad."""
+
     def __repr__(self) -> str:
         """The printed form of a tensor. Reading it inside a traced step of the wafer raises TraceError."""
 
@@ -130,7 +139,7 @@ class Methods:
         *,
         alpha: Operand = 1,
     ) -> Tensor:
-        """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for a floating alpha of integers."""
+        """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for an alpha of another kind."""
 
     def add_(
         self,
@@ -279,7 +288,7 @@ class Methods:
         """Add the gradient of this tensor to `.grad` of every leaf it was computed from, or of those in `inputs`."""
 
     def baddbmm(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-        """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]. Raises ShapeError as `bmm` does."""
+        """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]."""
 
     def baddbmm_(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor: ...
     def bernoulli(self, p: builtins.float | None = None, *, generator: Generator | None = None) -> Tensor:
@@ -560,7 +569,7 @@ class Methods:
 
     def fix_(self) -> Tensor: ...
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Dimensions start_dim..end_dim merged into one: a view where there is one."""
+        """Dimensions start_dim..end_dim merged into one: a view where there is one, x itself for one dimension."""
 
     def flip(self, *axes: Any, dims: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
         """The order reversed along dimensions, given as `flip(x, 0, 1)` or `flip(x, (0, 1))`: [...] to [...]."""
@@ -820,7 +829,7 @@ class Methods:
 
     def lcm_(self, other: Operand) -> Tensor: ...
     def ldexp(self, other: Tensor) -> Tensor:
-        """input * 2 ** other, broadcast."""
+        """input * 2 ** other, broadcast. Raises ArgumentInvalid for a number."""
 
     def ldexp_(self, other: Tensor) -> Tensor: ...
     def le(self, b: Operand) -> Tensor:
@@ -1001,7 +1010,7 @@ class Methods:
 
     def multiply_(self, b: Operand) -> Tensor: ...
     def mv(self, b: Tensor) -> Tensor:
-        """A matrix times a vector: [m, k] @ [k] -> [m]. Raises ShapeError as `mm` does."""
+        """A matrix times a vector: [m, k] @ [k] -> [m]. Raises IndexInvalid for a number, ShapeError as `mm` does."""
 
     def mvlgamma(self, p: builtins.int) -> Tensor:
         """The logarithm of the multivariate gamma function of dimension p, of each element, in the shape of x."""
@@ -1047,7 +1056,7 @@ class Methods:
         """The sum over `dim` of what is not NaN; integers add up in int64."""
 
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-        """A view of `length` places of a dimension from `start` on. Raises ShapeError for places outside the extent."""
+        """A view of `length` places of a dimension from `start` on."""
 
     def narrow_copy(self, *args: Any, **kwargs: Any) -> Any:
         """`narrow`, copied."""
@@ -1127,7 +1136,7 @@ class Methods:
         """All products of an element of a [m] with one of b [n]: [m, n]."""
 
     def permute(self, *order: Any, dims: Sequence[builtins.int] | None = None) -> Tensor:
-        """The dimensions in another order: a view. Raises IndexError for one out of range."""
+        """The dimensions in another order: a view."""
 
     def pin_memory(self) -> Tensor:
         """x itself: there is no GPU to copy to."""

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any, TypeVar, cast
 
+from lazytensor import cells, grad_recording
+from lazytensor.ops import op
+from lazytensor.saved import refuse_inference
 from lazytensor.tensor import is_grad_enabled
 from lazytensor.tensor import set_grad_enabled as switch
 
@@ -74,7 +77,7 @@ class _Mode(ContextDecorator):
         return _Block(self.enabled)
 
     def __call__(self, function: F) -> F:
-        """As a decorator: while the function runs, or each part of a generator."""
+        """Return the function in this mode; a generator has the mode while it runs, not while it waits at a yield."""
         if inspect.isgeneratorfunction(function):
             return cast(F, _stepwise(function, self._recreate_cm))
         decorated: F = super().__call__(function)
@@ -119,7 +122,7 @@ class no_grad(_Mode):
 
 
 class inference_mode(no_grad):
-    """Record no gradients in the block."""
+    """Record no gradients in the block, whose new tensors cannot be changed or saved for backward outside of it."""
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         """With mode=False the block records as usual."""
@@ -131,3 +134,22 @@ class inference_mode(no_grad):
 
     def __init__(self, mode: bool | Callable[..., Any] = True):
         """Takes the mode; `__new__` has used it."""
+
+    def _recreate_cm(self) -> "inference_mode":
+        block: inference_mode = type(self)(not self.enabled)
+        return block
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._was_inference, grad_recording.mode.is_inference = grad_recording.mode.is_inference, not self.enabled
+        if not self.enabled:
+            cells.has_inference, op.refuse_saved = True, refuse_inference
+
+    def __exit__(self, *error: object) -> None:
+        grad_recording.mode.is_inference = self._was_inference
+        super().__exit__(*error)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in a block of inference mode."""
+    return grad_recording.mode.is_inference

@@ -1,9 +1,6 @@
 """Opens files of data: plain ones, and nothing that could block or never end."""
 
-import functools
-import lzma
 import os
-import pathlib
 import stat
 from typing import BinaryIO
 
@@ -23,20 +20,6 @@ def descriptor_of(path: str | os.PathLike[str]) -> int:
     raise CheckpointError(
         f"{os.fspath(path)} is a pipe or a device, and no file", hint="Copy what it gives into a file first."
     )
-
-
-def text_of(path: pathlib.Path) -> str:
-    """The text of a file of ours, which a wheel holds packed with others."""
-    if path.exists():
-        return path.read_bytes().decode()
-    return _packed()[path.name]
-
-
-@functools.cache
-def _packed() -> dict[str, str]:
-    packed = pathlib.Path(__file__).with_name("texts.lzma").read_bytes()
-    _, *texts = lzma.decompress(packed).decode().split("\0")
-    return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def open_plain(path: str | os.PathLike[str]) -> BinaryIO:

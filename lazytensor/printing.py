@@ -66,6 +66,8 @@ def html(x: Tensor) -> str:
 
 
 def _gradient_name(n: Node) -> str:
+    if n.op == "written_past":
+        return _gradient_name(n.inputs[1])
     # One operation here stands for several of PyTorch's, each with a node name of its own.
     if n.op == "reduce":
         return REDUCTIONS[n.attrs["kind"]].gradient

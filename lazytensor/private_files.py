@@ -1,27 +1,22 @@
-"""Files that this user's own programs wrote, or none: what is kept from run to run and executed lies here.
+"""Files of compiled code that only this user can have written.
 
-Three locks, each of which is enough against most of what can happen. The folder belongs to the user and nobody else can
-open it. Each file is opened without following links, belongs to the user and cannot be written by others. And each
-begins with a seal, a keyed checksum over its name and contents, so that damage, a file in the place of another and a
-file of somebody else's making are all the same: not there. The key lies in the user's own settings and not beside the
-files, as a folder can be handed on. Where any of it fails the run goes on without, and says so once.
+The folder belongs to the user, and no other user can open it. A file is opened without following links, belongs to the
+user and cannot be written by others. It begins with a digest of its name and contents: a damaged file, or one in the
+place of another, counts as missing. If the folder cannot be made, the run continues without it, with one warning.
 """
 
 import contextlib
 import functools
 import hashlib
-import hmac
 import os
 import pathlib
-import secrets
 import stat
 import sys
 import warnings
 
 from lazytensor import config, leftovers
 
-SEAL_BYTES = KEY_BYTES = 32
-KEY = "kernels.key"
+DIGEST_BYTES = 32
 MOST_BYTES = 1 << 28
 """What a process leaves of earlier ones' files when it writes its first."""
 # A link, or a pipe that would block for ever, is as good as no file.
@@ -34,45 +29,43 @@ _trimmed: set[pathlib.Path] = set()
 
 def read(name: str) -> bytes | None:
     """What was written under this name, or None: not there, damaged, or not from this user."""
-    place = _place(config.current().cache_folder)
-    if place is None:
+    folder = _folder(config.current().cache_folder)
+    if folder is None:
         return None
-    folder, key = place
     try:
-        sealed = _own_bytes(folder / name)
+        whole = _own_bytes(folder / name)
     except FileNotFoundError:
         return None
     except OSError as error:
         _say_once("damaged", f"{folder / name} is not used: {error.strerror or error}; its kernel is compiled again")
         return None
-    if not hmac.compare_digest(sealed[:SEAL_BYTES], _seal(key, name, sealed[SEAL_BYTES:])):
-        _say_once("damaged", f"{folder / name} is damaged or was not written by you: its kernel is compiled again")
+    if whole[:DIGEST_BYTES] != _digest(name, whole[DIGEST_BYTES:]):
+        _say_once("damaged", f"{folder / name} is damaged: its kernel is compiled again")
         return None
-    return sealed[SEAL_BYTES:]
+    return whole[DIGEST_BYTES:]
 
 
 def write(name: str, data: bytes) -> None:
     """Keep `data` under a name, in place of what was there."""
-    place = _place(config.current().cache_folder)
-    if place is None:
+    folder = _folder(config.current().cache_folder)
+    if folder is None:
         return
-    folder, key = place
     if folder not in _trimmed:
         _trimmed.add(folder)
         # Not by who only reads: to look at the names of thousands of files takes as long as to load a program's.
         leftovers.clear(folder)
         kept(MOST_BYTES)
     try:
-        _put(folder / name, _seal(key, name, data) + data)
+        _put(folder / name, _digest(name, data) + data)
     except OSError as error:
         _without(f"{folder} cannot be written: {error.strerror or error}")
 
 
 def kept(most_bytes: int = sys.maxsize) -> tuple[int, int]:
     """How many files there are, and their bytes; of more than `most_bytes` those go that nobody read for longest."""
-    place = _place(config.current().cache_folder)
+    folder = _folder(config.current().cache_folder)
     rows = []
-    for path in place[0].glob("*.kernel") if place else ():
+    for path in folder.glob("*.kernel") if folder else ():
         with contextlib.suppress(OSError):  # another process may remove it just now
             status = path.stat()
             rows.append((-max(status.st_atime, status.st_mtime), status.st_size, path))
@@ -92,9 +85,9 @@ def _put(path: pathlib.Path, data: bytes) -> None:
             data = data[os.write(handle, data) :]
 
 
-def _seal(key: bytes, name: str, data: bytes) -> bytes:
+def _digest(name: str, data: bytes) -> bytes:
     # With the name: a kernel that was copied over another one is whole, and wrong.
-    check = hashlib.blake2b(name.encode() + b"\0", key=key, digest_size=SEAL_BYTES)
+    check = hashlib.blake2b(name.encode() + b"\0", digest_size=DIGEST_BYTES)
     check.update(data)
     return check.digest()
 
@@ -119,16 +112,15 @@ def _is_open(status: os.stat_result, bits: int) -> bool:
 
 
 @functools.cache
-def _place(cache: pathlib.Path) -> tuple[pathlib.Path, bytes] | None:
-    """The folder of this user in a cache folder, which may be everybody's, and the key; None where there is none."""
-    folder = cache / (f"kernels-{os.geteuid()}" if os.name == "posix" else "kernels")
+def _folder(cache: pathlib.Path) -> pathlib.Path | None:
+    """Return this user's folder in a cache folder that users may share; None if it cannot be made private."""
+    folder = cache / (f"compiled-{os.geteuid()}" if os.name == "posix" else "compiled")
     try:
         _close(folder)
-        key = _key(folder)
     except OSError as error:
         _without(f"{folder} is not used: {error.strerror or error}")
         return None
-    return folder, key
+    return folder
 
 
 def _close(folder: pathlib.Path) -> None:
@@ -150,35 +142,6 @@ def _close(folder: pathlib.Path) -> None:
         # Some file systems take the call and keep the mode.
         if _is_open(folder.lstat(), _OPEN_TO_WRITE):
             raise OSError("other users can write it")
-
-
-def _key(folder: pathlib.Path) -> bytes:
-    """The user's key: from the settings, or from the private folder itself where there is no home to write to."""
-    try:
-        home = pathlib.Path.home() / ".config" / "lazywafer"
-        _close(home)
-        return _key_of(home / KEY)
-    except (OSError, RuntimeError):  # no home at all is a RuntimeError
-        return _key_of(folder / KEY)
-
-
-def _key_of(path: pathlib.Path) -> bytes:
-    """The key in a file; a new one if there is none or it is damaged. Raises OSError."""
-    with contextlib.suppress(FileNotFoundError):
-        with contextlib.suppress(OSError):
-            if len(key := _own_bytes(path)) == KEY_BYTES:
-                return key
-        path.unlink()
-    handle, temporary = leftovers.temporary_beside(path)
-    try:
-        with open(handle, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-        # Of several processes that start together the first gives the key, whole, and the others take it.
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        os.unlink(temporary)
-    return _own_bytes(path)
 
 
 def _without(reason: str) -> None:

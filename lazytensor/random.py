@@ -21,7 +21,6 @@ from lazytensor import dtype as dt
 from lazytensor.dialect import paired
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import LazyError, MemoryMissing, ShapeError
-from lazytensor.runtime import recurring
 from lazytensor.tensor import CPU, Device, Tensor, from_array
 
 DEFAULT_SEED = 67280421310721
@@ -160,13 +159,20 @@ class Generator:
         return scaled
 
     @_whole
-    def normal(self, shape: tuple[int, ...], dtype: DType, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
-        """Normal numbers in the host type of `dtype`."""
+    def normal(
+        self,
+        shape: tuple[int, ...],
+        dtype: DType,
+        mean: float = 0.0,
+        deviation: float = 1.0,
+        is_contiguous: bool = True,
+    ) -> np.ndarray:
+        """Return normal numbers in the host type of `dtype`; those for a tensor with gaps are drawn one by one."""
         n = math.prod(shape)
-        if n >= 16 and dtype.is_half and dialect.current == "2.4":
+        if n >= 16 and is_contiguous and dtype.is_half and dialect.current == "2.4":
             return dialect.half_normal(self.words, n, dtype, mean, deviation).reshape(shape)
         # Fewer than 16 are drawn one by one in double precision; PyTorch's vector code begins at 16.
-        if n < 16:
+        if n < 16 or not is_contiguous:
             drawn = np.array([self._one_normal() * deviation + mean for _ in range(n)])
         else:
             working = dt.float64 if dtype is dt.float64 else dt.float32
@@ -285,5 +291,4 @@ def manual_seed(seed: int) -> Generator:
     >>> bool((lt.rand(3) == first).all())
     True
     """
-    recurring.begin()
     return default_generator.manual_seed(seed)

@@ -4,14 +4,16 @@ Values are immutable here, so that a gradient could always be computed. PyTorch 
 after an operation kept it, and a graph whose values were freed, are errors there, and so they are here.
 """
 
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from lazytensor import autograd, source, storages
-from lazytensor.cells import SPENT, Cell, read
+from lazytensor.cells import SPENT, Cell, here, read
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, again, like, node, topological
+from lazytensor.ir.operation import saves_values
 from lazytensor.ops import OPS
 from lazytensor.ops.pieces import whole
 from lazytensor.storages import Loss, Storages, no_longer
@@ -26,21 +28,80 @@ _WITHIN = "within"
 SAVES = "saves"
 """Key in the memo of a node with a gradient rule of the script: the rule needs saved tensors."""
 _RENAMED = frozenset({"cast", "convert", "detach"})
+_TAKEN_AS = frozenset({"broadcast_in_dim", "cast", "written_past"})
+"""How an operation takes an operand of another shape, type or history than its own; PyTorch keeps the operand."""
 
 
-def check(root: Node, cell_of: Callable[[int], Cell | None]) -> None:
+def _walked(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:
+    """Yield the nodes that a walk back from `root` passes: all, or those between it and the `wanted` ones."""
+    reaching: set[Node] = set()
+    for n in autograd.tracked([root]):
+        if wanted is not None and n not in wanted and reaching.isdisjoint(n.inputs):
+            continue
+        reaching.add(n)
+        # The walk ends at the result of a function that is wanted itself.
+        if wanted is None or not reaching.isdisjoint(n.inputs):
+            yield n
+
+
+def check(root: Node, cell_of: Callable[[int], Cell | None], wanted: Collection[Node] | None = None) -> None:
     """Refuse a walk back from `root` that needs values which were written over, or used up by another walk.
 
-    `cell_of` gives the cell of a leaf by its number. Raises AutogradError in PyTorch's words.
+    `cell_of` gives the cell of a leaf by its number. With `wanted`, the walk ends at these nodes. Raises AutogradError
+    in PyTorch's words.
     """
-    for n in autograd.tracked([root]):
+    for n in _walked(root, wanted):
         # Equal computations are one node: it is used up when as many walks have passed it.
         # A function of the user's is never the same node, but its backward may make tensors of it.
         if n.memo is not None and n.memo.get(SPENT, 0) >= (1 if SAVES in n.memo else max(n.cells, 1)):
             raise spent()
-        if OPS[n.op].saves:
+        if saves_values(n):
             for at, lost in _lost(n, cell_of):
                 raise _modified(n, at, lost)
+
+
+class _Question(threading.local):
+    """Whether this thread is finding out what a gradient needs."""
+
+    is_open = False
+
+
+_question = _Question()
+
+
+def refuse_inference(n: Node) -> None:
+    """Raise AutogradError if the gradient of a node needs a tensor that inference mode made."""
+    if here.current is not None or _question.is_open or not OPS[n.op].saves:
+        return
+    made = [i for i in n.inputs if _is_inference(i)]
+    if not made:
+        return
+    # The rule of the gradient makes nodes, too.
+    _question.is_open = True
+    try:
+        is_needed = not _needed(n).isdisjoint(made)
+    finally:
+        _question.is_open = False
+    if is_needed:
+        raise inference_saved()
+
+
+def inference_saved() -> AutogradError:
+    """The error of a tensor of inference mode that a gradient needs, in PyTorch's words."""
+    return AutogradError(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+        "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
+        "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.",
+        where=source.where(),
+    )
+
+
+def _is_inference(n: Node) -> bool:
+    # An operand that is broadcast is kept as it was before.
+    while n.inputs and not n.cells and (OPS[n.op].put is not None or n.op == "broadcast_in_dim"):
+        n = n.inputs[0]
+    cell = n.storage.inference() if n.storage is not None else None
+    return cell is not None and cell.node is n
 
 
 def spent() -> AutogradError:
@@ -54,11 +115,11 @@ def spent() -> AutogradError:
     )
 
 
-def spend(root: Node) -> None:
-    """Note that a walk back from `root` has used up the values that its operations kept."""
-    for n in autograd.tracked([root]):
+def spend(root: Node, wanted: Collection[Node] | None = None) -> None:
+    """Note that a walk back from `root`, to the `wanted` nodes, has used up the values that its operations kept."""
+    for n in _walked(root, wanted):
         # Only what a tensor shows: parts of a formula may be parts of another one, which is computed later.
-        if n.cells and (OPS[n.op].saves or (n.memo is not None and SAVES in n.memo)):
+        if n.cells and (saves_values(n) or (n.memo is not None and SAVES in n.memo)):
             if n.memo is None:
                 n.memo = {}
             n.memo[SPENT] = n.memo.get(SPENT, 0) + 1
@@ -138,7 +199,7 @@ def _notes(n: Node, cell_of: Callable[[int], Cell | None]) -> tuple[Storages | N
     """What is known of the storage of a node, or of what a chain of views shows, and how it lost the value."""
     uid = None
     # A value that a tensor holds of its own is no view any more.
-    while n.inputs and not n.cells and OPS[n.op].put is not None:
+    while n.inputs and not n.cells and _shows(n):
         uid = n.attrs["uid"] if n.op == "variable" else None
         n = n.inputs[0]
     notes: Storages | None = n.storage
@@ -158,7 +219,7 @@ def _notes(n: Node, cell_of: Callable[[int], Cell | None]) -> tuple[Storages | N
 
 def present(n: Node, cell_of: Callable[[int], Cell | None]) -> Node:
     """Return the value that the storage of a node has now, if it was changed by writes that do not count; else `n`."""
-    if n.inputs and (n.op == "variable" or not n.cells) and OPS[n.op].put is not None:
+    if n.inputs and (n.op == "variable" or not n.cells) and _shows(n):
         inner = n.inputs[0]
         if n.op == "variable":
             cell = cell_of(n.attrs["uid"])
@@ -171,6 +232,11 @@ def present(n: Node, cell_of: Callable[[int], Cell | None]) -> Node:
     if lost is not None and lost.holder is not None and not lost.is_counted:
         return read(lost.holder)
     return _seen(n)
+
+
+def _shows(n: Node) -> bool:
+    """Return whether a node shows elements of its operand: as a view, or as an operation takes them in."""
+    return OPS[n.op].put is not None or n.op in _TAKEN_AS
 
 
 def _seen(n: Node) -> Node:
@@ -195,10 +261,12 @@ def refreshed(
     through an array of NumPy shows in the gradient.
     """
     walked = {i for n in autograd.tracked(roots) for i in (n, *n.inputs)}
+    # A present value may be computed from the one before.
+    ends = walked | set(fresh.values())
     mapping: dict[Node, Node] = {}
-    for n in topological([g for g in gradients if g is not None], walked.__contains__):
-        inputs = () if n in walked else tuple(mapping[i] for i in n.inputs)
-        mapping[n] = fresh.get(n, n) if n in walked else n if inputs == n.inputs else again(like(n), inputs)
+    for n in topological([g for g in gradients if g is not None], ends.__contains__):
+        inputs = () if n in ends else tuple(mapping[i] for i in n.inputs)
+        mapping[n] = fresh.get(n, n) if n in ends else n if inputs == n.inputs else again(like(n), inputs)
     return [None if g is None else mapping[g] for g in gradients]
 
 
@@ -206,13 +274,24 @@ def _needed(n: Node) -> set[Node]:
     """Which of its inputs and its result the gradient of a node is computed from."""
     rule = OPS[n.op].vjp
     # What keeps nothing is not asked: the rule may be a function of the user's.
-    if rule is None or not OPS[n.op].saves or isinstance(n.type, tuple):
+    if rule is None or not saves_values(n) or isinstance(n.type, tuple):
         return set()
     seed = node("batch", (), {"index": -1, "name": "seed", "type": n.type}, n.type)
     ends = {n, *n.inputs}
     parts = zip(n.inputs, rule(seed, n, *n.inputs, **n.attrs), strict=True)
     gradients = [whole(d) for i, d in parts if d is not None and i.tracks]
-    return ends & set(topological(gradients, ends.__contains__))
+    return (ends & set(topological(gradients, ends.__contains__))) | _also_kept(n)
+
+
+def _also_kept(n: Node) -> set[Node]:
+    """Return what PyTorch keeps of an operation without need."""
+    kept = OPS[n.op].also_keeps
+    if kept == "result":
+        return {n}
+    if kept == "last operand":
+        return {n.inputs[-1]}
+    others = [(i, [*n.inputs[:k], *n.inputs[k + 1 :]]) for k, i in enumerate(n.inputs)]
+    return {i for i, rest in others if not rest or any(r.tracks for r in rest)} if kept == "operands" else set()
 
 
 def _modified(n: Node, at: Node, lost: Loss) -> AutogradError:
@@ -236,5 +315,7 @@ def _kind(dtype: DType) -> str:
 
 def name_of(n: Node) -> str:
     """What PyTorch would call the function that computed a node, as in "MulBackward0"."""
+    if n.op == "written_past":
+        return name_of(n.inputs[1])
     words = "".join(w.capitalize() for w in n.op.split("_"))
     return "AccumulateGrad" if n.op == "variable" else f"{OPS[n.op].gradient_name or words}Backward0"

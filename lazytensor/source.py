@@ -1,5 +1,6 @@
 """Finds the line of user code that is being executed, for errors and for the locations in printed graphs."""
 
+import copy
 import os
 import pathlib
 import sys
@@ -24,7 +25,7 @@ NUMPY = str(pathlib.Path(np.__file__).parent)
 """Where NumPy is, which calls back what it is given: tensors among it."""
 # In a worker the outermost frames are those that started its process, and then the loop over the loader.
 _STARTERS = str(pathlib.Path(os.__file__).parent / "multiprocessing")
-_PASSED = (*_HOUSE, NUMPY, _STARTERS, "<frozen importlib")
+_PASSED = (*_HOUSE, NUMPY, _STARTERS, str(copy.__file__), "<frozen importlib")
 
 
 class _Here(threading.local):

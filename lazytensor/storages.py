@@ -60,15 +60,20 @@ class Snapshot:
         return leaf(values_of(self.array, self.type.dtype), self.type)
 
 
+def no_longer(*_: object) -> None:
+    """Return None, as a weak reference to what is gone does."""
+
+
 class Storages:
     """The storages that had the value of a node, as far as something became of them."""
 
-    __slots__ = ("clones", "losses", "snapshot")
+    __slots__ = ("clones", "inference", "losses", "snapshot")
 
     def __init__(self) -> None:
         self.clones = 0  # cells that have a node of their own, the clone of this one
         self.losses: dict[int, Loss] = {}
         self.snapshot: Snapshot | None = None
+        self.inference: Callable[[], Cell | None] = no_longer  # the cell, if inference mode made it
 
 
 def of_node(n: Node) -> Storages:
@@ -77,10 +82,6 @@ def of_node(n: Node) -> Storages:
         n.storage = Storages()
     notes: Storages = n.storage
     return notes
-
-
-def no_longer(*_: object) -> None:
-    """Return None, as a weak reference to what is gone does."""
 
 
 def note_aliases(cell: Cell, old: Node) -> None:
@@ -93,8 +94,18 @@ def note_aliases(cell: Cell, old: Node) -> None:
         old.storage.losses[id(cell)] = lost._replace(by=no_longer)
 
 
+def note_writer(cell: Cell, old: Node, n: Node) -> None:
+    """Note that `n` is the result of the operation in place that replaced `old`, whose values alone were written."""
+    lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
+    if lost is not None:
+        old.storage.losses[id(cell)] = lost._replace(by=weakref.ref(n))
+
+
 def note_loss(cell: Cell, old: Node, n: Node, is_counted: bool) -> None:
-    """Note that a cell shows the value `old` no more, but `n`."""
+    """Record at node `old` that `cell`, which had it as its value, was written and has the value `n` now.
+
+    Backward refuses a saved `old` after a counted write; after one that is not (`.data`), it reads the cell again.
+    """
     global has_uncounted_writes
     has_uncounted_writes |= not is_counted
     losses = of_node(old).losses

@@ -6,7 +6,7 @@ The operations themselves live in `lazytensor.functions`, which attaches them as
 """
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -25,13 +25,16 @@ from lazytensor.grad_recording import grad_mode as grad_mode
 from lazytensor.grad_recording import is_grad_enabled as is_grad_enabled
 from lazytensor.grad_recording import mode as _mode
 from lazytensor.grad_recording import set_grad_enabled as set_grad_enabled
+from lazytensor.histories import History, past_history, values_alone, with_nothing
+from lazytensor.histories import untracked as untracked
 from lazytensor.ir.graph import Node, find, intern, leaf, unique
+from lazytensor.ir.operation import saves_values
 from lazytensor.ir.types import Type
 from lazytensor.methods import Methods
 from lazytensor.number_protocol import NumberProtocol
 from lazytensor.ops import OPS, call, const, full
 from lazytensor.ops.elementwise import cast
-from lazytensor.storages import note_loss
+from lazytensor.storages import note_loss, note_writer
 
 Lens = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 CONST_LIMIT = 65536
@@ -41,7 +44,9 @@ SILENT = "_silent_writes"
 """Attribute of `.data` and its views: a list with the number of writes, which the version of the storage leaves out."""
 SIBLINGS = "_is_one_of_several_views"
 """Attribute of the views that one call gave: the name of the function, and which of its outputs the view is."""
-NOT_COPIED = ("_hooks", "_after_hooks", "_retains_grad", SILENT, SIBLINGS)
+READ_ONLY = "_is_read_only"
+"""Attribute of a tensor that is a copy where PyTorch has a view: why it cannot be written, and what to do."""
+NOT_COPIED = ("_hooks", "_after_hooks", "_retains_grad", SILENT, SIBLINGS, READ_ONLY)
 """Attributes of a tensor that are not attributes of a copy."""
 
 leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
@@ -59,7 +64,7 @@ class Tensor(NumberProtocol, Methods):
         "cell",
         "lens",
         "leaf_id",
-        "is_detached",
+        "history",
         "grad",
         "device",
         "_seen",
@@ -79,22 +84,22 @@ class Tensor(NumberProtocol, Methods):
     def __new__(cls, *args: Any, **kwargs: Any) -> "Tensor":
         # As scripts of old have it, `torch.Tensor(2, 3)`; the house makes its tensors by `handle`.
         given = Tensor.constructed(*args, **kwargs)
-        tensor = of_class(cls, given.cell, given.lens, given.is_detached)
+        tensor = of_class(cls, given.cell, given.lens, given.history)
         tensor.device = given.device
         return tensor
 
     @staticmethod
     def _make_subclass(kind: "type[T]", data: "Tensor", require_grad: bool = False) -> "T":
         """Another handle on the storage of `data`, of a class of tensors."""
-        tensor = of_class(kind, data.cell, data.lens, True)
+        tensor = of_class(kind, data.cell, data.lens, History())
         tensor.device = data.device
         if require_grad:
             tensor.requires_grad_()
         return tensor
 
-    def look(self, cell: Cell, lens: Lens = (), is_detached: bool = False) -> Self:
-        """Be a handle on a cell, seen through a lens."""
-        self.cell, self.lens, self.is_detached = cell, lens, is_detached
+    def look(self, cell: Cell, lens: Lens = (), history: History | None = None) -> Self:
+        """Be a handle on a cell, seen through a lens, with the gradient history of the cell or one apart from it."""
+        self.cell, self.lens, self.history = cell, lens, history
         self.leaf_id = 0  # unlike 0 for a leaf whose gradient is asked for
         set_grad(self, None)
         self.device = CPU
@@ -116,9 +121,7 @@ class Tensor(NumberProtocol, Methods):
             stored = read(cell)
         if stored is self._seen:
             return self._node  # type: ignore[return-value]
-        seen = stored
-        if self.is_detached and seen.tracks:
-            seen = call("detach", seen)
+        seen = stored if self.history is None else self.history.seen(stored)
         for name, attrs in self.lens:
             seen = call(name, seen, **dict(attrs))
             # A view of a leaf passes the leaf's own variable, and is tracked from there on.
@@ -133,35 +136,87 @@ class Tensor(NumberProtocol, Methods):
         """Make `n` (of the same type) the value, through the lens. Raises ShapeError if the type differs."""
         if n.type != self.spec:
             raise ShapeError(f"a value of {n.type} cannot be written to a {self.spec}", where=source.where())
-        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _mode.records_gradients:
-            raise AutogradError(
-                f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
-                "operation.",
-                where=source.where(),
-                hint="Change it inside torch.no_grad(), or work on a copy.",
-            )
+        self._refuse_write()
+        if self.is_recorded_apart(n):
+            self._write_apart(n)
+            return
         if self.__dict__:
             self._before_write(n)
         # The gradient history of the storage stays what it is.
-        is_past = here.current is None and (self.is_detached or not _mode.records_gradients)
+        is_past = here.current is None and (self.history is not None or not _mode.records_gradients)
         if self.lens:
             # A view of nothing may lie outside of its base, where `put` has no place for it.
             if not n.type.size:
+                self._write_nothing(n, is_past)
                 return
             if is_pinned(self.cell) and memory_views.is_written(self, n, self._is_counted):
                 return
             base = read(self.cell)
             if is_past and base.tracks:
                 base, n = untracked(base), untracked(n)
-            by_places = overlapping.written(self, base, n)
-            n = self._put(base, self.lens, n) if by_places is None else by_places
+            n = self._whole(base, n)
         else:
             # What was seen last is not needed any more, and by nobody perhaps.
             self._seen = self._node = None
-        history = self.cell.node
-        if is_past and history is not None and history.tracks:
-            n = call("written_past", untracked(n), history)
-        write(self.cell, n, self._is_counted)
+        write(self.cell, past_history(self.cell, n) if is_past else n, self._is_counted)
+
+    def _refuse_write(self) -> None:
+        """Raise AutogradError for a leaf that requires a gradient, and for a tensor of inference mode."""
+        if (self.leaf_id or any(name == "variable" for name, _ in self.lens)) and _mode.records_gradients:
+            raise AutogradError(
+                f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
+                "operation.",
+                where=source.where(),
+                hint="Change it inside torch.no_grad(), or work on a copy.",
+            )
+        if self.cell.is_inference and not _mode.is_inference:
+            raise AutogradError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+                "normal tensor before doing inplace update.",
+                where=source.where(),
+            )
+
+    def _whole(self, base: Node, n: Node) -> Node:
+        """Return the value of the storage, `base` until now, with `n` at the elements that this view shows."""
+        by_places = overlapping.written(self, base, n)
+        value = self._put(base, self.lens, n) if by_places is None else by_places
+        # A view may show all elements: what was there has a gradient of zero.
+        is_lost = base.tracks and not value.tracks and here.current is None
+        return call("overwritten", value, base) if is_lost else value
+
+    def is_recorded_apart(self, n: Node) -> bool:
+        """Return whether a write of `n` goes on with a gradient history that the storage does not have."""
+        if self.history is None or not _mode.records_gradients or here.current is not None:
+            return False
+        return n.tracks or not self.history.is_empty
+
+    def _write_apart(self, n: Node) -> None:
+        """Write the values of `n` to the storage, and its gradient history to that of this tensor and its views."""
+        assert self.history is not None
+        if self.__dict__:
+            self._before_write(n)
+        cell, old = self.cell, self.cell.node
+        if self.lens:
+            base = self.history.seen(read(cell))
+            n = self._whole(base, n) if n.type.size else with_nothing(base, n)
+        write(cell, past_history(cell, values_alone(n)), self._is_counted)
+        if old is not None:
+            note_writer(cell, old, n)
+        self.history.follow(n, read(cell))
+        self._seen = self._node = None
+
+    def _write_nothing(self, n: Node, is_past: bool) -> None:
+        """Give the storage the history of `n`, which has no elements, outside of steps."""
+        if n.tracks and not is_past and here.current is None:
+            write(self.cell, with_nothing(read(self.cell), n), self._is_counted)
+
+    def whole_node(self) -> Node | None:
+        """Return the present value of the whole storage with the gradient history of this tensor; None if unread."""
+        return self.cell.node if self.history is None or self.history.is_empty else self.history.node
+
+    def last_written(self) -> Node | None:
+        """Return the result of the last operation in place, for the whole storage; None if it is gone."""
+        return self.cell.node if self.history is None or self.history.is_empty else self.history.written
 
     @property
     def _is_counted(self) -> bool:
@@ -169,6 +224,9 @@ class Tensor(NumberProtocol, Methods):
         return not (self.__dict__ and SILENT in self.__dict__)
 
     def _before_write(self, n: Node) -> None:
+        if READ_ONLY in self.__dict__:
+            text, hint = self.__dict__[READ_ONLY]
+            raise ShapeError(text, where=source.where(), hint=hint)
         if SILENT in self.__dict__:
             self.__dict__[SILENT][0] += 1
         if SIBLINGS in self.__dict__ and _mode.records_gradients and (n.tracks or self.requires_grad):
@@ -202,10 +260,10 @@ class Tensor(NumberProtocol, Methods):
         seen = call(name, without_value(self.spec) if is_unread else self.node, **attrs)
         # A view of a leaf belongs to the leaf's graph: it is read through the leaf's own variable.
         leaf_step: Lens = (("variable", (("uid", self.leaf_id),)),) if self.leaf_id else ()
-        view = handle(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
+        view = handle(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.history)
         view.device = self.device
         if self.__dict__:
-            view.__dict__.update({k: v for k, v in self.__dict__.items() if k in (SILENT, SIBLINGS)})
+            view.__dict__.update({k: v for k, v in self.__dict__.items() if k in (SILENT, SIBLINGS, READ_ONLY)})
         # What the lens would give once more, as long as the storage shows the same.
         if not is_unread:
             view._seen, view._node = self._seen, seen
@@ -227,7 +285,12 @@ class Tensor(NumberProtocol, Methods):
 
     @property
     def _version(self) -> int:
-        """How often the storage was written to; of `.data`, how often through `.data`."""
+        """How often the storage was written to; of `.data`, how often through `.data`.
+
+        Raises AutogradError for a tensor that inference mode made.
+        """
+        if self.cell.is_inference:
+            raise AutogradError("Inference tensors do not track version counter.", where=source.where())
         silent: list[int] | None = self.__dict__.get(SILENT)
         return self.cell.version if silent is None else silent[0]
 
@@ -265,6 +328,11 @@ class Tensor(NumberProtocol, Methods):
         if requires_grad and self.dtype.kind != "f":
             raise AutogradError(
                 "only Tensors of floating point dtype can require gradients", where=source.where(), hint="Use .float()."
+            )
+        if requires_grad and self.cell.is_inference and not _mode.is_inference:
+            raise AutogradError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+                where=source.where(),
             )
         if not self.leaf_id and self.node.tracks:
             if requires_grad:
@@ -309,22 +377,25 @@ class Tensor(NumberProtocol, Methods):
         """A tensor that shares the storage and carries no gradient."""
         # Writing through a detached view of a leaf is allowed, so the leaf's variable has to leave the lens.
         lens = tuple(step for step in self.lens if step[0] != "variable")
-        detached = handle(self.cell, lens, is_detached=True)
+        detached = handle(self.cell, lens, History())
         detached.device = self.device
         if self.__dict__ and SILENT in self.__dict__:
             detached.__dict__[SILENT] = self.__dict__[SILENT]
         return detached
 
-    def spend(self, is_retained: bool | None) -> None:
-        """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed."""
+    def spend(self, is_retained: bool | None, wanted: Collection[Node] | None = None) -> None:
+        """Note that the graph between this tensor and the `wanted` nodes (all of it if None) is used up.
+
+        Raises AutogradError if it was, and values were needed.
+        """
         root = self.node
         if here.current is None:
-            saved.check(root, cell_of)
+            saved.check(root, cell_of, wanted)
             if not is_retained:
-                saved.spend(root)
+                saved.spend(root, wanted)
             return
         # The nodes of a step are found again by the next one, so that only the tensor can remember.
-        if self._spent is root and any(OPS[n.op].saves for n in autograd.tracked([root])):
+        if self._spent is root and any(map(saves_values, autograd.tracked([root]))):
             raise saved.spent()
         if not is_retained:
             self._spent = root
@@ -402,19 +473,6 @@ class Tensor(NumberProtocol, Methods):
     def __hash__(self) -> int:
         return id(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
-        copy = of_class(type(self), adopt(untracked(self.node)))
-        copy.device = self.device
-        # Hooks are of this tensor; what it is, such as a mask of its own, is of the copy too.
-        copy.__dict__.update({k: v for k, v in self.__dict__.items() if k not in NOT_COPIED})
-        if self.leaf_id:
-            copy.requires_grad_()
-        memo[id(self)] = copy
-        return copy
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return rebuild, (type(self), self.array("pickling it"), self.dtype, bool(self.leaf_id), dict(self.__dict__))
-
 
 def _variable(n: Node, leaf_id: int) -> Node:
     """The node for the leaf of that number, as it is now. There is one for each parameter in each step."""
@@ -432,21 +490,14 @@ def _variable(n: Node, leaf_id: int) -> Node:
 blank = object.__new__  # past the constructor, which takes what scripts give
 
 
-def of_class(kind: type[T], cell: Cell, lens: Lens = (), is_detached: bool = False) -> T:
+def of_class(kind: type[T], cell: Cell, lens: Lens = (), history: History | None = None) -> T:
     """A tensor of a class, over a cell seen through a lens."""
-    return blank(kind).look(cell, lens, is_detached)
+    return blank(kind).look(cell, lens, history)
 
 
-def handle(cell: Cell, lens: Lens = (), is_detached: bool = False) -> Tensor:
+def handle(cell: Cell, lens: Lens = (), history: History | None = None) -> Tensor:
     """A tensor over a cell seen through a lens."""
-    return blank(Tensor).look(cell, lens, is_detached)
-
-
-def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
-    """A tensor from its pickled parts."""
-    tensor = of_class(kind, adopt(leaf(array, Type(array.shape, dtype))))
-    tensor.__dict__.update(extra)
-    return tensor.requires_grad_() if requires_grad else tensor
+    return blank(Tensor).look(cell, lens, history)
 
 
 def cell_of(leaf_id: int) -> Cell | None:
@@ -464,11 +515,6 @@ def wrap(n: Node, device: Device = CPU) -> Tensor:
     if device is not CPU:
         tensor.device = device
     return tensor
-
-
-def untracked(n: Node) -> Node:
-    """The node without gradient history."""
-    return call("detach", n) if n.tracks else n
 
 
 def arg(t: Tensor) -> Node:

@@ -19,11 +19,20 @@ from cstorch_compat.names import shim
 from cstorch_compat.run.process import RUN
 from lazytensor import config
 from tests import browser
-from tests.quick import pytest_addoption, pytest_configure  # noqa: F401 - hooks
 
 # How long an example takes says more about what else the machine does than about what is tested.
 hypothesis.settings.register_profile("any load", hypothesis.settings.default, deadline=None)
 hypothesis.settings.load_profile("any load")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take one example of each property in a run that leaves out slow tests."""
+    if "not slow" in config.option.markexpr:
+        name = "_hypothesis_internal_use_settings"  # a profile does not reach a test that gives a number itself
+        for function in {getattr(item, "function", None) for item in items}:
+            if given := getattr(function, name, None):
+                setattr(function, name, hypothesis.settings(given, max_examples=1, database=None))
+
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")

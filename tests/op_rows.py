@@ -446,10 +446,10 @@ ROWS: dict[str, Row] = {
         lambda d: ([d.values()], {"lower": d.one(None, 0, 1), "upper": d.one(None, 0, 2)}), _band, "f", 0, 2
     ),
 }
-STRUCTURE = {"leaf", "state", "batch", "result"}
-"""What has no value of its own: leaves, and the choice among several results."""
+STRUCTURE = {"leaf", "state", "batch", "result", "written_past"}
+"""Operations without a value of their own, and a write whose gradient is no derivative."""
 
-NOT_DIFFERENTIABLE = (STRUCTURE - {"result"}) | set(
+NOT_DIFFERENTIABLE = (STRUCTURE - {"result", "written_past"}) | set(
     """full const arange detach variable gt ge lt le eq ne logical_and logical_or logical_xor logical_not isnan isfinite
     arg_reduce random_uniform random_normal softmax_cross_entropy one_hot""".split()
 )

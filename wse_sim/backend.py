@@ -26,7 +26,7 @@ class WaferExecutable:
     """
 
     def __init__(self, inner: Executable, plan: Plan):
-        self.program, self.lasting = inner.program, inner.lasting
+        self.program, self.owned = inner.program, inner.owned
         self.plan, self.report = plan, plan.report
         self.steps_run = 0
         self._inner = inner

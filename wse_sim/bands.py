@@ -11,8 +11,6 @@ from functools import cache
 from statistics import median
 from typing import Any
 
-from lazytensor.plain_files import text_of
-
 RECORDED = pathlib.Path(__file__).parent / "validation" / "whole_runs.json"
 FEWEST = 3
 """Runs that make a family of their own; where there are fewer the next wider family counts."""
@@ -61,4 +59,4 @@ def error_band(mode: str, machine: str) -> Band | None:
 @cache
 def recorded() -> tuple[Mapping[str, Any], ...]:
     """The runs as they were planned last: id, machine, mode, published and planned samples/s, is_test and the rest."""
-    return tuple(json.loads(text_of(RECORDED))["runs"])
+    return tuple(json.loads(RECORDED.read_text(encoding="utf-8"))["runs"])

@@ -77,7 +77,7 @@ class MeshExecutable:
     """
 
     report = None
-    lasting: frozenset[int] = frozenset()
+    owned: frozenset[int] = frozenset()
 
     def __init__(self, backend: MeshBackend, program: Program, store: Store):
         self.program, self.cycles = program, 0

@@ -53,7 +53,7 @@ def _why(report: ModeReport) -> str:
 class PipelineExecutable:
     """A program on its cores. `cycles` are those of all steps so far, and `last` is what the last one left."""
 
-    lasting: frozenset[int] = frozenset()
+    owned: frozenset[int] = frozenset()
 
     def __init__(self, step: PipelineStep, store: Store, report: Report | None):
         self.program, self.report, self.cycles = step.program, report, 0

@@ -138,7 +138,7 @@ class StoredArray:
 
     def read(self) -> np.ndarray:
         """A new array of the stored values, in their stored type."""
-        array = self.file.rooms.empty(self.shape, self.stored)
+        array = self.file.allocator.empty(self.shape, self.stored)
         for extent in self.extents:
             self._place(array, extent)
         # Only 0 and 1 are truth values to NumPy; a foreign file may hold other bytes.

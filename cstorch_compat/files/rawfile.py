@@ -9,7 +9,7 @@ import numpy as np
 
 from lazytensor.errors import CheckpointError
 from lazytensor.plain_files import descriptor_of
-from lazytensor.runtime.aligned import Rooms
+from lazytensor.runtime.aligned import BlockAllocator
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _PIECE_BYTES = 1 << 30  # below what one call of the system may be asked for
@@ -40,8 +40,7 @@ class RawFile:
         self.close = weakref.finalize(self, os.close, self.descriptor)
         # What headers claim is measured against this size before anything is allocated for it.
         self.size = os.fstat(self.descriptor).st_size
-        # Where its arrays are read to.
-        self.rooms = Rooms()
+        self.allocator = BlockAllocator()
 
     @property
     def is_hdf5(self) -> bool:

@@ -6,7 +6,6 @@ import pathlib
 import sys
 from collections.abc import Callable
 
-from lazytensor.plain_files import text_of
 from lazytensor.terminal import tell
 
 NAMES = ("gpt", "mnist")
@@ -14,8 +13,10 @@ DATA_FOLDER = "digits"
 """The folder in which the example `mnist` looks for its data."""
 Writer = Callable[[pathlib.Path], str]
 """Writes digits into a folder, and returns a sentence about them."""
-FOLDER = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts"
-"""Where they lie in the repository; what is installed has them packed."""
+INSTALLED = pathlib.Path(__file__).parents[1] / "scripts"
+"""The folder of the course's scripts in an installed package."""
+SCRIPTS = INSTALLED if INSTALLED.is_dir() else pathlib.Path(__file__).parents[2] / "notebooks" / "scripts"
+"""The folder of the course's scripts, which is `notebooks/scripts` in a checkout."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", write_digits: Writer) -> None:
@@ -55,7 +56,7 @@ def write_example(name: str | None, write_digits: Writer) -> int:
 
 
 def _text(name: str) -> str:
-    return text_of(FOLDER / f"{name}.py")
+    return (SCRIPTS / f"{name}.py").read_text(encoding="utf-8")
 
 
 def _first_line(text: str) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 from cstorch_compat.names import releases, surface, table
 from lazytensor import errors, source
 from lazytensor.errors import NameMissing
-from lazytensor.plain_files import text_of
 
 CSTORCH_PREFIX = "cerebras.pytorch."
 ABSENT = object()
@@ -24,8 +23,8 @@ PARTIAL = {
     "torch.load": "classes by an allow list; with weights_only=False also plain ones that are imported already",
     "torch.linalg.qr": "the reduced form only",
     "torch.linalg.svd": "the reduced form only (full_matrices=False)",
-    "torch.nn.Embedding": "no max_norm",
-    "torch.nn.EmbeddingBag": "no max_norm",
+    "torch.nn.Embedding": "no scale_grad_by_freq; max_norm outside of traced steps only",
+    "torch.nn.EmbeddingBag": "no scale_grad_by_freq; max_norm outside of traced steps only",
     "torch.nn.LSTM": "no proj_size",
     "torch.profiler.profile": "blocks that a script names and steps; no operations, shapes or memory",
     "torch.distributed": "one process: groups of world size 1",
@@ -33,7 +32,7 @@ PARTIAL = {
     "torch.jit.script": "the function itself, run by Python",
     "torch.nn.Dropout": "inside a traced step the random numbers are not PyTorch's",
     "torch.nn.functional.dropout": "inside a traced step the random numbers are not PyTorch's",
-    "torch.nn.functional.embedding": "no max_norm",
+    "torch.nn.functional.embedding": "no scale_grad_by_freq; max_norm outside of traced steps only",
     "torch.nn.functional.interpolate": "no antialias",
     "torch.utils.data.DataLoader": "pin_memory has no effect",
     "cerebras.pytorch.experimental.Compression": "the format is noted, and weights travel as they are",
@@ -63,7 +62,7 @@ PARTIAL = {
 @functools.cache
 def used_names() -> frozenset[str]:
     """Every name of `known_names.txt`."""
-    return frozenset(text_of(pathlib.Path(__file__).with_name("known_names.txt")).split())
+    return frozenset(pathlib.Path(__file__).with_name("known_names.txt").read_text(encoding="utf-8").split())
 
 
 @functools.cache
@@ -177,8 +176,10 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
         return errors.refuse("missing here", error, full)
     # One suggestion, of names that are really here: a way out has to work.
     near = difflib.get_close_matches(name, have, 1)
+    # Undocumented names of PyTorch are in no list.
+    unknown = "it is not provided, and is no documented name" if public.startswith("torch") else "no such name is known"
     error = NameMissing(
-        f"{owner} has no attribute {name!r}: no such name is known",
+        f"{owner} has no attribute {name!r}: {unknown}",
         where=source.where(),
         hint=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
     )
@@ -201,9 +202,12 @@ def explain_class(public: str, kind: Any) -> None:
     """Make the instances of a class answer for the attributes that they do not have."""
 
     def missing(self: object, name: str) -> Any:
-        # copy, pickle and numpy ask for private names that most objects lack; their answer must be plain and quick.
-        if name.startswith("_"):
+        # copy, pickle and numpy ask for special names that most objects lack; their answer must be plain and quick.
+        if name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name.startswith("_"):
+            text = f"a {public} has no attribute {name!r}: private names of PyTorch are not provided"
+            raise NameMissing(text, where=source.where(), hint="Use a documented name.")
         return refuse(public, name, [n for n in dir(kind) if not n.startswith("_")])
 
     kind.__getattr__ = missing

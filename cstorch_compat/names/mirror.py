@@ -60,7 +60,7 @@ class Mirror(ModuleType):
             return [n for n in shown(self._path, self._span) if not n.startswith("_")]
         origin = table.origin(self._path, name)
         # Python and pickle ask every module for such names; an explanation would cost them a search for similar ones.
-        if name.startswith("__") and origin is None:
+        if name.startswith("__") and origin is None and name not in table.children(self._path):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         inner, older = _inner(f"{self._path}.{name}"), None
         if self._span is not None:

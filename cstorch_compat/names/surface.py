@@ -7,8 +7,6 @@ of which only the path is public enough to be imported.
 import functools
 import pathlib
 
-from lazytensor.plain_files import text_of
-
 RELEASE = "2.13.0"
 """The release of PyTorch whose names were recorded."""
 
@@ -16,7 +14,7 @@ RELEASE = "2.13.0"
 @functools.cache
 def modules() -> dict[str, frozenset[str]]:
     """The names of each module, and of the classes whose members were recorded too."""
-    lines = text_of(pathlib.Path(__file__).with_name("torch_surface.txt")).splitlines()
+    lines = pathlib.Path(__file__).with_name("torch_surface.txt").read_text(encoding="utf-8").splitlines()
     rows = (line.partition(":") for line in lines if line and not line.startswith("#"))
     return {path: frozenset(names.split()) for path, _, names in rows}
 

@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import Any
 
 from cstorch_compat.names import surface
-from lazytensor.plain_files import text_of
 
 ALL_BELOW = ".**"
 """Behind the path of a module in the table: it and all of PyTorch's modules below it."""
@@ -47,7 +46,7 @@ class Entry:
 @functools.cache
 def entries() -> dict[str, Entry]:
     """Every public module by its path, in the order of the table; behind it the modules that are refused on use."""
-    rows = list(_parsed(text_of(TABLE)))
+    rows = list(_parsed(TABLE.read_text(encoding="utf-8")))
     listed = {entry.path: entry for entry in rows if not entry.path.endswith(ALL_BELOW)}
     for entry in rows:
         if entry.path.endswith(ALL_BELOW):

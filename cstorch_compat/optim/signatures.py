@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from lazytensor.optim.eager import Optimizer
-from lazytensor.plain_files import text_of
 from lazytensor.tensor import Tensor
 
 TABLE = pathlib.Path(__file__).with_name("signatures.txt")
@@ -32,7 +31,7 @@ MEANINGS: dict[str, Any] = {
 
 @functools.cache
 def _table() -> dict[str, str]:
-    lines = text_of(TABLE).splitlines()
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
     return {name: rest for name, _, rest in (line.partition(" ") for line in lines) if rest and name != "#"}
 
 

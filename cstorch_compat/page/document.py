@@ -9,7 +9,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from lazytensor.plain_files import text_of
 from lazytensor.terminal import without_surrogates
 
 _FOLDER = pathlib.Path(__file__).parent
@@ -20,8 +19,8 @@ SCRIPTS = ("numbers.js", "drawing.js", "charts.js", "sections.js")
 def document(contents: Mapping[str, Any]) -> str:
     """The page of `contents`. What comes from the user's script is text in it, whatever it says."""
     contents = without_surrogates(contents)
-    script = "\n".join(text_of(_FOLDER / name) for name in SCRIPTS)
-    style = text_of(_FOLDER / "page.css")
+    script = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    style = (_FOLDER / "page.css").read_text(encoding="utf-8")
     # The policy names the one script that may run: markup in a kernel's name could run nothing even if it got through.
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{allowed}'"
@@ -37,7 +36,7 @@ def document(contents: Mapping[str, Any]) -> str:
         "script": script,
     }
     # Nothing here is a template of a library: a few names between braces need none.
-    text = text_of(_FOLDER / "page.html")
+    text = (_FOLDER / "page.html").read_text(encoding="utf-8")
     # By parts, so that nothing of a value is looked at again.
     head, *rest = text.split("{{")
     return head + "".join(values[name] + after for name, _, after in (part.partition("}}") for part in rest))

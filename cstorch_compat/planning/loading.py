@@ -30,13 +30,16 @@ class OneSample(Dataset[Any]):
 def first_batches(loader: DataLoader[Any], batches: Callable[[DataLoader[Any]], Iterator[Any]]) -> Iterator[Any]:
     """What `batches` gives for a loader, as far as types go; its own processes are not started."""
     here = copy.copy(loader)
-    here.num_workers, here._kept = 0, None
+    # A script must not set these; they are set before this loader is used.
+    attributes = vars(here)
+    attributes.update(num_workers=0, _kept=None)
     if type(here.batch_sampler) is BatchSampler and type(loader.sampler) is RandomSampler:
         rows: Any = loader.dataset
-        here.sampler = SequentialSampler(rows)
-        here.batch_sampler = BatchSampler(here.sampler, loader.batch_size or 1, loader.drop_last)
+        sampler = SequentialSampler(rows)
+        batches_of_rows = BatchSampler(sampler, loader.batch_size or 1, loader.drop_last)
+        attributes.update(sampler=sampler, batch_sampler=batches_of_rows)
     # A function of the script's own may pad to the longest sample, and a data set of tensors gives a batch at once.
     is_plain = loader.collate_fn is default_collate and not isinstance(loader.dataset, IterableDataset | TensorDataset)
     if is_plain and here.batch_sampler is not None:
-        here.dataset = OneSample(loader.dataset)
+        attributes.update(dataset=OneSample(loader.dataset))
     return batches(here)

@@ -16,7 +16,6 @@ from lazytensor import dtype
 from lazytensor.abstract import StepFamily
 from lazytensor.command_line import new_file, one_of, several, whole_number
 from lazytensor.errors import LazyError, TraceError
-from lazytensor.ir.garbage import no_search
 from lazytensor.output_files import json_text
 from lazytensor.terminal import tell
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
@@ -63,8 +62,7 @@ def plan_script(options: argparse.Namespace) -> int:
     wanted = Wanted(options.batch, options.machine, options.systems, options.mode, options.pol)
     journal = FileJournal()
     try:
-        # A recorded step and its plans live to the end.
-        with no_search(), RowPrinter(wanted, options.json) as printer:
+        with RowPrinter(wanted, options.json) as printer:
             return _plan(options, wanted, journal, printer)
     except LazyError as e:
         tell(f"lazywafer: {e}", sys.stderr)

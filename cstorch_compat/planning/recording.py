@@ -17,7 +17,6 @@ from lazytensor import abstract
 from lazytensor.abstract import StepFamily, leading
 from lazytensor.dtype import DType, float16
 from lazytensor.errors import LazyError, TraceError
-from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.graph_function import inlined
 from lazytensor.ir.program import Program
@@ -122,10 +121,8 @@ def _run_of_its_own(path: str, half: DType, batch: StepBatch, api: str | None) -
     # As `check` has it: whatever backend the script asks for, its steps are those of the wafer.
     options.backend, options.steps, options.half = "CSX", 1, half
     options.session = lambda backend: AbstractSession(batch)
-    # Nodes go when nobody holds them, and until then a hundred thousand of them live: no search would free one.
-    # The script's own cycles of garbage wait too, for no longer than one step.
     try:
-        with abstract.mode(), no_search():
+        with abstract.mode():
             yield
     finally:
         process.RUN.reset()

@@ -35,14 +35,10 @@ class EagerSession(Session):
             is_stored = t.cell.home is not None and not cells.is_pinned(t.cell)
             if not t.lens and not is_stored and not t.cell.state and t.cell.epoch is None:
                 capture.feed(t.cell, i, f"input{path}")
-        try:
-            self.runner.begin(capture)
-            with capture:
-                result = step_fn(*args, **kwargs)
-                with spans.span(spans.STEPS, "execute on the host"):
-                    self.runner.run(capture)
-        finally:
-            self.runner.end()
+        with capture:
+            result = step_fn(*args, **kwargs)
+            with spans.span(spans.STEPS, "execute on the host"):
+                self.runner.run(capture)
         return result
 
     def bind(self, arguments: Any) -> Any:

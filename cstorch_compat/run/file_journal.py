@@ -127,7 +127,7 @@ class FileJournal:
             self._note(path, lambda: _remove(os.unlink, path))
 
     def renamed(self, source: str, target: str) -> None:
-        """Note that a file or a folder gets another name, in the place of a file of that name."""
+        """Record, before it happens, that `source` is renamed to `target`, and keep what has that name now."""
         if not os.path.lexists(source):
             return
         is_new = source in self._created and not os.path.lexists(target)

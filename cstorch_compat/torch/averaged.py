@@ -22,7 +22,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
     single = get_ema_avg_fn(decay)
 
     def averaged(averages: list[Tensor], currents: list[Tensor], n: Any) -> None:
-        for average, current in zip(averages, currents, strict=True):
+        for average, current in zip(averages, currents, strict=False):
             average.copy_(single(average, current, n))
 
     return averaged
@@ -65,11 +65,12 @@ class AveragedModel(Module):
             if count and self.multi_avg_fn is not None:
                 self.multi_avg_fn([t.detach() for t in averages], currents, count)
             else:
-                for average, current in zip(averages, currents, strict=True):
+                # A model with fewer parameters changes the first ones, as in PyTorch.
+                for average, current in zip(averages, currents, strict=False):
                     # The first model is the average of one.
                     average.copy_(rule(average.detach(), current, count) if count else current)
             if not self.use_buffers:
-                for own, other in zip(self.module.buffers(), model.buffers(), strict=True):
+                for own, other in zip(self.module.buffers(), model.buffers(), strict=False):
                     own.copy_(other.detach())
             self.n_averaged += 1
 
@@ -99,21 +100,30 @@ class SWALR(LRScheduler):
     def __init__(
         self,
         optimizer: Any,
-        swa_lr: float,
+        swa_lr: float | list[float],
         anneal_epochs: int = 10,
         anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ):
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must by one of 'cos' or 'linear', instead got {anneal_strategy}")
-        for group in optimizer.param_groups:
-            group["swa_lr"] = swa_lr
-        self._strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        if anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        groups = optimizer.param_groups
+        rates = list(swa_lr) if isinstance(swa_lr, list | tuple) else [swa_lr] * len(groups)
+        if len(rates) != len(groups):
+            raise ValueError(
+                "swa_lr must have the same length as optimizer.param_groups. "
+                f"swa_lr has {len(rates)} values, param_groups has {len(groups)}."
+            )
+        for group, rate in zip(groups, rates, strict=True):
+            group["swa_lr"] = rate
+        self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
         super().__init__(optimizer, last_epoch)
 
     def _share(self, t: float) -> float:
         t = max(0.0, min(1.0, t))
-        return (1 - math.cos(math.pi * t)) / 2 if self._strategy == "cos" else t
+        return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
 
     def get_lr(self) -> list[float]:
         """The rate of each group."""

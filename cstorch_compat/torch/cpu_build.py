@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from lazytensor.plain_files import text_of
-
 TABLE = pathlib.Path(__file__).with_name("cpu_build.txt")
 RAISES = "raises "
 
@@ -34,7 +32,7 @@ def spaces() -> dict[str, SimpleNamespace]:
 def rows() -> Iterator[tuple[str, str, str]]:
     """Module, name (of a function with brackets) and answer of each line of the table."""
     path = ""
-    for line in text_of(TABLE).splitlines():
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
         if line.startswith(" "):
             name, _, said = line.strip().partition(" ")
             yield path, name, said.removeprefix("= ")

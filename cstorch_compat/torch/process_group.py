@@ -30,6 +30,9 @@ class ReduceOp(Enum):
     PREMUL_SUM = 8
 
 
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # by which PyTorch names the values, too
+
+
 class Backend(str):
     """The name of a backend, in lower case."""
 

@@ -21,6 +21,8 @@ from lazytensor.tensor import Tensor, from_array, grad_mode
 
 CURVATURE = 1e-10
 """The least product of step and change of gradient that is worth remembering."""
+MEMORY = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+"""What one step leaves for the next, in the order of PyTorch's state dicts."""
 Evaluation = tuple[float, np.ndarray]
 """A loss and its gradient."""
 
@@ -94,10 +96,11 @@ class _Search:
     """One call of `step`: the present loss and gradient, and the memory that goes from call to call."""
 
     def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], memory: dict[str, Any]) -> None:
-        self.optimizer, self.closure, self.memory = optimizer, closure, memory
+        self.optimizer, self.closure = optimizer, closure
         self.group = optimizer.param_groups[0]
         memory.setdefault("func_evals", 0)
         memory.setdefault("n_iter", 0)
+        self.state, self.memory = memory, dict(memory)
         self.evaluations, self.loss, self.gradient = 0, math.inf, np.zeros(0)
 
     def evaluate(self) -> Any:
@@ -106,7 +109,7 @@ class _Search:
             answer = self.closure()
         self.loss, self.gradient = float(answer), self.optimizer.flat_gradient()
         self.evaluations += 1
-        self.memory["func_evals"] += 1
+        self.state["func_evals"] += 1
         return answer
 
     def is_flat(self) -> bool:
@@ -114,23 +117,35 @@ class _Search:
         return bool(np.abs(self.gradient).max() <= self.group["tolerance_grad"])
 
     def run(self) -> None:
-        """Iterate until one of the tests says that it is enough."""
+        """Iterate until one of the tests says that it is enough, and note in the state what the next step needs."""
         if self.is_flat():
             return
+        self._iterate()
+        self.state.update({name: self.memory[name] for name in MEMORY})
+
+    def _iterate(self) -> None:
         group, memory = self.group, self.memory
         for iteration in range(1, group["max_iter"] + 1):
-            memory["n_iter"] += 1
+            self.state["n_iter"] += 1
             direction = self._direction()
             before, g = self.loss, self.gradient
-            memory["prev_flat_grad"], memory["prev_loss"] = _kept(g), before
+            # In place, as in PyTorch: a state dict that was taken or loaded shows it.
+            if "prev_flat_grad" in memory:
+                with grad_mode(False):
+                    memory["prev_flat_grad"].copy_(_kept(g))
+            else:
+                memory["prev_flat_grad"] = _kept(g)
+            memory["prev_loss"] = before
             # The first step has no curvature to go by, so it is at most of length 1 in the sum of its parts.
-            first = memory["n_iter"] == 1
+            first = self.state["n_iter"] == 1
             t = min(1.0, 1.0 / float(np.abs(g).sum())) * group["lr"] if first else group["lr"]
             slope = float(g @ direction)
-            memory["d"], memory["t"] = _kept(direction), t
+            memory["d"], memory["t"] = _kept(direction), _number(t, g) if first and t < group["lr"] else t
             if slope > -group["tolerance_change"]:
                 return
-            t = memory["t"] = self._advance(t, direction, slope, iteration == group["max_iter"])
+            moved = self._advance(t, direction, slope, iteration == group["max_iter"])
+            if moved != t:
+                t = memory["t"] = moved
             if self._is_over(t, direction, before, iteration):
                 return
 
@@ -147,20 +162,20 @@ class _Search:
     def _direction(self) -> np.ndarray:
         """Minus the gradient, turned by what the last steps say of the curvature."""
         memory, g = self.memory, self.gradient
-        if memory["n_iter"] == 1:
-            memory.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
+        if self.state["n_iter"] == 1:
+            memory.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             return -g
-        y, s = g - memory["prev_flat_grad"].array(), memory["d"].array() * g.dtype.type(memory["t"])
+        y, s = g - memory["prev_flat_grad"].array(), memory["d"].array() * g.dtype.type(float(memory["t"]))
         # Pairs without curvature would make the next direction one that goes uphill.
         product = float(y @ s)
         if product > CURVATURE:
             full = len(memory["old_dirs"]) == self.group["history_size"]
-            for name, value in (("old_dirs", _kept(y)), ("old_stps", _kept(s)), ("ro", 1.0 / product)):
+            for name, value in (("old_dirs", _kept(y)), ("old_stps", _kept(s)), ("ro", _number(1.0 / product, g))):
                 memory[name] = [*memory[name][1 if full else 0 :], value]
-            memory["H_diag"] = product / float(y @ y)
+            memory["H_diag"] = _number(product / float(y @ y), g)
         # The two loops: down the history with the gradient, and up again with the result.
         pairs = [
-            (a.array(), b.array(), r)
+            (a.array(), b.array(), float(r))
             for a, b, r in zip(*(memory[n] for n in ("old_dirs", "old_stps", "ro")), strict=True)
         ]
         # No matrix is ever formed: a few vectors stand for the inverse of the curvature.
@@ -168,7 +183,9 @@ class _Search:
         for change, step, ro in reversed(pairs):
             weights.append(float(step @ q) * ro)
             q = q - g.dtype.type(weights[-1]) * change
-        r: np.ndarray = q * g.dtype.type(memory["H_diag"])
+        r: np.ndarray = q * g.dtype.type(float(memory["H_diag"]))
+        weights_of_pairs = self.state.setdefault("al", [None] * self.group["history_size"])
+        weights_of_pairs[: len(weights)] = [_number(weight, g) for weight in reversed(weights)]
         for (change, step, ro), weight in zip(pairs, reversed(weights), strict=True):
             r = r + step * g.dtype.type(weight - float(change @ r) * ro)
         return r
@@ -194,6 +211,10 @@ class _Search:
         t, (self.loss, self.gradient) = strong_wolfe(at, t, direction, (self.loss, self.gradient), slope)
         self.optimizer.move(origin, t, direction)
         return t
+
+
+def _number(value: float, like: np.ndarray) -> Tensor:
+    return from_array(np.asarray(value, like.dtype))
 
 
 def _kept(array: np.ndarray) -> Tensor:

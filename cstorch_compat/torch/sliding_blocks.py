@@ -12,7 +12,7 @@ from lazytensor.functions.arguments import guarded
 from lazytensor.functions.creation import zeros
 from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.refusals import refusing
-from lazytensor.functions.shapes import stack
+from lazytensor.functions.shapes import dim_of, stack
 from lazytensor.nn import Module
 from lazytensor.nn import functional as F
 from lazytensor.tensor import Tensor
@@ -53,9 +53,10 @@ class _Blocks:
 def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor:
     """The blocks as columns: [N, C, H, W] -> [N, C x kernel elements, blocks], or both without N.
 
-    Raises ShapeError for other shapes and where no block fits.
+    Raises IndexInvalid for too few dimensions, ShapeError for other shapes and where no block fits.
     """
-    if input.ndim not in (3, 4):
+    dim_of(2, input.ndim)
+    if input.ndim > 4 or 0 in input.shape[1:]:
         raise ShapeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
             f"input, but got: {list(input.shape)}",

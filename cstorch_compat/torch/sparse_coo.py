@@ -36,7 +36,7 @@ class SparseTensor(Tensor):
         dense = index_put(
             zeros(self._extents, dtype=values.dtype), tuple(indices[d] for d in range(len(indices))), values, True
         )
-        self.look(dense.cell, dense.lens, dense.is_detached)
+        self.look(dense.cell, dense.lens, dense.history)
         self.device = values.device
 
     @property
@@ -95,7 +95,7 @@ class SparseTensor(Tensor):
 
     def to_dense(self, dtype: DType | None = None, **_: Any) -> Tensor:
         """The same without places."""
-        dense = handle(self.cell, self.lens, self.is_detached)
+        dense = handle(self.cell, self.lens, self.history)
         return dense if dtype is None else pw.cast_to(dense, dtype)
 
     def to_sparse(self, *_: Any, **__: Any) -> "SparseTensor":

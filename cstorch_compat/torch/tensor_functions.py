@@ -48,8 +48,8 @@ def typename(obj: Any) -> str:
 
 
 def is_inference(input: Tensor) -> bool:
-    """False: every tensor can be part of a graph."""
-    return False
+    """Whether inference mode made the storage of the tensor."""
+    return input.cell.is_inference
 
 
 def is_distributed(input: Tensor) -> bool:

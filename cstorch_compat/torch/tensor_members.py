@@ -66,8 +66,8 @@ def get_device(x: Tensor) -> int:
 
 @method
 def is_inference(x: Tensor) -> bool:
-    """False: tensors of inference mode are tensors like others."""
-    return False
+    """Whether inference mode made the storage of x."""
+    return x.cell.is_inference
 
 
 @method
@@ -142,7 +142,7 @@ def detach_(x: Tensor) -> Tensor:
     """Leave the graph, in place."""
     # The handle stays, and so does everybody who holds it.
     plain = x.detach()
-    x.lens, x.is_detached, x.leaf_id, x._seen = plain.lens, True, 0, None
+    x.lens, x.history, x.leaf_id, x._seen = plain.lens, plain.history, 0, None
     return x
 
 
@@ -221,7 +221,7 @@ def module_load(x: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 @method
 def as_subclass(x: Tensor, cls: type[Tensor]) -> Tensor:
     """The same tensor under another class."""
-    return of_class(cls, x.cell, x.lens, x.is_detached)
+    return of_class(cls, x.cell, x.lens, x.history)
 
 
 @method

@@ -1,27 +1,29 @@
 """Codegen: a nest becomes the text of one Numba function over flat arrays.
 
-Every constant stands in the text with its type, since a cached kernel is found by its text alone. Arithmetic is strict
-except in the accumulation of reductions, where the helper `sum_f4` allows the additions to be reordered: only so does
-LLVM use vector registers for them. A fence keeps it from reordering the sums inside the accumulated value as well.
-Long sums go over blocks, which keeps the rounding error small. Scalars stand in the outermost loop in which they are
-known. An output that is the same memory as an input is the same argument, because LLVM's overlap check before a vector
-loop would fail otherwise.
+Every constant stands in the text with its type, since a cached kernel is found by its text alone. Arithmetic is strict,
+so that the bits of a result do not depend on what is fused with it. A sum along the last dimension is one of lanes, see
+`kernels.lanes`; neighbouring reduced dimensions are one for this, and others further out add these sums in their order.
+A sum that leaves the last dimension adds whole rows in their order. `runtime.ordered_sums` computes the same for arrays
+of any shape.
+
+Scalars stand in the outermost loop in which they are known. An output that is the same memory as an input is the same
+argument, because LLVM's overlap check before a vector loop would fail otherwise.
 """
 
 import re
+from itertools import groupby
 from math import prod
 
 from lazytensor.compiler.scalars import INSTRUCTIONS, literal, spell, suffix
 from lazytensor.dtype import DType, bool_
 from lazytensor.ir.nest import Access, Nest, Scalar, Store, collapse, format_access, reorder
-from lazytensor.ir.operation import OPS
 from lazytensor.ir.reduction import REDUCTIONS
+from lazytensor.kernels.lanes import Accumulation, LaneWriter
 from lazytensor.kernels.parts import PART_WORK, SPECIAL, Bounds, bounds
 
-BLOCK = 4096  # elements summed in one go before the partial sum is added to the total
 WIDE = 2048  # columns
 
-_HELPER = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|round_\w+)(?=\()")
+_HELPER = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|(?:round|lanes)_\w+)(?=\()")
 _HEADER = """\
 import numpy as np
 from lazytensor.machine_code import kept
@@ -38,6 +40,7 @@ def imports_of(body: str) -> str:
     for name in sorted(set(_HELPER.findall(body))):
         # `round_float16` rounds to a type, `round_f4` to a whole number: one instruction.
         home = "rounding" if name.startswith("round_") and name not in INSTRUCTIONS else "vecmath"
+        home = "lanes" if name.startswith("lanes_") else home
         homes.setdefault("intrinsics" if name in INSTRUCTIONS else home, []).append(name)
     return "".join(f"from lazytensor.runtime.{m} import {', '.join(n)}\n" for m, n in sorted(homes.items()))
 
@@ -54,7 +57,7 @@ def generate(nest: Nest, slots: tuple[int, ...] | None = None, is_cut: bool = Fa
     Where `parts_of` gives parts, or where it `is_cut` all the same, the first two arguments are the bounds of one.
     """
     slots = slots or tuple(range(len(nest.inputs) + len(nest.outputs)))
-    return _Text(arranged(nest), slots, is_cut or bool(parts_of(nest))).module()
+    return _Text(arranged(nest), slots, is_cut or bool(parts_of(nest)), _runs(nest)).module()
 
 
 def parts_of(nest: Nest) -> Bounds:
@@ -90,10 +93,16 @@ def arranged(nest: Nest) -> Nest:
     return reorder(nest, (*outer, *inner, *last))
 
 
-def _folded(reduce: str, dtype: DType, a: str, b: str, is_strict: bool = True) -> str:
-    """One step of an accumulation; unless strict, LLVM may reorder it."""
+def _runs(nest: Nest) -> tuple[int, ...]:
+    """How many loops of `arranged` each run of neighbouring reduced dimensions has."""
+    loops = collapse(nest).loops
+    return tuple(len(list(run)) for is_reduction, run in groupby(loops, lambda k: k.is_reduction) if is_reduction)
+
+
+def _folded(reduce: str, dtype: DType, a: str, b: str) -> str:
+    """One step of an accumulation."""
     reduction = REDUCTIONS[reduce]
-    if dtype.kind == "f" and (not is_strict or reduction.is_extreme):
+    if dtype.kind == "f" and reduction.is_extreme:
         return f"{reduction.helper}_{suffix(dtype)}({a}, {b})"
     step = reduction.text.format(a, b)
     # Numba widens integers to int64, where NumPy wraps around in their type.
@@ -103,8 +112,8 @@ def _folded(reduce: str, dtype: DType, a: str, b: str, is_strict: bool = True) -
 class _Text:
     """Collects the lines of one function."""
 
-    def __init__(self, nest: Nest, slots: tuple[int, ...], is_cut: bool):
-        self.nest = nest
+    def __init__(self, nest: Nest, slots: tuple[int, ...], is_cut: bool, runs: tuple[int, ...]):
+        self.nest, self.runs = nest, runs
         self.inputs = [f"a{s}" for s in slots[: len(nest.inputs)]]
         self.outputs = [f"a{s}" for s in slots[len(nest.inputs) :]]
         self.arguments = max(slots) + 1
@@ -116,6 +125,9 @@ class _Text:
         self.depths = _depths(nest)
         self.folds = [s for s in nest.stores if s.reduce]
         self.lines: list[str] = []
+        self.before: list[str] = []  # arrays of the kernel's own
+        stores_elements = len(self.folds) < len(nest.stores)
+        self._lanes = LaneWriter(self._line, [self._accumulation(s) for s in self.folds], stores_elements)
         self.cut = cut_loop(nest) if is_cut else None
 
     def module(self) -> str:
@@ -136,7 +148,7 @@ class _Text:
         signature = self.signature
         if self.cut is not None:
             arguments, signature = f"first, last, {arguments}", f"uint32, uint32, {signature}"
-        body = "\n".join(self.lines) + "\n"
+        body = "\n".join([*(f"    {line}" for line in self.before), *self.lines]) + "\n"
         return _HEADER.format(imports=imports_of(body), signature=signature, arguments=arguments) + body
 
     def _line(self, indent: int, text: str) -> None:
@@ -195,45 +207,67 @@ class _Text:
         kind = self._kind(store)
         return f"round_{kind.name}({text})" if kind.is_half else text
 
+    def _accumulation(self, store: Store) -> Accumulation:
+        kind = self._kind(store)
+        return Accumulation(
+            name=str(store.output),
+            start=self._start(store),
+            step=lambda a, b: _folded(store.reduce, kind, a, b),
+            kind=self._host(store),
+            total=f"lanes_{store.reduce}" if kind.kind == "f" else "",
+        )
+
     def _fold(self, indent: int, store: Store, total: str, part: str) -> None:
         self._line(indent, f"{total} = {_folded(store.reduce, self._kind(store), total, part)}")
 
-    def _fenced(self, store: Store) -> str:
-        """The value to accumulate; where it is a sum itself, LLVM must not reorder that together with the total."""
-        kind = self._kind(store)
-        is_ordered = kind.kind != "f" or REDUCTIONS[store.reduce].is_extreme
-        if is_ordered or _is_apart(self.nest.body[store.value], store.reduce):
-            return f"t{store.value}"
-        return f"fence_{suffix(kind)}(t{store.value})"
-
     def _rows(self, first: int, indent: int) -> None:
         """The innermost loop is a reduction: accumulate in scalars, then store."""
-        self._level(first, indent)
+        self._level(0, first, indent)
         for s in self.folds:
             self._line(indent, f"{self._target(s)} = {self._rounded(s, f's{s.output}_{indent}')}")
 
-    def _level(self, k: int, indent: int, is_block: bool = False) -> None:
-        """One reduction loop with its own accumulators, so that long sums are sums of partial sums."""
-        loop = self.nest.loops[k]
-        for s in self.folds:
-            self._line(indent, f"s{s.output}_{indent} = {self._start(s)}")
-        if k + 1 < len(self.nest.loops):
-            inside = self._open(k, k + 1, indent)
-            self._level(k + 1, inside)
-        elif loop.extent > 2 * BLOCK and not is_block:
-            self._line(indent, f"for block in range(0, {loop.extent}, {BLOCK}):")
-            inside = indent + 1
-            # The same loop once more, over one block, with accumulators of its own that start anew.
-            self._level(k, inside, is_block=True)
-        else:
-            inside = self._open(k, k + 1, indent, f"block, min(block + {BLOCK}, {loop.extent})" if is_block else "")
-            self._stores(inside)
-            for s in self.folds:
-                total, part = f"s{s.output}_{indent}", self._fenced(s)
-                self._line(inside, f"{total} = {_folded(s.reduce, self._kind(s), total, part, is_strict=False)}")
+    def _level(self, run: int, first: int, indent: int) -> None:
+        """The sums over one run of loops, of which `first` is the outermost, as scalars."""
+        end = first + self.runs[run]
+        if run + 1 == len(self.runs):
+            self.before += self._lanes.allocations()
+            self._last_run(first, end, indent)
             return
         for s in self.folds:
+            self._line(indent, f"s{s.output}_{indent} = {self._start(s)}")
+        inside = self._open(first, end, indent)
+        self._level(run + 1, end, inside)
+        for s in self.folds:
             self._fold(inside, s, f"s{s.output}_{indent}", f"s{s.output}_{inside}")
+
+    def _last_run(self, first: int, end: int, indent: int) -> None:
+        """The sums over the innermost run of loops, in lanes."""
+        loops = self.nest.loops
+        if end - first == 1:
+            self._lanes.write(loops[first].extent, indent, lambda at, inside: self._element(first, at, inside))
+            return
+        # Loops that no access runs through as through one: their elements are written down in order first.
+        strides = [prod(loop.extent for loop in loops[k + 1 : end]) for k in range(first, end)]
+        size = loops[first].extent * strides[0]
+        for s in self.folds:
+            self.before.append(f"w{s.output} = np.empty({size}, np.{self._host(s)})")
+        inside = self._open(first, end, indent)
+        self._stores(inside)
+        place = format_access(Access(tuple(strides)), loops[first:end])
+        for s in self.folds:
+            self._line(inside, f"w{s.output}[{place}] = t{s.value}")
+        self._lanes.write(size, indent, lambda at, inside: [f"w{s.output}[{at}]" for s in self.folds])
+
+    def _element(self, k: int, at: str, indent: int) -> list[str]:
+        """Write the body at iteration `at` of the innermost loop; the values to accumulate."""
+        self._line(indent, f"{self.nest.loops[k].name} = {at}")
+        self._scalars(k + 1, indent)
+        self._stores(indent)
+        return [f"t{s.value}" for s in self.folds]
+
+    def _host(self, store: Store) -> str:
+        kind = self._kind(store)
+        return "bool_" if kind is bool_ else kind.host.name
 
     def _columns(self, first: int, indent: int) -> None:
         """The innermost loop is kept: accumulate whole rows in the output."""
@@ -252,14 +286,6 @@ class _Text:
             self._line(indent, header)
         for s in halves:
             self._line(indent + 1, f"{self._target(s)} = {self._rounded(s, self._target(s))}")
-
-
-def _is_apart(value: Scalar, reduce: str) -> bool:
-    """True if nothing in the computation of a value is a step of the reduction itself."""
-    if value.op in ("load", "const"):
-        return True
-    op = OPS.get(value.op)
-    return op is not None and op.body is not None and reduce not in op.body.mixes
 
 
 def _depths(nest: Nest) -> list[int]:

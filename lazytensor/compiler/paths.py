@@ -31,12 +31,15 @@ class Paths:
                 self.after[maker][reader] = None
                 self.before[reader][maker] = None
         order = self._in_order()
+        # A group of several values has the rank of the first, which may be lower than that of what another one reads.
+        for call in reversed(order):
+            self.rank[call] = min([self.rank[call], *(self.rank[reader] for reader in self.after[call])])
         chain = self._chain(order, stays)
         self._enters = self._nearest(reversed(order), chain, self.after, min, len(chain))
         self._leaves = self._nearest(order, chain, self.before, max, -1)
 
     def has_detour(self, start: Call, goal: Call) -> bool:
-        """True if a path leads from one group to the other through some third call."""
+        """Return whether a path leads from `start` to `goal` by way of other calls, so that a merge closes a cycle."""
         if self.rank[start] > self.rank[goal]:
             return False
         return self._enters[start] <= self._leaves[goal] or self._is_way(start, goal)

@@ -21,7 +21,6 @@ from lazytensor.compiler.match import match
 from lazytensor.compiler.plan import plan
 from lazytensor.compiler.simplify import simplify
 from lazytensor.errors import CompileError, refuse
-from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.program import Program
@@ -150,11 +149,10 @@ class Compilation:
             return self._results[name]
         if all(p.name != name for p in self.target.passes):
             raise KeyError(name)
-        with no_search():  # all that a pass makes lives
-            while name not in self._results:
-                self._advance(self._waiting[-1])
-                # A pass that raised is still waiting, and raises again for whoever asks again.
-                self._waiting.pop()
+        while name not in self._results:
+            self._advance(self._waiting[-1])
+            # A pass that raised is still waiting, and raises again for whoever asks again.
+            self._waiting.pop()
         return self._results[name]
 
     def _advance(self, p: Pass) -> None:

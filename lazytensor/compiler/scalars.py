@@ -19,7 +19,6 @@ from lazytensor.ir.types import Type
 INSTRUCTIONS = frozenset(
     f"{name}_{kind}"
     for name in (
-        "fence",
         *(r.helper for r in REDUCTIONS.values() if r.helper),
         *(name for name, op in OPS.items() if op.body is not None and op.body.is_instruction),
     )
@@ -45,6 +44,13 @@ def is_pointwise(n: Node) -> bool:
     # The widest kind counts: a choice between numbers has a condition of truth, a comparison a result of it.
     widest = next(kind for kind in "fib" if kind in kinds)
     return widest in op.body.kinds
+
+
+def has_function(op: str) -> bool:
+    """True where the loop body of an operation calls a function, and not only operators, which NumPy rounds alike."""
+    body = OPS[op].body
+    # The name of a function may end with an attribute in braces.
+    return body is not None and re.search(r"[\w}]\(", body.text) is not None
 
 
 def is_reduction(n: Node) -> bool:

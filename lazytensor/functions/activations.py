@@ -10,7 +10,7 @@ import numpy as np
 from lazytensor import dtype as dt
 from lazytensor import random, source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
+from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import empty, rand
@@ -53,7 +53,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     Raises RuntimeError for another `approximate`.
     """
     if approximate not in ("none", "tanh"):
-        raise RuntimeError("approximate argument must be either none or tanh.")
+        raise ShapeError("approximate argument must be either none or tanh.", where=source.where())
     return tensor_of(call("gelu", arg(input), approximate=approximate), input)
 
 
@@ -70,7 +70,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha * (exp(x / alpha) - 1): [...] to [...]. Raises RuntimeError for alpha = 0."""
     if alpha == 0:
-        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+        raise ShapeError("ZeroDivisionError: alpha cannot be 0 for CELU", where=source.where())
     require_elements(input, "f", "celu")
     return _placed(input, _celu(input, float(alpha)), inplace)
 
@@ -109,7 +109,9 @@ def logsigmoid(input: Tensor) -> Tensor:
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x limited to min_val..max_val; no gradient flows at the bounds. Raises ValueError if they are exchanged."""
     if min_val > max_val:
-        raise ValueError("min_val cannot be greater than max_val")
+        raise OptionInvalid("min_val cannot be greater than max_val", where=source.where())
+    if not input.dtype.is_signed and input.dtype.kind == "i" and min_val < 0:
+        raise ShapeError("cannot do hardtanh on an unsigned type with negative limits", where=source.where())
     kind = float if input.dtype.kind == "f" else int
     return _placed(
         input, tensor_of(call("hardtanh", arg(input), low=kind(min_val), high=kind(max_val)), input), inplace
@@ -146,8 +148,8 @@ def _hardsigmoid(x: Tensor) -> Tensor:
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """0 where |x| <= lambd, else x: [...] to [...]."""
-    # Times 0 rather than 0: NaN stays NaN, and no gradient flows from there.
-    return pw.where(pw.abs(input) <= float(lambd), input.detach() * 0, input)
+    require_elements(input, "f", "hardshrink")
+    return pw.where(pw.abs(input) <= float(lambd), 0.0, input)
 
 
 @rounded_once
@@ -282,7 +284,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 def _probability(p: float) -> float:
     """p as a float. Raises ValueError unless it lies in 0..1, as PyTorch's layers and functions do."""
     if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        raise OptionInvalid(f"dropout probability has to be between 0 and 1, but got {p}", where=source.where())
     return float(p)
 
 

@@ -1,17 +1,13 @@
-"""What is said of an argument of a kind that a function has no use for, in PyTorch's words.
+"""Errors about bad arguments of a public function: our own classes, with the user's line.
 
-Nothing is asked before a call: the good path pays nothing. When a function fails with an error of Python's or NumPy's,
-what it was given is compared with what its signature says, and what does not fit is named. Errors that the house raises
-on purpose, and those of the user's own functions, stand.
+A call pays one comparison of types. When a function fails, its arguments are compared with its signature: an argument
+of another type is named. An error of our own classes passes otherwise; an error of Python or NumPy is replaced.
 """
 
 import collections.abc
 import functools
 import inspect
 import itertools
-import linecache
-import re
-import traceback
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -23,47 +19,31 @@ from lazytensor import cells, source
 from lazytensor.dtype import DType
 from lazytensor.errors import (
     ArgumentInvalid,
-    IndexInvalid,
     LazyError,
     MemoryMissing,
-    NameMissing,
+    NumberMissing,
     NumberTooLarge,
-    OptionInvalid,
-    OptionMissing,
     ShapeError,
+    TensorMissing,
 )
-from lazytensor.functions.precedence import first_fault, next_fault
 from lazytensor.functions.promotion import number_of
-from lazytensor.functions.readings import flagged, misread, overflow, types_that_fit, unread
+from lazytensor.functions.readings import misread, types_that_fit
 from lazytensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
-STRAY = (
-    *(AttributeError, TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, RecursionError, MemoryError),
-)
-"""What Python and NumPy raise for operands that they do not know."""
-_OF_OPERANDS = (
-    ShapeError,
-    IndexInvalid,
-    ArgumentInvalid,
-    OptionInvalid,
-    OptionMissing,
-    NumberTooLarge,
-    MemoryMissing,
-    NameMissing,
-)
-"""What the house raises for operands of the wrong kind, shape or size."""
+_FOREIGN = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+"""What Python and NumPy raise for operands that they cannot take."""
+_RUNNING_USER_CODE = ("backward_of", "apply_", "map_", "triplet_margin_with_distance_loss")
+"""Functions that call functions of the user's, such as hooks, whose exceptions pass."""
 _LARGEST = 1 << 63
-_NO_NUMBER = re.compile("cannot be converted to Scalar|Boolean value of Tensor")
-_ARITY = re.compile(r"positional argument|unexpected keyword|multiple values for")
 _LISTS = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list, tuple)
 
 
 def guarded(function: F, place: str | None = "F.") -> F:
-    """`function`, which names an argument that does not fit.
+    """Return `function` with errors of our own classes for bad arguments.
 
-    `place` is where PyTorch has it: "" for torch itself, "F." for torch.nn.functional; None for a method of Tensor,
-    which reads its arguments more freely.
+    `place` is the module of the function in PyTorch: "" for torch, "F." for torch.nn.functional; None for a method of
+    Tensor, which reads its arguments more freely.
     """
 
     name = "" if place is None else place + function.__name__
@@ -71,43 +51,66 @@ def guarded(function: F, place: str | None = "F.") -> F:
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
+        if fitting is not None:
+            # One or two arguments, as most calls have, without another call.
+            n = len(args)
+            types = (n, args[0].__class__, args[-1].__class__) if 0 < n < 3 else tuple(map(type, args))
+            if types not in fitting and misread(name, args, kwargs, types):
+                kind = NumberMissing if any(isinstance(v, Tensor) for v in args[1:]) else ArgumentInvalid
+                raise _misfit(function, args, kwargs) or _unfit(function, args, kwargs, kind)
         try:
-            if fitting is not None:
-                # One or two, as most calls have, without another call.
-                n = len(args)
-                types = (n, args[0].__class__, args[-1].__class__) if 0 < n < 3 else tuple(map(type, args))
-                if types not in fitting and misread(name, args, kwargs, types):
-                    raise _blamed(function, args, kwargs) or _unfit(function, args, kwargs, ArgumentInvalid)
             return function(*args, **kwargs) if kwargs else function(*args)
-        except (LazyError, RuntimeError) as e:
-            if plain := _plain(function, name, args):
+        except (LazyError, *_FOREIGN) as e:
+            if plain := _plain(function, args):
                 return checked(*plain, **kwargs)
-            error = _earlier(function, name, args, kwargs, e)
-            # A tensor in the place of a number: its many elements are not what is wrong.
-            if error is None and isinstance(e, ShapeError):
-                error = _misplaced(function, args, kwargs, e)
-            if error is None or error is e:
-                raise
-            raise error from e
-        except STRAY as e:
-            if plain := _plain(function, name, args):
-                return checked(*plain, **kwargs)
-            stray = _blamed(function, args, kwargs) or _stray(function, args, kwargs, e)
-            error = _earlier(function, name, args, kwargs, stray or e) or stray
-            if error is None or error is e:
-                raise
-            raise error from e
+            error = _error_for(function, args, kwargs, e)
+            try:
+                if error is None:
+                    raise
+                raise error from e
+            finally:
+                # Its traceback refers to this frame: a cycle would keep the tensors of the call.
+                del error
 
     return typing.cast(F, checked)
 
 
-def _plain(function: Callable[..., Any], name: str, args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments with numbers of NumPy and of tensors as Python's, for functions that ask for no others.
+def _error_for(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
+) -> LazyError | None:
+    """Return the error that the user is to see in place of `error`; None if `error` passes."""
+    # A refusal of the wafer is no fault of the arguments.
+    if isinstance(error, LazyError) and error.is_refusal:
+        return None
+    is_ours = isinstance(error, LazyError)
+    if (not is_ours or isinstance(error, ShapeError)) and (misfit := _misfit(function, args, kwargs)):
+        return misfit
+    if not isinstance(error, NumberTooLarge) and any(map(_is_too_large, (*args, *kwargs.values()))):
+        text = f"{function.__name__}(): Overflow when unpacking long long"
+        return NumberTooLarge(text, where=source.where(), hint="Give a number of 64 bits.")
+    if is_ours or function.__name__ in _RUNNING_USER_CODE:
+        return None
+    if isinstance(error, MemoryError) or "array is too big" in str(error):
+        return MemoryMissing(f"{function.__name__}(): its result is larger than any memory", 0, where=source.where())
+    kind = ArgumentInvalid if isinstance(error, TypeError | AttributeError) else ShapeError
+    return _arity(function, args, kwargs) or _unfit(function, args, kwargs, kind)
 
-    Nothing if there are none.
+
+def _arity(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
+    """Return the error about arguments that are missing, too many or unknown; None if there are none such."""
+    try:
+        inspect.signature(inspect.unwrap(function)).bind(*args, **kwargs)
+    except TypeError as e:
+        text = f"{function.__name__}(): {e}"
+        return ArgumentInvalid(text, where=source.where(), hint=f"Look at help({function.__name__}).")
+    return None
+
+
+def _plain(function: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
+    """Return the arguments with numbers of NumPy and of tensors as Python's, for functions that take no others.
+
+    Empty if there are no such numbers.
     """
-    if first_fault(name, args) or unread(name, args, {"": ()}) is not None or flagged(name, args):
-        return ()
     bare = inspect.unwrap(function)
     hints = typing.get_type_hints(bare)
     of_places = [hints.get(name) for name in inspect.signature(bare).parameters]
@@ -127,55 +130,14 @@ def _takes_tensors(hint: Any) -> bool:
     return hint in (None, Any, Tensor) or any(map(_takes_tensors, typing.get_args(hint)))
 
 
-def _earlier(
-    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
-) -> Exception | None:
-    """The error about what PyTorch finds first, which may be `error` itself; None if it is not known to be another."""
-    # What the wafer refuses is no fault of the arguments.
-    is_of_operands = isinstance(error, (*_OF_OPERANDS, *STRAY)) or type(error) in (RuntimeError, NotImplementedError)
-    if not name or getattr(error, "is_refusal", False) or not is_of_operands:
-        return None
-    kind = first_fault(name, args)
-    if kind is None and unread(name, args, kwargs) is not None:
-        return error if isinstance(error, TypeError) else _unfit(function, args, kwargs, ArgumentInvalid)
-    if kind is None and overflow(name, args):
-        kind = NumberTooLarge
-    if kind is None and flagged(name, args):
-        kind = ShapeError
-    # A fault that `next_fault` finds may be that of an argument given by name, which it does not see.
-    if kind is None and not (kwargs and isinstance(error, MemoryMissing)):
-        kind = next_fault(name, args)
-    if kind is None or isinstance(error, kind):
-        return error if kind else None
-    # What is said stays, as that of another kind.
-    text = error.what if isinstance(error, LazyError) else f"{function.__name__}(): {error}"
-    return kind(text, where=source.where(), hint=getattr(error, "hint", ""))
-
-
-def _misplaced(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: ShapeError
-) -> LazyError | None:
-    """The error about a tensor that was given for a number, if that is what went wrong."""
-    first = next(iter(inspect.signature(function).parameters.values()), None)
-    blamed = _blamed(function, args, kwargs)
-    if blamed is not None:
-        return blamed
-    # What a function is about is in its first argument, but for one that takes sizes alone.
-    is_about = first is not None and first.kind is not inspect.Parameter.VAR_POSITIONAL
-    others = [*args[is_about:], *kwargs.values()]
-    if _NO_NUMBER.search(error.what) and any(isinstance(v, Tensor) and not _is_number(v) for v in others):
-        return _unfit(function, args, kwargs, ArgumentInvalid)
-    return None
-
-
-def _blamed(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
+def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
     """The error about the first argument that does not fit the signature, if there is one."""
     bare = inspect.unwrap(function)
     signature = inspect.signature(bare)
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
-        return None  # Python's own words name the argument
+        return None  # an error of arity
     hints = typing.get_type_hints(bare)
     for at, (name, value) in enumerate(given.items(), 1):
         # Of `*sizes` each one has the type that is written.
@@ -183,28 +145,7 @@ def _blamed(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         for v in value if is_many else (value,):
             if name in hints and not _fits(v, hints[name]):
                 return _refused(function.__name__, "input" if at == 1 else name, at, hints[name], v)
-    if any(map(_is_too_large, given.values())):
-        text = f"{function.__name__}(): Overflow when unpacking long long"
-        return NumberTooLarge(text, where=source.where(), hint="Give a number of 64 bits.")
     return None
-
-
-def _stray(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
-) -> LazyError | None:
-    """The error in place of one that Python or NumPy raised in the house; None if somebody has raised it on purpose."""
-    if isinstance(error, MemoryError) or (isinstance(error, ValueError) and "array is too big" in str(error)):
-        return MemoryMissing(f"{function.__name__}(): its result is larger than any memory", 0, where=source.where())
-    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
-    file = frame.f_code.co_filename
-    is_on_purpose = linecache.getline(file, line).lstrip().startswith("raise")
-    if not source.is_house(file) or (is_on_purpose and not file.startswith(source.NUMPY)):
-        return None
-    # Python's own words name what is missing or too many, as PyTorch's do.
-    if isinstance(error, TypeError) and _ARITY.search(str(error)):
-        return None
-    kind = ArgumentInvalid if isinstance(error, TypeError | AttributeError) else ShapeError
-    return _unfit(function, args, kwargs, kind)
 
 
 def _unfit(
@@ -251,7 +192,9 @@ def _is_number(value: Any) -> bool:
 
 def _refused(name: str, parameter: str, at: int, hint: Any, value: Any) -> LazyError:
     text = f"{name}(): argument '{parameter}' (position {at}) must be {_word(hint)}, not {type(value).__name__}"
-    return ArgumentInvalid(text, where=source.where(), hint="Look at what is given there.")
+    # PyTorch raises the one or the other, by whether it reads the argument or calls a method of it.
+    kind = TensorMissing if hint is Tensor else NumberMissing if isinstance(value, Tensor) else ArgumentInvalid
+    return kind(text, where=source.where(), hint=f"Give {_word(hint)} there.")
 
 
 def _word(hint: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lazytensor import source
 from lazytensor.dtype import int64
-from lazytensor.errors import ShapeError
+from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import resampling, shapes
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import cast_to, clone, tensor_of
@@ -16,6 +16,7 @@ from lazytensor.functions.shapes import (
     cat,
     dim_of,
     permute,
+    require_tensors,
     reshape,
     siblings,
     sliced,
@@ -99,7 +100,7 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     Raises ShapeError unless they multiply up to the extent.
     """
     if not x.ndim:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexInvalid("Dimension specified as 0 but tensor has no dimensions", where=source.where())
     if not sizes:
         raise ShapeError("unflatten: sizes must be non-empty", where=source.where())
     at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
@@ -261,6 +262,7 @@ atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side: along the columns, vectors along themselves. Raises ShapeError if other extents differ."""
+    require_tensors(tensors, "hstack")
     # The rank of the first decides for all, as in NumPy.
     raised = atleast_1d(list(tensors))
     return cat(raised, 0 if raised and raised[0].ndim == 1 else 1)
@@ -268,11 +270,13 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors one below the other; a vector is a row. Raises ShapeError if other extents differ."""
+    require_tensors(tensors, "vstack")
     return cat(atleast_2d(list(tensors)), 0)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors one behind the other, along the third dimension. Raises ShapeError if other extents differ."""
+    require_tensors(tensors, "dstack")
     return cat(atleast_3d(list(tensors)), 2)
 
 
@@ -281,6 +285,7 @@ row_stack = vstack
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors as columns side by side: vectors [n] and matrices [n, m]. Raises ShapeError if n differs."""
+    require_tensors(tensors, "column_stack")
     # Only vectors are turned: rows of a matrix stay rows.
     return cat([view(x, (x.spec.size, 1)) if x.ndim < 2 else x for x in tensors], 1)
 

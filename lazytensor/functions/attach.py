@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import arrival, gradients, printing
+from lazytensor import arrival, gradients, printing, source
+from lazytensor.errors import TypeUnsupported
 from lazytensor.functions import (
     activations,
     arrange,
     constructors,
     contraction,
     conversion,
+    copying,
     creation,
     elementary,
     gathering,
@@ -28,6 +30,7 @@ from lazytensor.functions import (
     quantiles,
     randomness,
     reductions,
+    repeated,
     scans,
     shapes,
     sorting,
@@ -44,6 +47,7 @@ from lazytensor.functions.spellings import renaming
 from lazytensor.functions.widening import published
 from lazytensor.functions.writing import assign
 from lazytensor.members import Mark, marks
+from lazytensor.overlapping import refuse_operands
 from lazytensor.precision import converted, half_type
 from lazytensor.tensor import Tensor, arg
 
@@ -52,6 +56,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     arrange,
     contraction,
     conversion,
+    copying,
     constructors,
     creation,
     gathering,
@@ -92,13 +97,28 @@ def _like(value: Any, written: Tensor) -> Any:
     return tensor_of(converted(arg(value), written.dtype), value) if is_other else value
 
 
+REPEATED: dict[str, Callable[..., Tensor]] = {
+    "masked_fill": repeated.masked_fill,
+    "index_fill": repeated.index_fill,
+    "index_put": indexing.put_repeated,
+}
+"""What writes in place to a view that shows elements several times, by function; others refuse it."""
+
+
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    to_repeated = REPEATED.get(function.__name__)
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if half_type() is not None and self.dtype.kind == "f":
             args = tuple(_like(a, self) for a in args)
         result = function(self, *args, **kwargs)
-        operands = (a for a in (*args, *kwargs.values()) if isinstance(a, Tensor))
-        return result if result is NotImplemented else assign(self, result, *operands)
+        if result is NotImplemented:  # from an operator with an operand of another kind
+            return result
+        given = (*args, *kwargs.values())
+        refuse_operands(function.__name__, self, given)
+        if to_repeated is not None and repeated.is_repeated(self):
+            return to_repeated(self, *args, **kwargs)
+        return assign(self, result, *(a for a in given if isinstance(a, Tensor)))
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
     method.__doc__ = f"`{function.__name__}`, written back into this tensor: {function.__doc__}"
@@ -122,6 +142,12 @@ def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[...,
 
     def method(self: Tensor, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
+            if isinstance(other, complex):
+                raise TypeUnsupported(
+                    f"a tensor and the complex number {other}: complex tensors are not provided",
+                    where=source.where(),
+                    hint="Compute with the real and the imaginary part.",
+                )
             if not isinstance(other, np.number | np.bool_):
                 return foreign(self, other) if isinstance(other, np.ndarray) else NotImplemented
             other = number_of(other)

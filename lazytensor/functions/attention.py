@@ -41,6 +41,12 @@ def scaled_dot_product_attention(
     """
     if is_causal and attn_mask is not None:
         raise ShapeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise ShapeError(
+            "Expected query, key, and value to all be at least 2 dimensional, but got "
+            f"{query.spec}, {key.spec} and {value.spec}",
+            where=source.where(),
+        )
     if enable_gqa:
         key, value = (_repeated(t, query.spec.shape[-3]) for t in (key, value))
     weights = attention_weights(query, key, attn_mask, is_causal, scale)

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import source
 from lazytensor.dtype import DType
+from lazytensor.errors import ArgumentInvalid, ShapeError
 from lazytensor.functions.creation import empty, size_of, tensor
 from lazytensor.functions.promotion import default_dtype
 from lazytensor.members import method
@@ -26,31 +28,37 @@ def constructed(*given: Any, device: Any = None, size: Any = None) -> Tensor:
 def of_kind(kind: DType, *given: Any, device: Any = None, size: Any = None) -> Tensor:
     """What `torch.FloatTensor(...)` and its kin give, of their type. Raises TypeError as `constructed` does."""
     if device is not None and Device(device).type != "cpu":
-        raise RuntimeError(
-            f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed"
+        raise ShapeError(
+            f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed",
+            where=source.where(),
         )
     if not given:
         return empty(size or 0, dtype=kind, device=device)
     data = given[0]
     if isinstance(data, Tensor) and len(given) == 1 and (data.spec.shape or data.dtype is kind):
         if data.dtype is not kind:
-            raise TypeError(f"expected {kind} (got {data.dtype})")
+            raise ArgumentInvalid(f"expected {kind} (got {data.dtype})", where=source.where())
         return data.view_through("reshape", shape=data.spec.shape)
     if isinstance(data, Size) or all(map(_is_extent, given)):
         extents = size_of((data,)) if isinstance(data, Size) else [int(e) for e in given]
         if any(e < 0 for e in extents):
             first = next(e for e in extents if e < 0)
-            raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {list(extents)}")
+            raise ShapeError(
+                f"Trying to create tensor with negative dimension {first}: {list(extents)}", where=source.where()
+            )
         return empty(extents, dtype=kind, device=device)
     if len(given) > 1:
-        raise TypeError(
-            f"new() received an invalid combination of arguments - got ({', '.join(type(g).__name__ for g in given)})"
+        raise ArgumentInvalid(
+            f"new() received an invalid combination of arguments - got ({', '.join(type(g).__name__ for g in given)})",
+            where=source.where(),
         )
     if isinstance(data, str):
-        raise TypeError("new(): invalid data type 'str'")
+        raise ArgumentInvalid("new(): invalid data type 'str'", where=source.where())
     if not isinstance(data, Sequence | np.ndarray):
         owner = "numpy." if isinstance(data, np.generic) else ""
-        raise TypeError(f"new(): data must be a sequence (got {owner}{type(data).__name__})")
+        raise ArgumentInvalid(
+            f"new(): data must be a sequence (got {owner}{type(data).__name__})", where=source.where()
+        )
     return tensor(data, dtype=kind, device=device)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazytensor import source
-from lazytensor.errors import OptionInvalid, ShapeError
+from lazytensor.errors import ArgumentInvalid, OptionInvalid, ShapeError
 from lazytensor.functions import matrix, reductions, shapes, windows
 from lazytensor.functions.half_arithmetic import rounded_once
 from lazytensor.functions.pointwise import tensor_of
@@ -73,6 +73,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if isinstance(dims, Tensor):
         # One number counts as how many, in whatever type and shape it comes.
         dims = int(dims) if dims.spec.size == 1 else dims.tolist()
+    if isinstance(dims, list | tuple) and len(dims) != 2:
+        text = f"tensordot expects dims to be a number or two lists, got {len(dims)} elements"
+        raise OptionInvalid(text, where=source.where())
+    if not isinstance(dims, int | list | tuple):
+        text = f"tensordot expects dims to be a number or two lists, got {type(dims).__name__}"
+        raise ShapeError(text, where=source.where())
     # A count pairs the last dimensions of a with the first of b, in order.
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
@@ -345,8 +351,13 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         equation, listed = _spelled((equation, *operands))
         operands = tuple(listed)
     tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
+    if not tensors:
+        text = "einsum(): must specify the equation string and at least one operand, or operands with their labels"
+        raise OptionInvalid(text, where=source.where())
     if not isinstance(equation, str):
-        raise TypeError("einsum(): the equation has to be a string, or lists of numbers after the operands")
+        raise ArgumentInvalid(
+            "einsum(): the equation has to be a string, or lists of numbers after the operands", where=source.where()
+        )
     terms, result = _terms(equation, tensors)
     if any(result.count(c) > 1 or not any(c in t for t in terms) for c in result):
         raise ShapeError(f"einsum(): the result labels {result!r} do not come from the operands", where=source.where())

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from lazytensor import dtype as dt
+from lazytensor import source
 from lazytensor.device import place
 from lazytensor.dtype import DType
+from lazytensor.errors import ArgumentInvalid, ShapeError
 from lazytensor.functions.pointwise import cast_to, clone
+from lazytensor.histories import History
 from lazytensor.members import method
 from lazytensor.tensor import CPU, Device, Tensor
 
@@ -24,9 +27,10 @@ def to(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, co
         elif isinstance(a, Device | str):
             device = a
         elif a is not None and not isinstance(a, bool):  # None asks for no change
-            raise TypeError(
+            raise ArgumentInvalid(
                 f"to() received an invalid combination of arguments - got ({type(a).__name__}), but expected one of: "
-                "a torch.device, a torch.dtype or another tensor"
+                "a torch.device, a torch.dtype or another tensor",
+                where=source.where(),
             )
     out = cast_to(x, dtype) if dtype is not None else x
     return _moved(clone(out) if copy and out is x else out, device)
@@ -74,9 +78,9 @@ def xpu(x: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
 def detach_(x: Tensor) -> Tensor:
     """x itself, from now on without the graph that computed it. Raises RuntimeError for a view."""
     if any(step[0] != "variable" for step in x.lens):
-        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        raise ShapeError("Can't detach views in-place. Use detach() instead.", where=source.where())
     device, gradient = x.device, x.grad
-    x.look(x.cell, (), is_detached=True)
+    x.look(x.cell, (), History())
     x.device, x.grad = device, gradient
     return x
 

@@ -13,7 +13,7 @@ from lazytensor.allocation import require_memory
 from lazytensor.cells import Cell, adopt, here
 from lazytensor.device import CPU, place
 from lazytensor.dtype import DType
-from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, NumberTooLarge, ShapeError
+from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, NumberTooLarge, OptionInvalid, ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import default_dtype, scalar_dtype, stored
 from lazytensor.ir.graph import Node, leaf
@@ -170,17 +170,20 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         owner = "numpy." if isinstance(array, np.generic) else ""
-        raise TypeError(f"expected np.ndarray (got {owner}{type(array).__name__})")
+        raise ArgumentInvalid(f"expected np.ndarray (got {owner}{type(array).__name__})", where=source.where())
     d = dt.of_array(array)
     if any(s < 0 for s in array.strides):
-        raise ValueError(
+        raise OptionInvalid(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
+            "currently supported. (You can probably work around this by making a copy of your array with "
+            "array.copy().)",
+            where=source.where(),
         )
     if not array.dtype.isnative:
-        raise ValueError(
+        raise OptionInvalid(
             "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
-            "currently not supported."
+            "currently not supported.",
+            where=source.where(),
         )
     t = Type(array.shape, d)
     if here.current is not None or cells.is_abstract or not array.size:
@@ -428,7 +431,7 @@ def randint(
     if positional:
         low = positional.pop()
     if high is None or size is None or positional:
-        raise TypeError("randint() takes high and size, or low, high and size")
+        raise ArgumentInvalid("randint() takes high and size, or low, high and size", where=source.where())
     if generator is None and is_replayed() and low < high:
         return finished(in_step("random_integers", size_of((size,)), dtype, low=low, high=high, is_open=True), device)
     if (absent := _on_meta(size_of((size,)), dtype, device)) is not None:

@@ -7,15 +7,25 @@ from typing import Any, NamedTuple
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
+from lazytensor.errors import ArgumentInvalid, ShapeError
 from lazytensor.functions import creation
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.half_arithmetic import host_half
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, default_dtype, operands, result_type, unlike_types
+from lazytensor.functions.promotion import (
+    Operand,
+    common_shape,
+    default_dtype,
+    operands,
+    require_elements,
+    result_type,
+    unlike_types,
+)
+from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
+from lazytensor.ops.op import refuse_elements
 from lazytensor.tensor import Tensor, arg
 
 RADIANS_PER_DEGREE = math.pi / 180
@@ -37,6 +47,7 @@ def sgn(x: Tensor) -> Tensor:
 
 def special_round(x: Tensor, *, decimals: int = 0) -> Tensor:
     """`round`, which the vendor's front end refuses under this name for any number of decimals."""
+    require_elements(x, "f", "special.round")
     rounded: Tensor = pw.round(x, decimals=decimals)
     return rounded
 
@@ -59,11 +70,13 @@ def unary(name: str, doc: str, op: str = "", **attrs: Any) -> Callable[[Tensor],
     return function
 
 
-def binary(name: str, doc: str) -> Callable[[Operand, Operand], Tensor]:
+def binary(name: str, doc: str, takes_integers: bool = True) -> Callable[[Operand, Operand], Tensor]:
     """A function of two operands that records one operation; they are broadcast and promoted to floating point."""
 
     def function(input: Operand, other: Operand) -> Tensor:
         common = result_type(input, other)
+        if common.kind != "f" and not takes_integers:
+            refuse_elements(name, Type(common_shape(input, other), common))
         dtype = None if common.kind == "f" else default_dtype()
         return tensor_of(call(name, *operands(input, other, dtype=dtype)), input, other)
 
@@ -87,11 +100,13 @@ erfinv = method(unary("erfinv", "The inverse of the error function."), in_place=
 lgamma = method(unary("lgamma", "The logarithm of the absolute value of the gamma function."), in_place=True)
 digamma = method(unary("digamma", "The derivative of lgamma.", "polygamma", n=0), in_place=True)
 i0 = method(unary("i0", "The modified Bessel function of the first kind, order 0.", "bessel_i0"), in_place=True)
-hypot = method(binary("hypot", "The root of the sum of the squares, without overflow."), in_place=True)
+hypot = method(
+    binary("hypot", "The root of the sum of the squares, without overflow.", takes_integers=False), in_place=True
+)
 copysign = method(binary("copysign", "The size of the first operand with the sign of the second."), in_place=True)
 _neighbour = binary("nextafter", "The next number.")
-logaddexp = method(binary("logaddexp", "log(exp(x) + exp(y)) without overflow."))
-logaddexp2 = method(binary("logaddexp2", "log2(2 ** x + 2 ** y) without overflow."))
+logaddexp = method(binary("logaddexp", "log(exp(x) + exp(y)) without overflow.", takes_integers=False))
+logaddexp2 = method(binary("logaddexp2", "log2(2 ** x + 2 ** y) without overflow.", takes_integers=False))
 _xlogy = binary("xlogy", "x * log(y).")
 igamma = method(binary("igamma", "The regularized lower incomplete gamma function P(input, other)."), in_place=True)
 igammac = method(binary("igammac", "The regularized upper incomplete gamma function Q(input, other)."), in_place=True)
@@ -231,9 +246,15 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
 
 @method(in_place=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2 ** other, broadcast."""
+    """input * 2 ** other, broadcast. Raises ArgumentInvalid for a number, and TypeUnsupported for boolean exponents."""
+    if not isinstance(other, Tensor):
+        text = f"ldexp(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}"
+        raise ArgumentInvalid(text, where=source.where())
+    if input.dtype.kind == "f":
+        require_elements(other, "fi", "ldexp")
     # As PyTorch computes it, so large exponents overflow in the power although the product would fit.
-    return input * pw.pow(2.0, other)
+    product = input * pw.pow(2.0, other)
+    return pw.cast_to(product, input.dtype) if input.dtype.is_half and other.dtype.kind == "i" else product
 
 
 @method
@@ -276,8 +297,9 @@ def isreal(input: Tensor) -> Tensor:
 @method
 def angle(input: Tensor) -> Tensor:
     """0 for elements that are not negative, pi for the others; NaN stays."""
-    # Made of the sign, whose gradient is zero as PyTorch's, and which keeps NaN.
-    return pw.abs(pw.clamp(pw.sign(_floating(input)), max=0)) * math.pi
+    x = _floating(input)
+    # Made of the sign, whose gradient is zero as PyTorch's; the sign of NaN is 0.
+    return pw.where(pw.isnan(x), math.nan, pw.abs(pw.clamp(pw.sign(x), max=0)) * math.pi)
 
 
 @method(in_place=True)

@@ -10,7 +10,7 @@ import numpy as np
 from lazytensor import cells, memory_views, source
 from lazytensor import dtype as dt
 from lazytensor.allocation import require_memory
-from lazytensor.errors import IndexInvalid, ShapeError
+from lazytensor.errors import ArgumentInvalid, IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.indexing import check_places
@@ -117,7 +117,7 @@ def scatter(
         raise ShapeError("reduce argument must be either add or multiply.", where=source.where())
     given = src if src is not None else value
     if given is None:
-        raise TypeError("scatter() missing the argument src or value")
+        raise ArgumentInvalid("scatter() missing the argument src or value", where=source.where())
     values = _sources(x, index, given, "scatter")
     return _scattered(x, dim, index, values, _KINDS[reduce] if reduce else "set", "scatter")
 
@@ -163,7 +163,7 @@ def scatter_reduce(
 def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, Node]:
     """x with a dimension, that dimension, and places of a vector."""
     if index.ndim > 1:
-        raise IndexError(f"{what}(): Index is supposed to be a vector")
+        raise IndexInvalid(f"{what}(): Index is supposed to be a vector", where=source.where())
     base, d = lifted(x), dim_of(dim, x.ndim)
     places = _places(index, what)
     # index_select and its kin raise IndexError, where gather and scatter raise RuntimeError.

@@ -70,6 +70,11 @@ def power(a: Operand, exponent: Operand) -> Tensor | None:
     return wrap(call("pow_number", arg(typed(Tensor, a)), exponent=float(exponent), half=half))
 
 
+def is_on_host(*values: Any) -> bool:
+    """Return whether an operation of these operands follows PyTorch's kernels for a CPU."""
+    return half_type() is None and all(v.device is CPU for v in values if isinstance(v, Tensor))
+
+
 def scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor | None:
     """Return a + alpha * b, or their difference for the name "sub", rounded once; None for other than half tensors.
 

@@ -8,19 +8,19 @@ import numpy as np
 from lazytensor import cells, memory_views, source
 from lazytensor import dtype as dt
 from lazytensor.allocation import require_memory
-from lazytensor.errors import ShapeError
-from lazytensor.functions import shapes
+from lazytensor.errors import IndexInvalid, OptionInvalid, ShapeError
+from lazytensor.functions import repeated, shapes
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, prepared, unlike_types
 from lazytensor.functions.writing import overwrite
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.members import method
-from lazytensor.ops import call
+from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.index import in_bounds, pick, place
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.overlapping import refuse_overlap
+from lazytensor.overlapping import depends_on_order, refuse_overlap, refuse_shared
 from lazytensor.tensor import Tensor, arg, from_array
 
 Picks = list[tuple[int, Tensor]]
@@ -38,13 +38,18 @@ def getitem(x: Tensor, index: Any) -> Tensor:
         if index.__class__ is int:
             return shapes.select(x, 0, index)
         if index.__class__ is slice:
-            return _sliced(x, 0, index)
+            return _other(x, _sliced(x, 0, index))
     view, picks = _seen(x, index)
     if not picks:
-        return view
+        return _other(x, view)
     dims, indices = _resolved(view, picks)
     part = memory_views.picked(view, "index_get", *indices, dims=dims)
     return tensor_of(pick(arg(view), indices, dims) if part is None else part, view)
+
+
+def _other(x: Tensor, view: Tensor) -> Tensor:
+    """Return a view that is another tensor than x, also of all of x; within a step it may be x."""
+    return shapes.view(x, x.spec.shape) if view is x and cells.here.current is None else view
 
 
 @method(names="__setitem__")
@@ -60,12 +65,16 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
     if not picks:
-        if isinstance(value, Tensor):
-            refuse_overlap(view, value)
+        # One number is filled in.
+        if isinstance(value, Tensor) and value.ndim:
+            _refuse_copied(view, value)
         overwrite(view, prepared(_trimmed(value, view.spec.shape), view.dtype, view.spec.shape))
         return
     _require_its_type(picks, view, value)
-    if _is_plain_mask(picks, view, value):
+    _refuse_shared(picks, view, value)
+    if repeated.is_repeated(view):
+        _write_repeated(view, picks, value, False)
+    elif _is_plain_mask(picks, view, value):
         view.write(_masked(view, picks[0][1], value))
     else:
         dims, indices = _resolved(view, picks)
@@ -82,6 +91,57 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
     _require_its_type(picks, x, values)
     dims, places = _resolved(x, picks)
     return tensor_of(_put(x, dims, places, values, accumulate), x, values)
+
+
+def _refuse_copied(view: Tensor, value: Tensor) -> None:
+    """Raise ShapeError for a value that shares elements with the view, compared as PyTorch broadcasts it."""
+    if value.cell is not view.cell:
+        return
+    shape = view.spec.shape
+    if value.spec.shape != shape:
+        while value.ndim and value.spec.shape[0] == 1:
+            value = shapes.select(value, 0, 0)
+        lead = len(shape) - value.ndim
+        if value.spec.size == view.spec.size and value.ndim:
+            for _ in range(lead):
+                value = shapes.unsqueeze(value, 0)
+        elif lead >= 0:
+            value = shapes.expand(value, shape)
+    refuse_overlap(view, value, is_copy=True)
+
+
+def put_repeated(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write or add values to x[indices], where x shows elements of its storage several times."""
+    _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
+    return _write_repeated(x, picks, values, accumulate)
+
+
+def _write_repeated(view: Tensor, picks: Picks, value: Operand, accumulate: bool) -> Tensor:
+    dims, indices = _resolved(view, picks)
+    places = OPS["index_get"].eval(repeated.places_of(view), *map(cells.value_of, indices), dims=dims)
+    n = prepared(_trimmed(value, places.shape), view.dtype, places.shape)
+    return repeated.write_at(view, places, n, accumulate)
+
+
+def _refuse_shared(picks: Picks, view: Tensor, value: Operand) -> None:
+    """Raise ShapeError for an index or a value that shows elements of the view, as `index_put_` and masks refuse it."""
+    masks = [p for _, p in picks if p.dtype is dt.bool_]
+    if len(masks) == len(picks) and not (isinstance(value, Tensor) and value.spec.size != 1):
+        refuse_overlap(view, *masks)
+        return
+    refuse_shared(view, *(p for _, p in picks if p.dtype is not dt.bool_))
+    if isinstance(value, Tensor):
+        refuse_shared(view, value)
+        if value.cell is view.cell and cells.here.current is None:
+            _refuse_read_places(picks, view, value)
+
+
+def _refuse_read_places(picks: Picks, view: Tensor, value: Tensor) -> None:
+    """Raise ShapeError for a value that shows some of the places that are written to."""
+    dims, indices = _resolved(view, picks)
+    written = OPS["index_get"].eval(repeated.places_of(view), *map(cells.value_of, indices), dims=dims)
+    if np.isin(repeated.places_of(value), written).any():
+        raise depends_on_order()
 
 
 def _require_its_type(picks: Picks, view: Tensor, value: Operand) -> None:
@@ -111,7 +171,7 @@ def _put(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Ope
     return place(base, n, indices, dims, accumulate)
 
 
-def _trimmed(value: Operand, shape: tuple[int, ...]) -> Operand:
+def _trimmed(value: Any, shape: tuple[int, ...]) -> Any:
     """A value without the leading extents of 1 that its target does not have."""
     if isinstance(value, Tensor) and value.ndim > len(shape):
         extra = value.ndim - len(shape)
@@ -142,7 +202,7 @@ def _seen(x: Tensor, index: Any) -> tuple[Tensor, Picks]:
     # What the index does not name is named by `:`, where the Ellipsis stands or else at the end.
     named = sum(_extent_named(p) for p in parts)
     if named > x.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+        raise IndexInvalid(f"too many indices for tensor of dimension {x.ndim}", where=source.where())
     at_rest = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
     parts[at_rest : at_rest + 1] = [slice(None)] * (x.ndim - named)
     view, d, picks = x, 0, []
@@ -191,16 +251,17 @@ def _part(p: Any) -> Any:
     if isinstance(p, np.bool_):
         return bool(p)
     if not hasattr(p, "__index__"):
-        raise IndexError(
+        raise IndexInvalid(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
-            f"(got {type(p).__name__})"
+            f"(got {type(p).__name__})",
+            where=source.where(),
         )
     return p.__index__()
 
 
 def _index_tensor(p: Tensor) -> Any:
     if p.dtype.kind == "f":
-        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        raise IndexInvalid("tensors used as indices must be long, int, byte or bool tensors", where=source.where())
     # Bytes were PyTorch's masks before it had bool, and still are when they index.
     if p.dtype is dt.uint8:
         p = tensor_of(cast(arg(p), dt.bool_), p)
@@ -239,8 +300,9 @@ def _resolved(view: Tensor, picks: Picks) -> tuple[tuple[int, ...], tuple[Node, 
         np.broadcast_shapes(*(n.type.shape for n in nodes))
     except ValueError:
         given = ", ".join(str(list(n.type.shape)) for n in nodes)
-        raise IndexError(
-            f"shape mismatch: indexing tensors could not be broadcast together with shapes {given}"
+        raise IndexInvalid(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {given}",
+            where=source.where(),
         ) from None
     return tuple(dims), tuple(nodes)
 
@@ -249,9 +311,10 @@ def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
     shape = view.spec.shape
     for k, e in enumerate(mask.spec.shape):
         if shape[d + k] != e:
-            raise IndexError(
+            raise IndexInvalid(
                 f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed "
-                f"tensor {list(shape)} at index {d + k}"
+                f"tensor {list(shape)} at index {d + k}",
+                where=source.where(),
             )
 
 
@@ -269,7 +332,7 @@ def _sliced(x: Tensor, d: int, part: slice) -> Tensor:
     extent = x.spec.shape[d]
     # NumPy turns round here; PyTorch's strides cannot be negative.
     if part.step is not None and part.step <= 0:
-        raise ValueError("step must be greater than zero")
+        raise OptionInvalid("step must be greater than zero", where=source.where())
     start, limit, stride = part.indices(extent)
     if (start, stride) == (0, 1) and limit == extent:
         return x

@@ -11,7 +11,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import int64, uint8
-from lazytensor.errors import OptionMissing, ShapeError
+from lazytensor.errors import OptionInvalid, OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.matrix import matmul
 from lazytensor.functions.pointwise import tensor_of
@@ -72,13 +72,16 @@ def interpolate(
 
 def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
-        raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        raise OptionInvalid(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+            "trilinear",
+            where=source.where(),
         )
     if rank not in (1, 2, 3) or _RANKS.get(mode, rank) != rank:
-        raise NotImplementedError(
+        raise OptionMissing(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank + 2}D) for the modes: nearest | "
-            f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+            f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})",
+            where=source.where(),
         )
 
 
@@ -86,12 +89,14 @@ def _extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tu
     rank = len(extents)
     if (size is None) == (scale_factor is None):
         both = "only one of size or scale_factor should be defined" if size is not None else None
-        raise ValueError(both or "either size or scale_factor should be defined")
+        raise OptionInvalid(both or "either size or scale_factor should be defined", where=source.where())
     given = size if size is not None else scale_factor
     if isinstance(given, int | float):
         given = (given,) * rank
     if len(given) != rank:
-        raise ValueError(f"Input and output must have the same number of spatial dimensions, got {list(given)}")
+        raise OptionInvalid(
+            f"Input and output must have the same number of spatial dimensions, got {list(given)}", where=source.where()
+        )
     if size is not None:
         outputs, factors = tuple(int(v) for v in given), None
     else:
@@ -168,7 +173,9 @@ def grid_sample(
     """
     rank = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"grid_sample has no mode {mode!r} with padding_mode {padding_mode!r}")
+        raise OptionInvalid(
+            f"grid_sample has no mode {mode!r} with padding_mode {padding_mode!r}", where=source.where()
+        )
     if rank not in (2, 3) or grid.ndim != input.ndim or grid.spec.shape[-1] != rank:
         raise ShapeError(
             f"grid_sampler(): expected a grid with size {rank} in last dimension for an input of shape "

@@ -8,7 +8,14 @@ import numpy as np
 
 from lazytensor import cells, source
 from lazytensor import dtype as dt
-from lazytensor.errors import IndexInvalid, OperandInvalid, OptionMissing, ShapeError
+from lazytensor.errors import (
+    ArgumentInvalid,
+    IndexInvalid,
+    OperandInvalid,
+    OptionInvalid,
+    OptionMissing,
+    ShapeError,
+)
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.creation import arange, zeros
@@ -21,7 +28,7 @@ from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.rows import NO_PADDING
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, arg, from_array, grad_mode
 
 
 def refuse(**options: Any) -> None:
@@ -31,8 +38,43 @@ def refuse(**options: Any) -> None:
             raise OptionMissing(
                 f"an embedding with {name}={value!r} is not provided",
                 where=source.where(),
-                hint="Leave the option out; max_norm can be had by normalizing the weight in torch.no_grad().",
+                hint="Leave the option out.",
             )
+
+
+def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale the rows of `weight` at `numbers` to at most `max_norm` in place, as F.embedding(max_norm=) does.
+
+    No gradient is recorded. Raises OptionMissing in a step that is compiled, where values do not exist.
+    """
+    for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
+        if not isinstance(value, int | float | Tensor):
+            raise ArgumentInvalid(
+                f"embedding_renorm_(): argument '{name}' must be float, not {type(value).__name__}",
+                where=source.where(),
+            )
+    if cells.here.current is not None:
+        raise OptionMissing(
+            f"an embedding with max_norm={max_norm!r} cannot be compiled: it changes its weight in the forward pass",
+            where=source.where(),
+            hint="Leave max_norm out, or normalize the weight in torch.no_grad() outside of the step.",
+        )
+    if weight.dtype.kind != "f":
+        raise ShapeError(
+            f"norm(): input dtype should be floating point, got {weight.dtype.name}",
+            where=source.where(),
+        )
+    if weight.device.type == "meta":
+        return
+    rows = np.unique(numbers.array("embedding()"))
+    values = weight.array("embedding()")[rows]
+    limit = float(max_norm)
+    with np.errstate(all="ignore"):  # infinite and missing numbers are not worth a warning, as in PyTorch
+        norms = np.linalg.norm(values.astype(np.float64), float(norm_type), axis=1, keepdims=True)
+        # PyTorch adds this constant to the norm.
+        scaled = values * np.where(norms > limit, limit / (norms + 1e-7), 1.0).astype(values.dtype)
+    with grad_mode(False):
+        weight.index_put_((from_array(rows),), from_array(scaled).to(weight.dtype))
 
 
 def _row_number(padding_idx: int | None, rows: int) -> int | None:
@@ -69,14 +111,19 @@ def embedding(
 ) -> Tensor:
     """weight [rows, dim] at the numbers input [...]: [..., dim]; row `padding_idx` gets no gradient.
 
-    Raises IndexError for a number outside, ShapeError for numbers that are none, OptionMissing for max_norm and
+    Raises IndexError for a number outside, ShapeError for numbers that are none, OptionMissing for
     scale_grad_by_freq.
+
+    With `max_norm`, rows of `weight` that are looked up are first scaled in place to at most this norm, of the order
+    `norm_type`, without a gradient.
     """
-    refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
+    refuse(scale_grad_by_freq=scale_grad_by_freq)
     if weight.ndim != 2:
         raise ShapeError(f"'weight' must be 2-D, got {weight.spec}", where=source.where())
     pad = _row_number(padding_idx, weight.spec.shape[0])
     numbers = _numbers(input, weight)
+    if max_norm is not None:
+        renormalize(weight, numbers, max_norm, norm_type)
     rows = call("embedding", arg(weight), arg(numbers), padding=NO_PADDING if pad is None else pad)
     half = half_type()
     # One cast, whose result the script has: its gradients are added in the half type.
@@ -101,19 +148,19 @@ def embedding_bag(
     A bag is a row of `input`, or what lies between two of `offsets` in a vector. Row `padding_idx` is left out.
     Raises ValueError for another mode and shapes that do not fit, NotImplementedError for weights of other than sums.
     """
-    refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
+    refuse(scale_grad_by_freq=scale_grad_by_freq)
     if input.dtype.kind == "f" and weight.dtype.kind == "i":
         input, weight = weight, input  # an old order of the arguments, which PyTorch still takes
     if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
+        raise OptionInvalid("mode has to be one of sum, mean or max", where=source.where())
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError("embedding_bag: per_sample_weights is only supported for mode='sum'")
+        raise OptionMissing("embedding_bag: per_sample_weights is only supported for mode='sum'", where=source.where())
     bags, count = _bags(input, offsets, include_last_offset)
     if offsets is not None:
         _check_offsets(offsets, input.spec.shape[0])
     # All bags are looked up at once; which row is whose is known beside it.
     flat = reshape(input, -1)
-    rows = embedding(flat, weight)
+    rows = embedding(flat, weight, None, max_norm, norm_type)
     if per_sample_weights is not None:
         rows = rows * unsqueeze(reshape(per_sample_weights, -1), -1)
     pad = _row_number(padding_idx, weight.spec.shape[0])
@@ -147,11 +194,13 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
     """The bag of each row, and how many bags there are."""
     if input.ndim == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is a mini-batch")
+            raise OptionInvalid(
+                "if input is 2D, then offsets has to be None, as input is a mini-batch", where=source.where()
+            )
         n, length = input.spec.shape
         return reshape(expand(view(arange(n), (n, 1)), (n, length)), -1), n
     if input.ndim != 1 or offsets is None:
-        raise ValueError("if input is 1D, offsets has to be a 1D Tensor")
+        raise OptionInvalid("if input is 1D, offsets has to be a 1D Tensor", where=source.where())
     count = offsets.spec.shape[0] - int(include_last)
     starts = offsets[:count]
     places = arange(input.spec.shape[0], dtype=offsets.dtype)

@@ -9,7 +9,7 @@ from typing import Any
 
 from lazytensor import source
 from lazytensor.dtype import int64
-from lazytensor.errors import ShapeError
+from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.activations import logsigmoid
@@ -37,7 +37,7 @@ def chosen(reduction: str, size_average: bool | None = None, reduce: bool | None
         mean = size_average is None or size_average
         return "none" if reduce is False else "mean" if mean else "sum"
     if reduction not in _REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+        raise OptionInvalid(f"{reduction} is not a valid value for reduction", where=source.where())
     return reduction
 
 
@@ -321,9 +321,10 @@ def binary_cross_entropy(
     Raises ValueError for different shapes.
     """
     if input.spec.shape != target.spec.shape:
-        raise ValueError(
+        raise OptionInvalid(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
-            "Please ensure they have the same size."
+            "Please ensure they have the same size.",
+            where=source.where(),
         )
     for x in (input, target):
         require_elements(x, "f", "binary_cross_entropy")
@@ -377,7 +378,9 @@ def binary_cross_entropy_with_logits(
     """
     reduction = chosen(reduction, size_average, reduce) if isinstance(reduction, str) else "mean"
     if input.spec.shape != target.spec.shape:
-        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+        raise OptionInvalid(
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})", where=source.where()
+        )
     require_elements(target, "f", "the target of binary_cross_entropy_with_logits")
     # CIRH knows the plain case as one operation.
     if pos_weight is None and input.dtype is target.dtype:
@@ -459,9 +462,9 @@ def gaussian_nll_loss(
         if input.spec.shape[:-1] == var.spec.shape:
             spread = unsqueeze(var, -1)
         elif input.spec.shape[:-1] != var.spec.shape[:-1] or var.spec.shape[-1:] != (1,):
-            raise ValueError("var is of incorrect size")
+            raise OptionInvalid("var is of incorrect size", where=source.where())
     if chosen(reduction) and not isinstance(var, Tensor) and var < 0:
-        raise ValueError("var has negative entry/entries")
+        raise OptionInvalid("var has negative entry/entries", where=source.where())
     # The floor under the variance is not seen by the gradient.
     lifted = pw.maximum(spread.detach(), float(eps)) - spread.detach()
     safe = spread + lifted

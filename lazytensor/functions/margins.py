@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from lazytensor import source
 from lazytensor.dtype import int64
-from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.errors import AutogradError, OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions import scans
@@ -98,7 +98,7 @@ def multi_margin_loss(
     `weight` [C] weighs labels. Raises ValueError for p other than 1 and 2.
     """
     if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
+        raise OptionInvalid("only p == 1 and p == 2 supported", where=source.where())
     rows, labels = rows_of(input), view(target, (-1, 1))
     classes = rows.spec.shape[1]
     own = tensor_of(call("at_places", arg(rows), labels.node), input)

@@ -4,12 +4,12 @@ import math
 
 from lazytensor import source
 from lazytensor.dtype import float32
-from lazytensor.errors import ShapeError
+from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import shapes
 from lazytensor.functions.half_arithmetic import rounded_once
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, broadcast_shape, unlike_types
+from lazytensor.functions.promotion import Operand, broadcast_shape, require_elements, unlike_types
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
@@ -88,13 +88,18 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
     if a.ndim != 1 or b.ndim != 1 or a.shape != b.shape:
         raise ShapeError(f"dot needs two vectors of one length, got {list(a.shape)} and {list(b.shape)}")
+    require_elements(a, "fi", "dot")
     with host_autocast(None):
         return matmul(a, b)
 
 
 @method
 def mv(a: Tensor, b: Tensor) -> Tensor:
-    """A matrix times a vector: [m, k] @ [k] -> [m]. Raises ShapeError as `mm` does."""
+    """A matrix times a vector: [m, k] @ [k] -> [m]. Raises IndexInvalid for a number, ShapeError as `mm` does."""
+    if not a.ndim:
+        raise IndexInvalid(f"mv expects a matrix and a vector, got {a.spec} and {b.spec}", where=source.where())
+    if a.ndim != 2 or b.ndim != 1:
+        raise ShapeError(f"mv expects a matrix and a vector, got {a.spec} and {b.spec}", where=source.where())
     # Of all products these two are those that PyTorch's casts on a CPU leave alone.
     with host_autocast(None):
         return matmul(a, b)
@@ -148,7 +153,13 @@ def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand 
 @method(in_place=True)
 @rounded_once
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]. Raises ShapeError as `bmm` does."""
+    """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n].
+
+    Raises IndexInvalid where a or b has too few dimensions, ShapeError as `bmm` does.
+    """
+    # PyTorch broadcasts x first, and reads two extents of a and the last one of b.
+    shapes.dim_of(1, a.ndim)
+    shapes.dim_of(2, b.ndim)
     return combined(*_of_one_type(addend(x), bmm(a, b)), beta, alpha)
 
 

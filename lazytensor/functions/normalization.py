@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from lazytensor import source
 from lazytensor.dtype import DType, float32
-from lazytensor.errors import ShapeError
+from lazytensor.errors import CountZero, OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions, statistics
 from lazytensor.functions.creation import zeros
@@ -174,6 +174,8 @@ def native_group_norm(
 def _group_norm(
     input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
+    if not groups:
+        raise CountZero("group_norm: num_groups is 0", where=source.where(), hint="Give a positive number of groups.")
     if input.ndim < 2 or groups <= 0 or input.spec.shape[1] % groups:
         raise ShapeError(
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
@@ -265,7 +267,9 @@ def batch_norm(
         require_elements(input, "f", "batch_norm")
     # PyTorch's own guard: the variance of one value is 0, and its correction divides by 0.
     if training and input.spec.size // max(input.spec.shape[1], 1) == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+        raise OptionInvalid(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}", where=source.where()
+        )
     if not training and (running_mean is None or running_var is None):
         raise ShapeError("running_mean and running_var must be defined in evaluation mode", where=source.where())
     return _batch_norm(input, (running_mean, running_var), weight, bias, training, momentum, eps)[0]
@@ -307,7 +311,9 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     _, channels, *rest = input.spec.shape
     if math.prod(rest) == 1:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+        raise OptionInvalid(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}", where=source.where()
+        )
     x = arg(input)
     wide = _wide(x)
     dims = tuple(range(2, input.ndim))
@@ -320,7 +326,12 @@ def instance_norm(
         _follow(running_mean, mean, momentum)
         _follow(running_var, spread * (many / (many - 1)), momentum)
     y = spread_out * broadcast_to(inverse_deviation(variance, eps), wide.type.shape)
-    y = _affine(y, weight, bias, (channels, *(1,) * len(rest)))
+    shape = (channels, *(1,) * len(rest))
+    # What is computed on the way is a tensor, so that a second walk back finds its values used up.
+    if weight is not None:
+        y = _affine(tensor_of(y, input).node, weight, None, shape)
+    if bias is not None:
+        y = _affine(tensor_of(y, input).node, None, bias, shape)
     return tensor_of(cast(y, x.type.dtype), input)
 
 
@@ -330,7 +341,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     Raises ValueError for fewer than 3 dimensions.
     """
     if input.ndim < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+        raise OptionInvalid(
+            f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)", where=source.where()
+        )
     if not input.spec.size:
         return input
     if half_type() is not None:

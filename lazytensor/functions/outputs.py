@@ -10,15 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from lazytensor import source
-from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.errors import ArgumentInvalid, AutogradError, ShapeError
 from lazytensor.functions.spellings import other_names, rename
 from lazytensor.functions.widening import published
 from lazytensor.functions.writing import assign
 from lazytensor.ops.elementwise import cast
+from lazytensor.overlapping import refuse_overlap, refuse_shared
 from lazytensor.tensor import Tensor, is_grad_enabled, wrap
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
+
+
+ELEMENTWISE = frozenset(("pointwise", "elementary", "ternary"))
+"""Modules of functions whose `out` may share all of its elements with an operand, and not only some."""
+GATHERING = frozenset(("cat", "concat", "concatenate", "stack", "gather", "index_select", "take"))
+"""Functions whose `out` may not share elements with an operand."""
 
 
 class Public(Protocol[P, R]):
@@ -51,6 +58,8 @@ def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
     if any(p.name == "out" for p in parameters):
         return function
     renamed = other_names(function)
+    is_elementwise = function.__module__.rpartition(".")[2] in ELEMENTWISE
+    refuse = refuse_shared if function.__name__ in GATHERING else refuse_overlap if is_elementwise else None
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
@@ -61,9 +70,18 @@ def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
         if out is None:
             return function(*args, **kwargs)
         _refuse_gradient(function.__name__, args, kwargs, out)
-        return _stored(function(*args, **kwargs), out)
+        result = function(*args, **kwargs)
+        if refuse is not None and isinstance(out, Tensor):
+            refuse(out, *_tensors(args))
+        return _stored(result, out)
 
     return offered
+
+
+def _tensors(args: Sequence[Any]) -> list[Tensor]:
+    """Return the tensors of arguments, also those in lists, as `cat` takes them."""
+    given = [t for v in args for t in (v if isinstance(v, tuple | list) else (v,))]
+    return [t for t in given if isinstance(t, Tensor)]
 
 
 def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> None:
@@ -84,7 +102,7 @@ def _stored(value: Any, out: Any) -> Any:
     if isinstance(value, Tensor):
         return _written(value, out)
     if not isinstance(value, tuple | list) or not isinstance(out, tuple | list) or len(value) != len(out):
-        raise TypeError(f"out= must be {_count(value)}, not {type(out).__name__}")
+        raise ArgumentInvalid(f"out= must be {_count(value)}, not {type(out).__name__}", where=source.where())
     written = [_written(v, o) for v, o in zip(value, out, strict=True)]
     # Named tuples stay named: `torch.max(x, 0, out=...)` still has `.values`.
     return type(value)(*written) if hasattr(value, "_fields") else type(value)(written)
@@ -96,7 +114,7 @@ def _count(value: Any) -> str:
 
 def _written(value: Tensor, out: Any) -> Tensor:
     if not isinstance(out, Tensor):
-        raise TypeError(f"out= must be a Tensor, not {type(out).__name__}")
+        raise ArgumentInvalid(f"out= must be a Tensor, not {type(out).__name__}", where=source.where())
     if out.spec.size or not value.spec.size or out.lens:
         return assign(out, value)
     # An empty tensor takes the shape of the result, as PyTorch allows; no alias can see the difference.

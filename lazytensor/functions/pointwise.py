@@ -11,9 +11,10 @@ from typing import Any
 
 from lazytensor import dtype as dt
 from lazytensor import source
+from lazytensor.cells import copied, here, is_missing, value_of
 from lazytensor.dtype import DType, float16
-from lazytensor.errors import ShapeError, TypeUnsupported
-from lazytensor.functions.half_arithmetic import by_number, power, rounded_once, scaled_sum
+from lazytensor.errors import AutogradError, ShapeError, TypeUnsupported
+from lazytensor.functions.half_arithmetic import by_number, is_on_host, power, rounded_once, scaled_sum
 from lazytensor.functions.promotion import (
     Operand,
     branch,
@@ -26,9 +27,12 @@ from lazytensor.functions.promotion import (
     stored,
     widest,
 )
+from lazytensor.gradients import observed
+from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
+from lazytensor.ops.op import refuse_elements
 from lazytensor.precision import half_type
 from lazytensor.tensor import CPU, Tensor, arg, wrap
 
@@ -65,10 +69,10 @@ def is_number(value: Operand, number: float) -> bool:
 
 @method(in_place=True, operator="add")
 def add(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand = 1) -> Tensor:
-    """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for a floating alpha of integers."""
+    """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for an alpha of another kind."""
     if scaled is not None:
         b, alpha = scaled, b
-    return _binary("add", a, b) if is_number(alpha, 1) else _scaled_sum("add", a, b, alpha)
+    return _binary("add", a, b) if alpha.__class__ is int and alpha == 1 else _scaled_sum("add", a, b, alpha)
 
 
 @method(names="sub subtract", in_place=True, operator="sub")
@@ -79,12 +83,21 @@ def sub(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand
     for v in (a, b):
         if isinstance(v, bool) or (isinstance(v, Tensor) and v.dtype.kind == "b"):
             _refuse_bool("Subtraction")
-    return _binary("sub", a, b) if is_number(alpha, 1) else _scaled_sum("sub", a, b, alpha)
+    return _binary("sub", a, b) if alpha.__class__ is int and alpha == 1 else _scaled_sum("sub", a, b, alpha)
 
 
 def _scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor:
-    """a plus or minus alpha * b."""
+    """a plus or minus alpha * b. Raises ShapeError for an alpha of a kind that the operands are not of."""
     alpha = number_argument(alpha, f"{name}(alpha=...)")
+    kind = result_type(a, b).kind
+    if isinstance(alpha, bool) and kind != "b":
+        raise ShapeError("Boolean alpha only supported for Boolean results.", where=source.where())
+    if kind != "f" and isinstance(alpha, float):
+        raise ShapeError(
+            "For integral input tensors, argument alpha must not be a floating point number.", where=source.where()
+        )
+    if alpha == 1:
+        return _binary(name, a, b)
     if (isinstance(a, Tensor) and a.dtype.itemsize == 2) or (isinstance(b, Tensor) and b.dtype.itemsize == 2):
         out = scaled_sum(name, a, b, alpha)
         if out is not None:
@@ -100,16 +113,12 @@ def number_argument(value: Operand, what: str) -> int | float | bool:
 def _scaled(a: Operand, b: Operand, alpha: Operand) -> Operand:
     """alpha * b, in the type that a and b have together."""
     common = result_type(a, b)
-    if common.kind != "f" and isinstance(alpha, float):
-        raise ShapeError(
-            "For integral input tensors, argument alpha must not be a floating point number.", where=source.where()
-        )
     if common.kind == "b":
         alpha = bool(alpha)
     # Two numbers: their product stays a number, so that it does not take part in promotion as a tensor.
     if not isinstance(b, Tensor) and not isinstance(alpha, Tensor):
         return bool(b and alpha) if common.kind == "b" else b * alpha
-    return mul(b, alpha)
+    return mul(cast_to(b, common) if isinstance(b, Tensor) else b, alpha)
 
 
 def _refuse_bool(what: str) -> None:
@@ -150,11 +159,12 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
             where=source.where(),
         )
     if rounding_mode == "floor":
-        return floor_divide(a, b)
+        return _divided("floor_divide", a, b)
     if result_type(a, b).kind == "f":
         return trunc(_binary("div", a, b)) if isinstance(b, Tensor) else _truncated_quotient(a, b)
     # Less its remainder, a is a multiple of b: floor division is then exact, and rounds towards zero as wanted.
-    return floor_divide(sub(a, fmod(a, b)), b)
+    rest = fmod(a, b)
+    return floor_divide(sub(cast_to(a, rest.dtype) if isinstance(a, Tensor) else a, rest), b)
 
 
 @rounded_once
@@ -168,22 +178,38 @@ def _divided(name: str, a: Operand, b: Operand) -> Tensor:
     if kind == "b":
         text = f"\"{name}_cpu\" not implemented for 'Bool'"
         raise TypeUnsupported(text, where=source.where(), hint="Convert to int.")
-    if kind == "i" and (_is_known_zero(b) if isinstance(b, Tensor) else b == 0):
+    # A quotient of no elements divides nothing.
+    if kind == "i" and (_is_known_zero(b) if isinstance(b, Tensor) else b == 0) and 0 not in common_shape(a, b):
         raise ShapeError("ZeroDivisionError", where=source.where(), hint="Integers cannot be divided by zero.")
     return _binary(name, a, b)
 
 
 def _is_known_zero(x: Tensor) -> bool:
-    """Whether an element is zero, where that can be said without computing anything."""
-    # Only a leaf has its value already; to look at any other node would force a step to run.
+    """Return whether an element is zero: False for values that a step has yet to compute."""
     value = x.node.value
+    # PyTorch raises at the division, and not where its result is read.
+    if value is None and here.current is None and not is_missing(x.node):
+        value = value_of(x.node)
     return value is not None and not value.all()
 
 
 @method(in_place=True, operator="floordiv")
 def floor_divide(a: Operand, b: Operand) -> Tensor:
-    """The quotient rounded down, broadcast. Raises ShapeError for booleans and for integers divided by zero."""
-    return _divided("floor_divide", a, b)
+    """The quotient rounded down, broadcast. Raises ShapeError for booleans and for integers divided by zero.
+
+    backward() raises AutogradError if a gradient reaches it.
+    """
+    out = _divided("floor_divide", a, b)
+    n = arg(out)
+    return tensor_of(observed(n, _underived), a, b) if n.tracks and is_on_host(a, b) else out
+
+
+def _underived(g: Node) -> Node:
+    raise AutogradError(
+        "derivative for aten::floor_divide is not implemented",
+        where=source.where(),
+        hint='Use torch.div(a, b, rounding_mode="floor"), whose gradient is 0, or detach an operand.',
+    )
 
 
 @method(in_place=True, operator="mod")
@@ -200,7 +226,10 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
         base = arg(cast_to(a, result_type(a, exponent)))
         return tensor_of(call("square", base), a)
     # Integers to a power stay integers, which needs an operation of its own.
-    if result_type(a, exponent).kind == "f":
+    common = result_type(a, exponent)
+    if common.kind == "b" and isinstance(exponent, Tensor):
+        refuse_elements("pow", exponent.spec)
+    if common.kind == "f":
         out = power(a, exponent)
         return _binary("pow", a, exponent) if out is None else out
     if not isinstance(exponent, Tensor) and exponent < 0:
@@ -461,7 +490,7 @@ def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
 @method
 def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
     """A tensor of its own with the same values, shape and type; gradients pass."""
-    return tensor_of(arg(x), x)
+    return tensor_of(copied(arg(x)), x)
 
 
 def cast_to(x: Tensor, dtype: DType) -> Tensor:

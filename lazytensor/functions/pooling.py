@@ -8,13 +8,14 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import int64
-from lazytensor.errors import MemoryMissing, ShapeError
+from lazytensor.errors import MemoryMissing, OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.activations import relu
 from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.resampling import Tap, tapped
+from lazytensor.functions.shapes import dim_of
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.shape import reshape
@@ -81,8 +82,9 @@ def _flat(n: Node, rank: int) -> Node:
 def _picked(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
     """The elements at flat places, so that the gradient goes to them alone."""
     # Windows overlap: gathering by place makes the gradient of an element the sum over all windows it won.
-    values = call("at_places", _flat(x, rank), _flat(places, rank))
-    return tensor_of(reshape(values, places.type.shape), input)
+    # A tensor, so that a second walk back finds the places used up.
+    values = tensor_of(call("at_places", _flat(x, rank), _flat(places, rank)), input)
+    return values if rank == 1 else tensor_of(reshape(values.node, places.type.shape), input)
 
 
 def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
@@ -175,8 +177,9 @@ def avg_pool2d(
 ) -> Tensor:
     """The mean under each window: [N, C, H, W] or [C, H, W] -> [..., H', W'].
 
-    Raises ShapeError for windows that do not fit.
+    Raises IndexInvalid for too few dimensions, ShapeError for windows that do not fit.
     """
+    dim_of(-3, input.ndim)
     if input.dtype is not int64:
         require_elements(input, "f", "avg_pool2d")
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -236,6 +239,9 @@ OutputSize = int | None | Sequence[int | None]
 
 
 def _outputs(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Dims:
+    # PyTorch reads a list before it looks at the rank of the input.
+    if isinstance(output_size, list | tuple) and rank > 1 and len(output_size) >= input.ndim:
+        raise OptionInvalid(f"Input dimension should be at least {len(output_size) + 1}", where=source.where())
     _checked(name, rank, input)
     # None keeps the extent of the input in that dimension.
     given = (output_size,) * rank if isinstance(output_size, int) or output_size is None else tuple(output_size)
@@ -376,7 +382,10 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
     if output_size is not None:
         wanted = tuple(output_size)[-rank:]
         if any(abs(w - e) >= s for w, e, s in zip(wanted, extents, steps, strict=True)):
-            raise ValueError(f"invalid output_size {list(wanted)}: it has to be within the stride of {list(extents)}")
+            raise OptionInvalid(
+                f"invalid output_size {list(wanted)}: it has to be within the stride of {list(extents)}",
+                where=source.where(),
+            )
         extents = wanted
     # Indices are flat places in the larger plane. Where two agree, as overlapping windows' do, one value stays.
     places, values = _flat(indices.node, rank), _flat(arg(input), rank)

@@ -7,7 +7,7 @@ import numpy as np
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError, refuse
+from lazytensor.errors import ArgumentInvalid, ShapeError, refuse
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call, full
@@ -55,7 +55,7 @@ def scalar_dtype(value: Any) -> DType:
         return dt.int64
     if isinstance(value, float):
         return _default
-    raise TypeError(f"expected a tensor or a number, got {type(value).__name__}")
+    raise ArgumentInvalid(f"expected a tensor or a number, got {type(value).__name__}", where=source.where())
 
 
 def number_of(value: np.generic) -> Number:

@@ -8,7 +8,7 @@ import numpy as np
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
+from lazytensor.errors import ArgumentInvalid, OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import from_numpy, over
 from lazytensor.functions.windows import storage_offset
@@ -189,7 +189,7 @@ def is_set_to(x: Tensor, tensor: Tensor) -> bool:
 @method
 def as_subclass(x: Tensor, cls: builtins.type[Tensor]) -> Tensor:
     """The same tensor as one of a class of tensors."""
-    out = of_class(cls, x.cell, x.lens, x.is_detached)
+    out = of_class(cls, x.cell, x.lens, x.history)
     out.device = x.device
     return out
 
@@ -219,11 +219,13 @@ def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     # The spellings of old: a class such as torch.FloatTensor, and its name.
     if not isinstance(dtype, str):
         if not isinstance(getattr(dtype, "dtype", None), DType):
-            raise TypeError("dtype must be a type, str, or dtype object")
+            raise ArgumentInvalid("dtype must be a type, str, or dtype object", where=source.where())
         dtype = f"{dtype.__module__}.{dtype.__name__}"
     module, _, name = dtype.rpartition(".")
     if module == "torch.cuda" and name in KINDS:
-        raise RuntimeError("Cannot initialize CUDA without ATen_cuda library: there is no GPU here.")
+        raise ShapeError(
+            "Cannot initialize CUDA without ATen_cuda library: there is no GPU here.", where=source.where()
+        )
     if module != "torch" or name not in KINDS:
-        raise ValueError(f"invalid type: {dtype!r}")
+        raise OptionInvalid(f"invalid type: {dtype!r}", where=source.where())
     return pw.cast_to(x, KINDS[name])

@@ -23,6 +23,7 @@ from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
+from lazytensor.overlapping import in_memory_order
 from lazytensor.precision import half_type
 from lazytensor.random import Generator
 from lazytensor.tensor import Tensor, arg, from_array, wrap
@@ -39,7 +40,7 @@ def _written(x: Tensor, values: np.ndarray) -> Tensor:
             where=source.where(),
             hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
         )
-    rounded = round_to(np.asarray(values).astype(x.dtype.host), x.dtype).reshape(x.spec.shape)
+    rounded = in_memory_order(x, round_to(np.asarray(values).astype(x.dtype.host), x.dtype))
     x.write(leaf(rounded, x.spec) if cells.here.current is None else drawn(rounded, x.dtype).node)
     return x
 

@@ -1,8 +1,7 @@
-"""What kinds of arguments PyTorch's own reader takes, by function, for a call that has failed.
+"""Kinds of arguments that PyTorch's argument parser takes, by function: what has to be refused before a call.
 
-PyTorch reads all arguments before it looks at any shape, so one of another kind is a TypeError whatever else is wrong.
-The kinds are facts about its functions, found by calling them; what is wider here serves calls all the same, since
-nobody asks before a call has failed.
+PyTorch refuses an argument of another kind, such as a tensor in place of a number, with a TypeError. The kinds were
+found by calling PyTorch. What a list contains is checked by the functions.
 """
 
 import functools
@@ -14,10 +13,10 @@ import numpy as np
 from lazytensor.dtype import DType
 from lazytensor.tensor import Tensor
 
-# T a tensor, N a number, E either, i an integer, D one that no tensor with a shape stands for, L integers in a list,
-# M such a list or one integer, P what makes two integers, Ts tensors in a list, b a flag, s a word, d a type; ? for one
-# that may be None. What stands behind ";" may be left out, "/" divides several readings of one function, "*" is a size,
-# in a list or one by one, and behind "..." nothing is looked at. F. is torch.nn.functional.
+# Kinds: T tensor, N number, E tensor or number, i integer, D integer but no tensor with a shape, L list of integers,
+# M integer or list, S size but no tensor without a shape, P integer or two of them, Ts list of tensors, b flag,
+# s string, d dtype; "?" adds None. ";" begins the optional arguments, "/" separates signatures, "*" is a size in a list
+# or one by one, and arguments at "..." and behind are not checked. F. is torch.nn.functional.
 _TABLE = """
     pow, bitwise_and, bitwise_or, bitwise_xor, remainder: T T / T N / N T
     fmod, eq, ne, lt, le, gt, ge, true_divide: T T / T N
@@ -80,6 +79,7 @@ _TABLE = """
     F.scaled_dot_product_attention: T T T ; T? N b
     F.layer_norm: T L ; T? T? N b
     F.max_pool1d, F.max_pool2d, F.max_pool3d: T M ; M? M M b b
+    F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.adaptive_max_pool2d, F.adaptive_max_pool3d: T S ...
     F.avg_pool1d: T M ; M M b b
     F.avg_pool2d, F.avg_pool3d: T M ; M? M b b i?
     F.pad: T L ; s N?
@@ -95,41 +95,30 @@ _TABLE = """
 """
 _LARGEST = 1 << 63
 
-
 Types = set[tuple[object, ...]]
+Reading = tuple[Sequence[str], Sequence[str]]
+"""Kinds of the required and of the optional arguments."""
 _fitting: dict[str, Types] = {}
 
 
 def types_that_fit(name: str) -> Types | None:
-    """The types of arguments that are known to fit whatever their values, which `misread` adds to.
+    """Return the set of argument types that fit whatever their values, which `misread` adds to.
 
-    None if the function is not known.
+    None if the function is not in the table.
     """
     return _fitting.setdefault(name, set()) if name in _readings() else None
 
 
 def misread(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], types: tuple[object, ...]) -> bool:
-    """Whether PyTorch's reader refuses an argument of a known function; what is in lists, the function sees itself."""
+    """Return whether an argument of a function in the table is of another kind, or there are too few or too many.
+
+    `types` are the types of `args`. Elements of lists and keyword arguments are not checked.
+    """
     readings = _readings()[name]
-    if None in [_end(reading, args, kwargs, _is_ever) for reading in readings]:
+    if any(_reads(reading, args, kwargs, _always_fits) for reading in readings):
         _fitting[name].add(types)
         return False
-    return None not in [_end(reading, args, kwargs, _may_be) for reading in readings]
-
-
-def unread(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
-    """The place of the first argument that PyTorch's reader refuses; None if all fit or the function is not known.
-
-    Where there are several readings it is the last place that one of them comes to.
-    """
-    readings = _readings().get(name)
-    if readings is None:
-        return None
-    ends = [_end(reading, args, kwargs, _is) for reading in readings]
-    return None if None in ends else max(end for end in ends if end is not None)
-
-
-Reading = tuple[Sequence[str], Sequence[str]]
+    return not any(_reads(reading, args, kwargs, _fits) for reading in readings)
 
 
 @functools.cache
@@ -139,58 +128,41 @@ def _readings() -> Mapping[str, Sequence[Reading]]:
     return {name: [_reading(r) for r in kinds.split("/")] for names, _, kinds in rows for name in names.split(", ")}
 
 
-def flagged(name: str, args: Sequence[Any]) -> bool:
-    """Whether a truth value in a tensor is what PyTorch stops at behind its reader, which takes it for an integer."""
-    readings = _readings().get(name, ())
-    return bool(readings) and None not in [_end(reading, args, {"": ()}, _may_be) for reading in readings]
-
-
-def overflow(name: str, args: Sequence[Any]) -> bool:
-    """Whether a number of more than 64 bits is what PyTorch's reader stops at, all kinds being right."""
-    return name in _readings() and not all(map(_is_small, args))
-
-
 def _reading(text: str) -> Reading:
     required, _, optional = text.partition(";")
     return required.split(), optional.split()
 
 
-def _end(
-    reading: Reading, args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]
-) -> int | None:
+def _reads(reading: Reading, args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> bool:
     required, optional = reading
     if required == ["*"]:
-        # One list, or integers one by one, which are read as if they were in a list.
-        if len(args) == 1 and isinstance(args[0], list | tuple):
-            return None if fits(args[0], "L") else 0
-        is_size = all((fits(v, "i") or (at and isinstance(v, bool))) and _is_small(v) for at, v in enumerate(args))
-        return None if is_size and (args or kwargs) else 0
+        return _reads_size(args, kwargs, fits)
     kinds = [*required, *optional]
     if kinds[-1] == "...":
         kinds.pop()
         required, args = kinds[: len(required)], args[: len(kinds)]
-    for at, (value, kind) in enumerate(zip(args, kinds, strict=False)):
-        if not (kind.endswith("?") and value is None) and not fits(value, kind.rstrip("?")):
-            return at
-    # What is left out may have been given by name, and names are not compared here.
-    is_short = len(args) < len(required) and not kwargs
-    return min(len(args), len(kinds)) if is_short or len(args) > len(kinds) else None
+    # A missing argument may have been given by name.
+    if len(args) > len(kinds) or (len(args) < len(required) and not kwargs):
+        return False
+    pairs = zip(args, kinds, strict=False)
+    return all((kind.endswith("?") and value is None) or fits(value, kind.rstrip("?")) for value, kind in pairs)
 
 
-def _is(value: Any, kind: str) -> bool:
+def _reads_size(args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> bool:
+    """Whether the arguments are one list, or integers of 64 bits; behind the first one a flag counts as an integer."""
+    if len(args) == 1 and isinstance(args[0], list | tuple):
+        return True
+    is_size = all((fits(v, "i") or (at and isinstance(v, bool))) and _is_small(v) for at, v in enumerate(args))
+    return is_size and bool(args or kwargs)
+
+
+def _fits(value: Any, kind: str) -> bool:
     return _KINDS[kind](value)
 
 
-def _may_be(value: Any, kind: str) -> bool:
-    """Whether a value fits, if what is in a list does; a tensor of a truth value is no integer in the end."""
-    if isinstance(value, list | tuple):
-        return kind in ("L", "M", "P", "Ts")
-    return _KINDS[kind](value) and not (isinstance(value, Tensor) and value.dtype.kind == "b" and kind == "i")
-
-
-def _is_ever(value: Any, kind: str) -> bool:
-    """Whether all values of a type fit, as far as `_may_be` looks."""
-    return kind in ("T", "E") if isinstance(value, Tensor) else _may_be(value, kind)
+def _always_fits(value: Any, kind: str) -> bool:
+    """Whether all values of the type of `value` fit."""
+    return kind in ("T", "E") if isinstance(value, Tensor) else _fits(value, kind)
 
 
 def _is_number(value: Any) -> bool:
@@ -198,24 +170,20 @@ def _is_number(value: Any) -> bool:
     return is_scalar or isinstance(value, int | float | complex | np.number | np.bool_)
 
 
-def _is_integer(value: Any) -> bool:
-    # A flag is no integer for PyTorch, though it is one for Python.
+def _is_integer(value: Any, kinds: str = "i") -> bool:
+    """Whether it is an integer or a tensor of one, whose type is of one of `kinds`."""
     if isinstance(value, Tensor):
-        return value.spec.size == 1 and value.dtype.kind != "f"
+        return value.spec.size == 1 and value.dtype.kind in kinds
+    # A flag is no integer for PyTorch, though it is one for Python.
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _is_dimension(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return not value.ndim and value.dtype.kind == "i"
-    return _is_integer(value)
+    return _is_integer(value) and not (isinstance(value, Tensor) and value.ndim)
 
 
-def _is_size(value: Any) -> bool:
-    """Whether it is a list of integers of 64 bits; behind the first one a flag counts as one."""
-    if not isinstance(value, list | tuple) or (value and not _is_integer(value[0])):
-        return False
-    return all((isinstance(v, bool) or _is_integer(v)) and _is_small(v) for v in value)
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
 
 
 def _is_small(value: Any) -> bool:
@@ -228,7 +196,7 @@ def _is_pair(value: Any) -> bool:
         return value.shape[:1] == (0,) or (
             value.ndim > 0 and value.dtype.kind != "f" and all(extent == 1 for extent in value.shape[1:])
         )
-    return (_is_integer(value) and _is_small(value)) or _is_size(value)
+    return (_is_integer(value) and _is_small(value)) or _is_list(value)
 
 
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
@@ -237,10 +205,11 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "E": lambda v: isinstance(v, Tensor) or _is_number(v),
     "i": _is_integer,
     "D": _is_dimension,
-    "L": _is_size,
-    "M": lambda v: _is_integer(v) or _is_size(v),
+    "L": _is_list,
+    "M": lambda v: _is_integer(v, "ib") or _is_list(v),
+    "S": lambda v: not isinstance(v, Tensor) or v.ndim > 0,
     "P": _is_pair,
-    "Ts": lambda v: isinstance(v, list | tuple) and all(isinstance(t, Tensor) for t in v),
+    "Ts": _is_list,
     "b": lambda v: isinstance(v, bool | np.bool_),
     "s": lambda v: isinstance(v, str),
     "d": lambda v: isinstance(v, DType),

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazytensor import dtype as dt
+from lazytensor import source
 from lazytensor.dtype import DType
+from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.half_arithmetic import host_half
 from lazytensor.functions.pointwise import tensor_of
@@ -82,9 +84,10 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
     half = host_half(x) if dtype is None else None
     n = cast(arg(x), dt.float32 if half else dtype or x.dtype)
     if n.type.dtype.kind != "f":
-        raise RuntimeError(
+        raise ShapeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-            f"Got: {x.dtype.name}"
+            f"Got: {x.dtype.name}",
+            where=source.where(),
         )
     dims = dims_of(dim, x.ndim)
     if _names_all(dim, x.ndim) and not keepdim:
@@ -96,13 +99,21 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
 
 @method
 def amax(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """The largest element over `dim`; equal ones share the gradient. Raises ShapeError for the maximum of nothing."""
+    """The largest element over `dim`; equal ones share the gradient.
+
+    Raises IndexInvalid for a dimension without elements, ShapeError for a tensor without elements.
+    """
+    _require_extents(x, dim, "amax")
     return _reduce(x, "maximum", dim, keepdim)
 
 
 @method
 def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """The smallest element over `dim`; equal ones share the gradient. Raises ShapeError for the minimum of nothing."""
+    """The smallest element over `dim`; equal ones share the gradient.
+
+    Raises IndexInvalid for a dimension without elements, ShapeError for a tensor without elements.
+    """
+    _require_extents(x, dim, "amin")
     return _reduce(x, "minimum", dim, keepdim)
 
 
@@ -111,18 +122,27 @@ def _arg(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
         # A number has the dimensions 0 and -1 in PyTorch; others are refused.
         dim_of(dim or 0, x.ndim)
         if not x.spec.size:
-            raise IndexError(f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.")
+            raise IndexInvalid(
+                f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.", where=source.where()
+            )
         # Without a dimension the place counts in the flat order.
         flat = call("reshape", arg(x), shape=(x.spec.size,))
         out = tensor_of(call("arg_reduce", flat, kind=kind, dim=0, keepdim=False), x)
         return view(out, (1,) * x.ndim) if keepdim else out
-    _some(x, dim_of(dim, x.ndim), f"arg{kind}")
+    require_extent(x, dim_of(dim, x.ndim), f"arg{kind}")
     return tensor_of(call("arg_reduce", arg(x), kind=kind, dim=dim_of(dim, x.ndim), keepdim=keepdim), x)
 
 
-def _some(x: Tensor, dim: int, what: str) -> None:
-    if x.spec.shape[dim] == 0:
-        raise IndexError(f"{what}(): Expected reduction dim {dim} to have non-zero size.")
+def _require_extents(x: Tensor, dim: Dim, what: str) -> None:
+    is_all = dim is None or (isinstance(dim, list | tuple) and not dim)
+    for d in () if is_all or x.spec.size else dims_of(dim, x.ndim):
+        require_extent(x, d, what)
+
+
+def require_extent(x: Tensor, dim: int, what: str) -> None:
+    """Raise IndexInvalid if a dimension of x has no elements."""
+    if x.ndim and x.spec.shape[dim] == 0:
+        raise IndexInvalid(f"{what}(): Expected reduction dim {dim} to have non-zero size.", where=source.where())
 
 
 @method
@@ -150,7 +170,7 @@ def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
     if not x.ndim:
         return ValuesIndices(view(x, ()), _arg(x, kind, dim, keepdim))
     n, at = arg(x), dim_of(int(dim), x.ndim)
-    _some(x, at, kind)
+    require_extent(x, at, kind)
     places = call("arg_reduce", n, kind=kind, dim=at, keepdim=keepdim)
     # By place and not reduced: `max` along a dimension gives its gradient to one place, amax to all equal ones.
     values = call("extreme_value", n, places, dim=at, kind=kind)

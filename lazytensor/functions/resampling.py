@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from lazytensor import source
-from lazytensor.errors import ShapeError
+from lazytensor.errors import OptionInvalid, OptionMissing, ShapeError
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import stored
 from lazytensor.functions.shapes import permute, reshape
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const
+from lazytensor.ops.op import refuse_overflow
 from lazytensor.ops.pool import pick_along
 from lazytensor.ops.shape import slice_
 from lazytensor.precision import half_type
@@ -56,9 +57,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         return tensor_of(_constant(arg(input), pairs, value or 0), input)
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+        raise OptionMissing(f"Unrecognised padding mode {mode}", where=source.where())
     if value is not None and value != 0:
-        raise ValueError(f"Padding mode '{mode}' doesn't take in value argument")
+        raise OptionInvalid(f"Padding mode '{mode}' doesn't take in value argument", where=source.where())
     n = arg(input)
     if mode == "circular" and half_type() is not None:
         return tensor_of(_wrapped(n, pairs), input)
@@ -94,6 +95,8 @@ def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
             f"The input size {list(shape)}, plus padding {pairs}, resulted in a negative output size",
             where=source.where(),
         )
+    if x.type.dtype.kind == "i":
+        refuse_overflow(float(value), x.type.dtype)
     number = stored(value, x.type.dtype, extents).attrs["value"]
     return call("constant_pad", x, pairs=tuple(pairs), value=number) if any(map(any, pairs)) else x
 

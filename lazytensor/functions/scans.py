@@ -8,7 +8,7 @@ from typing import Any
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import IndexInvalid, ShapeError
+from lazytensor.errors import IndexInvalid, OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.gathering import lifted
@@ -61,7 +61,7 @@ def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     """log(cumsum(exp(x))) without overflow: [...] to [...]. Raises NotImplementedError for integers."""
     if x.dtype.kind != "f":
-        raise NotImplementedError(f"logcumsumexp is not implemented for {x.dtype.name}")
+        raise OptionMissing(f"logcumsumexp is not implemented for {x.dtype.name}", where=source.where())
     return _scanned(x, "logaddexp", dim, None)
 
 
@@ -147,8 +147,11 @@ def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
     """The area under points y [..., n, ...] along `dim`, at places x or dx apart, by the trapezoidal rule: [...].
 
-    Raises ShapeError for both x and dx.
+    Raises ShapeError for both x and dx, and for booleans.
     """
+    if y.dtype.kind == "b":
+        text = "trapezoid: received a bool input for `y`, but bool is not supported"
+        raise ShapeError(text, where=source.where(), hint="Use .float().")
     areas = _areas(y, x, dx, dim)
     # Counted from the end: areas may have gained dimensions in front from the points.
     return red.sum(areas, dim_of(dim, y.ndim) - y.ndim) / 2.0

@@ -13,18 +13,17 @@ from lazytensor import source
 from lazytensor.allocation import require_memory
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded, encoded
-from lazytensor.errors import ArgumentInvalid, IndexInvalid, ShapeError
+from lazytensor.errors import ArgumentInvalid, IndexInvalid, OptionInvalid, ShapeError
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
-from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.strided import order_strides
-from lazytensor.tensor import CPU, SIBLINGS, Lens, Tensor, arg, from_array
+from lazytensor.tensor import CPU, READ_ONLY, SIBLINGS, Lens, Tensor, arg, from_array
 
 NAMES = {
     dt.float64: "Double",
@@ -88,7 +87,7 @@ def checked_view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype
 
 
 def view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
-    """x in another shape over the same storage; one extent may be -1. With a dtype a copy of its bits as that type.
+    """x in another shape over the same storage; one extent may be -1. With a dtype a read-only copy of its bits.
 
     Raises ShapeError for another number of elements, or bytes that do not fill elements of the type.
     """
@@ -119,7 +118,12 @@ def _bits_as(x: Tensor, dtype: DType) -> Tensor:
     raw = encoded(np.ascontiguousarray(x.array(".view(dtype)")), x.dtype)
     extents = shape if have == want else (*shape[:-1], shape[-1] * have // want)
     bits = np.frombuffer(raw.tobytes(), STORED[dtype]).reshape(extents)
-    return tensor_of(from_array(decoded(bits, dtype), dtype).node, x)
+    copy = tensor_of(from_array(decoded(bits, dtype), dtype).node, x)
+    copy.__dict__[READ_ONLY] = (
+        f"the view of {names} is a copy here, and a write to it would not reach the tensor",
+        "Write to the tensor itself, or to a clone() of the view.",
+    )
+    return copy
 
 
 @method
@@ -182,7 +186,7 @@ def _layout(extents: tuple[int, ...], lens: Lens) -> np.ndarray:
 
 @method
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions start_dim..end_dim merged into one: a view where there is one.
+    """Dimensions start_dim..end_dim merged into one: a view where there is one, x itself for one dimension.
 
     Raises ShapeError if they are exchanged.
     """
@@ -193,16 +197,23 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     first, last = dim_of(start_dim, len(shape)), dim_of(end_dim, len(shape))
     if first > last:
         raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim", where=source.where())
+    if first == last:
+        return x
     return reshape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
 @method
 def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
-    """The dimensions in another order: a view. Raises IndexError for one out of range."""
+    """The dimensions in another order: a view.
+
+    Raises ShapeError if they are not as many as x has, IndexError for one out of range.
+    """
     given = order if dims is None else (dims,)
     # As arguments or as one sequence.
     wanted = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
     rank = x.ndim
+    if len(wanted) != rank:
+        raise ShapeError(f"permute() of {rank} dimensions got an order of {len(wanted)}", where=source.where())
     return x.view_through("transpose", permutation=tuple([dim_of(d, rank) for d in wanted]))
 
 
@@ -288,11 +299,19 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @method
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A view of `length` places of a dimension from `start` on. Raises ShapeError for places outside the extent."""
+    """A view of `length` places of a dimension from `start` on.
+
+    Raises IndexInvalid for a start outside of the extent, ShapeError for a length that exceeds it.
+    """
+    if not x.ndim:
+        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.", where=source.where())
     at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
     if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
         raise ShapeError(f"start must be an 0-dim integral Tensor, got {start.spec}", where=source.where())
     start, length = operator.index(start), operator.index(length)
+    if not -extent <= start <= extent:
+        text = f"start out of range (expected to be in range of [{-extent}, {extent}], but got {start})"
+        raise IndexInvalid(text, where=source.where())
     start = start + extent if start < 0 else start
     if not 0 <= start <= start + length <= extent:
         raise ShapeError(
@@ -313,6 +332,8 @@ def sliced(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tens
 @method
 def select(x: Tensor, dim: int, index: int) -> Tensor:
     """A view of one place of a dimension, which disappears. Raises IndexError outside the extent."""
+    if not x.ndim:
+        raise IndexInvalid("select() cannot be applied to a 0-dim tensor.", where=source.where())
     at = dim_of(dim, x.ndim)
     extent = x.spec.shape[at]
     # Compared as a number: a tensor of bytes knows no negative one.
@@ -341,7 +362,9 @@ def split(
     # As a method its first argument is called `split_size`.
     sizes = split_size_or_sections if split_size is None else split_size
     if sizes is None:
-        raise TypeError("split() missing 1 required positional argument: 'split_size_or_sections'")
+        raise ArgumentInvalid(
+            "split() missing 1 required positional argument: 'split_size_or_sections'", where=source.where()
+        )
     # PyTorch cuts a fraction off here.
     if isinstance(sizes, Tensor) and sizes.spec.size == 1:
         sizes = int(sizes)
@@ -385,29 +408,33 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
     Raises IndexError for one out of range.
     """
+    if not x.ndim:
+        raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
     d = dim_of(dim, x.ndim)
     shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
     # Cut and not selected, as the front end has it: the gradient of a cut is padding.
     return siblings("Unbind", (view(sliced(x, d, i, i + 1), shape) for i in range(x.spec.shape[d])))
 
 
-def _refuse_nothing(tensors: Sequence[Tensor]) -> None:
+def require_tensors(tensors: Sequence[Tensor], what: str) -> None:
+    """Raise ShapeError if there are no tensors."""
     if not len(tensors):
-        raise ShapeError("expected a non-empty list of Tensors", where=source.where())
+        raise ShapeError(f"{what} expects a non-empty TensorList", where=source.where(), hint="Give a tensor.")
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after the other along a dimension: their other extents agree.
 
-    Raises ShapeError for none, for numbers, and for extents that differ.
+    Raises OptionInvalid for none, and ShapeError for numbers and for extents that differ.
 
     >>> import lazytensor as lt
     >>> lt.cat([lt.zeros(2), lt.ones(1)])
     tensor([0., 0., 1.])
     """
-    _refuse_nothing(tensors)
-    # Thousands of tensors live, and have one line: neither cycles nor the line are looked for again for each.
-    with no_search(), source.at(source.where()):
+    if not len(tensors):
+        raise OptionInvalid("torch.cat(): expected a non-empty list of Tensors", where=source.where())
+    # Thousands of tensors have one line, which is looked up once.
+    with source.at(source.where()):
         return tensor_of(_joined(tensors, dim), *tensors)
 
 
@@ -437,11 +464,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensor([[0., 1.],
             [0., 1.]])
     """
-    _refuse_nothing(tensors)
+    require_tensors(tensors, "stack")
     at = dim_of(dim, tensors[0].ndim + 1)
     dtypes = {x.dtype for x in tensors}
     dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
-    with no_search(), source.at(source.where()):
+    with source.at(source.where()):
         return tensor_of(call("stack", *[cast(arg(x), dtype) for x in tensors], dim=at), *tensors)
 
 

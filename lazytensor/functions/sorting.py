@@ -124,6 +124,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     """
     require_elements(x, "fi", "kthvalue")
     base, d, order = _order(x, dim, False)
+    red.require_extent(x, d, "kthvalue")
     if not 1 <= k <= base.spec.shape[d]:
         raise ShapeError(f"kthvalue(): selected number k out of range for dimension {d}", where=source.where())
     return _one_place(x, base, d, _part(order, d, k - 1, 1), keepdim)
@@ -131,16 +132,19 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
 
 def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
     base, d = lifted(x), dim_of(dim, x.ndim)
-    if base.spec.shape[d] == 0:
-        raise IndexError(f"{kind}(): Expected reduction dim {d} to have non-zero size.")
+    red.require_extent(x, d, kind)
     return _one_place(x, base, d, call("arg_pick", arg(base), dim=d, kind=kind), keepdim)
 
 
 def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
+    if x.spec.size or (dim is not None and x.ndim and x.spec.shape[dim_of(dim, x.ndim)]):
+        require_elements(x, "fi", kind)
     if dim is not None:
         return _picked(x, kind, dim, keepdim)
     if not x.spec.size:
-        return tensor_of(call("full", value=float("nan"), type=red.sum(x).spec), x)
+        # An integer type has what the processor makes of NaN, as in PyTorch.
+        value = pw.cast_to(from_array(np.asarray(math.nan)), x.dtype)
+        return value + red.sum(x) if x.requires_grad else value
     flat = reshape(x, -1)
     value = _picked(flat, kind, 0, False).values
     if not arg(x).tracks:
@@ -159,8 +163,6 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
     Raises IndexError where a dimension has no elements.
     """
-    if x.spec.size:
-        require_elements(x, "fi", "median")
     return _median(x, "median", dim, keepdim)
 
 

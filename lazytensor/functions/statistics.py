@@ -6,17 +6,19 @@ from itertools import pairwise
 from typing import Any
 
 from lazytensor import source
-from lazytensor.dtype import DType
+from lazytensor.dtype import DType, float32
 from lazytensor.errors import ShapeError
 from lazytensor.functions import matrix, shapes
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.creation import tensor
+from lazytensor.functions.half_arithmetic import host_half, rounded_once
 from lazytensor.functions.promotion import Operand, default_dtype, require_elements
 from lazytensor.functions.reductions import Dim, dims_of
 from lazytensor.functions.shapes import dim_of, sliced, unsqueeze
 from lazytensor.members import method
 from lazytensor.ops import call
+from lazytensor.ops.op import refuse_elements
 from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg
 
@@ -57,7 +59,17 @@ def var(
 
     `unbiased` is a correction of 1, the default. Raises ShapeError for integers.
     """
-    return _spread(x, dim, unbiased, keepdim, correction)[1]
+    return _variance(x, dim, unbiased, keepdim, correction)
+
+
+@rounded_once
+def _variance(x: Tensor, *options: Any) -> Tensor:
+    return _spread(x, *options)[1]
+
+
+@rounded_once
+def _deviation(x: Tensor, *options: Any) -> Tensor:
+    return root(_spread(x, *options)[1])
 
 
 @method
@@ -70,15 +82,15 @@ def std(
     correction: float | None = None,
 ) -> Tensor:
     """The standard deviation over `dim`, the root of `var`. Raises ShapeError for integers."""
-    return root(_spread(x, dim, unbiased, keepdim, correction)[1])
+    return _deviation(x, dim, unbiased, keepdim, correction)
 
 
-def _with_mean(
-    x: Tensor, spread: tuple[Tensor, Tensor, tuple[int, ...]], keepdim: bool, finish: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor]:
-    middle, variance, dims = spread
+def _with_mean(x: Tensor, keepdim: bool, finish: Callable[[Tensor], Tensor], *options: Any) -> tuple[Tensor, Tensor]:
+    half = host_half(x)
+    middle, variance, dims = _spread(pw.cast_to(x, float32) if half else x, *options)
     kept = middle.spec.shape if keepdim else tuple(e for d, e in enumerate(middle.spec.shape) if d not in dims)
-    return finish(variance), shapes.view(middle, kept)
+    results = finish(variance), shapes.view(middle, kept)
+    return (pw.cast_to(results[0], half), pw.cast_to(results[1], half)) if half else results
 
 
 def var_mean(
@@ -90,7 +102,7 @@ def var_mean(
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The variance and the mean over `dim`. Raises ShapeError for integers."""
-    return _with_mean(x, _spread(x, dim, unbiased, keepdim, correction), keepdim, lambda v: v)
+    return _with_mean(x, keepdim, lambda v: v, dim, unbiased, keepdim, correction)
 
 
 def std_mean(
@@ -102,7 +114,7 @@ def std_mean(
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over `dim`. Raises ShapeError for integers."""
-    return _with_mean(x, _spread(x, dim, unbiased, keepdim, correction), keepdim, root)
+    return _with_mean(x, keepdim, root, dim, unbiased, keepdim, correction)
 
 
 def root(x: Tensor) -> Tensor:
@@ -275,6 +287,8 @@ def cdist(
         )
     for x in (x1, x2):
         require_elements(x, "f", "cdist")
+        if x.dtype.is_half and half_type() is None:
+            refuse_elements("cdist", x.spec)
     difference = unsqueeze(x1, -2) - unsqueeze(x2, -3)
     if not x1.spec.shape[-1]:
         return red.sum(difference, -1)

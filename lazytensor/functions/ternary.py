@@ -6,6 +6,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.half_arithmetic import rounded_once, scaled_term
 from lazytensor.functions.promotion import Operand, result_type, unlike_types
 from lazytensor.members import method
+from lazytensor.ops.op import refuse_elements
 from lazytensor.tensor import Tensor
 
 
@@ -15,6 +16,8 @@ def addcmul(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
     if last is not None:
         a, b, value = b, last, a
     value = pw.number_argument(value, "addcmul(value=...)")
+    if result_type(x, a, b).kind == "b":
+        refuse_elements("addcmul", x.spec)
     out = scaled_term("add_scaled_product", x, a, b, value)
     if out is not None:
         return out
@@ -43,7 +46,6 @@ def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
 
 
 @method(in_place=True)
-@rounded_once
 def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     """a + weight * (b - a), counted from the nearer end so that both are exact. Raises ShapeError for unlike types."""
     if a.dtype is not b.dtype:
@@ -52,6 +54,11 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     if isinstance(weight, Tensor) and weight.ndim and weight.dtype is not a.dtype:
         text = f"expected dtype {a.dtype.name} for `weight` but got {weight.spec}"
         raise unlike_types(a.dtype, weight.dtype, text)
+    return _between(a, b, weight)
+
+
+@rounded_once
+def _between(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     # PyTorch's two formulas: the difference is always taken from the nearer end.
     way = b - a
     if not isinstance(weight, Tensor):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import cells, source
 from lazytensor import dtype as dt
-from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions import reductions, shapes
@@ -58,7 +58,15 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
     """
     offset = _place(x)[1] if storage_offset is None else storage_offset
     # The storage is seen through the leaf's own variable only, whatever other views x is made of.
-    base = handle(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.is_detached)
+    lens = tuple(step for step in x.lens if step[0] == "variable")
+    end = [name for name, _ in x.lens].index("variable") if lens else len(x.lens) if x.leaf_id else 0
+    leaf = handle(x.cell, x.lens[:end], x.history)
+    strides, first = _place(leaf)
+    last = offset + sum((e - 1) * s for e, s in zip(size, stride, strict=False))
+    # A leaf that is a view has a gradient in its own shape, which a window on its elements can give.
+    if end and strides == order_strides(leaf.spec.shape) and first <= offset and last < first + leaf.spec.size:
+        lens, offset = (*x.lens[:end], *lens), offset - first
+    base = handle(x.cell, lens, x.history)
     base.device, base.leaf_id = x.device, x.leaf_id
     return base.view_through("as_strided", size=tuple(size), stride=tuple(stride), offset=int(offset))
 
@@ -99,14 +107,16 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
             f"maximum size for tensor at dimension {at} is {shape[at]} but size is {size}, and the step {step}",
             where=source.where(),
         )
-    steps = order_strides(shape)
+    # Outside of steps the windows see the storage itself, so that their strides are PyTorch's.
+    is_apart = bool(x.ndim and x.lens) and cells.here.current is None
+    steps, offset = _place(x) if is_apart else (order_strides(shape), 0)
     # Windows overlap wherever the step is below the size: one element, seen in several places.
     count = (shape[at] - size) // step + 1
     if not x.ndim:
         return _window(x, (size,), (1,), 0)
-    return _window(
-        x, [*shape[:at], count, *shape[at + 1 :], size], [*steps[:at], steps[at] * step, *steps[at + 1 :], steps[at]], 0
-    )
+    extents = [*shape[:at], count, *shape[at + 1 :], size]
+    strides = [*steps[:at], steps[at] * step, *steps[at + 1 :], steps[at]]
+    return as_strided(x, extents, strides, offset) if is_apart else _window(x, extents, strides, 0)
 
 
 @partial(guarded, place="")

@@ -5,13 +5,14 @@ import numpy as np
 from lazytensor import cells, random, saved, source
 from lazytensor.device import check_reading
 from lazytensor.errors import ShapeError, TraceError, refuse
+from lazytensor.functions import repeated
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import Operand, prepared, stored
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call, const, full
 from lazytensor.ops.elementwise import cast
-from lazytensor.overlapping import refuse_overlap
+from lazytensor.overlapping import in_memory_order, is_contiguous, refuse_overlap
 from lazytensor.precision import half_type
 from lazytensor.storages import note_aliases
 from lazytensor.tensor import SILENT, Tensor, is_grad_enabled
@@ -22,11 +23,10 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
 
     Raises ShapeError if x would have to grow, or to lose its kind.
     """
-    refuse_overlap(x, *operands)
     n = value.node
     # What a gradient needs of them is asked outside of steps alone.
     is_asked = n.tracks and cells.here.current is None
-    before = {x.cell.node, x.node, *(o.node for o in operands)} if is_asked else set()
+    before = {x.whole_node(), x.node, *(o.node for o in operands)} if is_asked else set()
     if n.type != x.spec:
         if n.type.shape != x.spec.shape:
             raise ShapeError(
@@ -49,15 +49,15 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
     x.write(n)
     if old is not None and any(o.cell is x.cell for o in operands):
         note_aliases(x.cell, old)
-    if before and x.cell.node is not None:
-        saved.join(x.cell.node, before)
+    if before and (written := x.last_written()) is not None:
+        saved.join(written, before)
     return x
 
 
 def overwrite(x: Tensor, n: Node) -> Tensor:
     """Write a value that x was not computed from. Where x is tracked it stays so, and what it was has no gradient."""
     # What lies in a store between steps is not tracked, and not fetched to be written over.
-    is_asked = x.cell.node is not None and is_grad_enabled()
+    is_asked = (x.cell.node is not None or cells.is_pinned(x.cell)) and is_grad_enabled()
     is_told = half_type() is not None  # in a step for the wafer the text has what is written over
     if is_asked and not n.tracks and not x.leaf_id and (x.node.tracks or is_told):
         n = call("overwritten", n, x.node)
@@ -82,7 +82,7 @@ def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
 def write_values(x: Tensor, value: Operand) -> Tensor:
     """Write values into x as `copy_` does, whatever computed them: for state that the package changes itself."""
     if isinstance(value, Tensor):
-        refuse_overlap(x, value)
+        refuse_overlap(x, value, is_copy=True)
     # Any type goes into any other here, unlike results: a copy says that it converts.
     return overwrite(x, prepared(value, x.dtype, x.spec.shape))
 
@@ -101,9 +101,11 @@ def _refuse_computed(x: Tensor, value: Tensor) -> None:
 
 
 def _is_pending(n: Node) -> bool:
-    """Whether a node is the result of an operation, and has no value yet."""
-    stored_node = n.inputs[0] if n.op == "variable" else n
-    return n.value is None and bool(stored_node.inputs)
+    """Whether a node is the result of an operation, other than a copy, and has no value yet."""
+    stored_node = n
+    while stored_node.op in ("variable", "clone", "detach"):
+        stored_node = stored_node.inputs[0]
+    return n.value is None and stored_node.value is None and bool(stored_node.inputs)
 
 
 @method
@@ -112,18 +114,23 @@ def fill_(x: Tensor, value: Operand) -> Tensor:
     if isinstance(value, Tensor) and value.ndim:
         text = f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
         raise ShapeError(text, where=source.where(), hint="Write x.copy_(value) for values of its own shape.")
+    if not isinstance(value, Tensor) and repeated.is_repeated(x):
+        return repeated.fill(x, value)
     return overwrite(x, stored(value, x.dtype, x.spec.shape))
 
 
 @method
 def zero_(x: Tensor) -> Tensor:
     """Write zeros everywhere."""
+    if repeated.is_repeated(x):
+        return repeated.fill(x, 0)
     return overwrite(x, full(0, x.spec))
 
 
 def _filled(x: Tensor, values: np.ndarray) -> Tensor:
     # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
     is_known = cells.here.current is None or is_replayed()
+    values = in_memory_order(x, values)
     return overwrite(x, const(values, x.spec) if is_known else drawn(values, x.dtype).node)
 
 
@@ -154,4 +161,5 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Ge
         return copy_(x, in_step("random_normal", x.spec.shape, x.dtype, mean=mean, deviation=std))
     if is_put_off(x.spec.shape):
         return copy_(x, in_step("random_normal", x.spec.shape, x.dtype) * std + mean)
-    return _filled(x, random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std))
+    is_whole = is_contiguous(x)
+    return _filled(x, random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std, is_whole))

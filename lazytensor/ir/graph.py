@@ -183,6 +183,7 @@ class _Recording(threading.local):
     """How this thread records."""
 
     is_apart = False  # see `apart`
+    is_merged = False  # see `merge`
 
 
 _recording = _Recording()
@@ -201,9 +202,22 @@ def apart() -> Iterator[None]:
         _recording.is_apart = before
 
 
+def merge(is_merged: bool) -> bool:
+    """Set whether equal calls of this thread are one node, even if a tensor has that node; return what was set before.
+
+    They are in steps, whose nodes the next step finds again, and in gradients. Elsewhere, each call has a node, so
+    that hooks and gradients tell the results of equal calls apart.
+    """
+    before, _recording.is_merged = _recording.is_merged, is_merged
+    return before
+
+
 def is_apart(n: Node) -> bool:
-    """Return whether a second use of `n` is recorded as another node: in a block of `apart`, if n has a gradient."""
-    return n.tracks and _recording.is_apart
+    """Return whether a call equal to `n` is recorded as another node.
+
+    It is if n has a gradient, in a block of `apart`, and where a tensor has the node; see `merge`.
+    """
+    return n.tracks and (_recording.is_apart or (n.cells > 0 and not _recording.is_merged))
 
 
 def merged(graph: "Graph") -> "Graph":

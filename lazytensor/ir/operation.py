@@ -33,8 +33,6 @@ class Body:
     without the mark of a type; an attribute may stand in braces too. `integer` is the text for integers, if another.
     `kinds` are the kinds of element types that the text is right for: "f" floating point, "i" integers, "b" truth.
     `is_exact`: an operand of a half type gives a result of it, which needs no rounding.
-    `mixes` names the reductions whose steps are in the text too: LLVM, allowed to reorder a sum, would take apart a
-    sum inside the summed value as well. Functions are taken to have both.
     `is_instruction`: the function in the text is one LLVM instruction.
     """
 
@@ -43,7 +41,6 @@ class Body:
     kinds: str = "f"
     integer: str = ""
     is_exact: bool = False
-    mixes: tuple[str, ...] = ("add", "mul")
     is_instruction: bool = False
 
 
@@ -102,8 +99,11 @@ class Op:
     infer(*types, **attrs) gives the output Type (a tuple of them for several results) or raises ShapeError.
     eval(*arrays, **attrs) is its meaning in NumPy.
     vjp(g, y, *inputs, **attrs) gives one node, or None, for each input; None instead of a function means that no
-    gradient flows. `saves`: the gradient reads a value of the forward pass, so that walking back twice is a mistake.
+    gradient flows. `saves`: the gradient reads a value of the forward pass, so that walking back twice is a mistake;
+    a function says so by the attributes.
     `keeps`: PyTorch keeps no more than this of what the gradient here reads, so that the rest may be written over.
+    `also_keeps`: PyTorch keeps this too, although the gradient here does not read it; one of several operands only if
+    another one has a gradient.
     body is one element of it; such an operation can be fused into a loop nest.
     composite(*inputs, **attrs) is the graph of simpler operations that defines it and that the host runs; without one
     the host runs the operation itself, by a loop, a library kernel or `eval`.
@@ -122,7 +122,8 @@ class Op:
     infer: Callable[..., Any]
     eval: Callable[..., Any]
     vjp: Callable[..., Any] | None = None
-    saves: bool = True
+    saves: bool | Callable[..., bool] = True
+    also_keeps: Literal["", "last operand", "operands", "result"] = ""
     keeps: Literal["both", "operands", "result", "neither"] = "both"
     body: Body | None = None
     composite: Formula | None = None
@@ -137,3 +138,9 @@ class Op:
 
 
 OPS: dict[str, Op] = {}
+
+
+def saves_values(n: Node) -> bool:
+    """Return whether the gradient of a node reads values of the forward pass."""
+    saves = OPS[n.op].saves
+    return saves(**n.attrs) if callable(saves) else saves

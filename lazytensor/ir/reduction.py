@@ -13,9 +13,9 @@ class Reduction:
     """One way to accumulate.
 
     `start` is its identity where that is the same for every type; the extremes start from the limits of theirs.
-    `text` is one step of it in Python, over "{0}" and "{1}"; `helper` the function of generated code that LLVM may
-    reorder. `cirh` is its keyword there, `gradient` the word in a printed `grad_fn`, `torch` its names in PyTorch's
-    scatters.
+    `text` is one step of it in Python, over "{0}" and "{1}"; `helper` the function of generated code for one step of an
+    extreme of floating-point numbers. `cirh` is its keyword there, `gradient` the word in a printed `grad_fn`, `torch`
+    its names in PyTorch's scatters.
     """
 
     name: str
@@ -53,7 +53,6 @@ REDUCTIONS: Mapping[str, Reduction] = {
             ufunc=np.add,
             text="{0} + {1}",
             start=0,
-            helper="sum",
             cirh="ADD",
             gradient="Sum",
             torch=("sum", "add"),
@@ -63,7 +62,6 @@ REDUCTIONS: Mapping[str, Reduction] = {
             ufunc=np.multiply,
             text="{0} * {1}",
             start=1,
-            helper="product",
             cirh="MUL",
             gradient="Prod",
             torch=("prod", "multiply"),

@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,9 @@ def _write(out: np.ndarray, part: np.ndarray, base: np.ndarray, value: np.ndarra
 def _slice_update(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
     starts, limits, strides = attrs["starts"], attrs["limits"], attrs["strides"]
     # The window into the output is cut once, when the step is bound; a step only copies.
-    part = outs[0][tuple(slice(s, e, t) for s, e, t in zip(starts, limits, strides, strict=True))]
+    # With the dots, a part of an array without dimensions is a view too.
+    windows: list[Any] = [slice(s, e, t) for s, e, t in zip(starts, limits, strides, strict=True)]
+    part = outs[0][(*windows, ...)]
     return partial(_write, outs[0], part, *ins)
 
 

@@ -12,12 +12,14 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.kernels.call import CALL
 from lazytensor.kernels.kernel import Arrays, Attrs, Bind, Kernel, Match, Source, Step, op_work
+from lazytensor.kernels.lanes import LANES, sum_text
 from lazytensor.kernels.parts import SPECIAL, Bounds, bounds
 
 _IMPORTS = """\
 import numpy as np
 from lazytensor.machine_code import kept
-from lazytensor.runtime.intrinsics import largest_f4, sum_f4
+from lazytensor.runtime.intrinsics import largest_f4
+from lazytensor.runtime.lanes import lanes_add
 from lazytensor.runtime.vecmath import exp_below_f4, log_f4
 """
 
@@ -25,6 +27,7 @@ from lazytensor.runtime.vecmath import exp_below_f4, log_f4
 # Rows are widened from 32 bits without a sign, so that LLVM knows that no index is negative and does not ask for each
 # element.
 _LONG_ROW = """\
+    l0 = np.empty({lanes}, np.float32)
     for row in range(np.int64(start), np.int64(end)):
         r = np.int64(np.uint32(row))
         at = r * {columns}
@@ -32,11 +35,8 @@ _LONG_ROW = """\
         for c in range({columns}):
             top = largest_f4(top, x[at + c])
         {keep}
-        total = np.float32(0)
-        for c in range({columns}):
-            e = exp_below_f4(x[at + c] - top)
-            y[at + c] = e
-            total = sum_f4(total, e)
+{sum}\
+        total = s0_2
         scale = np.float32(1) / total
 """
 
@@ -47,6 +47,7 @@ _SHORT = 64
 """Rows of fewer elements than this are taken in blocks: four vectors abreast of eight elements each, and twice that."""
 
 _SHORT_ROWS = """\
+    l0 = np.empty({lanes}, np.float32)
     for first in range(np.int64(start), np.int64(end), {block}):
         last = min(first + {block}, np.int64(end))
         for r in range(first, last):
@@ -62,9 +63,8 @@ _SHORT_ROWS = """\
             y[at + k] = exp_below_f4(y[at + k])
         for r in range(first, last):
             at = np.int64(np.uint32(r)) * {columns}
-            total = np.float32(0)
-            for c in range({columns}):
-                total = sum_f4(total, y[at + c])
+{sum}\
+            total = s0_3
             scale = np.float32(1) / total
 """
 
@@ -115,9 +115,13 @@ def _source(head: str, end: str, keep: str = "") -> Source:
         columns = ins[0].shape[-1]
         is_short = columns < _SHORT
         block = max(1, _BLOCK_ELEMENTS // columns)
-        rows = (_SHORT_ROWS if is_short else _LONG_ROW).format(
-            columns=columns, block=block, keep=keep.format(last_column=columns - 1)
-        )
+        if is_short:
+            rows, sum = _SHORT_ROWS, sum_text(columns, 3, (), "y[at + k]", reads_once=False)
+        else:
+            exponential = ("e = exp_below_f4(x[at + k] - top)", "y[at + k] = e")
+            rows, sum = _LONG_ROW, sum_text(columns, 2, exponential, "e", reads_once=True)
+        kept = keep.format(last_column=columns - 1)
+        rows = rows.format(columns=columns, block=block, keep=kept, sum=sum, lanes=LANES)
         return _IMPORTS + "\n\n" + head + rows + indent(end.format(columns=columns), " " * (12 if is_short else 8))
 
     return source

@@ -111,7 +111,7 @@ entry:
   ret i64 %time
 }}
 
-; Move one that was put aside with a part in hand, or a table, to the core of this thread, which is about to sleep.
+; Move one that was put aside with a part in hand to the core of this thread, which is about to sleep.
 ; It may leave again.
 define internal void @pull(ptr %block, ptr %memory) {{
 entry:
@@ -132,10 +132,7 @@ asked:
   %place = getelementptr i64, ptr %memory, i64 %words
   %in_hand = getelementptr i64, ptr %place, i64 2
   %has_part = load atomic i64, ptr %in_hand monotonic, align 8
-  %at_table = getelementptr i64, ptr %place, i64 3
-  %has_table = load atomic i64, ptr %at_table monotonic, align 8
-  %has_work = or i64 %has_part, %has_table
-  %is_idle = icmp eq i64 %has_work, 0
+  %is_idle = icmp eq i64 %has_part, 0
   br i1 %is_idle, label %look, label %watch
 watch:
   %at_number = getelementptr i64, ptr %place, i64 1

@@ -2,7 +2,7 @@
 
 Every name is a place on the stack, which LLVM turns into registers; functions of the library are written out where they
 are called. Both sides of a choice are computed, as they have no effects, and `select` takes one; only where a side
-reads an array there is a branch. Strict arithmetic everywhere but in the two helpers that say otherwise.
+reads an array there is a branch. Arithmetic is strict everywhere but in `sum_f4`.
 """
 
 import ast
@@ -17,6 +17,8 @@ from lazytensor.native.tiles import tiles_text
 SHORT, LONG = 16, 2048
 """Loops of no more steps may be written out; of long ones LLVM would make a second of compiling and much code. What
 loops of many vectors abreast leave over is computed singly, and counts for little in those of very many steps."""
+LANE = "lane"
+"""The variable of loops over the partial sums of a reduction."""
 _SIGNATURE = re.compile(r"(\w+)\((.*)\)")
 
 
@@ -196,7 +198,10 @@ class _Body:
         following = function.new(f"add nsw i64 {k.text}, {step.text}")
         function.line(f"store i64 {following}, ptr {counter}")
         steps = int(last.text) if last.text.isdigit() else LONG
-        mark = function.kept_a_loop(start if steps >= LONG else None) if steps > SHORT else ""
+        if name == LANE and steps > SHORT:
+            mark = function.all_lanes(steps)
+        else:
+            mark = function.kept_a_loop(start if steps >= LONG else None) if steps > SHORT else ""
         function.line(f"br label %{head}{mark}")
         function.begin(end)
 

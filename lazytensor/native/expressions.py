@@ -5,6 +5,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 
+from lazytensor.native import lane_totals
 from lazytensor.native.function import Scope
 from lazytensor.native.kinds import (
     BOOL,
@@ -20,7 +21,7 @@ from lazytensor.native.kinds import (
     common,
     literal,
 )
-from lazytensor.native.library import PANELS, Meaning, meaning
+from lazytensor.native.library import LANES_MODULE, PANELS, Meaning, meaning
 
 ARITHMETIC = {
     ast.Add: ("fadd", "add"),
@@ -43,6 +44,7 @@ COMPARISONS = {
     ast.GtE: ("oge", "sge"),
 }
 BITS = frozenset({ast.BitAnd, ast.BitOr, ast.BitXor})
+MAX_STACK_ELEMENTS = 64
 CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e}
 
 
@@ -348,6 +350,8 @@ def _call(node: ast.Call, scope: Scope) -> tuple[Value | Array, ...]:
     inner = _scope_of(given, scope)
     if given.module == PANELS:
         return _of_panels(node.func.id, arguments, scope)
+    if given.module == LANES_MODULE:
+        return (lane_totals.total(node.func.id, arguments, scope.function),)
     if given.function is not None:
         return scope.function.written_out(given.function.args, given.function.body, arguments, inner)
     if given.value is None:
@@ -362,13 +366,16 @@ def _numbers(arguments: Sequence[Value | Array]) -> list[Value]:
 
 
 def _empty(node: ast.Call, scope: Scope) -> Array:
-    """`np.empty(count, np.KIND)`: memory of the call, freed behind it."""
-    count, kind = node.args
-    if not isinstance(kind, ast.Attribute) or kind.attr not in KINDS:
+    """`np.empty(count, np.KIND)`: memory of the call, freed behind it; few elements are on the stack."""
+    count, given = node.args
+    if not isinstance(given, ast.Attribute) or given.attr.removesuffix("_") not in KINDS:
         raise Unknown("memory of some kind")
+    kind = KINDS[given.attr.removesuffix("_")]
+    if isinstance(count, ast.Constant) and isinstance(count.value, int) and count.value <= MAX_STACK_ELEMENTS:
+        return Array(kind, scope.function.array(kind, count.value))
     elements = scope.function.converted(number(count, scope), INT)
-    size = scope.function.new(f"mul i64 {elements.text}, {max(1, KINDS[kind.attr].bits // 8)}")
-    return Array(KINDS[kind.attr], scope.function.memory(size))
+    size = scope.function.new(f"mul i64 {elements.text}, {max(1, kind.bits // 8)}")
+    return Array(kind, scope.function.memory(size))
 
 
 def _of_panels(name: str, arguments: Sequence[Value | Array], scope: Scope) -> tuple[Value, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lazytensor.native.kinds import BOOL, Array, Kind, Unknown, Value, conversion
+from lazytensor.native.tiles import LANES
 
 END = "end "
 
@@ -53,6 +54,12 @@ class Function:
         self._places.append(f"%{name} = alloca {kind.llvm}")
         return f"%{name}"
 
+    def array(self, kind: Kind, count: int) -> str:
+        """An array of few numbers on the stack, which LLVM may keep in registers."""
+        name = self._name("a")
+        self._places.append(f"%{name} = alloca [{count} x {kind.stored}], align 64")
+        return f"%{name}"
+
     def memory(self, size: str) -> str:
         """A block of so many bytes, freed when the same line asks again, and at the end."""
         self.declarations |= {"declare ptr @malloc(i64)", "declare void @free(ptr)"}
@@ -98,14 +105,28 @@ class Function:
 
         `first` is where the lines of a loop begin that may have very many steps.
         """
-        self._loops += 1
         body = [] if first is None else self._lines[first:]
         is_innermost = not any(line.startswith("br label %head") for line in body)
         is_chain = len(body) >= _CHAIN and sum("getelementptr" in line for line in body) <= _ELEMENTS
-        count = MOST_ABREAST if is_innermost and is_chain else ABREAST
-        mix = f'!{{!"llvm.loop.unroll.disable"}}, !{{!"llvm.loop.interleave.count", i32 {count}}}'
+        return self._marked(MOST_ABREAST if is_innermost and is_chain else ABREAST)
+
+    def all_lanes(self, count: int) -> str:
+        """The mark of a jump that ends a loop over lanes, which has `count` steps: LLVM computes them abreast.
+
+        No loop is left then, and the lanes of a sum become registers.
+        """
+        # LLVM chooses the width of a vector, and whether the few steps in vectors are written out, which they may be
+        # again: it prints a remark about each loop that it cannot compile as a mark demands.
+        abreast = count // LANES
+        in_vectors = '!{!"llvm.loop.vectorize.followup_vectorized", !{!"llvm.loop.isvectorized", i32 1}}'
+        return self._marked(abreast if abreast.bit_count() == 1 else 1, in_vectors)
+
+    def _marked(self, abreast: int, *more: str) -> str:
+        """The mark of a loop that is not written out, with so many vectors abreast."""
+        self._loops += 1
+        facts = ('!{!"llvm.loop.unroll.disable"}', f'!{{!"llvm.loop.interleave.count", i32 {abreast}}}', *more)
         # A loop's mark begins with itself, so that no two are the same.
-        self.notes.append(f"!{self._loops} = distinct !{{!{self._loops}, {mix}}}")
+        self.notes.append(f"!{self._loops} = distinct !{{!{self._loops}, {', '.join(facts)}}}")
         return f", !llvm.loop !{self._loops}"
 
     def converted(self, value: Value, kind: Kind) -> Value:

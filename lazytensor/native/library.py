@@ -13,7 +13,7 @@ from lazytensor.native.tiles import DOTS, LANES, PAIR, ROWS, VECTORS
 ROOT = pathlib.Path(__file__).parent.parent
 HOMES, NUMBERS = "lazytensor.runtime.", "lazytensor.kernels."
 """The rooms from which texts may import functions and constants, and whole numbers; `np` and `math` are known."""
-PANELS = "lazytensor.runtime.panels"
+PANELS, LANES_MODULE = "lazytensor.runtime.panels", "lazytensor.runtime.lanes"
 SIZES = {"LANES": LANES, "ROWS": ROWS, "VECTORS": VECTORS, "DOTS": DOTS, "PAIR": PAIR}
 """What Numba finds in `panels`, which this house has from `tiles`."""
 

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Mapping
 
 from lazytensor.native import machine
-from lazytensor.native.ahead import AHEAD
 from lazytensor.native.cores import CALLS, CORES, GLANCES
 from lazytensor.native.row_blocks import ROWS
 from lazytensor.native.stacks import stack_of_products
@@ -29,7 +28,6 @@ SHY, LOOKS = 64, 256
 """LOOKS are made between two looks at the clock."""
 TICKET, FINISHED, ENTRIES, BELL, SLEEPERS, WAITS, STOP, CORE = range(0, 64, 8)
 AWAY, CREW = CORE + 1, CORE + 2
-TABLE, COUNT, HALT, DONE, OWNER = range(STOP + 1, STOP + 6)
 """Where in the block, in words of 8 bytes, each shared word stands: on lines of the cache of their own.
 
 The ticket has the number of the step, the first of its parts that nobody has taken, and the one behind the last of
@@ -38,11 +36,11 @@ another. Who begins tables takes the last parts and all others the first ones: m
 what it worked on in the steps before, and lies in its cache.
 
 Behind the core of the thread that runs the table are the one from which the others are kept, plus 1, and how many
-others there are. Behind the word by which all stop are those of a table that is offered; see `ahead`.
+others there are.
 """
 PLACE = 8
-"""Words of the place of a thread: its working memory, its number for the kernel (0 for who begins tables), and whether
-it has a part in hand, and a table."""
+"""Words of the place of a thread: its working memory, its number for the kernel (0 for the one that runs tables), and
+whether it has a part in hand."""
 MOST_PARTS = (1 << 16) - 1
 OWN = 4
 """Which argument of a routine is the working memory of the thread that runs it."""
@@ -134,16 +132,12 @@ define internal void @rouse(ptr %block, ptr %memory, i64 %most) {{
 entry:
   %bell = getelementptr i64, ptr %block, i64 {BELL}
   %at_away = getelementptr i64, ptr %block, i64 {AWAY}
-  %at_number = getelementptr i64, ptr %memory, i64 1
-  %number = load atomic i64, ptr %at_number monotonic, align 8
-  %is_other = icmp ne i64 %number, 0
   %core = call i32 @sched_getcpu()
   %long = zext i32 %core to i64
   %mark = add i64 %long, 1
   %away = load i64, ptr %at_away
   %is_away = icmp eq i64 %away, %mark
-  %is_settled = or i1 %is_other, %is_away
-  br i1 %is_settled, label %strike, label %send
+  br i1 %is_away, label %strike, label %send
 send:
   call void @keep_away(ptr %block, ptr %memory, i64 %long)
   br label %strike
@@ -153,19 +147,14 @@ strike:
   ret void
 }}
 
-; Run a table of steps, each of so many parts, which all others take from too; how many have run.
-define i64 @share_run(ptr %block, ptr %table, i64 %count, ptr %memory) {{
+; Run a table of steps, each of so many parts, which all others take from too.
+define void @share_run(ptr %block, ptr %table, i64 %count, ptr %memory) {{
 entry:
   %finished = getelementptr i64, ptr %block, i64 {FINISHED}
   %place = getelementptr i64, ptr %block, i64 {ENTRIES}
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %waits = getelementptr i64, ptr %block, i64 {WAITS}
   %at_core = getelementptr i64, ptr %block, i64 {CORE}
-  %at_halt = getelementptr i64, ptr %block, i64 {HALT}
-  %at_number = getelementptr i64, ptr %memory, i64 1
-  %own_number = load atomic i64, ptr %at_number monotonic, align 8
-  %is_first = icmp eq i64 %own_number, 0
-  %at_table = getelementptr i64, ptr %memory, i64 3
   ; Seconds and nanoseconds, after which it is looked once more whether another one was put aside.
   %moment = alloca [2 x i64]
   store [2 x i64] [i64 0, i64 {MOMENT_NS}], ptr %moment
@@ -173,14 +162,7 @@ entry:
 head:
   %k = phi i64 [ 0, %entry ], [ %next, %tail ]
   %over = icmp eq i64 %k, %count
-  br i1 %over, label %out, label %ask
-ask:
-  ; Who runs a table for another thread ends where that comes back to it.
-  %has_table = load atomic i64, ptr %at_table monotonic, align 8
-  %halt = load atomic i64, ptr %at_halt monotonic, align 8
-  %is_ahead = and i64 %has_table, %halt
-  %is_enough = icmp ne i64 %is_ahead, 0
-  br i1 %is_enough, label %out, label %step
+  br i1 %over, label %out, label %step
 step:
   %row = getelementptr [2 x i64], ptr %table, i64 %k
   %parts = load i64, ptr %row
@@ -226,8 +208,6 @@ pause:
   call void @{PAUSE}
   br label %wait
 late:
-  br i1 %is_first, label %fetch, label %sleep
-fetch:
   call void @pull(ptr %block, ptr %memory)
   br label %sleep
 sleep:
@@ -248,7 +228,7 @@ tail:
   %next = add i64 %k, 1
   br label %head
 out:
-  ret i64 %k
+  ret void
 }}
 """
 
@@ -259,7 +239,6 @@ entry:
   %bell = getelementptr i64, ptr %block, i64 {BELL}
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %stop = getelementptr i64, ptr %block, i64 {STOP}
-  %at_table = getelementptr i64, ptr %block, i64 {TABLE}
   %at_core = getelementptr i64, ptr %block, i64 {CORE}
   %at_number = getelementptr i64, ptr %memory, i64 1
   %own_number = call i64 (i64, ...) @syscall(i64 {GETTID})
@@ -271,20 +250,13 @@ entry:
   store i64 0, ptr %shy
   br label %look
 look:
-  %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ], [ 0, %accept ]
+  %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ]
   %ran = call i1 @take(ptr %block, ptr %memory)
   br i1 %ran, label %look, label %idle
 idle:
   %asked = load atomic i64, ptr %stop seq_cst, align 8
   %stops = icmp ne i64 %asked, 0
-  br i1 %stops, label %out, label %offer
-offer:
-  %offered = load atomic i64, ptr %at_table seq_cst, align 8
-  %is_offered = icmp ne i64 %offered, 0
-  br i1 %is_offered, label %accept, label %where
-accept:
-  call void @run_offered(ptr %block, ptr %memory)
-  br label %look
+  br i1 %stops, label %out, label %where
 where:
   ; On the core of the thread that runs the steps every look would be one that it waits for.
   %core = call i32 @sched_getcpu()
@@ -344,9 +316,7 @@ tired:
   %next_part = and i64 %above, {MOST_PARTS}
   %left = sub i64 %behind, %next_part
   %late = load atomic i64, ptr %stop seq_cst, align 8
-  %table = load atomic i64, ptr %at_table seq_cst, align 8
-  %orders = or i64 %late, %table
-  %news = or i64 %left, %orders
+  %news = or i64 %left, %late
   %quiet = icmp eq i64 %news, 0
   br i1 %quiet, label %bed, label %up
 bed:
@@ -383,12 +353,11 @@ def functions() -> Mapping[str, int] | None:
     words |= {"PATIENCE_NS": PATIENCE_NS, "SHORT_NS": SHORT_NS, "AWAY_NS": AWAY_NS, "SHY": SHY, "LOOKS": LOOKS}
     words |= {"TICKET": TICKET, "FINISHED": FINISHED, "ENTRIES": ENTRIES, "BELL": BELL, "SLEEPERS": SLEEPERS}
     words |= {"OWN": OWN, "WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": 1 << 32, "NEXT_PART": 1 << 16}
-    words |= {"TABLE": TABLE, "COUNT": COUNT, "HALT": HALT, "DONE": DONE, "OWNER": OWNER}
     words["STEP_MASK"] = -(1 << 32)
     declared = f"declare i64 @syscall(i64, ...)\ndeclare i32 @sched_getcpu()\ndeclare void @{pause}({parameter})"
     declared += "\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
     # One module for all: the routines call each other, and `ROWS` has no words to fill in.
-    ours = [text.format(**words) for text in (_TAKE, CORES, _RUN, AHEAD, _SERVE)]
+    ours = [text.format(**words) for text in (_TAKE, CORES, _RUN, _SERVE)]
     texts = [declared, *ours, stack_of_products(), ROWS]
-    names = ("run", "offer", "return", "serve", "ring", "product", "routine", "rows")
+    names = ("run", "serve", "ring", "product", "routine", "rows")
     return machine.addresses("\n".join(texts), tuple(f"share_{name}" for name in names))

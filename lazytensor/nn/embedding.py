@@ -30,9 +30,6 @@ class Embedding(Module):
         dtype: DType | None = None,
     ):
         super().__init__()
-        # max_norm rescales rows of the table during forward, which a compiled step has no place for; refused here
-        # already, where the option was written.
-        lookup.refuse(max_norm=max_norm)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("Padding_idx must be within num_embeddings")
@@ -63,7 +60,7 @@ class Embedding(Module):
         """[...] -> [..., embedding_dim]"""
         # No gradient is sparse here; the flag is kept for those who ask.
         return lookup.embedding(
-            input, self.weight, self.padding_idx, None, self.norm_type, self.scale_grad_by_freq, self.sparse
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
 
     @classmethod
@@ -80,6 +77,8 @@ class Embedding(Module):
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
         if self.norm_type != 2:
             text += f", norm_type={self.norm_type}"
         text += f", scale_grad_by_freq={self.scale_grad_by_freq}" if self.scale_grad_by_freq else ""
@@ -105,7 +104,6 @@ class EmbeddingBag(Module):
         dtype: DType | None = None,
     ):
         super().__init__()
-        lookup.refuse(max_norm=max_norm)
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.sparse, self.include_last_offset = sparse, include_last_offset
@@ -129,6 +127,8 @@ class EmbeddingBag(Module):
             input,
             self.weight,
             offsets,
+            self.max_norm,
+            self.norm_type,
             scale_grad_by_freq=self.scale_grad_by_freq,
             mode=self.mode,
             per_sample_weights=per_sample_weights,
@@ -138,6 +138,8 @@ class EmbeddingBag(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
         if self.norm_type != 2:
             text += f", norm_type={self.norm_type}"
         text += f", scale_grad_by_freq={self.scale_grad_by_freq}" if self.scale_grad_by_freq else ""

@@ -35,6 +35,14 @@ class Parameter(Tensor):
             parameter.requires_grad_()
         return parameter
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Parameter":
+        # PyTorch's rule, unlike that of tensors: its elements only, in a storage of its own.
+        copy = memo[id(self)] = of_class(type(self), adopt(untracked(self.node)))
+        copy.device = self.device
+        if self.requires_grad:
+            copy.requires_grad_()
+        return copy
+
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
 

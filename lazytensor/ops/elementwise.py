@@ -92,8 +92,13 @@ def ne(a: Node, b: Node | float) -> Node:
 
 
 def cast(x: Node, dtype: DType) -> Node:
-    """x converted to `dtype`; the same node if it has it already."""
-    return x if x.type.dtype is dtype else call("cast", x, dtype=dtype)
+    """x converted to `dtype`; the same node if it has it already. No gradient passes integers and truth values."""
+    if x.type.dtype is dtype:
+        return x
+    converted = call("cast", x, dtype=dtype)
+    if dtype.kind != "f":
+        converted.tracks = False
+    return converted
 
 
 def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:
@@ -236,16 +241,21 @@ _unary(
     "abs",
     np.abs,
     lambda g, y, x: (g * call("sign", x),),
-    body=Body("abs({0})", kinds="fi", integer="abs({0})", is_exact=True, mixes=(), is_instruction=True),
+    body=Body("abs({0})", kinds="fi", integer="abs({0})", is_exact=True, is_instruction=True),
     cirh=plain("Abs"),
     elements="fi",
 )
 _unary(
-    "sign", np.sign, _flat, body=Body("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True), cirh=plain("Sign")
+    "sign",
+    # 0 for NaN, as in PyTorch.
+    lambda x: np.nan_to_num(np.sign(x)),
+    _flat,
+    body=Body("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True),
+    cirh=plain("Sign"),
 )
 for _name, _eval in (("floor", np.floor), ("ceil", np.ceil), ("round", np.rint)):
     _body = Body(f"{_name}({{0}})", is_exact=True, is_instruction=True)
-    _unary(_name, _eval, _flat, body=_body, cirh=plain(_name.capitalize()), elements="fi")
+    _unary(_name, _eval, _flat, body=_body, cirh=plain(_name.capitalize()), elements="fi", saves=False)
 _unary(
     "trunc",
     np.trunc,
@@ -253,13 +263,14 @@ _unary(
     body=Body("trunc({0})", is_exact=True, is_instruction=True),
     cirh=decomposed(_whole_part),
     elements="fi",
+    saves=False,
 )
 _unary(
     "relu",
-    # A NaN is not below 0 and goes through; -0.0 becomes 0.0.
-    lambda x: np.where(x <= 0, x.dtype.type(0), x),
+    # A NaN is not below 0 and goes through, and so does -0.0.
+    lambda x: np.where(x < 0, x.dtype.type(0), x),
     lambda g, y, x: _relu_vjp(g, y),
-    body=Body("relu({0})", is_exact=True, mixes=()),
+    body=Body("relu({0})", is_exact=True),
     cirh=plain("Relu"),
     elements="fi",
 )
@@ -322,7 +333,7 @@ _binary(
     "add",
     np.add,
     lambda g, y, a, b: (g, g),
-    body=Body("({0} + {1})", kinds="fi", mixes=("add",)),
+    body=Body("({0} + {1})", kinds="fi"),
     cirh=plain("Add"),
     saves=False,
     autocast="widest",
@@ -331,7 +342,7 @@ _binary(
     "sub",
     np.subtract,
     lambda g, y, a, b: (g, -g),
-    body=Body("({0} - {1})", kinds="fi", mixes=("add",)),
+    body=Body("({0} - {1})", kinds="fi"),
     cirh=plain("Sub"),
     saves=False,
     autocast="widest",
@@ -340,7 +351,7 @@ _binary(
     "mul",
     np.multiply,
     lambda g, y, a, b: (g * b, g * a),
-    body=Body("({0} * {1})", kinds="fi", mixes=("mul",)),
+    body=Body("({0} * {1})", kinds="fi"),
     cirh=plain("Mul"),
     autocast="widest",
 )
@@ -353,6 +364,7 @@ _binary(
     Body("({0} / {1})", "special"),
     cirh=plain("Div"),
     keeps="operands",
+    also_keeps="operands",
     autocast="widest",
 )
 for _name, _extremum, _comparisons, _python in (

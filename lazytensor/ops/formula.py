@@ -10,7 +10,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import of_array, round_to
-from lazytensor.ir.graph import Node, node, topological
+from lazytensor.ir.graph import Node, merge, node, topological
 from lazytensor.ir.operation import OPS, Formula, no_work, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, op, same_types
@@ -97,7 +97,8 @@ def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
 def composite(name: str, formula: Formula, infer: Any = same_types, flops: int = 1, **facets: Any) -> None:
     """Register an operation whose value, gradient and host graph are those of a formula, unless a facet says else."""
     facets = {"vjp": derived(formula), "work": per_element(flops)} | facets
-    op(name, infer, evaluated(formula), composite=formula, **facets)
+    eval = facets.pop("eval", None) or evaluated(formula)
+    op(name, infer, eval, composite=formula, **facets)
 
 
 def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], in_pieces: bool = False) -> Gradients:
@@ -106,10 +107,14 @@ def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], i
     The gradients of `wrt` are kept; others are dropped when they have been used. Pieces stay that with `in_pieces`.
     """
     wanted = set(wrt)
-    for n in reversed(order):
-        g = gradients.get(n) if n in wanted else gradients.pop(n, None)
-        if g is not None and n.inputs:
-            push(gradients, n, g, wanted)
+    before = merge(True)
+    try:
+        for n in reversed(order):
+            g = gradients.get(n) if n in wanted else gradients.pop(n, None)
+            if g is not None and n.inputs:
+                push(gradients, n, g, wanted)
+    finally:
+        merge(before)
     return gradients if in_pieces else {n: whole(g) for n, g in gradients.items()}
 
 

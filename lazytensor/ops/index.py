@@ -11,7 +11,7 @@ import numpy as np
 from lazytensor.cirh.layers import gathering, scattering
 from lazytensor.cirh.spelling import typed
 from lazytensor.dtype import int64
-from lazytensor.errors import ShapeError
+from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, per_element
 from lazytensor.ir.reduction import REDUCTIONS
@@ -27,7 +27,7 @@ def in_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
         return
     for place in (int(index.min()), int(index.max())):
         if not low <= place < extent:
-            raise IndexError(f"index {place} is out of bounds for dimension {dim} with size {extent}")
+            raise IndexInvalid(f"index {place} is out of bounds for dimension {dim} with size {extent}")
 
 
 def _grid(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarray, ...]:
@@ -101,7 +101,10 @@ def _scatter_vjp(
 
 
 def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: int) -> tuple[Node, None, Node]:
-    """Each factor gets the product of the others, exact also where one factor is zero."""
+    """Return the gradients of the factors: `g` times the product of the other factors.
+
+    No factor is divided by zero: where one is zero its gradient is the product of the others; where two are, all are 0.
+    """
     base_zero = eq(base, 0)
     safe_base = where(base_zero, 1, base)
     to_base = g * (scatter(safe_base, index, value, dim, "mul") / safe_base)

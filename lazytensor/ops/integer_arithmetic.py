@@ -42,10 +42,16 @@ def _floor_divide_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return full_like(0, a), full_like(0, b)
 
 
+def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    rest = np.remainder(a, b)
+    # A remainder of zero has the sign of a, as `fmod` gives it.
+    return np.asarray(np.where(rest == 0, np.copysign(rest, a), rest)) if rest.dtype.kind == "f" else rest
+
+
 _integer("floor_divide", _dividing(np.floor_divide), _floor_divide_vjp, 8, cirh=decomposed(_floor_quotient))
 _integer(
     "remainder",
-    _dividing(np.remainder),
+    _dividing(_remainder),
     lambda g, y, a, b: (g, -(g * call("floor_divide", a, b))),
     8,
     cirh=decomposed(lambda a, b: a - _floor_quotient(a, b) * b),

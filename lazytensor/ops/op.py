@@ -43,6 +43,10 @@ def op(
     OPS[name] = record
 
 
+refuse_saved: Callable[[Node], None] | None = None
+"""Called with each new node that gradients pass, to refuse operands; set while tensors of inference mode may live."""
+
+
 def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     """The node `name(*inputs, **attrs)`. Raises ShapeError, with the user's line, if the inputs do not fit."""
     # A step that is traced anew asks for nodes that live: then nothing is inferred, and no line is looked up.
@@ -59,11 +63,13 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
         type = _inferred(record, question, types, attrs)
     new = intern(key, name, inputs, attrs, type)
     new.where = source.where()
-    # Without a rule for the gradient none flows, whatever the inputs track.
+    # Without a rule for the gradient none flows, whatever the inputs track; integers and booleans have none.
     if record.vjp is not None:
         for i in inputs:
             if i.tracks:
-                new.tracks = True
+                new.tracks = type.__class__ is tuple or type.dtype.kind == "f"
+                if refuse_saved is not None and new.tracks:
+                    refuse_saved(new)
                 break
     return new
 

@@ -185,7 +185,16 @@ def _mean_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[
     return (wide / math.prod(x.type.shape[d] for d in dims),)
 
 
-op("reduce", _reduced, _reduce_eval, vjp=_reduce_vjp, work=_reduce_work, cirh=typed("Reduce", reduction), saves=False)
+op(
+    "reduce",
+    _reduced,
+    _reduce_eval,
+    vjp=_reduce_vjp,
+    work=_reduce_work,
+    cirh=typed("Reduce", reduction),
+    saves=lambda *, kind, **attrs: kind != "add",
+    also_keeps="result",
+)
 composite(
     "expand_reduced",
     lambda g, *, shape, dims: spread(g, shape, dims),
@@ -209,6 +218,7 @@ composite(
     lambda x, *, kind, dims: call("mean", x, dims=dims, keepdim=False) if kind == "mean" else reduce(x, kind, dims),
     lambda x, *, kind, dims: _reduced(x, kind=kind, dims=dims, keepdim=False),
     vjp=_each_vjp,
+    saves=lambda *, kind, **attrs: kind in ("maximum", "minimum"),
 )
 composite(
     "count_true",

@@ -175,6 +175,8 @@ composite(
     "select",
     _selected,
     lambda x, *, dim, index: Type((*x.shape[:dim], *x.shape[dim + 1 :]), x.dtype),
+    # A view in NumPy, of each type: arrays of the script share it. The dots make an array of one element.
+    eval=lambda x, *, dim, index: x[(*(slice(None),) * dim, index, ...)],
     vjp=_select_vjp,
     put=_put_selected,
     saves=False,

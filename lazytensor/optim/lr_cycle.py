@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
-from lazytensor.optim.lr_scheduler import LRScheduler, _one_each
+from lazytensor.optim.lr_scheduler import LRScheduler, _one_each, _set_rate
 from lazytensor.optim.traced.optimizer import Optimizer
 
 
@@ -29,6 +29,13 @@ def _set_momentum(group: dict[str, Any], value: float) -> None:
         group["betas"] = (value, *group["betas"][1:])
     else:
         group["momentum"] = value
+
+
+def _phase(end: float, start_name: str, end_name: str) -> dict[str, Any]:
+    """Return a phase of OneCycleLR up to step `end`; momentum is low where the rate is high."""
+    momentum = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
+    rates = {"end_step": end, "start_lr": f"{start_name}_lr", "end_lr": f"{end_name}_lr"}
+    return {**rates, "start_momentum": momentum[start_name], "end_momentum": momentum[end_name]}
 
 
 class OneCycleLR(LRScheduler):
@@ -57,21 +64,22 @@ class OneCycleLR(LRScheduler):
             total_steps = epochs * steps_per_epoch
         if total_steps <= 0 or not 0 <= pct_start <= 1 or anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"OneCycleLR cannot go with {total_steps=}, {pct_start=}, {anneal_strategy=}")
-        self.total_steps, self._anneal_func_type, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
         rise = float(pct_start * total_steps) - 1
         # The last batch of each phase; with three the way down is as long as the way up, and a long tail follows.
         ends = (
             [rise, float(2 * pct_start * total_steps) - 2, total_steps - 1] if three_phase else [rise, total_steps - 1]
         )
         names = ["initial", "max", "initial", "min"] if three_phase else ["initial", "max", "min"]
-        # Which rates lie at both sides of each phase; "initial" twice where there are three, since the way down ends
-        # where it began.
-        self._phases = list(zip(ends, names, names[1:], strict=False))
+        self.total_steps = total_steps
+        # Keys and values of PyTorch's state dicts.
+        self._schedule_phases = [_phase(*phase) for phase in zip(ends, names, names[1:], strict=False)]
+        self._anneal_func_type, self.cycle_momentum = anneal_strategy, cycle_momentum
         if last_epoch == -1:
             groups = zip(optimizer.param_groups, _one_each(max_lr, optimizer, "max_lr"), strict=True)
             for group, top in groups:
                 # The rate that the optimizer was given does not count: it is overwritten, as in PyTorch.
-                group["initial_lr"] = group["lr"] = top / div_factor
+                group["initial_lr"] = top / div_factor
+                _set_rate(group, group["initial_lr"])
                 group["max_lr"], group["min_lr"] = top, top / div_factor / final_div_factor
             if cycle_momentum:
                 self._start_momentum(optimizer, base_momentum, max_momentum)
@@ -80,6 +88,7 @@ class OneCycleLR(LRScheduler):
     def _start_momentum(self, optimizer: Optimizer, low: Any, high: Any) -> None:
         if _momentum_name(optimizer.defaults) is None:
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        self.use_beta1 = "betas" in optimizer.defaults
         lows, highs = _one_each(low, optimizer, "base_momentum"), _one_each(high, optimizer, "max_momentum")
         for group, base, top in zip(optimizer.param_groups, lows, highs, strict=True):
             _set_momentum(group, top)
@@ -92,21 +101,20 @@ class OneCycleLR(LRScheduler):
         if t > self.total_steps:
             raise ValueError(f"Tried to step {t} times. The specified number of total steps is {self.total_steps}")
         start = 0.0
-        for end, low, high in self._phases:
+        for phase in self._schedule_phases:
+            end = phase["end_step"]
             # The last phase also takes what rounding left over.
-            if t <= end or (end, low, high) == self._phases[-1]:
+            if t <= end or phase is self._schedule_phases[-1]:
                 break
             start = end
         anneal = _cosine if self._anneal_func_type == "cos" else _line
         # Bounds may lie between two batches, and the part with them: the peak need not fall on a batch.
         part = (t - start) / (end - start)
-        # Momentum is low where the rate is high.
-        opposite = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
         rates = []
         for group in self.optimizer.param_groups:
-            rates.append(anneal(group[f"{low}_lr"], group[f"{high}_lr"], part))
+            rates.append(anneal(group[phase["start_lr"]], group[phase["end_lr"]], part))
             if self.cycle_momentum:
-                _set_momentum(group, anneal(group[opposite[low]], group[opposite[high]], part))
+                _set_momentum(group, anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], part))
         return rates
 
 
@@ -134,27 +142,43 @@ class CyclicLR(LRScheduler):
         lows = _one_each(base_lr, optimizer, "base_lr")
         if last_epoch == -1:
             for group, low in zip(optimizer.param_groups, lows, strict=True):
-                group["lr"] = low
+                _set_rate(group, low)
         self.max_lrs = _one_each(max_lr, optimizer, "max_lr")
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size, self.step_ratio = float(step_size_up + down), step_size_up / (step_size_up + down)
-        self.mode, self.gamma, self._scale_fn, self.cycle_momentum = mode, gamma, scale_fn, cycle_momentum
+        self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
         self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
+        self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             if _momentum_name(optimizer.defaults) is None:
                 raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            self.use_beta1 = "betas" in optimizer.defaults
             self.base_momentums = _one_each(base_momentum, optimizer, "base_momentum")
             self.max_momentums = _one_each(max_momentum, optimizer, "max_momentum")
-            for group, top in zip(optimizer.param_groups, self.max_momentums, strict=True):
+            momenta = zip(optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
+            for group, base, top in momenta:
                 _set_momentum(group, top)
-                group["max_momentum"] = top
+                group["max_momentum"], group["base_momentum"] = top, base
         super().__init__(optimizer, last_epoch)
         # After the first step, which is from the rates that the optimizer began with.
         self.base_lrs = lows
 
+    def state_dict(self) -> dict[str, Any]:
+        """Without the function of the scale; an object that is called gives its attributes."""
+        state = super().state_dict()
+        f = state.pop("_scale_fn_custom")
+        return {**state, "_scale_fn_custom": None if f is None or hasattr(f, "__code__") else dict(vars(f))}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a saved state, which loses its entry of the function, as in PyTorch; the function stays."""
+        saved = state_dict.pop("_scale_fn_custom")
+        super().load_state_dict(state_dict)
+        if saved is not None:
+            vars(self._scale_fn_custom).update(saved)
+
     def _scale(self, x: float) -> float:
-        if self._scale_fn is not None:
-            return self._scale_fn(x)
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
         # x counts cycles from 1, or batches from 0.
         scale: float = {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
         return scale
@@ -197,15 +221,21 @@ class ReduceLROnPlateau(LRScheduler):
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         # Not by the constructor of the others: no step is taken here, since there is no measure yet.
-        self.optimizer, self.factor, self.mode, self.patience = optimizer, factor, mode, patience
-        self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
+        self.optimizer, self.factor = optimizer, factor
+        # The order is that of PyTorch's state dicts.
+        self.default_min_lr = min_lr if isinstance(min_lr, int | float) else None
         self.min_lrs = _one_each(min_lr, optimizer, "min_lrs")
-        self.best = math.inf if mode == "min" else -math.inf
-        self.cooldown_counter = self.num_bad_epochs = self.last_epoch = 0
+        self.patience, self.cooldown, self.eps, self.last_epoch = patience, cooldown, eps, 0
         self._last_lr = self._rates()
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
+        self.best, self.cooldown_counter, self.num_bad_epochs = self.mode_worse, 0, 0
 
     def is_better(self, a: float, best: float) -> bool:
         """Whether a measure is better than the best by more than the threshold."""
+        # An infinite best has no margin, and NaN is never better.
+        if math.isinf(best):
+            return a < best if self.mode == "min" else a > best
         # "rel" is relative to the best itself, so for a negative measure the margin turns round; PyTorch has it so.
         margin = self.threshold * (1.0 if self.threshold_mode == "abs" else best)
         return a < best - margin if self.mode == "min" else a > best + margin
@@ -219,8 +249,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Take in the measure of an epoch."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        # Against infinity a relative margin would be infinite as well, and nothing ever better.
-        if math.isinf(self.best) or self.is_better(current, self.best):
+        if self.is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0
         else:
             self.num_bad_epochs += 1
@@ -229,8 +258,11 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            lowered = [max(lr * self.factor, low) for lr, low in zip(self._rates(), self.min_lrs, strict=True)]
-            # Changes too small to matter are not made, but the pause begins all the same.
-            self._set(new if lr - new > self.eps else lr for lr, new in zip(self._rates(), lowered, strict=True))
+            for group, low in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+                rate = float(group["lr"])
+                lowered = max(rate * self.factor, low)
+                # Changes too small to matter are not made, but the pause begins all the same.
+                if rate - lowered > self.eps:
+                    _set_rate(group, lowered)
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = self._rates()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lazytensor.optim.traced.optimizer import Optimizer
+from lazytensor.tensor import Tensor
 
 
 class LRScheduler:
@@ -26,22 +27,24 @@ class LRScheduler:
             if last_epoch == -1:
                 # In the group and not here: it is saved with the optimizer, and schedules that follow each other start
                 # from the same.
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", _copy(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
                     f"last_epoch >= 0: load the optimizer's state first"
                 )
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = [_copy(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0
         # The constructor takes the first step, so that the rates of epoch 0 are set before the first update.
         self._is_initial = True
+        # State dicts of PyTorch have it; it is True only inside of `step`.
+        self._get_lr_called_within_step = False
         self.step()
         self._is_initial = False
 
     def _rates(self) -> list[Any]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [_copy(group["lr"]) for group in self.optimizer.param_groups]
 
     def get_lr(self) -> list[float]:
         """The rates at `last_epoch`, from the present ones."""
@@ -61,6 +64,10 @@ class LRScheduler:
                 stacklevel=2,
             )
         self._step_count += 1
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None) -> None:
+        """Set the rates of the next epoch, or of the one given."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         # A jump cannot go from rate to rate; schedules without a closed form take it as one step.
         closed = getattr(self, "_closed_form", None) if epoch is not None else None
@@ -68,16 +75,28 @@ class LRScheduler:
 
     def _set(self, rates: Iterable[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
+            _set_rate(group, rate)
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
         """All that the schedule knows, except the optimizer and what cannot be compared: functions."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_is_initial")}
+        return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state."""
         self.__dict__.update(state_dict)
+
+
+def _copy(rate: Any) -> Any:
+    return rate.clone() if isinstance(rate, Tensor) else rate
+
+
+def _set_rate(group: dict[str, Any], rate: Any) -> None:
+    """Set the rate of a group; a tensor stays the same object and gets a new value."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(rate.reshape(()) if isinstance(rate, Tensor) else rate)
+    else:
+        group["lr"] = rate
 
 
 class LambdaLR(LRScheduler):
@@ -96,7 +115,9 @@ class LambdaLR(LRScheduler):
         """Without the functions; an object that is called gives its attributes."""
         # A function cannot be saved, and is to be given again; an object that is called has its state in attributes.
         saved = [None if hasattr(f, "__code__") else dict(vars(f)) for f in self.lr_lambdas]
-        return {**super().state_dict(), "lr_lambdas": saved}
+        state = super().state_dict()
+        del state["lr_lambdas"]
+        return {**state, "lr_lambdas": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state; the functions stay."""
@@ -317,7 +338,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
         else:
             self._jump(0 if epoch is None else epoch)
-        self._step_count += 1
         self._set(self.get_lr())
 
     def _jump(self, epoch: float) -> None:
@@ -350,10 +370,10 @@ class SequentialLR(LRScheduler):
         self.last_epoch, self.optimizer = last_epoch + 1, optimizer
         # Each schedule has taken its first step already; all are undone, and only the first starts again.
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            _set_rate(group, group["initial_lr"])
         for s in self._schedulers:
             s.last_epoch -= 1
-            s._step_count -= 1
+        self._schedulers[0]._step_count -= 1
         self._schedulers[0].step()
         self._last_lr = self._schedulers[0].get_last_lr()
 
@@ -366,7 +386,7 @@ class SequentialLR(LRScheduler):
         if i and self._milestones[i - 1] == self.last_epoch:
             # A jump to its own epoch 0, which takes the closed form: it must not go on from where the one before left
             # the rate.
-            s.step(0)
+            s._update_lr(0)
         else:
             s.step()
         self._last_lr = s.get_last_lr()
@@ -374,7 +394,7 @@ class SequentialLR(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         """The state of each schedule inside its own."""
         # The schedules hold the optimizer too: their own state dicts leave it out.
-        state = {k: v for k, v in self.__dict__.items() if k != "optimizer"}
+        state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
         return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """What a backend is: it turns a `Program` into something that runs steps. Part of the waist: imports the IR alone."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,8 +31,8 @@ class Executable(Protocol):
         ...
 
     @property
-    def lasting(self) -> frozenset[int]:
-        """The numbers of the fetches whose arrays no later step overwrites as long as somebody holds them."""
+    def owned(self) -> frozenset[int]:
+        """The numbers of the fetches whose arrays belong to the caller: no later step overwrites them."""
         ...
 
     def placement(self) -> str:
@@ -42,24 +42,8 @@ class Executable(Protocol):
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one step: read `batch` (arrays in the order of `program.batch`), update the store, return the fetches.
 
-        The arrays returned may be overwritten by the next step, unless they are `lasting`; whoever keeps one copies it.
+        The next step may overwrite the arrays returned, other than those that are `owned`: copy what has to last.
         """
-        ...
-
-
-@runtime_checkable
-class Foreseeing(Executable, Protocol):
-    """An executable that can begin with a step before all of it is known."""
-
-    def begin(self, batch: Sequence[np.ndarray]) -> None:
-        """Begin with what needs no more than these first arrays of a batch, and changes no state.
-
-        The next `step` is given the same arrays, or there is a `drop` before it; meanwhile nobody changes them.
-        """
-        ...
-
-    def drop(self) -> None:
-        """Forget what was begun."""
         ...
 
 

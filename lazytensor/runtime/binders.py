@@ -4,6 +4,7 @@ Who runs it is a nest compiled for it, a routine of ours, BLAS in parts, or NumP
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -55,17 +56,28 @@ def binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
     """A function from the operands' arrays to the steps that run the instruction."""
     if instr.nest is not None:
         return _nest_binder(instr.nest, (*instr.reads, *instr.writes), compiled)
+    ins = tuple(program.buffers[b].type for b in instr.reads)
+    outs = tuple(program.buffers[b].type for b in instr.writes)
+    return kernel_binder(instr, outs, ins, compiled)
+
+
+def kernel_binder(
+    instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...], compiled: Compiled, is_general: bool = False
+) -> Bind:
+    """Return a function from the arrays of the operands to the steps that run a library kernel.
+
+    With `is_general`, no machine code is compiled for the shapes of the operands; the bits of the results are the same.
+    """
     if instr.kernel not in BY_NAME:
         raise CompileError(f"the host has no kernel {instr.kernel}", where=instr.where)
     kernel = BY_NAME[instr.kernel]
-    ins = tuple(program.buffers[b].type for b in instr.reads)
-    outs = tuple(program.buffers[b].type for b in instr.writes)
     # BLAS and NumPy compute half types in float32 and leave the rounding to us.
     rounders = [_rounder(t, k + len(ins), compiled) for k, t in enumerate(outs) if t.dtype.is_half]
     routine = _routine(instr, outs, ins)
-    text = kernel.source(instr.attrs, outs, ins) if kernel.source is not None and config.current().jit else ""
+    has_text = kernel.source is not None and config.current().jit and not is_general
+    text = kernel.source(instr.attrs, outs, ins) if has_text else ""  # type: ignore[misc]
     if routine is not None:
-        leaf, work = jit.leaf(routine), routine
+        leaf, work = jit.leaf(replace(routine, is_special=routine.is_special and not is_general)), routine
         first: Bind = partial(_routine_steps, leaf, work)
     elif text:
         function = jit.load(text)

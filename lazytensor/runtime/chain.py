@@ -30,7 +30,6 @@ Word = tuple[Any, int]
 """A table of arguments, and a place in it."""
 _WORD = ctypes.c_int64
 _ROUTINE_WORDS = _WORD * 3
-_ROW_BYTES = 16  # of a step in the table of a chain
 BLOCK_WORDS = 64
 STOP, CREW, PLACE = 48, 58, 8
 """The words of the block that tell those who serve it to end, and how many they are, and the words of the place of a
@@ -200,10 +199,7 @@ class _Crew:
         known = functions()
         assert known is not None  # whoever has parts has them
         word = ctypes.c_void_p
-        self.run = ctypes.CFUNCTYPE(ctypes.c_int64, word, word, ctypes.c_int64, word)(known["share_run"])
-        # The interpreter stays with who offers: that takes less than to come back to it.
-        self._offer = ctypes.PYFUNCTYPE(None, word, word, ctypes.c_int64, word)(known["share_offer"])
-        self._return = ctypes.CFUNCTYPE(ctypes.c_int64, word, word)(known["share_return"])
+        self.run = ctypes.CFUNCTYPE(None, word, word, ctypes.c_int64, word)(known["share_run"])
         self._serve = ctypes.CFUNCTYPE(None, word, word)(known["share_serve"])
         self._ring = ctypes.CFUNCTYPE(None, word)(known["share_ring"])
         memory = np.zeros(BLOCK_WORDS + 8, np.int64)
@@ -213,8 +209,6 @@ class _Crew:
         self.lock = threading.Lock()
         self._waiting = threads - 1
         self._threads: list[threading.Thread] = []
-        # The chain of which others run the first steps.
-        self._ahead: Chain | None = None
         # Where the memory of each thread is, and behind them all that of a routine as a whole. None is ever given back:
         # what it is too small for now has grown out of it, but may still run in it.
         self._memory = [np.zeros(0, np.float32)] * (threads + 1)
@@ -252,24 +246,6 @@ class _Crew:
         # Fewer, if the system starts no more; without any the caller runs all parts.
         self._words[CREW] = len(self._threads)
         self._waiting = 0
-
-    def offer(self, chain: "Chain", table: int, count: int) -> None:
-        """Have others run the first `count` steps of a chain, or what they get to; called with the lock."""
-        self.settled(None)
-        self._ahead = chain
-        self._offer(self.block, table, count, self.first_place)
-
-    def has_begun(self, chain: "Chain") -> bool:
-        """Whether others run steps of a chain."""
-        return self._ahead is chain
-
-    def settled(self, chain: "Chain | None") -> int:
-        """How many steps of a chain others have run; from here on they run none. Called with the lock."""
-        if self._ahead is None:
-            return 0
-        ahead, self._ahead = self._ahead, None
-        count: int = self._return(self.block, self.first_place)
-        return count if ahead is chain else 0
 
     def stop(self) -> None:
         """Have the threads end: machine code must not run when its memory is given back."""
@@ -314,32 +290,6 @@ class Chain:
         self._table[2 * k], self._table[2 * k + 1] = step.count, ctypes.addressof(step.entries)
         self._shares |= step.count > 1 or step.own > 0
 
-    def __len__(self) -> int:
-        return len(self._steps)
-
-    def begin(self, count: int) -> bool:
-        """Have other threads begin with the first `count` steps; the next call goes on from there. False without any.
-
-        Until then, or until `drop`, what these steps read must not change.
-        """
-        crew = _crew(self._threads)
-        # Whoever has it runs another chain, for which this one would be dropped at once.
-        if not self._shares or self._threads == 1 or not crew.lock.acquire(blocking=False):
-            return False
-        try:
-            crew.prepare(self._own)
-            crew.offer(self, ctypes.addressof(self._table), count)
-        finally:
-            crew.lock.release()
-        return True
-
-    def drop(self) -> None:
-        """Begin anew with the next call."""
-        crew = _crew(self._threads)
-        if crew.has_begun(self):
-            with crew.lock:
-                crew.settled(None)
-
     def __call__(self) -> None:
         """Run them; of several threads that run chains one at a time has the crew and its memory.
 
@@ -352,8 +302,7 @@ class Chain:
             return
         with crew.lock:
             crew.prepare(self._own)
-            done = crew.settled(self)
-            crew.run(crew.block, table + done * _ROW_BYTES, len(self._steps) - done, crew.first_place)
+            crew.run(crew.block, table, len(self._steps), crew.first_place)
         last = self._steps[-1]
         if last.refusal and any(part.words[2] for part in last.calls):
             raise last.refusal()

@@ -4,7 +4,6 @@ Temporary buffers lie in one aligned arena, state in the store, batch arrays whe
 instructions that read the batch are bound anew when other arrays come. A step allocates nothing large.
 """
 
-import math
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -18,10 +17,10 @@ from lazytensor.errors import CompileError, ShapeError
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.runtime import blas, chain, row_runs, timing
-from lazytensor.runtime.aligned import within, zeros_in_large_pages
+from lazytensor.runtime.aligned import aligned_zeros, within
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.binders import Bind, Compiled, Step, binder, timed
-from lazytensor.runtime.lasting import Lasting, lasting_fetches
+from lazytensor.runtime.result_blocks import ResultBlocks, owned_fetches
 from lazytensor.thread_start import try_start
 
 PAGE_BYTES = 4096
@@ -31,8 +30,6 @@ COPIED_BYTES = 1 << 19
 """A batch of so many bytes is copied in 30 us or less: sooner than what reads it is bound anew."""
 SMALL_BYTES = 1 << 14
 """One of so many bytes is copied sooner than the addresses of machine code that reads it are changed."""
-PART_FLOPS = 20_000_000
-"""More work in a part takes longer than to trace a step: who comes back to a step that was begun would wait for it."""
 
 
 class HostBackend:
@@ -52,27 +49,23 @@ class HostExecutable:
 
     def __init__(self, program: Program, store: StateStore):
         self.program = program
-        fetches = lasting_fetches(program)
-        self.lasting = frozenset(fetches)
-        self._blocks = {b: Lasting(program.buffers[b].type) for b in fetches.values()}
+        self._owned = owned_fetches(program)
+        self.owned = frozenset(self._owned)
+        self._blocks = {b: ResultBlocks(program.buffers[b].type) for b in self._owned.values()}
+        self._is_handed_out = False
         is_alone = timing.current() is not None or not config.current().jit
         candidates = () if is_alone else row_runs.runs_of(program)
         self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
-        block = zeros_in_large_pages(self._arena.size_bytes)
+        block = aligned_zeros(self._arena.size_bytes)
         touching = _touching(block)
         # Behind the memory, which is touched beside: this loads LLVM.
         runs = {run.places[0]: run for run in candidates if run.is_machine_code()}
-        outside = {b: lasting.array for b, lasting in self._blocks.items()}
+        outside = {b: blocks.array for b, blocks in self._blocks.items()}
         self._arrays = _memory(program, self._arena, block, store, outside)
         self._bound: list[Any] = [None] * len(program.batch)
         self._steps: list[Step] = []
         self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
         self._places: list[chain.Place] = []
-        # Of each step how many arrays of the batch it waits for, and how many of those that came early are in place.
-        self._waits: list[float] = []
-        self._begun = 0
-        # By how many arrays of a batch there are, what can be begun with them.
-        self._early: dict[int, tuple[chain.Chain | None, int]] = {}
         # Of what uses arrays that may be others next time: the words of machine code that are addresses in a buffer,
         # and of all else where it stands and how it is bound.
         self._words: dict[int, list[chain.Word]] = {b: [] for b in (*program.batch, *self._blocks)}
@@ -96,8 +89,6 @@ class HostExecutable:
         # Where they lie for machine code; NumPy takes a microsecond to tell.
         self._addresses = {b: _address(self._arrays[b]) for b in self._words}
         self._copies = _final_copies(program)
-        for lasting in self._blocks.values():
-            lasting.settle()
         for thread in touching:
             thread.join()
 
@@ -110,26 +101,11 @@ class HostExecutable:
         elif may_move:
             self._note_words(parts, (*instr.reads, *instr.writes))
         self._steps += steps
-        self._waits += [self._waits_for([instr], getattr(step, "count", 1)) for step in steps]
 
     def _add_run(self, run: row_runs.Run) -> None:
         step = run.bind([self._arrays[b] for b in run.operands], self._arena.views)
         self._note_words([step], run.operands)
         self._steps.append(step)
-        self._waits.append(self._waits_for([loop.instr for loop in run.loops], step.count))
-
-    def _waits_for(self, instrs: Sequence[Instr], parts: int) -> float:
-        """How many arrays of the batch have to be there for a step in so many parts; without end where none are enough.
-
-        It must neither change state nor take long, and results that last have no place before all of a step is known.
-        """
-        program, views = self.program, self._arena.views
-        writes = {views.get(b, b) for i in instrs for b in i.writes}
-        uses = writes | {views.get(b, b) for i in instrs for b in i.reads}
-        takes_long = max(i.work.flops for i in instrs) // parts > PART_FLOPS
-        if takes_long or uses & self._blocks.keys() or any(program.buffers[b].kind != "temp" for b in writes):
-            return math.inf
-        return max((k + 1 for k, b in enumerate(program.batch) if b in uses), default=0)
 
     def _note_words(self, parts: Sequence[chain.Parts], operands: Sequence[int]) -> None:
         for step in parts:
@@ -153,15 +129,11 @@ class HostExecutable:
         if len(batch) != len(self._bound):
             raise ShapeError(f"the step takes {len(self._bound)} arrays, the batch has {len(batch)}")
         self._bring(batch)
-        if self._blocks:
+        if self._is_handed_out:
             self._move()
         if not self._runs:
             self._runs, self._places = chain.chains(self._steps)
-        # BLAS is held already where threads of the crew have begun.
-        if self._begun:
-            self._begun = 0
-        else:
-            blas.hold()
+        blas.hold()
         try:
             if len(self._runs) == 1 and isinstance(self._runs[0], chain.Chain):
                 self._runs[0]()
@@ -173,56 +145,22 @@ class HostExecutable:
                 self._copy_state()
         finally:
             blas.release()
-        # A view is one reference more to its block, for as long as the caller has it.
-        return [array.view() if k in self.lasting else array for k, array in enumerate(self._fetches)]
-
-    def begin(self, batch: Sequence[np.ndarray]) -> None:
-        """Have other threads compute what the first arrays of a batch are enough for, and what changes no state.
-
-        The next `step` is given the same arrays, or there is a `drop` before it. Nothing is begun before the first.
-        """
-        if self._runs:
-            first, count = self._first(len(batch))
-            if first is not None:
-                self._bring(batch)
-                blas.hold()
-                if first.begin(count):
-                    self._begun = len(batch)
-                else:
-                    blas.release()
-
-    def drop(self) -> None:
-        """Forget what was begun."""
-        if self._begun:
-            first, _ = self._first(self._begun)
-            assert first is not None
-            first.drop()
-            self._begun = 0
-            blas.release()
-
-    def _first(self, count: int) -> tuple[chain.Chain | None, int]:
-        """A chain, and how many of its first steps can run with so many arrays of a batch; None if none can."""
-        if count not in self._early:
-            first = self._runs[0]
-            steps = next((k for k, waits in enumerate(self._waits) if waits > count), len(self._waits))
-            if not isinstance(first, chain.Chain) or not steps or any(k >= count for k in self._read_in_place):
-                self._early[count] = None, 0
-            else:
-                self._early[count] = first, min(steps, len(first))
-        return self._early[count]
+        if not self._blocks:
+            return list(self._fetches)
+        self._is_handed_out = True
+        owned, blocks = self._owned, self._blocks
+        return [blocks[owned[k]].hand_out(v) if k in owned else v for k, v in enumerate(self._fetches)]
 
     def _bring(self, batch: Sequence[np.ndarray]) -> None:
-        """Put the arrays of a batch in place, or the first of them; those that were begun with are."""
+        """Put the arrays of a batch in place."""
         for k, b, place, is_half in self._copied:
-            if not self._begun <= k < len(batch):
-                continue
             array = batch[k]
             # Mostly there are many, of which each fits.
             if is_half or array.shape != place.shape or array.dtype is not place.dtype:
                 array = _fitting(array, self.program.buffers[b].type, self.program.buffers[b].name)
             place[...] = array
         # Data loaders that reuse their arrays cost nothing here: only other arrays are bound anew.
-        for k in self._read_in_place if not self._begun else ():
+        for k in self._read_in_place:
             if batch[k] is not self._bound[k]:
                 self._take(batch)
                 break
@@ -238,14 +176,12 @@ class HostExecutable:
         self._bind_again({program.batch[k] for k in self._read_in_place})
 
     def _move(self) -> None:
-        """Write results elsewhere where somebody still holds those of the step before."""
-        moved = {b for b, block in self._blocks.items() if block.has_moved()}
-        if moved:
-            for b in moved:
-                self._arrays[b] = self._blocks[b].array
-            self._bind_again(moved)
-            for b in moved:
-                self._blocks[b].settle()
+        """Write the large results to other blocks: the caller has those of the step before."""
+        for b, blocks in self._blocks.items():
+            blocks.move()
+            self._arrays[b] = blocks.array
+        self._bind_again(set(self._blocks))
+        self._is_handed_out = False
 
     def _bind_again(self, changed: set[int]) -> None:
         """Have the steps that use these buffers or views of them use the arrays that they have now."""

@@ -1,7 +1,7 @@
 """Single LLVM instructions that Numba does not offer by itself, as functions for generated loops.
 
-A maximum that keeps NaN, roundings, and the reading of a number's bits are one instruction each. `sum` and `product`
-carry the permission to be reordered on that one instruction: the arithmetic around them stays strict.
+A maximum that keeps NaN, roundings, and the reading of a number's bits are one instruction each. `sum_f4` may be
+reordered: it is for a sum that only tells whether there is a NaN.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def _llvm(name: str, arity: int = 1, flags: tuple[str, ...] = ()) -> Helper:
 
 
 def _relaxed(instruction: str) -> Helper:
-    """An addition or product that LLVM may reorder with its like: what makes a reduction loop vectorisable."""
+    """An addition that LLVM may reorder with its like."""
 
     def typing(context: Any, x: Any, y: Any) -> Typing:
         def generate(ctx: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -66,12 +66,10 @@ def _relaxed(instruction: str) -> Helper:
 
 bits_f4, float_f4 = _reinterpret(types.int32), _reinterpret(types.float32)
 bits_f8, float_f8 = _reinterpret(types.int64), _reinterpret(types.float64)
-sum_f4 = sum_f8 = _relaxed("fadd")
-product_f4 = product_f8 = _relaxed("fmul")
+sum_f4 = _relaxed("fadd")
 max_f4 = max_f8 = maximum_f4 = maximum_f8 = _llvm("llvm.maximum", 2)  # NaN if either is NaN
 min_f4 = min_f8 = minimum_f4 = minimum_f8 = _llvm("llvm.minimum", 2)
 largest_f4 = _llvm("llvm.maxnum", 2, ("nnan", "nsz"))  # anything if either is NaN: for who finds that elsewhere
-fence_f4 = fence_f8 = _llvm("llvm.canonicalize")  # the number itself, but LLVM does not look behind it
 sqrt_f4 = sqrt_f8 = _llvm("llvm.sqrt")
 abs_f4 = abs_f8 = _llvm("llvm.fabs")
 floor_f4 = floor_f8 = _llvm("llvm.floor")

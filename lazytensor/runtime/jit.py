@@ -23,7 +23,7 @@ from lazytensor.native.bound_code import Kernel as NativeKernel
 from lazytensor.native.kinds import Unknown
 
 HELPERS = (
-    *("intrinsics.py", "rounding.py", "vecmath.py", "panels.py", "leaves/gather.py", "leaves/steps.py"),
+    *("intrinsics.py", "rounding.py", "vecmath.py", "lanes.py", "panels.py", "leaves/gather.py", "leaves/steps.py"),
     *("../kernels/places.py", "../kernels/times.py", "../kernels/panel_products.py"),
 )
 """What generated modules import."""

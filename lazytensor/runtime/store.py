@@ -6,7 +6,7 @@ import numpy as np
 
 from lazytensor.errors import StateError
 from lazytensor.ir.types import StateId
-from lazytensor.runtime.aligned import Rooms
+from lazytensor.runtime.aligned import aligned
 
 
 class Store:
@@ -14,7 +14,6 @@ class Store:
 
     def __init__(self) -> None:
         self._arrays: dict[StateId, np.ndarray] = {}
-        self._rooms = Rooms()
 
     def __contains__(self, state: StateId) -> bool:
         return state in self._arrays
@@ -27,7 +26,7 @@ class Store:
         if state in self._arrays:
             raise StateError(f"there is already state called {state}", hint="Give each tensor its own name.")
         given = np.asarray(array)
-        self._arrays[state] = own = self._rooms.empty(given.shape, given.dtype)
+        self._arrays[state] = own = aligned(given.shape, given.dtype)
         own[...] = given
         return self._arrays[state]
 

@@ -13,6 +13,7 @@ from lazytensor.cells import Cell, adopt
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded
 from lazytensor.errors import CheckpointError
+from lazytensor.histories import History
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.nn.module import Parameter
@@ -140,7 +141,7 @@ class Storages:
         for t in self._requiring:
             t.requires_grad_()
         for parameter, data, requires_grad in self._parameters:
-            parameter.look(data.cell, data.lens)
+            parameter.look(data.cell, data.lens, data.history)
             parameter.device = data.device
             if requires_grad:
                 parameter.requires_grad_()
@@ -155,12 +156,14 @@ def _settle(storage: Storage) -> None:
     whole = all(o == 0 and (st == order_strides(si) or math.prod(si) < 2) for _, o, si, st in storage.users)
     shape = size if len(shapes) == 1 and whole and math.prod(size) == storage.elements.size else storage.elements.shape
     cell = _cell(storage.elements.reshape(shape), storage.dtype)
+    is_shared = len(storage.users) > 1
     for tensor, offset, extents, strides in storage.users:
+        history = History() if is_shared else None
         if cell.type.shape == extents and whole:
-            tensor.look(cell)
+            tensor.look(cell, (), history)
         else:
             attrs = (("size", extents), ("stride", strides), ("offset", offset))
-            tensor.look(cell, (("as_strided", attrs),))
+            tensor.look(cell, (("as_strided", attrs),), history)
         tensor.device = storage.device
 
 

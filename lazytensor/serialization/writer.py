@@ -155,7 +155,7 @@ class Writer:
             self._strided(t, False)
             self.number(t.requires_grad)
         else:
-            self._strided(t, bool(t.leaf_id))
+            self._strided(t, t.requires_grad)
             return self._put(id(t), t)
         self.name("collections OrderedDict")
         self.out += b")RtR"

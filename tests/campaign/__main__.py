@@ -35,54 +35,59 @@ CHUNK = 50
 """Cases after which it is noted how far a campaign is."""
 
 
+SUBJECTS = {
+    "calls": "bad calls of operations, not files",
+    "meshes": "plans on a mesh and on a larger one",
+    "csx": "drawn modules beside the real front end",
+    "loops": "drawn training loops on both backends, beside the real package",
+    "programs": "drawn PyTorch programs, repeated and beside PyTorch",
+}
+"""What is drawn other than files, and the help of the subcommand."""
+ORACLES = {"csx": "cerebras_pytorch 2.10.0", "loops": "cerebras_pytorch 2.10.0", "programs": "torch 2.13.0"}
+"""The package that an interpreter given by --real has."""
+
+
 def main() -> int:
     """The command line. Returns 1 if a case came out as none may."""
+    options = _parser().parse_args()
+    subject = options.subject
+    if subject is None:
+        return damage_files(options)
+    if subject == "calls":
+        return refuse_calls(options.own_seed, options.count)
+    if subject == "meshes":
+        return plan_on_larger(options.own_seed, options.count, options.jobs)
+    if subject == "csx":
+        return csx.campaign(options.count, options.own_seed, options.real, options.shrink, options.first, options.calls)
+    run_drawn = {"loops": loops.run, "programs": programs.run}[subject]
+    return run_drawn(
+        options.own_seed, range(options.first, options.first + options.count), options.real, options.shrink
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tests.campaign", description=__doc__)
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, default=None, help="run this case alone, and say what came of it")
     parser.add_argument("--folder", default="build/campaign", help="where a campaign is gone on with")
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time")
-    subjects = parser.add_subparsers(dest="subject")
-    for name, what in (
-        ("calls", "bad calls of operations, not files"),
-        ("meshes", "plans on a mesh and on a larger one"),
-    ):
-        subject = subjects.add_parser(name, help=what)
+    subparsers = parser.add_subparsers(dest="subject")
+    for name, what in SUBJECTS.items():
+        subject = subparsers.add_parser(name, help=what)
         subject.add_argument("count", type=int, metavar="N")
         subject.add_argument("own_seed", type=int, metavar="SEED")
-    modules = subjects.add_parser("csx", help="drawn modules beside the real front end")
-    modules.add_argument("count", type=int, metavar="N")
-    modules.add_argument("own_seed", type=int, metavar="SEED")
-    modules.add_argument("--real", metavar="PYTHON", help="an interpreter with cerebras_pytorch 2.10.0")
-    modules.add_argument("--first", type=int, default=0, help="the number of the first script")
-    modules.add_argument("--calls", default="", help="one call a script, of those that match this expression")
-    modules.add_argument("--shrink", action="store_true", help="print the smallest script with a difference")
-    training = subjects.add_parser("loops", help="drawn training loops on both backends, beside the real package")
-    training.add_argument("count", type=int, metavar="N")
-    training.add_argument("own_seed", type=int, metavar="SEED")
-    training.add_argument("--real", metavar="PYTHON", help="an interpreter with cerebras_pytorch 2.10.0")
-    training.add_argument("--first", type=int, default=0, help="the number of the first loop")
-    training.add_argument("--shrink", action="store_true", help="print the smallest loop with a difference")
-    scripts = subjects.add_parser("programs", help="drawn PyTorch programs, repeated and beside PyTorch")
-    scripts.add_argument("count", type=int, metavar="N")
-    scripts.add_argument("own_seed", type=int, metavar="SEED")
-    scripts.add_argument("--real", metavar="PYTHON", help="an interpreter with torch 2.13.0")
-    scripts.add_argument("--first", type=int, default=0, help="the number of the first program")
-    scripts.add_argument("--shrink", action="store_true", help="print the smallest program with a difference")
-    options = parser.parse_args()
-    if options.subject == "csx":
-        return csx.campaign(options.count, options.own_seed, options.real, options.shrink, options.first, options.calls)
-    if options.subject == "calls":
-        return refuse_calls(options.own_seed, options.count)
-    if options.subject == "programs":
-        numbers = range(options.first, options.first + options.count)
-        return programs.run(options.own_seed, numbers, options.real, options.shrink)
-    if options.subject == "loops":
-        numbers = range(options.first, options.first + options.count)
-        return loops.run(options.own_seed, numbers, options.real, options.shrink)
-    if options.subject == "meshes":
-        return plan_on_larger(options.own_seed, options.count, options.jobs)
+        if name in ORACLES:
+            subject.add_argument("--real", metavar="PYTHON", help=f"an interpreter with {ORACLES[name]}")
+            subject.add_argument("--first", type=int, default=0, help="the number of the first case")
+            subject.add_argument("--shrink", action="store_true", help="print the smallest case with a difference")
+        if name == "csx":
+            subject.add_argument("--calls", default="", help="one call a script, of those that match this expression")
+    return parser
+
+
+def damage_files(options: argparse.Namespace) -> int:
+    """Run the damaged and hostile files that are left of a campaign. Returns 1 if one came out as none may."""
     with tempfile.TemporaryDirectory() as folder:
         ground = Ground.prepared(pathlib.Path(folder))
         if options.only is not None:

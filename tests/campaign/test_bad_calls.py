@@ -2,23 +2,26 @@
 
 import builtins
 import collections
+import contextlib
+import gc
 import json
 import pathlib
+import weakref
 
 import numpy as np
 import pytest
 
 import lazytensor as lt
 from cstorch_compat.names.mirror import mirror
-from lazytensor.errors import ArgumentInvalid
+from lazytensor.errors import ArgumentInvalid, LazyError
 from tests.campaign import calls
 from tests.campaign.bad_calls import campaign, judged
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "bad_calls.json"
 CASES = range(600)
 RECORDED = json.loads(GOLDEN.read_text())
-AGREEMENT = 0.995
-"""The share of calls refused by both whose error is of PyTorch's type; the others are told by an error of ours too."""
+AGREEMENT = 0.985
+"""The share of calls refused by both whose error is of PyTorch's type; the others have two faults, mostly."""
 ALONE = 0.005
 """The share of calls that run here and not in PyTorch, or there and not here: what no rule tells apart."""
 
@@ -128,12 +131,70 @@ def test_argument_that_does_not_fit_is_named(call, words):
     assert "test_bad_calls.py:" in str(e.value)
 
 
-def test_error_of_a_function_of_the_users_stands():
-    def faulty(x):
-        raise AttributeError("of the user")
+def _faulty(*_):
+    raise AttributeError("of the user")
 
-    with pytest.raises(AttributeError, match="of the user"):
-        torch.vmap(faulty)(lt.ones(3))
+
+def _backward_with_hook():
+    x = lt.ones(3).requires_grad_()
+    x.register_hook(_faulty)
+    x.sum().backward()
+
+
+class _Custom(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    backward = staticmethod(_faulty)
+
+
+CALLING_BACK = {
+    "hook": lambda: _backward_with_hook(),
+    "custom gradient": lambda: _Custom.apply(lt.ones(3).requires_grad_()).sum().backward(),
+    "vmap": lambda: torch.vmap(_faulty)(lt.ones(3)),
+    "apply_": lambda: lt.ones(3).apply_(_faulty),
+    "map_": lambda: lt.ones(3).map_(lt.ones(3), _faulty),
+    "distance": lambda: F.triplet_margin_with_distance_loss(*lt.ones(3, 2, 2), distance_function=_faulty),
+}
+
+
+@pytest.mark.parametrize("name", CALLING_BACK)
+def test_exception_of_a_function_of_the_users_passes(name):
+    with pytest.raises(AttributeError, match="of the user") as e:
+        CALLING_BACK[name]()
+    assert not isinstance(e.value, LazyError)
+
+
+WRONG_COUNTS = {
+    "missing": lambda: torch.topk(lt.ones(3)),
+    "too many": lambda: lt.ones(3).abs(1, 2),
+    "unknown name": lambda: torch.abs(lt.ones(3), word=1),
+    "twice": lambda: torch.flatten(lt.ones(3), 0, start_dim=1),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_COUNTS)
+def test_arguments_missing_too_many_or_unknown_are_a_type_error_of_ours_at_the_users_line(name):
+    with pytest.raises(ArgumentInvalid, match=r"test_bad_calls.py:\d+: (topk|abs|flatten)\(\)"):
+        WRONG_COUNTS[name]()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.where(lt.ones(2) > 0, {}, 1),
+        lambda: lt.ones(2).view({}),
+        lambda: torch.stack({"a": 1}),
+        lambda: lt.ones(2).expand("word"),
+        lambda: torch.nn.functional.pad(lt.ones(2), {"a": 1}),
+        lambda: lt.ones(2) + (1 << 70),
+        lambda: lt.ones(2).norm(p="word"),
+    ],
+)
+def test_no_exception_of_python_or_numpy_reaches_the_user(call):
+    with pytest.raises(LazyError, match=r"test_bad_calls\.py:"):
+        call()
 
 
 def test_errors_of_others_are_seen():
@@ -142,3 +203,17 @@ def test_errors_of_others_are_seen():
     except KeyError as e:
         assert "not ours" in judged(e)
     assert "NumPy" in judged(ValueError("operands could not be broadcast together"))
+
+
+@pytest.mark.parametrize("call", [lambda x: x.view(3), lambda x: x.topk("word"), lambda x: x.abs(1, 2)])
+def test_a_refused_call_keeps_no_operand_alive(call):
+    x = lt.ones(2)
+    alive = weakref.ref(x)
+    gc.disable()
+    try:
+        with contextlib.suppress(LazyError):
+            call(x)
+        del x
+        assert alive() is None
+    finally:
+        gc.enable()

@@ -5,6 +5,7 @@ import pytest
 from tests.campaign.larger_meshes import Outcome, outcomes, pair_of, table
 
 
+@pytest.mark.slow
 def test_a_pair_depends_on_its_number_only_and_its_larger_mesh_has_room_for_the_smaller():
     for number in range(10):
         pair, again = pair_of(3, number), pair_of(3, number)

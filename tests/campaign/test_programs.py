@@ -5,7 +5,8 @@
 
 import pytest
 
-from tests.campaign.programs.campaign import Campaign, difference
+from tests.campaign.programs.campaign import Campaign
+from tests.campaign.programs.comparing import difference
 from tests.campaign.programs.drawing import drawn
 
 SEED = 38
@@ -15,7 +16,7 @@ COUNT = 300
 @pytest.mark.process
 def test_drawn_programs_give_equal_bits_in_each_run_and_in_each_thread():
     with Campaign(None) as campaign:
-        assert [f"{n}, {pair}: {found}" for n, pair, found in campaign.findings(SEED, range(COUNT))] == []
+        assert [f"{f.number}, {f.pair}: {f.difference}" for f in campaign.findings(SEED, range(COUNT))] == []
 
 
 def test_every_drawn_program_is_python():

@@ -161,6 +161,7 @@ def is_out_of_memory(e: BaseException) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALLOCATED)
 def test_tensor_that_no_machine_holds_is_refused_at_its_line(name):
     with pytest.raises(RuntimeError) as caught:

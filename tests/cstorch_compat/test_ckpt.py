@@ -292,6 +292,7 @@ def run(capsys, *args):
     return status, done.out, done.err
 
 
+@pytest.mark.process
 def test_ls_tells_names_types_sizes_and_packing(capsys):
     status, out, _ = run(capsys, "ls", GOLDEN / "aliases.mdl")
     assert status == 0
@@ -304,6 +305,7 @@ def test_ls_tells_names_types_sizes_and_packing(capsys):
     }
 
 
+@pytest.mark.process
 def test_legacy_files_of_flattened_keys_are_listed_and_converted(capsys, tmp_path):
     status, out, _ = run(capsys, "ls", GOLDEN / "legacy_v04.mdl")
     assert status == 0 and "model.b  bfloat16" in out and "lst.0" in out

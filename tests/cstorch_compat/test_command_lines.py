@@ -53,6 +53,7 @@ def shown(value: str) -> str:
     return repr(value)[1:-1][:40]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path, option", OPTIONS, ids=lambda x: x if isinstance(x, str) else " ".join(x))
 def test_wrong_value_of_an_option_is_told_in_one_sentence(path, option, tmp_path):
     for value in HOSTILE:
@@ -67,6 +68,7 @@ def test_wrong_value_of_an_option_is_told_in_one_sentence(path, option, tmp_path
         assert line.isprintable() and done.stdout == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path, name", POSITIONALS, ids=lambda x: x if isinstance(x, str) else " ".join(x))
 def test_wrong_argument_is_told_in_a_sentence_and_a_hint(path, name, tmp_path):
     words = required(path)

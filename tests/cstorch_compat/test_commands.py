@@ -1,7 +1,6 @@
 """Manners of the command line: versions, modules, standard input, and readers that stop reading."""
 
 import argparse
-import gc
 import io
 import json
 import subprocess
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 import cstorch_compat
-from cstorch_compat.__main__ import _parser, main
+from cstorch_compat.__main__ import _parser
 from cstorch_compat.names import manifest
 from cstorch_compat.run import script as scripts
 from lazytensor import config, private_files
@@ -149,6 +148,7 @@ def test_a_script_comes_from_standard_input(tmp_path, monkeypatch):
     assert (done.returncode, done.stdout) == (3, "__main__ ['a']\n"), done.stderr
 
 
+@pytest.mark.process
 def test_a_reader_that_stops_is_no_error(tmp_path):
     (tmp_path / "script.py").write_text("for i in range(100_000):\n    print('a line', i)\n")
     process = subprocess.Popen(
@@ -179,17 +179,3 @@ def test_cache_counts_kernels_and_clears_them(tmp_path):
         assert said.startswith(f"{tmp_path / 'cache'}: 1 kernels, 0.0 MB of at most ")
         assert ": 0 kernels" in lazywafer("cache", "--clear", cwd=tmp_path).stdout
         assert private_files.read("one.kernel") is None
-
-
-def test_plan_leaves_what_it_made_to_the_end_of_its_process(tmp_path):
-    path = tmp_path / "net.py"
-    holder = "me = lambda: 0\nme.me, me.file = me, open('/dev/stderr', 'w')\nme.file.write('written')\n"
-    path.write_text(f"import torch\n{holder}print(torch.nn.Linear(3, 2)(torch.ones(4, 3)).sum())\n")
-    asked = "import gc\nfrom cstorch_compat.__main__ import main\nstatus = main()\nprint(status, gc.isenabled())"
-    for arguments, last in (["plan", str(path)], "0 False"), (["info"], "0 True"):
-        ended = subprocess.run([sys.executable, "-c", asked, *arguments], capture_output=True, text=True, cwd=tmp_path)
-        assert ended.stdout.splitlines()[-1] == last, ended.stderr
-        assert ("written" in ended.stderr) == (arguments[0] == "plan")
-    # Whoever calls it in a process of their own goes on.
-    path.write_text("import torch\nprint(torch.nn.Linear(3, 2)(torch.ones(4, 3)).sum())\n")
-    assert main(["plan", str(path)]) == 0 and gc.isenabled()

@@ -25,6 +25,7 @@ def test_example_is_written_once_and_is_that_of_the_notebooks(tmp_path, capsys):
     assert (tmp_path / "mnist.py").read_text() == "mine"
 
 
+@pytest.mark.process
 def test_first_commands_of_the_readme_print_no_warning(tmp_path):
     (block,) = (ROOT / "README.md").read_text().partition("## Run a script of yours\n\n")[2].split("\n\n")[:1]
     commands = [line.partition("#")[0].split()[1:] for line in block.splitlines()[:2]]

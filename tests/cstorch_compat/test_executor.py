@@ -216,6 +216,7 @@ def test_the_report_names_the_worker_that_is_waited_for():
     assert [line.split(":")[0].split()[-1] for line in workers] == ["1", "0", "2"]
 
 
+@pytest.mark.process
 def test_a_slow_worker_stands_out():
     with csx(1, 3), stream(numbered(sleep=lambda rank, i: 0.03 * (rank == 2)), 12) as opened:
         assert len(list(opened)) == 12

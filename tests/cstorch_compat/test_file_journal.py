@@ -76,6 +76,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [["check"], ["plan"], ["plan", "--batch", "3,16"]], ids=" ".join)
 def test_files_are_as_they_were_and_the_report_names_them(folder, command):
     before = tree(folder)
@@ -86,6 +87,7 @@ def test_files_are_as_they_were_and_the_report_names_them(folder, command):
     assert all(name in line for name in ("runs", "out", "train.log", "more"))
 
 
+@pytest.mark.process
 def test_check_lists_files_in_json(folder):
     files = json.loads(python("-m", "cstorch_compat", "check", "--json", "script.py", cwd=folder).stdout)["files"]
     assert files["remaining"] == []

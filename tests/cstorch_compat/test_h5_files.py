@@ -65,6 +65,7 @@ def picture(tree, number):
     return name, number(id(tree)), said, values.dtype, values.shape, values.tobytes()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_file_reads_equal(name):
     saved = recorded(json.loads((GOLDEN / f"{name}.json").read_text())["saved"])
@@ -72,6 +73,7 @@ def test_recorded_file_reads_equal(name):
     assert picture(tree, bool) == picture(saved, bool)  # recordings do not tell aliases
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", [name for name in RECORDED if name != "numpy"])
 def test_rewritten_recorded_file_has_the_same_pieces(name, tmp_path):
     with h5py.File(GOLDEN / f"{name}.mdl") as old, h5py.File(save(tmp_path / "t.mdl", load(old.filename))) as new:
@@ -84,6 +86,7 @@ def test_rewritten_recorded_file_has_the_same_pieces(name, tmp_path):
                 assert a.attrs.get_id(attribute).get_type() == b.attrs.get_id(attribute).get_type()
 
 
+@pytest.mark.process
 def test_legacy_file_gets_its_nesting_from_its_keys():
     tree = load(GOLDEN / "legacy_v04.mdl")
     model = tree.pop("model")
@@ -94,6 +97,7 @@ def test_legacy_file_gets_its_nesting_from_its_keys():
     assert repr(tree) == repr({"lr": 0.5, "name": "abc", "nil": None, "q k/x": True, "step": 12})
 
 
+@pytest.mark.process
 def test_file_of_the_first_releases_gets_its_nesting_and_values(tmp_path):
     """{"a": {"b": 0.1, "c": 0.001}, "d": [0.1, 0.2, 0.3]}, flattened as the releases up to 1.8 describe it."""
     with h5py.File(tmp_path / "t.mdl", "w") as file:
@@ -112,6 +116,7 @@ def test_file_of_the_first_releases_gets_its_nesting_and_values(tmp_path):
     assert tree == {"a": {"b": 0.1, "c": 0.001}, "d": [0.1, 0.2, 0.3]}
 
 
+@pytest.mark.process
 def test_pickles_cannot_be_used_and_tuple_keys_are_refused():
     with pytest.raises(CheckpointError, match="'f' is a pickled"):
         load(GOLDEN / "numpy.mdl")["f"].item()
@@ -175,6 +180,7 @@ def outcome(tree):
         return "as it was written" if pictures[0] == pictures[1] else pictures, os.listdir(directory)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(trees())
 def test_any_tree_round_trips(tree):
@@ -262,6 +268,7 @@ def test_failing_value_leaves_nothing_and_keeps_its_own_error(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 def test_killed_writer_leaves_nothing_under_the_name(tmp_path):
     program = f"""
 import os, signal, numpy
@@ -312,6 +319,7 @@ def copied(name, directory):
     return path
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("content", [b"", b"hello world", b"\x89HDF\r\n\x1a\n"])
 def test_other_files_fail_to_load(content, tmp_path):
     path = tmp_path / "bad.mdl"
@@ -321,6 +329,7 @@ def test_other_files_fail_to_load(content, tmp_path):
     assert len(content) == 8 or repr(caught.value.__cause__) == repr(ValueError(f"{path} is not an HDF5 file"))
 
 
+@pytest.mark.process
 def test_missing_and_foreign_files_have_their_errors(tmp_path):
     with pytest.raises(CheckpointError, match=r"nope\.mdl does not exist") as missing:
         load(tmp_path / "nope.mdl")
@@ -331,6 +340,7 @@ def test_missing_and_foreign_files_have_their_errors(tmp_path):
     assert isinstance(missing.value, FileNotFoundError) and isinstance(foreign.value, KeyError)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("change", [lambda a: a.modify("__SUCCESS__", False), lambda a: a.pop("__SUCCESS__")])
 def test_partially_written_file_is_refused(change, tmp_path):
     path = edited(save(tmp_path / "t.mdl", {"x": 1}), lambda file, _: change(file.attrs))
@@ -364,6 +374,7 @@ def rewrite_chunk(path, data, mask=0):
     return load(path, lambda lazy: lazy)["x"]
 
 
+@pytest.mark.process
 def test_chunk_may_be_packed_in_blocks_or_skip_the_filter(tmp_path):
     path, plain = copied("dtype_float32", tmp_path), np.arange(12, dtype="<f4").tobytes()
     assert rewrite_chunk(path, packed(plain, 20)).read().tobytes() == plain
@@ -377,6 +388,7 @@ DAMAGED = [
 ]  # fmt: skip
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("data", "mask"), [*((data, 0) for data in DAMAGED), (bytes(40), 1)])
 def test_damaged_chunk_is_an_error_with_its_key(data, mask, tmp_path):
     with pytest.raises(CheckpointError, match="'x' cannot be read: "):
@@ -425,6 +437,7 @@ WRONG = [partial(lambda said, file, meta: meta.update(said), said) for said in S
 WRONG += [partial(restore, stored) for stored in (None, "group", "link", *STORED)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("change", WRONG, ids=range(len(WRONG)))
 def test_contradictory_file_is_refused_by_key(change, tmp_path):
     path = edited(save(tmp_path / "t.mdl", {"x": ramp(4)}), change)
@@ -442,6 +455,7 @@ PARTS += [f'[1, {{"type": {kind}, "context": {c}, "children_spec": [{LEAF}, {LEA
 SPECS = ["", "[]", "nonsense", "[1, 2]", "[" * 100000, *(json.dumps([None, part]) for part in PARTS)]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("spec", SPECS, ids=range(len(SPECS)))
 def test_malformed_tree_description_is_refused(spec, tmp_path):
     path = edited(save(tmp_path / "t.mdl", {"x": 1}), lambda file, _: file.attrs.modify("__spec__", spec))
@@ -449,6 +463,7 @@ def test_malformed_tree_description_is_refused(spec, tmp_path):
         load(path)
 
 
+@pytest.mark.process
 def test_array_that_was_never_computed_is_filled(tmp_path):
     full = {"shape": [2, 2], "dtype": "torch.bfloat16", "fill_value": 2.5, "__TYPE__": "DeferredFullTensor"}
     metadata = {"__objects__": ["x.0"], "x.0.__metadata__": full, "x.1.__metadata__": {"__TORCH__": True}}
@@ -458,6 +473,7 @@ def test_array_that_was_never_computed_is_filled(tmp_path):
     assert picture(load(path)["x"], bool) == picture(Tensor(np.full((2, 2), 2.5), dtypes.bfloat16), bool)
 
 
+@pytest.mark.process
 def test_attribute_that_is_no_text_or_number_is_never_read(tmp_path):
     path = save(tmp_path / "t.mdl", {"x": 1})
     with h5py.File(path, "r+") as file:

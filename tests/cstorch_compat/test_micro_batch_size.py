@@ -86,6 +86,7 @@ def test_text_of_a_plan_tells_of_the_micro_batches(command):
     assert "micro-batch sizes explored: " in done.stdout and "8: " in done.stdout
 
 
+@pytest.mark.process
 def test_a_plan_asks_for_the_systems_of_the_script_unless_the_command_names_others(command):
     rows = []
     for words in ((), ("--systems", "3")):

@@ -33,6 +33,7 @@ def test_orthogonalized_moves_singular_values_towards_one(rows, columns, seed):
     np.testing.assert_allclose(aligned, np.diag(np.diag(aligned)), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_optimizer_follows_the_recorded_trajectory(case):
     spec = CASES[case]

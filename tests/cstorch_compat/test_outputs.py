@@ -33,6 +33,7 @@ def is_plain(text: str) -> bool:
     return all(line.isprintable() for line in text.replace("\t", " ").split("\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCRIPTS)
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_any_name_of_a_script_is_in_every_output(name, kind, tmp_path):
@@ -47,6 +48,7 @@ def test_any_name_of_a_script_is_in_every_output(name, kind, tmp_path):
     assert text.returncode == 0 and is_plain((tmp_path / "report.txt").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("check",), ("check", "--json"), ("plan",), ("plan", "--json")], ids=" ".join)
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_any_name_of_a_script_is_planned_and_checked(name, command, tmp_path):
@@ -117,6 +119,7 @@ def process(command: str, folder: pathlib.Path, **environment: str) -> subproces
     return subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.process
 def test_a_report_is_printed_where_stdout_has_few_letters(tmp_path):
     (tmp_path / "été.py").write_text(PLAIN)
     done = process(
@@ -184,6 +187,7 @@ PIPES = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", PIPES)
 def test_a_pipe_whose_reader_has_enough_ends_a_command_without_a_word(command, tmp_path):
     for name in ("state", "other"):

@@ -16,6 +16,8 @@ from lazytensor import config
 from tests.conftest import ROOT, lazywafer, training
 from wse_sim import WSE2, plan
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import torch, torch.nn as nn, torch.nn.functional as F
 
@@ -176,7 +178,6 @@ def test_a_page_is_asked_for_by_its_ending_and_in_a_folder_that_is_there(tmp_pat
         assert done.returncode == 2 and wrong.split("/")[0] in done.stderr
 
 
-@pytest.mark.slow
 def test_a_run_writes_the_page_of_each_program_that_it_compiled(script, tmp_path):
     done = script(
         training(steps=2),
@@ -201,6 +202,7 @@ def press(window, selector, word):
     window.value(f"[...document.querySelectorAll('{selector} button')].find(b => b.textContent === '{word}').click()")
 
 
+@pytest.mark.process
 def test_a_click_on_a_kernel_shows_its_figures_and_its_source_line(window, plain):
     window.open(plain)
     assert window.text("#verdict").startswith("Limited by ")
@@ -223,6 +225,7 @@ def test_a_click_on_a_kernel_shows_its_figures_and_its_source_line(window, plain
     assert window.faults == [] and window.requests == [plain.as_uri()]
 
 
+@pytest.mark.process
 def test_the_graph_opens_down_to_the_code_of_a_kernel(window, plain):
     window.open(plain)
     window.value("openModule('model.first')")
@@ -235,6 +238,7 @@ def test_the_graph_opens_down_to_the_code_of_a_kernel(window, plain):
     assert window.faults == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("width, dark", [(1200, False), (390, False), (390, True)])
 def test_the_page_fits_a_screen_in_light_and_dark(window, plain, width, dark):
     window.open(plain, width=width, height=800, dark=dark)
@@ -243,6 +247,7 @@ def test_the_page_fits_a_screen_in_light_and_dark(window, plain, width, dark):
     assert (light < 100) is dark
 
 
+@pytest.mark.process
 def test_words_of_the_script_run_nothing(window, hostile):
     window.open(hostile)
     press(window, "#choices", "pipelined")
@@ -254,6 +259,7 @@ def test_words_of_the_script_run_nothing(window, hostile):
     assert window.value("document.images.length") == 0
 
 
+@pytest.mark.process
 def test_memory_is_shown_by_stage_and_over_time(window, plain):
     window.open(plain)
     press(window, "#choices", "pipelined")
@@ -271,7 +277,6 @@ def test_memory_is_shown_by_stage_and_over_time(window, plain):
     assert window.value("document.querySelectorAll('#course .catch').length") == len(modes["streaming"]["held"])
 
 
-@pytest.mark.slow
 def test_a_residual_net_shows_its_convolutions_at_their_lines(window, residual):
     window.open(residual)
     press(window, "#choices", "pipelined")
@@ -295,14 +300,12 @@ def violations(window):
     return window.value("axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}`))")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("net, dark", [("plain", False), ("residual", False), ("residual", True)])
 def test_axe_finds_no_fault_in_the_page(window, request, net, dark):
     window.open(request.getfixturevalue(net), dark=dark)
     assert violations(window) == []
 
 
-@pytest.mark.slow
 def test_the_page_of_gpt2_is_small_opens_and_shows_the_line_of_a_kernel(window, tmp_path):
     texts = []
     # Graphs are checked where they are compiled to be run.

@@ -11,6 +11,8 @@ from cstorch_compat.page.document import document
 from tests.cstorch_compat.test_page import COMBINATIONS, data_of, graphs_of, page, press
 from tests.shown_numbers import EDGES, NUMBER, misleading, numbers_of_all_sizes, value_of
 
+pytestmark = pytest.mark.process
+
 ROUNDING = {
     "short(v)": 0.005,
     "figure(v)": 0.005,

@@ -5,6 +5,8 @@ import pty
 import subprocess
 import sys
 
+import pytest
+
 from cstorch_compat.watch.progress import Progress
 from tests.conftest import ROOT, lazywafer
 
@@ -21,6 +23,7 @@ optimizer.step()
 COMMAND = [sys.executable, "-m", "cstorch_compat", "plan", "--machine", "tiny", "--mode", "streaming", "script.py"]
 
 
+@pytest.mark.process
 def test_the_first_row_is_there_before_the_second_batch_is_recorded(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [*COMMAND[:-1], "--batch", "8,1024", COMMAND[-1]]
@@ -36,6 +39,7 @@ def test_the_first_row_is_there_before_the_second_batch_is_recorded(tmp_path):
     assert len({line.index(word) for line, word in ((head, "mode"), (first, "streaming"), (second, "streaming"))}) == 1
 
 
+@pytest.mark.process
 def test_a_terminal_shows_what_is_planned_and_a_file_does_not(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     ours, theirs = pty.openpty()

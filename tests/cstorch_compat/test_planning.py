@@ -111,6 +111,7 @@ def faults(value, rule, root, path="$"):
     return [*strange, *missing, *(f for each in inside for f in each)]
 
 
+@pytest.mark.slow
 def test_document_keeps_its_schema(plan):
     schema = json.loads((ROOT / "cstorch_compat" / "planning" / "plan.schema.json").read_text())
     document = json.loads(plan(PLAIN, "--json", "--systems", "1,2", "--mode", "all").stdout)

@@ -2,9 +2,7 @@
 
 import pytest
 
-from cstorch_compat.planning import published_runs
 from cstorch_compat.planning.published_runs import PLACED, SCRIPTS, SHARED, recorded_run
-from lazytensor.errors import LazyError
 
 GPT3 = ("--width", "5120", "--heads", "40", "--dropout", "0", "--batch_size", "720")
 # Script, arguments, layers, and the parameters that are published of the model, in millions.
@@ -49,9 +47,3 @@ def test_evaluation_of_bert_updates_nothing():
     program = recorded_run("bert_large.py", ("--mode", "eval", "--layers", "1")).program()
     assert all(start == end for start, end in program.state.values())
     assert {instr.direction for instr in program.instrs} == {"forward"}
-
-
-def test_a_package_without_its_scripts_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(published_runs, "SCRIPTS", tmp_path)
-    with pytest.raises(LazyError, match=r"there is no script .*gptj.py[\s\S]*--recorded"):
-        recorded_run("gptj.py")

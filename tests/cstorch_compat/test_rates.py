@@ -12,6 +12,8 @@ from cstorch_compat.run import process
 from cstorch_compat.watch.summary import SummaryReader
 from tests.golden import record_cstorch_rates as recorder
 
+pytestmark = pytest.mark.slow
+
 torch, cstorch = mirror("torch"), mirror("cerebras.pytorch")
 ANSWERS = json.loads((pathlib.Path(recorder.__file__).with_name("cstorch_rates.json")).read_text())
 FETCHED = ("argument", "closure", "state dict", "end")

@@ -116,6 +116,7 @@ def test_an_unknown_release_is_refused():
         shim.install("3.0")
 
 
+@pytest.mark.process
 def test_the_latest_release_says_of_a_removed_name_what_took_its_place(script_process):
     done = script_process(
         """

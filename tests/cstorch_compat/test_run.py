@@ -434,6 +434,7 @@ print(open("cerebras_logs/executors/000001/cirh.mlir").read())
     assert printed.startswith("#loc0") and printed in done.stdout
 
 
+@pytest.mark.process
 def test_a_compile_folder_keeps_what_was_compiled(script_process, tmp_path):
     body = TRAIN.replace("(sys.argv[1])", "('CSX', compile_dir='compiled')") + LOOP_4
     first = losses(script_process(body))

@@ -331,6 +331,7 @@ def made(kind):
     return Asked(copyreg._reconstructor, kind, object, None, state={"training": True})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "thing",
     [made(RunningModule), made(DroppedModule), RunningList([1, 2]), Asked(RunningEnum, 7), made(RunningLookup)],

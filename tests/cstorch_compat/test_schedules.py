@@ -50,6 +50,7 @@ def assert_recorded(schedule, name: str) -> None:
     np.testing.assert_allclose(followed(schedule, len(want) - 1), want, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_schedule_follows_the_recorded_values(name):
     home = lr if name.startswith("lr") else wd
@@ -60,6 +61,7 @@ def test_schedule_follows_the_recorded_values(name):
     assert float(optimizer.param_groups[0][schedule.param_group_key]) == float(schedule.get_last_value()[0])
 
 
+@pytest.mark.slow
 def test_compounds_follow_the_recorded_values():
     o = sgd()
     parts = [lr.LinearLR(o, 0.0, 0.1, 20), lr.CosineDecayLR(o, 0.1, 0.01, 100), lr.ConstantLR(o, 0.005)]
@@ -214,6 +216,7 @@ HALF_PRECISION = 0.02
 """The tolerance of Muon, which computes in bfloat16 on CSX."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DECAYED)
 def test_scheduled_weight_decay_gives_the_weights_of_the_cpu_on_csx(kind, monkeypatch, tmp_path):
     found = []

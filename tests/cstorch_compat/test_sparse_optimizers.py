@@ -55,6 +55,7 @@ def states(model):
     return {k: v.numpy() for k, v in model.state_dict().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "algorithm", "settings"),
     [

@@ -40,6 +40,7 @@ def recorded(algorithm, tmp_path):
     return record_script(str(path)).first
 
 
+@pytest.mark.slow
 def test_density_and_precision_of_a_script_reach_its_plan(tmp_path):
     program = recorded(STATIC, tmp_path)
     assert program.density["model.weight"] == Density(0.25, "model.weight_mask")

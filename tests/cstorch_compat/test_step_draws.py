@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 SCRIPT = """
 import json
 import torch
@@ -47,6 +49,7 @@ BOUNDS = {
 }
 
 
+@pytest.mark.slow
 def test_each_step_draws_new_numbers_within_their_bounds(script):
     done = script(SCRIPT, preamble="")
     assert done.returncode == 0, done.stderr

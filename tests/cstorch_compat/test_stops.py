@@ -2,13 +2,10 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
-from cstorch_compat import beginning
 from cstorch_compat.__main__ import main
 from lazytensor import interrupts
 
@@ -105,79 +102,6 @@ def test_an_error_behind_an_interrupt_is_shown_and_the_status_is_that_of_the_int
         preamble="",
     )
     assert done.returncode == 130 and "ValueError: while saving" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "argv, original, is_ours",
-    [
-        (["-m"], ["python", "-m", "cstorch_compat", "run", "train.py"], True),
-        (["/usr/bin/lazywafer", "run"], ["python", "/usr/bin/lazywafer", "run"], True),
-        (["train.py"], ["python", "train.py"], False),
-        (["-m"], ["python", "-m", "pytest"], False),
-        ([], ["python"], False),
-    ],
-)
-def test_only_in_a_process_of_the_command_a_signal_means_something_from_the_imports_on(
-    argv, original, is_ours, monkeypatch
-):
-    monkeypatch.setattr(sys, "argv", argv)
-    monkeypatch.setattr(sys, "orig_argv", original)
-    assert beginning.is_command() is is_ours
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("name", STATUS)
-def test_a_signal_before_the_script_begins_ends_the_command_with_its_status_and_one_sentence(name, capfd):
-    child = os.fork()
-    if not child:
-        beginning.follow()
-        os.kill(os.getpid(), getattr(signal, name))
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == STATUS[name]
-    assert capfd.readouterr().err == f"lazywafer: stopped by {name}\n"
-
-
-@pytest.mark.process
-@pytest.mark.slow
-def test_an_interrupt_in_a_text_that_python_runs_ends_the_module_with_its_status_too(tmp_path):
-    # Before: -2, behind the same sentence. Python notes an interrupt that passes through such a text, caught or not.
-    text = "import os, signal\ndef stop():\n    os.kill(os.getpid(), signal.SIGINT)\n    return [0 for _ in range(9)]\n"
-    (tmp_path / "train.py").write_text(f"{text}eval('stop()')\n")
-    command = [sys.executable, "-m", "cstorch_compat", "run", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "lazywafer: stopped by SIGINT\n")
-
-
-def test_signals_behind_a_run_that_is_over_change_nothing():
-    for number in (*beginning.ENDING, signal.SIGINT):
-        signal.signal(number, beginning.leave)
-    beginning.rest()
-    assert {signal.getsignal(number) for number in (*beginning.ENDING, signal.SIGINT)} == {signal.SIG_IGN}
-
-
-def test_what_is_taken_down_behind_a_signal_says_nothing(script, monkeypatch):
-    # Before: an object of a library, half made when the signal came, told of its own end behind the sentence.
-    monkeypatch.setattr(beginning, "_is_followed", True)
-    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
-    done = script(
-        """
-        import os, signal
-
-        class Half:
-            def __del__(self):
-                raise AttributeError("half made")
-
-        def work():
-            half = Half()
-            os.kill(os.getpid(), signal.SIGTERM)
-            return [half for _ in range(9)]
-
-        work()
-        """,
-        preamble="",
-    )
-    assert (done.returncode, done.stdout) == (143, "")
-    assert done.stderr == "lazywafer: stopped by SIGTERM\n"
 
 
 def test_a_command_that_runs_no_script_says_the_same(monkeypatch, capsys):

@@ -125,7 +125,7 @@ for expression, expected in {LEGACY!r}.items():
     try:
         answer = str(eval(expression))
     except (TypeError, ValueError, RuntimeError) as e:
-        answer = str(e)
+        answer = getattr(e, "what", str(e))
     assert answer == expected, (expression, answer)
 x = torch.tensor([1.0, 2.0])
 torch.Tensor(x)[0] = 5

@@ -191,6 +191,7 @@ def test_the_warning_does_not_claim_what_is_not_so(tmp_path, unwarned):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.process
 def test_one_warning_in_a_process(tmp_path):
     script = "from cstorch_compat.torchvision.datasets import MNIST\nfor t in (0, 1, 1): MNIST('x', bool(t))"
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -117,6 +117,7 @@ NAMES = """sort topk max flip pad split cumsum gather embedding tests band remai
     pools batch_norm group_norm lenet""".split()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", NAMES)
 def test_program_gives_the_eager_numbers(name, values):
     for want, got in zip(*values[name], strict=True):

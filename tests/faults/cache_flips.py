@@ -1,7 +1,7 @@
 """Kept machine code with one bit turned: `python -m tests.faults cache N`.
 
 A run has to come to the same values, with at most one warning, whichever bit of whichever file of the cache it is, the
-engine of the fabric and the key of the seals among them.
+engine of the fabric among them.
 """
 
 import pathlib
@@ -11,13 +11,11 @@ import shutil
 from tests.faults.endings import Ground, values
 
 NAME = "cached"
-OF_THE_KEY = 0.02
-"""The share of bits that are turned in the key of the seals."""
 
 
 def ground_of(folder: pathlib.Path) -> Ground:
-    """The process that forks, with a cache and a home of its own, both filled by one run."""
-    return Ground(folder, (NAME,), cache=folder / "whole" / "cache", home=folder / "whole" / "home")
+    """The process that forks, with a cache of its own, filled by one run."""
+    return Ground(folder, (NAME,), cache=folder / "whole" / "cache")
 
 
 def flipped(ground: Ground, draw: random.Random) -> tuple[str, list[str]]:
@@ -28,9 +26,7 @@ def flipped(ground: Ground, draw: random.Random) -> tuple[str, list[str]]:
     shutil.rmtree(whole)
     shutil.copytree(kept, whole)
     files = sorted(p for p in whole.rglob("*") if p.is_file())
-    # Behind another key everything is compiled again, which takes half a minute.
-    keys = [p for p in files if p.suffix == ".key"]
-    path = draw.choice(keys if draw.random() < OF_THE_KEY else [p for p in files if p not in keys])
+    path = draw.choice(files)
     data = bytearray(path.read_bytes())
     data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
     path.write_bytes(data)

@@ -17,7 +17,6 @@ import tempfile
 
 import numba  # noqa: F401 - what a run loads late, and each fork would load anew
 
-from cstorch_compat import beginning
 from cstorch_compat.__main__ import main
 from cstorch_compat.run import stops
 from cstorch_compat.run.process import RUN
@@ -63,12 +62,9 @@ def _as_command(script: str, folder: str) -> int:
         os.close(opened)
     # Even where whoever runs the tests ignores them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for ending in beginning.ENDING:
+    for ending in stops.ENDING:
         signal.signal(ending, signal.SIG_DFL)
-    beginning.follow()
-    # As the command itself does: Python's end of a module that was asked for by `-m` may be by the signal.
-    stops.end_with(main(["run", script]))
-    return 0
+    return main(["run", script])
 
 
 if __name__ == "__main__":

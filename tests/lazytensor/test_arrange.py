@@ -292,3 +292,10 @@ def test_reshape_of_a_view_is_a_view_where_numpy_finds_one(data):
         left //= wanted[-1]
     assert (view.reshape(wanted).cell is view.cell) == np.may_share_memory(seen, seen.reshape(wanted))
     assert view.reshape(wanted).tolist() == seen.reshape(wanted).tolist()
+
+
+def test_window_on_a_leaf_that_is_a_view_has_a_gradient_in_the_shape_of_the_leaf():
+    x = lt.arange(6.0)[1:5].requires_grad_()
+    y = x[1:].as_strided((2, 2), (1, 1))
+    (y * y).sum().backward()
+    assert (y.tolist(), x.grad.tolist()) == ([[2.0, 3.0], [3.0, 4.0]], [0.0, 4.0, 12.0, 8.0])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor.errors import AutogradError
+from lazytensor.gradients import Function
 from lazytensor.tensor import grad_mode
 from tests.lazytensor.front_strategies import follow, smooth_programs
 
@@ -204,3 +205,26 @@ def test_empty_tensors_have_empty_gradients():
     x = lt.zeros(0, 3, requires_grad=True)
     ((x * 2).sum() + (x.sum(0) * 3).sum()).backward()
     assert x.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("convert", [lambda x: x.int(), lambda x: x.to(lt.bool_), lambda x: (x * 2).to(lt.int8)])
+def test_integers_and_truth_values_of_a_leaf_require_no_grad(convert):
+    converted = convert(lt.ones(3, requires_grad=True))
+    assert not converted.requires_grad
+    assert converted.is_leaf
+
+
+def test_custom_function_that_changes_a_leaf_is_refused():
+    class Doubled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.raises(AutogradError, match="a leaf Variable that requires grad"):
+        Doubled.apply(lt.ones(2, requires_grad=True))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor import config
-from lazytensor.compiler.codegen import BLOCK, distinct_slots, generate, parts_of
+from lazytensor.compiler.codegen import distinct_slots, generate, parts_of
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.match import match
 from lazytensor.compiler.scalars import literal
@@ -14,6 +14,7 @@ from lazytensor.dtype import bool_, float16, float32, float64, int8, int32, int6
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.types import Type
+from lazytensor.kernels.lanes import BLOCK
 from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import transpose
@@ -48,6 +49,7 @@ def both(nest, *inputs):
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)], ids=str)
 def test_every_pattern_of_reduced_dimensions(dims):
     x = batch(0, Type((3, 5, 19), float32))
@@ -59,6 +61,7 @@ def test_every_pattern_of_reduced_dimensions(dims):
         np.testing.assert_allclose(g, w, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), ()], ids=str)
 def test_parts_of_a_nest_give_what_the_whole_gives(dims):
     shape = (40, 5, 4100) if dims in ((0,), (0, 1)) else (40, 50, 90)  # columns are cut into wide parts
@@ -71,6 +74,7 @@ def test_parts_of_a_nest_give_what_the_whole_gives(dims):
     np.testing.assert_array_equal(got[0], want[0])  # whole numbers, so that any order of additions is exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [int64, int32, int8, uint8], ids=lambda d: d.name)
 def test_integers_wrap_as_in_numpy(dtype):
     x = batch(0, Type((4, 40), dtype))
@@ -82,6 +86,7 @@ def test_integers_wrap_as_in_numpy(dtype):
         np.testing.assert_array_equal(g, w)
 
 
+@pytest.mark.slow
 def test_booleans_reduce_with_and_and_or():
     x = batch(0, Type((6, 33), bool_))
     values = np.random.default_rng(0).random((6, 33)) < 0.95
@@ -90,6 +95,7 @@ def test_booleans_reduce_with_and_and_or():
         np.testing.assert_array_equal(g, w)
 
 
+@pytest.mark.slow
 def test_nan_goes_through_maximum_minimum_relu_and_clamp():
     x = batch(0, Type((40,), float32))
     values = np.where(np.arange(40) % 7 == 3, np.nan, np.arange(40) - 20).astype("f4")
@@ -105,6 +111,7 @@ def test_nan_goes_through_maximum_minimum_relu_and_clamp():
         np.testing.assert_array_equal(g, w)
 
 
+@pytest.mark.slow
 def test_long_sums_stay_as_close_as_numpys():
     n = 50 * BLOCK + 17
     x = batch(0, Type((n,), float32))
@@ -113,6 +120,7 @@ def test_long_sums_stay_as_close_as_numpys():
     assert abs(float(got[0]) - values.sum(dtype="f8")) / values.sum(dtype="f8") < 1e-6
 
 
+@pytest.mark.slow
 def test_strict_arithmetic_survives_in_a_reduction():
     """(x + 2**24) - 2**24 rounds x to even whole numbers; an additive reduction must not simplify it away."""
     x = batch(0, Type((64,), float32))
@@ -122,6 +130,33 @@ def test_strict_arithmetic_survives_in_a_reduction():
     assert got[0] == want[0] != values.sum()
 
 
+@pytest.mark.parametrize("shape", [(7, 5), (3, 49), (2, 64), (2, 3, 100), (2, 1000), (20011,)], ids=str)
+def test_a_sum_has_the_same_bits_whatever_is_fused_with_it(shape):
+    dims = tuple(range(1, len(shape))) or (0,)
+    x, y = (batch(k, Type(shape, float32)) for k in range(2))
+    turned = transpose(batch(0, Type(shape[::-1], float32)), tuple(range(len(shape)))[::-1])
+    rng = np.random.default_rng(0)
+    values, others = (rng.standard_normal(shape).astype("f4") for _ in range(2))
+    more = (reduce(x * y, "add", dims), call("exp", x), reduce(y, "maximum", dims))
+    graphs = (
+        (Graph((x,), {}, (reduce(x, "add", dims),), {}), [values]),
+        (Graph((x, y), {}, (reduce(x, "add", dims), *more), {}), [values, others]),
+        (Graph(turned.inputs, {}, (reduce(turned, "add", dims),), {}), [np.ascontiguousarray(values.T)]),
+    )
+    alone, fused, strided = (run_host(graph, [arrays], {})[0][0][0] for graph, arrays in graphs)
+    np.testing.assert_array_equal(fused, alone)
+    np.testing.assert_array_equal(strided, alone)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
+def test_the_compiler_prints_nothing_about_sums(capfd, tmp_path, dtype):
+    with config.override(cache=str(tmp_path)):
+        for extent in (7, 48, 64, 119, 9000):
+            x = batch(0, Type((2, extent), dtype))
+            both(nest_of(reduce(call("exp", x), "add", (1,)), call("tanh", x)), np.ones((2, extent), dtype.host))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_transposed_read_is_a_stride():
     x = batch(0, Type((5, 19), float32))
     values = np.arange(95, dtype="f4").reshape(5, 19)
@@ -129,6 +164,7 @@ def test_a_transposed_read_is_a_stride():
     np.testing.assert_array_equal(got[0], -values.T)
 
 
+@pytest.mark.slow
 def test_operands_in_one_buffer_share_an_argument():
     assert distinct_slots((7, 5, 7)) == (0, 1, 0)
     x = batch(0, Type((40,), float32))
@@ -147,6 +183,7 @@ def test_literals_are_exact_and_typed():
     assert literal(3.0, int32) == "np.int32(3)"
 
 
+@pytest.mark.slow
 def test_casts_follow_numpy():
     x = batch(0, Type((6,), float32))
     values = np.array([-2.7, -0.5, 0.0, 0.5, 70000.0, 1.0001], "f4")
@@ -161,6 +198,7 @@ def test_casts_follow_numpy():
 POINTWISE = [n for n, op in OPS.items() if op.body and n not in ("cast", "where", "clamp")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POINTWISE)
 @pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
 def test_every_pointwise_operation_compiles_and_agrees(name, dtype):

@@ -52,6 +52,7 @@ print(sorted(seen))
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("count", [1, 2])
 def test_who_shares_a_step_stays_on_the_cores_of_its_thread(count):
     if count > len(os.sched_getaffinity(0)):

@@ -145,6 +145,7 @@ def fresh_seed():
     random.manual_seed(7)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("what", ANSWERS)
 def test_random_orders_are_those_of_pytorch(what, seed):
@@ -382,6 +383,7 @@ def test_a_stream_has_its_own_order(options):
         data.DataLoader(Stream(3), **options)
 
 
+@pytest.mark.process
 def test_what_makes_no_difference_is_accepted():
     options = {"pin_memory": True, "pin_memory_device": "cuda", "timeout": 5, "num_workers": 1, "prefetch_factor": 4}
     assert flat(data.DataLoader(TEN, 3, multiprocessing_context="fork", in_order=False, **options)) == list(TEN)

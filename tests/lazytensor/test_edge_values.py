@@ -138,3 +138,62 @@ def test_hidden_keys_give_zeros_outside_of_the_fast_path(query, key):
 
 def test_empty_tensors_repeat_any_number_of_times():
     assert lt.zeros(0).repeat(1 << 33).shape == (0,)
+
+
+def test_zero_has_the_sign_that_pytorch_gives():
+    negative, positive = [-math.inf], [math.inf]
+    zero, one = lt.tensor([-0.0]), lt.tensor([1.0])
+    assert (1 / F.relu(zero)).tolist() == negative
+    assert (1 / F.hardshrink(lt.tensor([-0.3]))).tolist() == positive
+    assert (1 / (one % -0.5)).tolist() == positive
+    assert (1 / (-one % 0.5)).tolist() == negative
+    assert (1 / (lt.tensor([False]) % -0.5)).tolist() == positive
+
+
+@pytest.mark.parametrize(
+    "write", [lambda x: x.fill_(-0.75), lambda x: x[:1].fill_(-1.0), lambda x: x.masked_fill_(x > 0, -4.5)]
+)
+def test_negative_float_is_refused_where_uint8_stores_it(write):
+    with pytest.raises(RuntimeError, match="value cannot be converted to type uint8_t without overflow"):
+        write(lt.ones(2, dtype=lt.uint8))
+    # An integer counts down from the end.
+    assert lt.ones(2, dtype=lt.uint8).fill_(-1).tolist() == [255, 255]
+
+
+def test_alpha_has_no_part_in_the_type_of_a_sum():
+    number, mask = lt.tensor(-3, dtype=lt.int8), lt.tensor([True, False])
+    assert lt.add(number, mask, alpha=-3).dtype is lt.int8
+    assert lt.add(number, mask, alpha=-3).tolist() == [-6, -3]
+
+
+def test_addcmul_of_booleans_is_refused():
+    mask = lt.tensor([True])
+    with pytest.raises(NotImplementedError):
+        lt.addcmul(mask, mask, mask)
+
+
+def test_one_dimension_flattened_is_the_tensor_itself():
+    x = lt.ones(2, 3, requires_grad=True)
+    assert x.flatten(1) is x and x.flatten(0, 0) is x and x.flatten() is not x
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.InstanceNorm1d(2, affine=True), nn.InstanceNorm1d(2, track_running_stats=True), nn.MaxPool1d(2)]
+)
+def test_second_walk_back_through_a_layer_is_refused(layer):
+    y = layer(lt.randn(2, 2, 4).requires_grad_())
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.sum().backward()
+
+
+def test_booleans_are_divided_by_integers_with_rounding():
+    mask = lt.tensor([True, False])
+    quotient = lt.div(mask, -1, rounding_mode="trunc")
+    assert (quotient.tolist(), quotient.dtype) == ([-1, 0], lt.int64)
+
+
+@pytest.mark.parametrize("dtype", [lt.float16, lt.bfloat16])
+def test_distances_of_half_types_are_refused(dtype):
+    with pytest.raises(NotImplementedError):
+        lt.cdist(lt.ones(2, 3, dtype=dtype), lt.ones(2, 3, dtype=dtype))

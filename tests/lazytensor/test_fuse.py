@@ -136,3 +136,13 @@ def test_compiled_programs_equal_the_reference(data, target):
     batches = [first, second, first]
     with config.override(jit=False, check=True):
         assert_same(run_host(graph, batches, start, target), run_reference(graph, batches, start))
+
+
+def test_a_part_that_a_write_needs_is_no_part_of_the_nest_behind_the_write():
+    x = batch(0, Type((1,), float32))
+    y = call("clamp", x + x, full_like(-8.0, x), full_like(8.0, x))
+    written = call("slice_update", x, slice_(x, (0,), (1,)), starts=(0,), limits=(1,), strides=(1,))
+    z = call("clamp", y + written, full_like(-8.0, x), full_like(8.0, x))
+    graph = Graph((x,), {}, (y, z), {})
+    arrays, start = values_for(graph, 0)
+    assert_same(run_host(graph, [arrays], start), run_reference(graph, [arrays], start))

@@ -49,6 +49,7 @@ def every_operation() -> Graph:
     return Graph(tuple(inputs), {}, tuple(outputs), {})
 
 
+@pytest.mark.slow
 def test_every_operation_comes_back(every_operation):
     text = generic_text(every_operation)
     assert read_graph(text).key == every_operation.key

@@ -393,6 +393,7 @@ def test_once_differentiable_stops_the_second_derivative():
     assert g.tolist() == [6.0] and not g.requires_grad
 
 
+@pytest.mark.slow
 def test_functions_and_hooks_leave_nothing_behind():
     x = leaf(1.0, 2.0)
 

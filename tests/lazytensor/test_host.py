@@ -106,6 +106,7 @@ def test_an_unknown_kernel_is_refused_when_it_is_bound():
         HostBackend().compile(program, Store())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=lambda d: d.name)
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_library_kernels_round_half_types(dtype, is_compiled):
@@ -165,6 +166,7 @@ def test_overflow_gives_infinity_without_a_warning():
         assert np.isinf(product).all() and np.isinf(square).all()
 
 
+@pytest.mark.slow
 def test_dispatch_does_not_fall_onto_a_slow_path():
     """Many small nests. An instruction takes about 0.7 us on a quiet machine; the bound allows for a busy one."""
     x = state("x", Type((1,), float32))
@@ -214,6 +216,7 @@ def test_each_step_reads_its_own_batch_and_fetches_of_it_stay(size):
     assert first[0] == 1
 
 
+@pytest.mark.slow
 def test_equal_layers_are_generated_and_loaded_once(monkeypatch):
     texts = []
     monkeypatch.setattr(binders, "generate", lambda nest, slots: texts.append(generate(nest, slots)) or texts[-1])

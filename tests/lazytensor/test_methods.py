@@ -127,6 +127,7 @@ def test_mypy_knows_tensors(scripts, monkeypatch):
     assert {(file.rpartition("/")[2], int(n)) for file, n in places} == {("faulty.py", n) for n in FAULTY_LINES}, report
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not importlib.util.find_spec("basedpyright"), reason="basedpyright is not installed")
 def test_pyright_knows_tensors(scripts):
     options = {"extraPaths": [str(ROOT)], "typeCheckingMode": "standard"}

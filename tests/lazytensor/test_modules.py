@@ -247,6 +247,7 @@ def advance(params: list[nn.Parameter], optimizer: optim.Optimizer, step: int) -
     optimizer.step()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_optimizer_follows_the_recorded_trajectory(case):
     params, optimizer = make(case)

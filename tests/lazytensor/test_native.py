@@ -69,6 +69,7 @@ WHOLE_CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", CASES)
 def test_expressions_over_float32_are_numpys(expression):
     with np.errstate(all="ignore"):
@@ -76,12 +77,14 @@ def test_expressions_over_float32_are_numpys(expression):
     np.testing.assert_array_equal(compiled(expression, FLOATS), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", WHOLE_CASES)
 def test_whole_numbers_wrap_as_their_type_says(expression):
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(compiled(expression, WHOLE), WHOLE_CASES[expression](WHOLE))
 
 
+@pytest.mark.slow
 def test_truth_takes_a_byte_and_double_precision_asks_the_c_library():
     truth = np.array([True, False, True])
     np.testing.assert_array_equal(compiled("np.float32(t0) + np.float32(1)", truth), [2, 1, 2])
@@ -99,6 +102,7 @@ def test_an_array_is_handed_on_only_where_the_condition_holds(choice):
     assert re.search("label %(yes|more)", branch)
 
 
+@pytest.mark.slow
 def test_long_sums_in_loops_with_steps_and_conditions():
     body = """\
 s = np.float32(0)
@@ -131,6 +135,7 @@ def test_more_vectors_are_abreast_in_a_long_chain_over_few_elements(steps, eleme
     assert re.findall(r"interleave.count\", i32 (\d+)", written) == [str(abreast)]
 
 
+@pytest.mark.slow
 def test_a_long_chain_has_the_bits_of_its_pieces():
     body = f"for i in range(np.int64(a2), np.int64(a3)):\n    {CHAIN.format('a1[i]')}"
     kernel = jit.load(text("float32[::1], float32[::1], uint32, uint32", body))
@@ -142,6 +147,7 @@ def test_a_long_chain_has_the_bits_of_its_pieces():
     assert whole.tobytes() == pieces.tobytes()
 
 
+@pytest.mark.slow
 def test_quotients_and_rests_are_pythons_and_zero_of_a_divisor_of_zero():
     body = "for i in range(5):\n    a1[i] = a2[i] // a3[i]\n    a0[i] = a2[i] % a3[i]"
     kernel = jit.load(text("int64[::1], int64[::1], int64[::1], int64[::1]", body))
@@ -154,6 +160,7 @@ def test_quotients_and_rests_are_pythons_and_zero_of_a_divisor_of_zero():
             np.testing.assert_array_equal(rests, a % b)
 
 
+@pytest.mark.slow
 def test_loops_end_early_choose_and_count_down():
     body = """\
 total = 0
@@ -201,6 +208,7 @@ def test_recurrent_layers_compute_in_single_precision_while_memory_brings_what_i
     assert written.count("call void @llvm.prefetch") + written.count('call void @"llvm.prefetch') == 2
 
 
+@pytest.mark.slow
 def test_a_name_may_stand_for_one_of_two_arrays():
     body = "b, c = a0[1:], a0[2:]\nd = b if a0[0] > 0 else c\nd[0] = 5"
     kernel = jit.load(text("float32[::1]", body))
@@ -216,6 +224,7 @@ def test_a_choice_of_what_is_not_alike_is_not_known(other):
         emit.kernel_text(text("float32[::1]", f"b = a0[1:] if a0[0] > 0 else {other}\nb[0] = 5"), "k")
 
 
+@pytest.mark.slow
 def test_a_kernel_takes_the_arrays_of_its_signature_only():
     kernel = jit.load(text("float32[::1]", "a0[0] = np.float32(1)"))
     for wrong in ((np.zeros(1),), (np.zeros((4, 4), "f4").T,), (), (np.zeros(1, "f4"),) * 2):
@@ -223,6 +232,7 @@ def test_a_kernel_takes_the_arrays_of_its_signature_only():
             kernel(*wrong)
 
 
+@pytest.mark.slow
 def test_parts_of_a_kernel_share_their_arrays_and_differ_in_their_numbers():
     body = "for i in range(a0, a1):\n    a3[i] = a2[i] + np.float32(1)"
     kernel = jit.load(text("int64, int64, float32[::1], float32[::1]", body))

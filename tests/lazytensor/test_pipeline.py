@@ -1,6 +1,5 @@
 """The pipeline: each pass runs once, is checked after it has run, and is shown at the level that its row names."""
 
-import gc
 from dataclasses import replace
 
 import numpy as np
@@ -193,12 +192,3 @@ def test_graphs_of_other_results_or_names_have_other_keys():
         Graph(graph.inputs, graph.state, graph.outputs, graph.updates, ("loss",)),
     ]
     assert len({g.key for g in variants}) == 4 and training_graph().key == graph.key
-
-
-def test_no_garbage_is_searched_for_while_passes_run():
-    searches = []
-    watching = Pass("watch", lambda graph: searches.append(gc.isenabled()) or graph, ("graph",), "graph", level=4)
-    assert gc.isenabled()
-    Compilation(training_graph(), with_pass("simplify", watching))["plan"]
-    assert searches == [False]
-    assert gc.isenabled()

@@ -91,6 +91,7 @@ def of_panels(flip_a, flip_b, stack, m, n, k):
     return [with_threads(threads, value) for threads in (1, 2, 3)], wide[0] @ wide[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flip_b", [False, True])
 @pytest.mark.parametrize("flip_a", [False, True])
 @pytest.mark.parametrize("extents", [(768, 256, 256), (775, 301, 400), (1030, 317, 1000)])
@@ -101,6 +102,7 @@ def test_panels_give_products_whatever_is_left_over_at_their_edges(flip_a, flip_
     np.testing.assert_allclose(results[0], exact, atol=2e-6 * np.abs(exact).max(), rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extents", [(256, 512, 256), (288, 1056, 700)])
 def test_panels_are_laid_out_of_the_smaller_factor(extents):
     results, exact = of_panels(True, False, (), *extents)
@@ -109,6 +111,7 @@ def test_panels_are_laid_out_of_the_smaller_factor(extents):
     np.testing.assert_allclose(results[0], exact, atol=2e-6 * np.abs(exact).max(), rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flip_a", [False, True])
 @pytest.mark.parametrize("extents", [(1024, 128, 128), (2048, 160, 1000), (1024, 416, 385)])
 def test_strips_of_the_first_factor_are_laid_out_where_its_lines_share_a_set_of_the_cache(flip_a, extents):
@@ -118,6 +121,7 @@ def test_strips_of_the_first_factor_are_laid_out_where_its_lines_share_a_set_of_
     np.testing.assert_allclose(results[0], exact, atol=2e-6 * np.abs(exact).max(), rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extents", [(64, 64, 32), (75, 63 + 32, 40)])
 def test_panels_give_stacks_of_products(extents):
     results, exact = of_panels(False, True, (5, 7), *extents)

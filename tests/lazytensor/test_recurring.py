@@ -1,44 +1,52 @@
-"""What a script computes outside of steps again and again: compiled, with the values of NumPy."""
+"""What a script computes outside of steps again and again: compiled, with the same bits."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import autograd, cells, config, ops
 from lazytensor.dtype import float32
 from lazytensor.ir import replay
-from lazytensor.ir.graph import topological
+from lazytensor.ir.graph import rebuild, same, topological
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager.moments import Adam
 from lazytensor.runtime import recurring
 from lazytensor.runtime.recurring import AGAIN
+from lazytensor.testing import graphs, values_for
 
 TURNS = AGAIN + 8
 
 
 @pytest.fixture(autouse=True)
 def anew():
-    recurring.begin()
+    recurring.forget()
     with config.override(jit=True):
         yield
 
 
 @pytest.fixture
-def interpreted(monkeypatch):
-    """Of each time that NumPy computes something how many values it was asked for."""
-    counts = []
-    evaluate = cells.evaluate
-    monkeypatch.setattr(cells, "evaluate", lambda roots, *rest: counts.append(len(roots)) or evaluate(roots, *rest))
-    return counts
+def compiled(monkeypatch):
+    """The graphs that are compiled."""
+    graphs = []
+    compile_ = recurring._compiled
+    monkeypatch.setattr(recurring, "_compiled", lambda *work: graphs.append(work) or compile_(*work))
+    return graphs
 
 
 def training(turns, reads_first=False, seed=0):
     """Losses of a small net in an eager loop, and its last weight."""
-    lt.manual_seed(seed)
+    generator = lt.Generator().manual_seed(seed)
     layers = [layer for _ in range(4) for layer in (lt.nn.Linear(16, 16), lt.nn.LayerNorm(16), lt.nn.Tanh())]
     model = lt.nn.Sequential(lt.nn.Linear(6, 16), *layers, lt.nn.Linear(16, 3))
+    with lt.no_grad():
+        for p in model.parameters():
+            p.copy_(lt.randn(*p.shape, generator=generator) * 0.2)
     optimizer = Adam(model.parameters(), lr=0.01)
-    x, y = lt.randn(32, 6), lt.arange(32) % 3
+    x, y = lt.randn(32, 6, generator=generator), lt.arange(32) % 3
     losses = []
     for _ in range(turns):
         optimizer.zero_grad()
@@ -52,27 +60,65 @@ def training(turns, reads_first=False, seed=0):
     return losses, model[0].weight.detach().numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reads_first", [False, True])
-def test_a_loop_is_compiled_when_it_comes_again_and_keeps_its_values(interpreted, reads_first):
-    training(TURNS, reads_first)
-    by_numpy = len(interpreted)
-    assert by_numpy > AGAIN
-    losses, weight = training(4 * AGAIN, reads_first)
-    assert len(interpreted) == 2 * by_numpy
+def test_a_loop_is_compiled_when_it_comes_again_and_keeps_its_values(compiled, reads_first):
+    training(AGAIN // 2, reads_first)
+    assert not compiled
+    losses, _ = training(4 * AGAIN, reads_first)
+    assert 1 <= len(compiled) <= 4
     with config.override(jit=False):
-        expected, last = training(4 * AGAIN, reads_first)
-    np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    np.testing.assert_allclose(weight, last, rtol=1e-3, atol=1e-5)
+        expected, _ = training(TURNS, reads_first)
+    # Adam's first steps have the size of its rate however small a gradient is, and with it the rounding of that.
+    np.testing.assert_allclose(losses[:TURNS], expected, rtol=1e-4)
     assert losses[-1] < losses[0]
 
 
-def test_a_loop_that_is_seeded_again_gives_the_same_bits():
-    first, weight = training(3 * AGAIN)
-    again, same = training(3 * AGAIN)
-    assert first == again
-    np.testing.assert_array_equal(weight, same)
+def test_equal_trainings_give_equal_bits_however_often_they_run_and_in_threads():
+    runs = [training(2 * AGAIN) for _ in range(3)]
+    with ThreadPoolExecutor(4) as pool:
+        runs += pool.map(lambda _: training(AGAIN), range(4))
+    losses, weight = runs[0]
+    for other, last in runs[1:3]:
+        assert other == losses
+        np.testing.assert_array_equal(last, weight)
+    for other, last in runs[3:]:
+        assert other == losses[:AGAIN]
+        np.testing.assert_array_equal(last, runs[3][1])
 
 
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs(smooth=True, max_nodes=24), seed=st.integers(0, 2**32 - 1), scale=st.sampled_from((0.3, -2.0, 1.0)))
+def test_random_work_has_equal_bits_the_first_and_the_last_time(graph, seed, scale):
+    recurring.forget()
+    arrays, state = values_for(graph, seed, smooth=True)
+    starts = dict(zip(graph.inputs, arrays, strict=True)) | {n: state[name] for name, n in graph.state.items()}
+    leaves = {n: cells.leaf(array, n.type) for n, array in starts.items()}
+    new = rebuild(graph.roots(), lambda n, operands: leaves[n] if n in leaves else same(n, operands))
+    roots = [new[r] * scale + 0.7 for r in graph.roots()]
+    order = topological(roots, lambda n: n.value is not None)
+    first, *others = [recurring.evaluated(roots, order) for _ in range(AGAIN + 1)]
+    assert (first is None) == (others[-1] is None)
+    for value, again in zip(first or [], others[-1] or [], strict=True):
+        np.testing.assert_array_equal(value, again)
+
+
+def test_a_number_that_changes_in_each_turn_keeps_the_bits():
+    """Of the first program with the number, of one that is compiled, and of the program of another number."""
+
+    def result(rate):
+        x = lt.linspace(-1, 1, 70)
+        for _ in range(6):
+            x = (x * rate).tanh() + x.mean()
+        return x.numpy()
+
+    first = [result(0.1 * k) for k in range(5)]
+    for _ in range(AGAIN):
+        again = [result(0.1 * k) for k in range(5)]
+    np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.slow
 def test_what_a_gradient_asks_for_is_computed_once():
     x = lt.randn(8, 8)
     w = lt.randn(8, 8).requires_grad_()
@@ -97,6 +143,7 @@ def test_numbers_that_change_are_not_those_of_before():
         np.testing.assert_allclose(y.numpy(), z, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_results_are_not_overwritten_by_the_next_turn():
     results = []
     for turn in range(TURNS):
@@ -174,11 +221,12 @@ def test_a_parameter_of_another_shape_gets_a_gradient_of_it():
         assert weight.grad.shape == (extent,)
 
 
+@pytest.mark.slow
 def test_a_node_that_another_thread_computes_meanwhile_is_still_part_of_the_work(monkeypatch):
     """Equal nodes are one node for all threads, so that it may get its value at any moment."""
     start = cells.leaf(np.arange(6, dtype=np.float32), Type((6,), float32))
     chain = [start]
-    for _ in range(2 * recurring.LEAST_OPERATIONS):
+    for _ in range(2 * recurring.MIN_OPERATIONS):
         chain.append(ops.call("cos", chain[-1]))
     order = topological(chain[-1:])
     current = config.current

@@ -80,6 +80,7 @@ def faces(case: str | tuple):
     yield "conv_weight", {**attrs, "kernel": w_shape[2:]}, x, g
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_convolution_and_its_gradients_are_those_of_numpy(case):
     for op, attrs, *ins in faces(case):
@@ -87,6 +88,7 @@ def test_a_convolution_and_its_gradients_are_those_of_numpy(case):
         assert error(op, attrs, *ins) <= 2e-6, op
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_others_left_in_working_memory_is_nothing_to_a_convolution(case):
     for op, attrs, *ins in faces(case):
@@ -119,6 +121,7 @@ def convolutions(draw):
     return image, weight, tuple(stride), tuple(padding), tuple(dilation), groups
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(convolutions())
 def test_any_convolution_and_its_gradients_are_those_of_numpy_with_the_same_bits_for_any_threads(case):
@@ -140,6 +143,7 @@ def test_the_gradient_of_a_large_weight_takes_little_working_memory():
     assert routine.parts[0] == 8
 
 
+@pytest.mark.slow
 def test_what_is_not_finite_stays_where_its_windows_are():
     (_, forward, x, w), (_, backward, g, _), _ = faces("tiles of two rows")
     x[1, 3, 4, 5], x[2, 7, 0, 0], g[0, 5, 7, 12] = np.inf, np.nan, -np.inf
@@ -150,6 +154,7 @@ def test_what_is_not_finite_stays_where_its_windows_are():
         np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["in bands", "many images", "many tiles", "one image in pieces"])
 def test_bits_do_not_depend_on_the_number_of_threads(case):
     for op, attrs, *ins in faces(case):
@@ -165,6 +170,7 @@ def test_small_ones_are_left_to_numpy(monkeypatch):
     assert routine_of(Instr("call", (), (), {"op": "conv", "attrs": attrs}), (result,), (image, weight)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_maximum_pooling_finds_the_place_that_numpy_finds(rank):
     rng = np.random.default_rng(rank)
@@ -182,6 +188,7 @@ def test_maximum_pooling_finds_the_place_that_numpy_finds(rank):
     np.testing.assert_array_equal(run("put_places", back, g, at), OPS["put_places"].eval(g, at, **back))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_sums_of_windows_and_their_gradients_have_numpys_bits_for_any_threads(rank, stride):
@@ -197,6 +204,7 @@ def test_sums_of_windows_and_their_gradients_have_numpys_bits_for_any_threads(ra
         np.testing.assert_array_equal(spread, OPS["window_spread"].eval(y, **back))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(7,), (300, 5), (2, 3, 40)])
 @pytest.mark.parametrize("columns", [(3,), (130,), (4, 6)])
 def test_rows_of_a_table_are_read_and_added_to_by_number(shape, columns):
@@ -212,6 +220,7 @@ def test_rows_of_a_table_are_read_and_added_to_by_number(shape, columns):
             run(op, attrs, *ins, out=np.zeros_like(rows if op == "index_get" else table))
 
 
+@pytest.mark.slow
 def test_a_place_outside_of_its_row_is_refused():
     g, places = np.ones((2, 3), "f4"), np.array([[0, 1, 2], [0, 9, 1]])
     routine = routine_of(
@@ -276,6 +285,7 @@ def test_blas_has_its_threads_again_when_steps_of_two_threads_overlap():
     assert control[0]() == before
 
 
+@pytest.mark.slow
 def test_two_threads_that_run_steps_do_not_share_what_they_work_in():
     cases = [next(faces(case)) for case in ("plain", "many images")]
     wanted = [run(op, attrs, *ins) for op, attrs, *ins in cases]

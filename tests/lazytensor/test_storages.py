@@ -1,11 +1,15 @@
 """Changes in place that backward notices or reads; every answer was recorded from PyTorch 2.13.0."""
 
+import copy
+import io
+
 import numpy as np
 import pytest
 
 import lazytensor as lt
 from lazytensor.errors import AutogradError
 from lazytensor.gradients import Function
+from lazytensor.serialization import load, save
 
 
 def leaf(*values):
@@ -151,3 +155,126 @@ def test_one_of_several_views_is_not_changed_in_place(views):
     plain = lt.ones(2)
     views(plain)[1].mul_(2)
     assert plain.tolist() == [1, 2]
+
+
+def test_detached_tensor_that_gradients_are_written_to_has_a_history_of_its_own():
+    w = lt.tensor([2.0], requires_grad=True)
+    x = lt.tensor([3.0]) * 1
+    h = x.detach()
+    h.mul_(w)
+    assert h.requires_grad and not x.requires_grad
+    assert x.tolist() == [6.0]
+    h.sum().backward()
+    assert w.grad.tolist() == [3.0]
+    # Of a leaf that is written past its history: it stays one.
+    p = lt.tensor([1.0], requires_grad=True)
+    p.data.copy_(w)
+    assert p.is_leaf and p.tolist() == [2.0]
+    # An element.
+    y = lt.zeros(3)
+    z = y.detach()
+    z[0] = w[0]
+    assert z.requires_grad and not y.requires_grad
+    assert y.tolist() == [2.0, 0.0, 0.0]
+    z.sum().backward()
+    assert w.grad.tolist() == [4.0]
+
+
+def test_views_of_a_detached_tensor_share_the_history_that_is_written_to_one_of_them():
+    w = lt.tensor([2.0, 3.0], requires_grad=True)
+    x = lt.tensor([1.0, 4.0]) * 1
+    h = x.detach()
+    view, other = h.reshape(-1), x.detach()
+    view[-1:].mul_(w[1])
+    assert (h.requires_grad, view.requires_grad, x.requires_grad, other.requires_grad) == (True, True, False, False)
+    assert x.tolist() == h.tolist() == [1.0, 12.0]
+    # The values stay shared, and the history stays what it is.
+    x.add_(1)
+    assert h.requires_grad and h.tolist() == [2.0, 13.0]
+    with lt.no_grad():
+        other.mul_(2)
+    assert h.tolist() == [4.0, 26.0]
+    h.sum().backward()
+    assert w.grad.tolist() == [0.0, 4.0]
+
+
+def test_change_of_a_storage_is_noticed_by_backward_of_a_detached_tensor_with_history():
+    w = lt.tensor([2.0], requires_grad=True)
+    x = lt.tensor([1.0]) * 1
+    h = x.detach()
+    h.mul_(w)
+    y = h * h
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_data_keeps_the_history_of_a_tensor_that_numpy_sees():
+    w = lt.tensor([2.0, -3.0], requires_grad=True)
+    y = w * 2
+    shown = y.detach().numpy()
+    y.data[1:].relu_()
+    y.data *= 3
+    assert y.requires_grad and y.tolist() == shown.tolist() == [12.0, 0.0]
+    y.sum().backward()
+    assert w.grad.tolist() == [2.0, 2.0]
+
+
+def test_loaded_tensors_share_memory_and_no_history():
+    file = io.BytesIO()
+    x = lt.ones(2)
+    save([x, x.detach()], file)
+    file.seek(0)
+    one, two = load(file)
+    one.mul_(lt.tensor(3.0, requires_grad=True))
+    assert one.requires_grad and not two.requires_grad
+    assert two.tolist() == [3.0, 3.0]
+
+
+def test_write_to_no_elements_gives_the_storage_a_history():
+    w = lt.tensor(2.0, requires_grad=True)
+    for x in (lt.zeros(3), lt.zeros(3).detach(), lt.zeros(2, 0)):
+        x[:0] = w
+        assert x.requires_grad
+        x.sum().backward()
+        assert w.grad.tolist() == 0.0
+
+
+def test_deep_copies_share_memory_and_no_history():
+    x = lt.ones(2)
+    one, two = copy.deepcopy([x, x.detach()])
+    two.mul_(lt.tensor(3.0, requires_grad=True))
+    assert two.requires_grad and not one.requires_grad
+    assert one.tolist() == [3.0, 3.0] and x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("write", [lambda y: y.zero_(), lambda y: y.fill_(2), lambda y: y.copy_(lt.ones(2))])
+def test_overwritten_tensor_that_numpy_sees_still_requires_grad(write):
+    y = leaf(1.0, 2.0) * 2
+    shown = y.detach().numpy()
+    write(y)
+    assert y.requires_grad and shown.tolist() == y.tolist()
+
+
+class Counting(Function):
+    """A custom function whose backward changes what it saved."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        x.data.add_(1)
+        return g * x
+
+
+def test_each_walk_back_changes_the_saved_tensor_itself():
+    x = leaf(0.0)
+    y = Counting.apply(x).sum()
+    for count in (1.0, 2.0, 3.0):
+        y.backward(retain_graph=True)
+        assert x.tolist() == [count]
+    assert x.grad.tolist() == [6.0]

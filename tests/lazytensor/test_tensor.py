@@ -24,8 +24,13 @@ places = st.lists(st.integers(0, 30), max_size=3)
 def follow_both(program: list[Step], arrays: list, tensors: list, reads: list[int]) -> None:
     for n, step in enumerate(program):
         can_write = [a.flags.writeable for a in arrays]
+        try:
+            alias_step(tensors, can_write, step, is_numpy=False)
+        except RuntimeError as e:
+            # PyTorch refuses operands that overlap what is written; NumPy copies them first.
+            assert "single memory location" in str(e) or "after it has written" in str(e)
+            continue
         alias_step(arrays, can_write, step, is_numpy=True)
-        alias_step(tensors, can_write, step, is_numpy=False)
         if n in reads:
             assert_all_equal(arrays, tensors)
 
@@ -184,7 +189,7 @@ ERRORS: dict[str, tuple[Callable, str]] = {
     "cat": (lambda: lt.cat([Z(2, 3), Z(2, 4)]), r"float32\[2, 3\] and float32\[2, 4\] do not fit"),
     "item": (lambda: Z(2).item(), "a Tensor with 2 elements cannot be converted to Scalar"),
     "bool": (lambda: bool(Z(2)), "Boolean value of Tensor with more than one value is ambiguous"),
-    "amax": (lambda: Z(0, 3).amax(0), r"no elements: the shape is \[0, 3\]"),
+    "amax": (lambda: Z(0, 3).amax(), r"no elements: the shape is \[0, 3\]"),
     "ragged": (lambda: lt.tensor([[1], [1, 2]]), "different lengths"),
     "types of a product": (lambda: Z(2, 2) @ Z(2, 2).double(), "float32 != float64"),
     "negative extent": (lambda: Z(2, -1), r"cannot have the shape \[2, -1\]"),

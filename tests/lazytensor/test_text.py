@@ -214,6 +214,7 @@ def interface(text: str) -> tuple[list[str], list[str], str]:
     return sorted(kinds), sorted(re.findall(r"tensor<[^>]*>(?: \{[^}]*\})?", results)), attributes
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", sorted(p.stem for p in (GOLDEN / "cirh").glob("*.mlir")))
 def test_program_lowers_to_the_lines_of_the_vendor(name, lowered):
     want = (GOLDEN / "cirh" / f"{name}.mlir").read_text()
@@ -229,6 +230,7 @@ def generic(programs: pathlib.Path) -> list[str]:
     return texts
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("way", [lambda *texts: map(by_way_of_xdsl, texts), by_way_of_mlir], ids=["xdsl", "mlir-opt"])
 def test_tools_read_both_graphs_of_every_program(way, programs):
     for text, again in zip(generic(programs), way(*generic(programs)), strict=True):
@@ -238,6 +240,7 @@ def test_tools_read_both_graphs_of_every_program(way, programs):
         assert generic_text(read_graph(again), dialect) == generic_text(graph, dialect) == text
 
 
+@pytest.mark.process
 def test_aliased_outputs_are_what_the_step_returns_for_that_state(lowered):
     text = lowered["train_opt_sgd_mom"]
     for shape, place in re.findall(r"%arg\d+: (tensor<[^>]*>) \{tf.aliasing_output = (\d+)", text):

@@ -82,6 +82,7 @@ print(sum(p.abs().sum().item() for p in cstorch.load("4.mdl")["model"].values())
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("backend, workers", [("CPU", 0), ("CSX", 1)])
 def test_a_run_without_threads_gives_the_same_numbers_and_one_warning(backend, workers, tmp_path):
     script = PREAMBLE + TRAINING.format(backend=backend, workers=workers)

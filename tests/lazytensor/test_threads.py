@@ -72,6 +72,7 @@ def train(width: int, seen: list[float]) -> None:
             seen.append(float(losses.cross_entropy(two(lt.tanh(one(x))), y)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [8, 16, 64])
 def test_threads_write_over_one_value_while_others_forget_who_had_it(kept):
     value = lt.zeros(3).cell.node

@@ -302,6 +302,7 @@ def test_memory_stays_flat_in_a_loop_that_reads_nothing():
     assert sizes[1] <= sizes[0] + 20
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_in_a_training_loop_that_reads_its_loss():
     x = lt.nn.Parameter(lt.ones(3))
     optimizer = lt.optim.SGD([x], 0.01, momentum=0.9)

@@ -17,6 +17,7 @@ few = settings(deadline=None, max_examples=3, print_blob=False)
 """Each example is priced on four meshes."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "batch", "mesh", "larger"), [((105, 52), 2, (21, 16), (30, 16)), ((3, 109), 5, (15, 17), (24, 20))]
 )

@@ -74,6 +74,7 @@ def test_layer_of_one_kernel_is_named_as_such():
     assert layer.name == "attention" and not layer.recomputed
 
 
+@pytest.mark.slow
 def test_blocks_that_share_a_generator_are_layers_of_their_own():
     layers = [layer for layer in fold(wire(in_blocks(program_of("gpt")))) if layer.is_attention]
     assert len(layers) == 2
@@ -89,6 +90,7 @@ def test_block_that_cores_do_not_hold_runs_in_parts_if_those_fit():
     assert tight.compile(program, Cells(store, program.state))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["streaming", "pipelined"])
 def test_report_has_the_block_as_one_row_with_both_sweeps(mode):
     program, *_ = attention_program((4, 2), 16, 16, 8, "causal", 0.1)

@@ -26,6 +26,7 @@ def pipelined(step, machine, batch):
     return plan(step, machine, "pipelined", batch, other=False).report.pipelined
 
 
+@pytest.mark.slow
 def test_chain_for_which_cores_have_no_room_does_not_fit():
     """The forms of its kernels fit: they know nothing of what a program needs beside its weights and activations."""
     step = perceptron([19, 100, 35])

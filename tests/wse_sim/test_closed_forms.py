@@ -21,6 +21,8 @@ from wse_sim.phase import Phase
 from wse_sim.price.cost import cost
 from wse_sim.testing.phase_programs import MEMORY_WORDS, any_two_moves, programs
 
+pytestmark = pytest.mark.slow
+
 IS_FIXED = os.environ.get("SEEDS") != "random"
 SHARE = 1 if os.environ.get("CAMPAIGN") else 4
 """One program in so many is run."""

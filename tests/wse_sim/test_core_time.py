@@ -36,6 +36,7 @@ def bodies(draw, depth: int = 0):
     return tuple(body)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(bodies(), st.sampled_from([TINY, WSE2, WSE3]))
 def test_price_is_what_a_core_takes(body, machine):

@@ -108,6 +108,7 @@ def _without(results, i):
     return (*results[:i], (), *results[i + 1 :])
 
 
+@pytest.mark.slow
 def test_records_that_no_batch_changes_are_the_same_in_the_programs_of_all():
     steps = family("gpt", 16, abstract.program_of)
     first, other = steps.first, steps.program(20)

@@ -44,6 +44,7 @@ def reduced(words: int, group: int) -> tuple[int, np.ndarray, np.ndarray]:
     return done.cycles, done.memory[0, 0], data[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [16, 256, pytest.param(512)])
 def test_reduce_of_4096_words_is_within_2_percent_of_the_log(group):
     cycles, total, data = reduced(4096, group)
@@ -57,11 +58,13 @@ def test_every_row_of_the_log_is_within_2_percent(group):
     assert reduced(4096, group)[0] == pytest.approx(LOGGED[group], rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", LOGGED_64)
 def test_reduce_of_64_words_is_within_8_percent_of_the_log(group):
     assert reduced(64, group)[0] == pytest.approx(LOGGED_64[group], rel=0.08)
 
 
+@pytest.mark.slow
 def test_a_chain_adds_from_the_far_end():
     data = numbers(1, 9, 5)
     done = simulate_phase(Reduce(Rect(0, 0, 9, 1), "x", 5, algorithm="chain"), WSE2, data)
@@ -71,6 +74,7 @@ def test_a_chain_adds_from_the_far_end():
     np.testing.assert_array_equal(done.memory[0, 0], expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(sorted(ALGORITHMS)),
@@ -94,6 +98,7 @@ def test_reductions_sum_every_line(algorithm, axis, length, lines, words, groups
         np.testing.assert_array_equal(memory[:, g * size], data[:, g * size : (g + 1) * size].sum(1))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.sampled_from("xy"), st.integers(1, 9), st.integers(1, 3), st.integers(1, 12))
 def test_a_broadcast_reaches_every_pe(axis, length, lines, words):
@@ -104,6 +109,7 @@ def test_a_broadcast_reaches_every_pe(axis, length, lines, words):
     np.testing.assert_array_equal(done.memory, np.broadcast_to(sent, data.shape))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from([*sorted(ALGORITHMS), ""]),
@@ -119,6 +125,7 @@ def test_an_all_reduce_gives_every_pe_the_sum(algorithm, axis, width, height, wo
     np.testing.assert_array_equal(done.expect_finished().memory, np.broadcast_to(total, data.shape))
 
 
+@pytest.mark.slow
 def test_parts_of_a_sequence_run_one_after_another():
     rect = Rect(0, 0, 4, 1)
     parts = (Reduce(rect, "x", 2), Broadcast(rect, "x", 2), Reduce(rect, "x", 2))
@@ -146,6 +153,7 @@ def exchanging(words: int, first: int, second: int) -> Builder:
     return b
 
 
+@pytest.mark.slow
 def test_cores_that_send_more_than_the_queues_hold_before_they_receive_are_a_deadlock():
     ok = simulate(pair(exchanging(6, 0, 1), exchanging(6, 1, 0)))
     assert ok.status == "finished"
@@ -159,6 +167,7 @@ def test_cores_that_send_more_than_the_queues_hold_before_they_receive_are_a_dea
         stuck.expect_finished()
 
 
+@pytest.mark.slow
 def test_a_run_that_passes_its_cycles_says_who_waits():
     done = simulate(pair(exchanging(6, 0, 1), exchanging(6, 1, 0)), max_cycles=12)
     assert (done.status, done.cycles) == ("max_cycles", 12)
@@ -174,6 +183,7 @@ def alone(build, machine=WSE2) -> int:
     return simulate(mesh).expect_finished().cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n, cycles", [(1028, 1034), (5124, 5130)])
 def test_a_multiply_add_takes_n_plus_6_cycles_and_twice_n_with_a_bank_conflict(n, cycles):
     """Both are in the csv of SpMM_Cerebras, src/fmacs_test."""
@@ -181,6 +191,7 @@ def test_a_multiply_add_takes_n_plus_6_cycles_and_twice_n_with_a_bank_conflict(n
     assert alone(lambda b: b.fmac(Memory(4), Memory(0), 2.0, Memory(4), n)) == cycles + n
 
 
+@pytest.mark.slow
 def test_tasks_loops_and_branches_run_as_they_read():
     b = Builder("counts", 4)
     b.block("late")
@@ -208,6 +219,7 @@ def test_tasks_loops_and_branches_run_as_they_read():
     ]
 
 
+@pytest.mark.slow
 def test_programs_that_differ_in_the_sign_of_a_zero_are_two_and_equal_ones_are_one():
     mesh = Mesh(WSE2, 3, 1)
     for x, zero in enumerate([0.0, -0.0, 0.0]):
@@ -219,6 +231,7 @@ def test_programs_that_differ_in_the_sign_of_a_zero_are_two_and_equal_ones_are_o
     np.testing.assert_array_equal(np.signbit(memory), [False, True, False])
 
 
+@pytest.mark.slow
 def test_a_task_that_stays_blocked_is_a_deadlock():
     b = Builder("b", 1)
     b.block("other")
@@ -325,6 +338,7 @@ def test_a_mesh_larger_than_the_machine_is_refused():
         Mesh(TINY, 9, 1)
 
 
+@pytest.mark.slow
 def test_a_hop_takes_what_the_machine_says():
     phase = Broadcast(Rect(0, 0, 30, 1), "x", 4)
     near, far = (simulate_phase(phase, m, numbers(1, 30, 4)).expect_finished() for m in (WSE2, WSE3))
@@ -332,6 +346,7 @@ def test_a_hop_takes_what_the_machine_says():
     assert hops == [WSE2.hop_cycles, WSE3.hop_cycles]
 
 
+@pytest.mark.process
 def test_importing_the_fabric_does_not_load_numba():
     script = "import sys, wse_sim.fabric; print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

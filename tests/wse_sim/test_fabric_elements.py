@@ -196,6 +196,7 @@ def contents(seed: int, kind: str) -> np.ndarray:
     return halves.view(np.float32) if kind == "halves" else generator.standard_normal(WORDS).astype(np.float32)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(bodies(), st.integers(0, 2**20), st.sampled_from(["any", "halves", "floats"]), st.sampled_from([WSE2, WSE3]))
 def test_bodies_give_the_bits_of_an_interpreter_in_the_cycles_of_the_closed_form(body, seed, kind, machine):
@@ -229,6 +230,7 @@ def converted(values: np.ndarray, source: str, to: str) -> np.ndarray:
     return np.concatenate(pieces)
 
 
+@pytest.mark.slow
 def test_every_float16_becomes_the_float32_that_numpy_makes_of_it():
     found = converted(EVERY_HALF, "float16", "float32")
     assert_same(found, EVERY_HALF.view(np.float16).astype(np.float32), "float32")
@@ -236,6 +238,7 @@ def test_every_float16_becomes_the_float32_that_numpy_makes_of_it():
     assert_same(found, (EVERY_HALF.astype(np.uint32) << 16).view(np.float32), "float32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["float16", "bfloat16"])
 def test_float32_is_rounded_to_nearest_even(to):
     """All neighbourhoods of values of the type, of ties between them, and numbers at random."""
@@ -251,6 +254,7 @@ def test_float32_is_rounded_to_nearest_even(to):
     assert_same(converted(values, "float32", to), half if to == "float16" else brain, to)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op, dtype", list(itertools.product(SPECIAL_OPS, FLOATS)))
 def test_library_routines_are_within_one_ulp(op, dtype):
     """Of the value in float64, rounded to the type: 1 ULP, for a value is rounded to float32 first."""
@@ -271,6 +275,7 @@ def test_library_routines_are_within_one_ulp(op, dtype):
     assert (np.abs(found - expected) <= ulp).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([*FLOATS, "uint16"]), st.integers(1, 21), st.sampled_from([WSE2, WSE3]), st.integers(0, 3))
 def test_elements_of_16_bits_travel_two_to_a_wavelet(dtype, length, machine, at):
@@ -292,6 +297,7 @@ def test_elements_of_16_bits_travel_two_to_a_wavelet(dtype, length, machine, at)
     )
 
 
+@pytest.mark.slow
 def test_wavelets_of_16_bits_are_computed_on_as_they_pass():
     """Half precision over the wires, float32 in memory, an odd number of elements."""
     values = np.random.default_rng(1).standard_normal(7).astype(np.float16)
@@ -309,6 +315,7 @@ def test_wavelets_of_16_bits_are_computed_on_as_they_pass():
     np.testing.assert_array_equal(simulate(mesh).expect_finished().read(1, 0, 0, 7), expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from(["move", "convert", "add", "sub", "mul", "max", "greater", "fmac"]),
@@ -344,6 +351,7 @@ def test_what_passes_a_core_is_computed_in_the_type_that_it_leaves_in(op, taken,
     assert done.sent == dict.fromkeys((0, 1), -(-length // 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", [name for name, row in OPERATIONS.items() if row.is_integer])
 def test_bits_are_numpys_in_both_readings_and_conversions_leave_out_fractions(op):
     of_bits = {"bit_and": np.bitwise_and, "bit_xor": np.bitwise_xor, "shift_left": np.left_shift}
@@ -362,6 +370,7 @@ def test_bits_are_numpys_in_both_readings_and_conversions_leave_out_fractions(op
         np.testing.assert_array_equal(halves[30:36], fractions.astype(np.uint16))
 
 
+@pytest.mark.slow
 def test_an_index_is_added_to_the_base_and_checked_when_it_is_read():
     table = np.arange(24, dtype=np.float32)
     builder = Builder("looks up", 32)

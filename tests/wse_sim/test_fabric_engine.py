@@ -26,6 +26,7 @@ def working(width: int, busy: int, cycles: int) -> Mesh:
     return mesh
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("busy, then_by_list", [(100, False), (90, False), (30, True), (1, True)])
 def test_auto_visits_all_cores_when_most_are_active(busy, then_by_list, monkeypatch):
     chosen, advance = [], Runner.advance
@@ -44,6 +45,7 @@ def test_auto_visits_all_cores_when_most_are_active(busy, then_by_list, monkeypa
     ]
 
 
+@pytest.mark.slow
 def test_auto_gives_the_counters_of_the_others_across_its_changes():
     mesh = working(100, 90, 5000)
     first = simulate(mesh, "list")
@@ -54,6 +56,7 @@ def test_auto_gives_the_counters_of_the_others_across_its_changes():
         assert done.cycles == first.cycles
 
 
+@pytest.mark.slow
 def test_a_wafer_of_the_largest_cores_fits_in_8_gib():
     """All colours, all microthreads, and 4 KiB of memory for each core; a full 48 KiB on every core would not."""
     mesh = Mesh(WSE2, 4, 1)
@@ -89,6 +92,7 @@ def test_more_planes_of_bits_than_cycles_of_a_sweep():
     assert record.SLOT >= 2 * record.SWEEP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 120])
 def test_the_deepest_and_the_shallowest_queues_keep_order(depth):
     mesh = Mesh(replace(WSE2, queue_depth=depth), 3, 1)

@@ -14,6 +14,8 @@ from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import AllReduce, Reduce
 from wse_sim.testing.flow_meshes import REGION, Flow, FlowMesh, meshes
 
+pytestmark = pytest.mark.slow
+
 SPANS = st.sampled_from([1_000_000, 1_000_000, 40])
 CORES_OF_TWO_BANDS = 640
 """On so many cores of meshes up to 5 wide two threads have work."""

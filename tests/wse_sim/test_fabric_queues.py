@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from wse_sim.fabric import EAST, NORTH, RAMP, SOUTH, WEST, Builder, Memory, Mesh, Received, Sent, simulate
 from wse_sim.machine import WSE2, WSE3
 
+pytestmark = pytest.mark.slow
+
 WORDS = 2000
 
 

@@ -27,6 +27,7 @@ def star(pes: int, words: int, machine, by_control: bool = False) -> Mesh:
     return mesh
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 9), st.integers(1, 7), st.sampled_from([WSE2, WSE3]), st.booleans())
 def test_a_star_adds_in_the_order_of_the_cores(pes, words, machine, by_control):
@@ -43,6 +44,7 @@ def test_a_star_adds_in_the_order_of_the_cores(pes, words, machine, by_control):
     assert done.sent[0] == (pes - 1) * (words + by_control)
 
 
+@pytest.mark.slow
 def test_a_star_takes_its_words_one_after_another():
     """The closed form of a star: all words pass the last link, after the ramps and the hop."""
     words, pes = 50, 8
@@ -59,6 +61,7 @@ def line(*builders: Builder, machine=WSE2) -> Mesh:
     return mesh
 
 
+@pytest.mark.slow
 def test_a_control_wavelet_activates_its_task_after_the_words_before_it():
     sender, taker = Builder("sends", 4), Builder("takes", 4)
     sender.move(Sent(0), Memory(0), 3)
@@ -75,6 +78,7 @@ def test_a_control_wavelet_activates_its_task_after_the_words_before_it():
     assert (done.sent[0], done.received[0]) == (4, 4)
 
 
+@pytest.mark.slow
 def test_a_task_starts_as_late_as_the_machine_says():
     builder = Builder("b", 1)
     builder.activate("next")
@@ -85,6 +89,7 @@ def test_a_task_starts_as_late_as_the_machine_says():
     assert simulate(mesh).expect_finished().cycles == expected
 
 
+@pytest.mark.slow
 def test_commands_go_to_one_router_each():
     """The second router switches, neither the first nor the third."""
     sender, middle, last = Builder("sends", 2), Builder("middle", 2), Builder("last", 2)
@@ -105,6 +110,7 @@ def test_commands_go_to_one_router_each():
     assert "core (2, 0): last, main.0, `move [0], in0 x1` after 0 elements waits for colour 0" in done.waits
 
 
+@pytest.mark.slow
 def test_a_control_wavelet_without_a_task_needs_no_room_at_the_core():
     """It passes a core that takes nothing and whose queue is full."""
     held = WSE2.queue_depth + WSE2.ramp_cycles - 1
@@ -124,6 +130,7 @@ def test_a_control_wavelet_without_a_task_needs_no_room_at_the_core():
     assert (done.left, done.received, done.copied) == ({0: held}, {0: held}, {0: held - 1})
 
 
+@pytest.mark.slow
 def test_a_torn_down_route_lets_nothing_pass_until_it_is_configured():
     def build(configures: bool) -> Mesh:
         sender, middle, last = Builder("sends", 2), Builder("middle", 2), Builder("last", 2)
@@ -165,6 +172,7 @@ def ring(machine=WSE2) -> Mesh:
     return mesh
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine, threads", [("list", 1), ("scan", 2), ("auto", 1)])
 def test_wavelets_that_go_round_for_ever_are_reported(engine, threads):
     done = simulate(ring(), engine, threads)
@@ -175,6 +183,7 @@ def test_wavelets_that_go_round_for_ever_are_reported(engine, threads):
         done.expect_finished()
 
 
+@pytest.mark.slow
 def test_a_ring_that_drains_into_a_core_is_no_livelock():
     """Far more quiet cycles than the engine is patient for, then a core that goes on."""
     sender, taker = Builder("sends", 2), Builder("takes", 2)
@@ -281,6 +290,7 @@ def test_commands_that_do_not_exist_are_refused(build, message):
         builder.build()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(1, 9)), min_size=1, max_size=12), st.sampled_from([WSE2, WSE3])

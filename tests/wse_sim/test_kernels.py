@@ -45,6 +45,7 @@ def check_wavelets(data, name, dtype):
         np.testing.assert_array_equal(found[result].view(np.uint32), expected[result].view(np.uint32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(set(KERNELS) - LONG))
 @few
@@ -53,6 +54,7 @@ def test_wavelets_are_the_data_to_the_last_bit(name, dtype, data):
     check_wavelets(data, name, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(LONG))
 @settings(deadline=None, max_examples=2)
 @given(st.data())
@@ -91,6 +93,7 @@ def test_what_happens_at_once_has_no_order(name, data):
         np.testing.assert_array_equal(found[result], other[result])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @settings(deadline=None, max_examples=10)
 @given(seeds, st.integers(1, 3), st.integers(1, 4), st.sampled_from([0.1, 0.5, 1]))
@@ -182,6 +185,7 @@ def test_every_kernel_is_compared():
     assert set(SAMPLES) == set(KERNELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_closed_form_is_within_10_percent_of_the_cycles(name, dtype):
@@ -189,6 +193,7 @@ def test_closed_form_is_within_10_percent_of_the_cycles(name, dtype):
     assert max(abs(row.error) for row in rows) <= 0.10, "\n" + table(rows)
 
 
+@pytest.mark.slow
 def test_comparison_is_a_line_of_the_table():
     row = compare("bias_relu", (2, 3))
     head, line = table([row]).splitlines()

@@ -118,6 +118,7 @@ def test_casts_round_to_nearest(narrow):
     np.testing.assert_array_equal(run(back, [rough], Rect(0, 0, 2, 3))[0], rough)
 
 
+@pytest.mark.slow
 def test_nest_may_compare_its_indices():
     """A causal mask: the element if the row is not before the column, else minus infinity."""
     whole, kind = Access((5, 1)), Type((4, 5), float32)
@@ -286,6 +287,7 @@ class Block(lt.nn.Module):
         return self.head(x + self.down(wide)).reshape(-1, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", OPTIMIZERS)
 @pytest.mark.parametrize("model", [MLP, Block])
 def test_training_step_on_cores_is_the_hosts(model, make):

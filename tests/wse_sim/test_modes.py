@@ -326,6 +326,7 @@ def test_a_slow_weight_host_is_named_though_the_batch_has_more_bytes():
     assert outcome.limit == "weights"
 
 
+@pytest.mark.slow
 def test_slow_input_workers_are_named_as_the_limit():
     slow = replace(APPLIANCE, worker_bytes_per_s=1000.0)
     report = plan(mlp(), WSE2, host=slow).report
@@ -335,6 +336,7 @@ def test_slow_input_workers_are_named_as_the_limit():
     assert report.verdict.startswith("Limited by the input workers")
 
 
+@pytest.mark.slow
 def test_a_newer_wafer_has_other_figures():
     # Large enough to have a use for all of the newer one.
     one, two = (wafer(mlp((2048, 2048), batch=8192), m) for m in (WSE1, WSE2))
@@ -342,6 +344,7 @@ def test_a_newer_wafer_has_other_figures():
         assert getattr(one, mode).step_cycles != getattr(two, mode).step_cycles
 
 
+@pytest.mark.slow
 def test_systems_share_the_batch_of_a_recorded_step():
     program = mlp((784, 2048, 2048, 10), batch=256)
     one, four = (wafer(program, WSE2, "streaming", systems=n) for n in (1, 4))
@@ -368,6 +371,7 @@ def test_auto_takes_the_fastest_that_fits():
         simulate(tiny_mlp(), TINY, "replica")
 
 
+@pytest.mark.slow
 def test_half_precision_shortens_the_step():
     for mode in EXECUTION:
         half, full = (wafer(mlp((784, 2048, 10), dtype=d), WSE2, mode) for d in (float16, Builder().dtype))
@@ -472,6 +476,7 @@ def test_whole_samples_make_micro_batches_that_fit(batch):
     assert report.samples_per_s == pytest.approx(min(whole, rates["input"]))
 
 
+@pytest.mark.slow
 def test_wider_sums_cost_more_cycles():
     program = mlp((784, 2048, 10), dtype=float16, batch=2048)
     wide, mixed, fast = (wafer(program, WSE2, "streaming", precision_level=n) for n in (0, 1, 2))

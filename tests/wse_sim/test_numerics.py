@@ -28,6 +28,7 @@ def check_data(data, name, dtype):
     check(case, apply(case.kernel.phase, scatter(case.kernel, case.values)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(set(KERNELS) - LONG))
 @quick

@@ -114,6 +114,7 @@ def test_all_reduce_is_a_reduction_that_all_get(rect, axis, order, dtype, combin
     np.testing.assert_array_equal(unpack(inside(root, rect)[0, 0], dtype, 4), expected[0, 0])
 
 
+@pytest.mark.slow
 @settings(patient, max_examples=100)
 @given(
     rects(6, 5),

@@ -59,6 +59,7 @@ def ran(phase, before, machine=WSE2):
     return simulate_phase(phase, machine, before).expect_finished().memory
 
 
+@pytest.mark.slow
 @some
 @given(rects(), st.sampled_from("xy"), counts, st.integers(-8, 8), wraps, addresses, addresses, machines)
 def test_a_shift_moves_what_every_pe_had(rect, axis, words, hops, wrap, take, put, machine):
@@ -73,6 +74,7 @@ def test_a_shift_moves_what_every_pe_had(rect, axis, words, hops, wrap, take, pu
     np.testing.assert_array_equal(ran(Shift(rect, axis, words, hops, wrap, take, put), before, machine), expected)
 
 
+@pytest.mark.slow
 @some
 @given(lined(Broadcast, take=addresses, put=addresses), st.integers(0, 99), machines)
 def test_a_broadcast_reaches_every_pe_from_any_source(phase, place, machine):
@@ -95,6 +97,7 @@ algorithms = st.sampled_from(["", *sorted(ALGORITHMS)])
 combinations = st.sampled_from(sorted(COMBINED))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(lined(Reduce, algorithm=algorithms, at=addresses, combine=combinations), machines)
 def test_reductions_combine_every_line_at_its_position_0(phase, machine):
@@ -108,6 +111,7 @@ def test_reductions_combine_every_line_at_its_position_0(phase, machine):
     np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(lined(AllReduce, algorithm=algorithms | st.just("ring"), at=addresses, combine=combinations), machines)
 def test_all_reductions_give_every_pe_the_result(phase, machine):
@@ -119,6 +123,7 @@ def test_all_reductions_give_every_pe_the_result(phase, machine):
     np.testing.assert_array_equal(ran(phase, before, machine), expected)
 
 
+@pytest.mark.slow
 @some
 @given(
     rects().filter(lambda r: r.width < WIDTH and r.height < HEIGHT), st.integers(0, 400), st.integers(0, 4), machines
@@ -146,6 +151,7 @@ def test_a_stream_in_gives_every_pe_its_block_and_a_stream_out_brings_it_back(re
     np.testing.assert_array_equal(back[feeder][:, at : at + words], held[:, at : at + words])
 
 
+@pytest.mark.slow
 def test_local_work_runs_on_every_pe_of_its_rectangle():
     before = memory()
     add = Vector("add", (Memory(3), Memory(3), 2.0), 5)
@@ -155,12 +161,14 @@ def test_local_work_runs_on_every_pe_of_its_rectangle():
     np.testing.assert_array_equal(after, expected)
 
 
+@pytest.mark.slow
 def test_compute_changes_no_word():
     before = memory()
     for op in ("add", "fma", "move"):
         np.testing.assert_array_equal(ran(Compute(Rect(0, 0, 8, 7), op, 3, 9, 4, 12.5), before), before)
 
 
+@pytest.mark.slow
 def test_parts_of_a_sequence_and_rounds_of_a_repetition_add_up():
     rect, before = Rect(0, 0, 5, 3), memory()
     parts = (Reduce(rect, "x", 6, algorithm="tree"), Broadcast(rect, "xy", 6), Shift(rect, "y", 4, 1, "line"))
@@ -175,6 +183,7 @@ def test_parts_of_a_sequence_and_rounds_of_a_repetition_add_up():
     assert sum(whole.sent.values()) > 0
 
 
+@pytest.mark.slow
 def test_without_barriers_a_program_takes_no_longer():
     rect, before = Rect(0, 0, 8, 7), memory()
     phase = Seq((Broadcast(rect, "x", 6), Broadcast(rect, "y", 6), Shift(rect, "x", 4), Broadcast(rect, "x", 9)))
@@ -184,6 +193,7 @@ def test_without_barriers_a_program_takes_no_longer():
     np.testing.assert_array_equal(at_once.memory, apart.memory)
 
 
+@pytest.mark.slow
 @some
 @given(st.lists(st.one_of(lined(Broadcast), lined(Reduce, algorithm=algorithms)), min_size=2, max_size=3), machines)
 def test_parts_at_once_give_what_they_give_one_after_another(parts, machine):
@@ -200,6 +210,7 @@ def _moved(phase, at):
     return Reduce(*_where(phase)[:2], phase.words, phase.groups, phase.algorithm, 0, at)
 
 
+@pytest.mark.slow
 def test_moves_of_several_steps_run_beside_local_work():
     rect, before = Rect(0, 0, 8, 7), memory()
     add = Vector("add", (Memory(30), Memory(30), 1.0), 4)
@@ -242,6 +253,7 @@ def words_of(phase, side: int) -> np.ndarray:
     return np.ascontiguousarray(halves).view(np.float32)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(phase_programs.rects(9).flatmap(phase_programs.leaves), st.sampled_from([WSE2, WSE3]))
 def test_every_leaf_leaves_in_memory_what_its_reading_as_data_says(phase, machine):
@@ -257,6 +269,7 @@ def test_every_leaf_leaves_in_memory_what_its_reading_as_data_says(phase, machin
     np.testing.assert_array_equal(after.view(np.uint32), expected.view(np.uint32))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(phase_programs.programs(7), st.sampled_from([WSE2, WSE3]))
 def test_programs_without_reductions_agree_with_their_reading_as_data(phase, machine):

@@ -133,6 +133,7 @@ def sharing():
     return step_of(24, SHARING)
 
 
+@pytest.mark.slow
 def test_what_many_stages_read_fits_in_relays_where_routes_to_all_of_them_find_no_colours(sharing, monkeypatch):
     relayed = plan(sharing, MESH, "pipelined", 64, other=False).pipelined
     assert relayed.report.fits and relayed.report.router_colours <= MESH.colours
@@ -144,6 +145,7 @@ def test_what_many_stages_read_fits_in_relays_where_routes_to_all_of_them_find_n
     assert "finds no colour" in plan(sharing, MESH, "pipelined", 64, other=False).report.chosen.reason
 
 
+@pytest.mark.slow
 def test_a_stage_that_adds_up_on_the_way_takes_in_what_comes_to_it(sharing):
     line_of = sys.modules["wse_sim.plan.modes.pipelined"]._Line
     seen = []

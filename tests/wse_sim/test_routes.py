@@ -163,6 +163,7 @@ def words_on_links(lanes, words: int, extent: int) -> np.ndarray:
     return np.max([done.counters[name] for name in DIRECTIONS[:RAMP]], axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [16, 64])
 def test_lanes_of_a_placed_pipeline_load_the_links_of_the_fabric_as_the_table_says(batch):
     machine = replace(MACHINE, width=9, height=9)
@@ -176,6 +177,7 @@ def test_lanes_of_a_placed_pipeline_load_the_links_of_the_fabric_as_the_table_sa
     assert counted.max() > words
 
 
+@pytest.mark.slow
 def test_routes_turn_the_other_way_or_take_another_colour_where_they_would_find_none():
     corners = ((4, 0), (8, 8), (8, 4), (4, 4), (4, 8))
     rects, narrow = [Rect(x, y, 2, 2) for x, y in corners], replace(MACHINE, colours=2)
@@ -207,6 +209,7 @@ def test_routes_that_would_fill_a_link_turn_apart_unless_colours_do_not_suffice(
     assert NO_COLOUR in {route.colour for route in routes_of(flows, rects, replace(MACHINE, colours=1)).routes}
 
 
+@pytest.mark.slow
 def test_a_pipeline_without_colours_to_fill_sooner_keeps_the_fastest_rhythm(monkeypatch):
     deep, mesh = (
         mlp((16,) * 20 + (256,) * 8, batch=8),
@@ -237,6 +240,7 @@ def test_a_pipeline_without_colours_to_fill_sooner_keeps_the_fastest_rhythm(monk
     assert late.report.chosen.slowest_cycles < free.report.chosen.slowest_cycles
 
 
+@pytest.mark.slow
 def test_an_adapter_takes_as_long_as_a_port_of_simulated_cores():
     run = hold_to_host(Case((12, 9, 7), batch=8, micro=2), [Rect(0, 0, 3, 4), Rect(4, 1, 4, 3)])
     x, y = run.sites.seats[0].after

@@ -50,6 +50,7 @@ def hold_to_host(case: Case, rects, is_training: bool = True):
     return run
 
 
+@pytest.mark.slow
 def test_two_layers_forward_on_two_rectangles_give_the_hosts_numbers():
     run = hold_to_host(Case((12, 9, 7), batch=4, micro=2), [Rect(0, 0, 3, 4), Rect(4, 1, 4, 3)], is_training=False)
     assert run.cycles == run.result.finished.max()
@@ -123,6 +124,7 @@ def test_two_steps_on_a_pipeline_backend_leave_the_hosts_state():
     assert executable.placement().count("layer") == len(case.sizes) - 1
 
 
+@pytest.mark.slow
 def test_a_long_step_is_told_from_the_rhythm_of_its_first_part(monkeypatch):
     # Eight of 24 micro-batches: the banks that they begin in repeat after four.
     sites = sites_of(chain_of(step_of(Case((6, 5, 4), batch=48, micro=2))[0]), shelved([(3, 3)] * 2), 2)
@@ -134,6 +136,7 @@ def test_a_long_step_is_told_from_the_rhythm_of_its_first_part(monkeypatch):
     assert max(span.end_cycles for span in told.spans) < told.cycles
 
 
+@pytest.mark.slow
 def test_pictures_are_rows_of_pixels():
     b = Builder()
     x, weight = b.input((4, 2, 3)), b.weight("w", (6, 5))
@@ -145,6 +148,7 @@ def test_pictures_are_rows_of_pixels():
     np.testing.assert_allclose(rows, pictures.reshape(4, 6) @ weights, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_rectangles_and_parts_that_do_not_do_are_refused():
     program, store, batch = step_of(Case((4, 4), batch=2, micro=1), is_training=False)
     with pytest.raises(PlacementError, match="0 rectangles for 1 layers"):

@@ -53,7 +53,7 @@ def test_step_is_looked_up_once_for_all_that_plan_it(monkeypatch):
         return own(program)
 
     monkeypatch.setattr(mode_plan, "wire", counted)
-    records = sweep(PROGRAMS, ["tiny", "wse2"], ["pipelined", "streaming"], systems=[1, 2])
+    records = sweep(PROGRAMS, ["tiny"], ["pipelined", "streaming"], systems=[1, 2])
     assert len(looks) == len(PROGRAMS)
     for r in records:
         report = plan(PROGRAMS[r.program], r.machine, r.asked_mode, systems=r.systems).report
@@ -93,6 +93,7 @@ def test_step_that_raises_anything_is_a_record_with_the_place():
     assert "test_sweep.py:" in record.error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", range(4))
 def test_stopped_sweep_goes_on_with_its_file(tmp_path, planned, monkeypatch, stop):
     path, counted = tmp_path / "points.jsonl", sweeping.plan_task
@@ -155,6 +156,7 @@ def test_file_of_another_sweep_is_refused(tmp_path, changed, words):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_wider_sweep_goes_on_with_the_file(tmp_path, planned):
     path = tmp_path / "points.jsonl"
     sweep({"small": SMALL}, ["tiny"], ["streaming"], path=path)

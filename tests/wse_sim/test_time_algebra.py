@@ -136,6 +136,7 @@ def test_a_better_part_never_makes_a_phase_slower(a, name):
     assert cost(a, better).cycles <= cost(a, TINY).cycles
 
 
+@pytest.mark.slow
 def test_a_ramp_that_takes_less_holds_less_so_that_cores_wait_for_each_other():
     """Blocks of eight words, which longer ramps hold until the core begins: simulated cores are slower too."""
     stream, memory = Stream(Rect(0, 0, 4, 8), 1024, "in"), np.zeros((8, 8, 64), np.float32)

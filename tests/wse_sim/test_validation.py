@@ -141,6 +141,7 @@ def simulated_rows(*names):
     return results([row for row in ROWS if row.id.startswith(names)], simulated)
 
 
+@pytest.mark.slow
 def test_simulated_vector_operations_have_the_measured_cycles():
     """N + 6 and 2 N + 6, by a core whose two sources lie in different banks or in the same."""
     found = [r for r in simulated_rows("fmacs_") if not r.row.params["simd64"]]
@@ -148,6 +149,7 @@ def test_simulated_vector_operations_have_the_measured_cycles():
     assert sorted(r.row.params["alignment"] for r in found) == ["conflict"] * 2 + ["fast"] * 2
 
 
+@pytest.mark.slow
 def test_simulated_reductions_of_few_words_are_near_the_published_log():
     found = simulated_rows("reduce2p_P512_B64_")
     assert len(found) == 2
@@ -170,6 +172,7 @@ WIDE = Rect(0, 0, 20, 18)
 TILE = gemm.Tile(5, 4, 6, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "phase",
     [
@@ -195,6 +198,7 @@ def test_the_cut_takes_as_long_as_the_whole(phase):
     assert simulated(phase, WSE2) == pytest.approx(whole.cycles, rel=0.03)
 
 
+@pytest.mark.slow
 def test_a_long_shift_is_relayed_and_loads_the_links_as_much():
     """By 16 PEs the shift has colours enough; by 48 three such shifts take its place."""
     rect = Rect(0, 0, 96, 2)
@@ -203,6 +207,7 @@ def test_a_long_shift_is_relayed_and_loads_the_links_as_much():
     assert closed_form(Shift(rect, "x", 64, 48, put=64), WSE2) == pytest.approx(thrice, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "phase",
     [
@@ -300,6 +305,7 @@ def test_lazywafer_validate_prints_every_row_as_json(capsys):
     assert {g["name"]: g["median"] for g in data["closed"]} == {g.name: g.median for g in summary(FOUND)}
 
 
+@pytest.mark.process
 def test_module_runs_as_a_command(tmp_path):
     done = python("-m", "wse_sim.validation", "--markdown", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -54,6 +54,7 @@ def counted(height: int, width: int, **counts) -> RunResult:
     return RunResult("finished", 100, np.zeros((height, width, 1)), counters, empty, (), {}, {}, {}, {}, 0)
 
 
+@pytest.mark.slow
 def test_busiest_links_are_those_that_the_wavelets_took(done):
     links = viz.busiest_links(done)
     assert [(link.x, link.y, link.direction, link.wavelets) for link in links] == [
@@ -75,6 +76,7 @@ def test_busiest_links_are_the_largest_counts_in_order(height, width, count, ran
     assert found == every[:count]
 
 
+@pytest.mark.slow
 def test_heat_map_has_a_digit_for_each_router_and_names_the_links(done):
     _, drawn, *links = viz.heat_map(done).splitlines()
     assert drawn == "9" * (PES - 1) + "."
@@ -113,17 +115,20 @@ def test_activity_shows_what_cores_did_longest():
     assert viz.activity(run, columns=1).splitlines()[1] == "."
 
 
+@pytest.mark.slow
 def test_shares_of_a_run_add_up_to_all_cycles(done):
     shares = [float(part.split()[0]) for part in viz.activity(done).splitlines()[0].split(": ")[1].split(", ")]
     assert sum(shares) == pytest.approx(100, abs=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [viz.heat_map, viz.activity])
 def test_what_a_run_does_not_count_is_refused_with_what_it_does(done, draw):
     with pytest.raises(LazyError, match="does not count 'up'"):
         draw(done, "up")
 
 
+@pytest.mark.slow
 def test_stalls_are_the_cycles_that_a_core_waited(done, moments):
     found = viz.stalls(moments)
     for x in range(PES):
@@ -154,6 +159,7 @@ def test_sizes_give_the_error_of_the_closed_form():
     assert second.split() == ["4,096", "5,000", "4,000", "+25.0", "%"]
 
 
+@pytest.mark.slow
 def test_every_drawing_has_a_picture(done, moments):
     """Figures that can be drawn: a canvas renders them."""
     report, made = simulate_program(tiny_mlp(), TINY), plan(tiny_mlp(), TINY)
@@ -172,6 +178,7 @@ def test_every_drawing_has_a_picture(done, moments):
         canvas(figure).draw()
 
 
+@pytest.mark.slow
 def test_picture_of_space_and_time_has_what_each_core_did(done, moments):
     image = pictures.space_time(moments).axes[0].images[0].get_array()
     assert image.shape == (PES, done.cycles)
@@ -179,6 +186,7 @@ def test_picture_of_space_and_time_has_what_each_core_did(done, moments):
         assert list((image == meshes.STATES.index(state)).sum(1)) == list(done.counters[state][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["space_time", "gantt"])
 def test_legend_has_a_label_for_each_colour_of_the_picture(moments, name):
     if name == "space_time":
@@ -197,6 +205,7 @@ def test_legend_has_a_label_for_each_colour_of_the_picture(moments, name):
     assert len(set(signs.values())) == len(signs) and all(signs.values())
 
 
+@pytest.mark.slow
 def test_pictures_of_links_and_cores_hold_the_counters(done):
     maps = pictures.heat_map(done).axes[: len(meshes.PORTS)]
     for axes, port in zip(maps, meshes.PORTS, strict=True):
@@ -218,6 +227,7 @@ def test_picture_of_a_plan_has_a_rectangle_for_each_kernel_and_a_bar_for_each_sp
     assert pictures.gantt(Timeline(())).axes
 
 
+@pytest.mark.slow
 def test_without_matplotlib_a_picture_names_the_extra(done, monkeypatch):
     def without(name, *rest):
         raise ModuleNotFoundError(f"No module named {name!r}")
@@ -228,6 +238,7 @@ def test_without_matplotlib_a_picture_names_the_extra(done, monkeypatch):
     assert "lazywafer[viz]" in str(raised.value)
 
 
+@pytest.mark.process
 def test_importing_pictures_does_not_load_matplotlib():
     script = "import sys, wse_sim, wse_sim.viz.pictures; print('matplotlib' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

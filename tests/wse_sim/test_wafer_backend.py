@@ -28,7 +28,7 @@ class Doubler:
 
 class _Doubling:
     report = None
-    lasting = frozenset()
+    owned = frozenset()
 
     def __init__(self, program):
         self.program = program

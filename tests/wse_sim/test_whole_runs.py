@@ -178,6 +178,7 @@ def test_recording_is_what_a_plan_says_today():
         assert run.planned == pytest.approx(recorded[run.id].planned, rel=0.1)
 
 
+@pytest.mark.slow
 def test_nets_are_placed_near_their_area_bound_with_colours_that_there_are(capsys):
     assert main(["validate", "--placement", "--json", "fc_mnist"]) == 0
     (net,) = json.loads(capsys.readouterr().out)["nets"]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazytensor.errors import LazyError
-from lazytensor.plain_files import text_of
 
 MEASURED = pathlib.Path(__file__).parent / "measured.json"
 _TEXTS = ("id", "category", "platform", "workload", "unit", "source", "kind")
@@ -34,8 +33,7 @@ def load(path: pathlib.Path = MEASURED) -> list[MeasuredRow]:
     Raises LazyError if the file is missing or no such table.
     """
     try:
-        text = text_of(path) if path == MEASURED else path.read_text(encoding="utf-8")
-        points = json.loads(text)["points"]
+        points = json.loads(path.read_text(encoding="utf-8"))["points"]
         return [
             MeasuredRow(params=p["params"], value=p["value"], **{name: str(p[name]) for name in _TEXTS}) for p in points
         ]

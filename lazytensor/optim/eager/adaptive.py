@@ -4,8 +4,18 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.optim.eager.eager_optimizer import Optimizer, Params, State, counted, refuse_negative, started
-from lazytensor.tensor import Tensor
+from lazytensor.functions.creation import full_like
+from lazytensor.ir.graph import leaf
+from lazytensor.optim.eager.eager_optimizer import (
+    NUMBER,
+    Optimizer,
+    Params,
+    State,
+    counted,
+    refuse_negative,
+    started,
+)
+from lazytensor.tensor import Tensor, wrap
 
 
 class Adagrad(Optimizer):
@@ -33,6 +43,12 @@ class Adagrad(Optimizer):
         defaults: dict[str, Any] = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay}
         defaults |= {"initial_accumulator_value": initial_accumulator_value, "foreach": foreach}
         super().__init__(params, {**defaults, "maximize": maximize, "differentiable": differentiable, "fused": fused})
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        # The other optimizers make their state in the first step.
+        if p not in self.state:
+            total = full_like(p, group["initial_accumulator_value"])
+            self.state[p] = {"step": wrap(leaf(np.zeros((), np.float32), NUMBER)), "sum": total}
 
     def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
         """The sum of squares, and a step by the decayed rate."""
@@ -81,7 +97,7 @@ class RMSprop(Optimizer):
             g = g + group["weight_decay"] * p
         s["square_avg"] = square = alpha * started(s, "square_avg", p) + (1 - alpha) * (g * g)
         if group["momentum"]:
-            buffer = started(s, "momentum_buffer", p)
+            s["momentum_buffer"] = buffer = started(s, "momentum_buffer", p)
         # The variance instead of the mean square: what is constant in the gradient no longer slows its own steps.
         if group["centered"]:
             mean = started(s, "grad_avg", p)

@@ -29,8 +29,9 @@ def batches(
     # Mostly one for all of them: of which names their state is, and by the nodes of its numbers.
     scalars: dict[Names, Names] = {}
     alike: dict[Any, list[Tensor]] = {}
+    get, without_state = state.get, dict[str, Tensor]()
     for p in params:
-        known, type = state[p], p.spec
+        known, type = get(p, without_state), p.spec
         names = tuple(known)
         if names not in scalars:
             scalars[names] = tuple(k for k in SCALARS if k in known)
@@ -42,7 +43,8 @@ def batches(
             # As Python's numbers: PyTorch takes them to the host as well, and forms powers of beta in double.
             numbers = tuple((k, known[k].array().item()) for k in scalars[names])
             # A rule may begin a piece of state later for one parameter than for another.
-            key = (type.dtype, numbers, names) if is_small else id(p)
+            types = tuple(known[k].spec.dtype for k in scalars[names])
+            key = (type.dtype, numbers, names, types) if is_small else id(p)
             batch = alike[kind] = together.setdefault((numbers, key), [])
         batch.append(p)
     for (numbers, _), batch in together.items():

@@ -5,7 +5,9 @@ for its updates, so it neither grows nor slows down. Inside a traced step values
 `lazytensor.optim` (cstorch.optim) are the ones to use; a step that is planned, without arrays, records these rules.
 """
 
+import copy
 from abc import ABCMeta
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,8 +16,8 @@ import numpy as np
 from lazytensor import cells, optim, source
 from lazytensor import dtype as dt
 from lazytensor.dtype import round_to
-from lazytensor.errors import TraceError, refuse
-from lazytensor.ir.garbage import no_search
+from lazytensor.errors import AutogradError, OperandInvalid, TraceError, refuse
+from lazytensor.functions.conversion import to
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager.batches import SCALARS, batches, joined, parts, rounded
@@ -63,8 +65,8 @@ def _way_out(kind: type) -> str:
     )
 
 
-# Settings such as foreach, fused, capturable and differentiable choose among PyTorch's implementations of one rule.
-# They are kept, since state dicts have them, in PyTorch's order, and change nothing here.
+# Settings such as foreach and fused choose among PyTorch's implementations of one rule. They are kept, since state
+# dicts have them, in PyTorch's order, and change nothing here.
 class _Family(ABCMeta):
     def __instancecheck__(cls, instance: object) -> bool:
         # The vendor's optimizers are PyTorch's too, by whatever way they compute.
@@ -75,13 +77,27 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
     """Changes parameters by their gradients, as torch.optim does."""
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
-        # A model's parameters usually come as a generator, which can be read once.
-        members: list[Any] = list(params)
-        if members and isinstance(members[0], tuple):  # named parameters
-            members = [p for _, p in members]
+        _check_defaults(defaults)
         # By this a schedule notices that it was asked to go on before the first update.
         self.steps_taken = 0
-        super().__init__(members, defaults)
+        super().__init__(params, defaults)
+
+    def _take_group(self, group: dict[str, Any]) -> None:
+        params = group["params"]
+        if not isinstance(params, Tensor | set):
+            params = list(params)
+            if any(isinstance(p, tuple) for p in params):  # with names, as named_parameters() gives them
+                names = [name for name, _ in params]
+                group = {**group, "params": [p for _, p in params], "param_names": names}
+            else:
+                group = {**group, "params": params}
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            missing = "with" if "param_names" in group else "without"
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{missing} names to the optimizer"
+            )
+        super()._take_group(group)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; a closure computes the loss first, which is returned.
@@ -97,12 +113,13 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
             return None if closure is None else closure()
         loss = optimizer.loss_of(closure)
-        with grad_mode(False), no_search():
+        with grad_mode(False):
             for group in self.param_groups:
                 # Rates that a schedule gives as tensors are numbers here: nothing is traced.
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
                 # A parameter on "meta" has no value to change.
                 ready = [p for p in group["params"] if p.grad is not None and p.device.type != "meta"]
+                _check_implementation(plain, ready)
                 if cells.here.current is None:
                     for batch, numbers in batches(ready, self.state):
                         self._apply(plain, batch, dict(numbers))
@@ -114,8 +131,15 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
     def _apply(self, group: dict[str, Any], batch: list[Tensor], numbers: dict[str, float]) -> None:
         """The rule on parameters that go together; `numbers` are the scalars of their state."""
-        states = [self.state[p] for p in batch]
-        cells_of = {name: [s[name].cell for s in states] for name in states[0] if name not in SCALARS}
+        states = [self.state.get(p, {}) for p in batch]
+        names = [k for k, value in states[0].items() if k not in SCALARS and isinstance(value, Tensor)]
+        # A list, which is made faster than by a generator.
+        if len(batch) > 1 and any([s[name].lens for name in names for s in states]):  # noqa: C419
+            # A view in a state is written through its base.
+            for p in batch:
+                self._apply(group, [p], numbers)
+            return
+        cells_of = {name: [s[name].cell for s in states] for name in names}
         wholes = {name: whole_of(some) for name, some in cells_of.items()}
         new: State = dict(numbers)
         for name, whole in wholes.items():
@@ -127,19 +151,8 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         # Half types are held in float32 on the host, so a rule rounds to them once at its end; PyTorch rounds after
         # each operation.
         updated = self.rule(group, _values(batch), g, new)
+        self._write_state(batch, states, new, wholes)
         dtype = batch[0].dtype
-        for name, value in new.items():
-            if name in SCALARS:
-                _set_all(states, name, leaf(np.asarray(value, np.float32), NUMBER))
-            elif len(batch) == 1:
-                _set(states[0], name, parts(value, batch, dtype)[0], batch[0].spec)
-            elif (whole := wholes.get(name)) is not None:
-                whole.replace(rounded(value, dtype), cells_of[name])
-            else:
-                for s, p in zip(states, batch, strict=True):
-                    if name not in s:
-                        s[name] = handle(cells.Cell.outside(cells.without_value(p.spec)))
-                Whole(rounded(value, dtype)).take([s[name].cell for s in states])
         leaves = [leaf(part, p.spec) for p, part in zip(batch, parts(updated, batch, dtype), strict=True)]
         if cells.is_abstract or any(p.lens or p.__dict__ for p in batch):
             for p, n in zip(batch, leaves, strict=True):
@@ -149,6 +162,28 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         for p in batch:
             p._seen = p._node = None
         cells.write_all([p.cell for p in batch], leaves)
+
+    def _write_state(
+        self, batch: list[Tensor], states: list[State], new: State, wholes: dict[str, Whole | None]
+    ) -> None:
+        """Make `new` the values of the states of a batch; `wholes` are the arrays that the states look at."""
+        dtype = batch[0].dtype
+        # A rule without state, as SGD's without momentum, leaves no entry for a parameter.
+        if new and not states[0]:
+            self.state.update(zip(batch, states, strict=True))
+        for name, value in new.items():
+            if name in SCALARS:
+                type = states[0][name].spec if name in states[0] else NUMBER
+                _set_all(states, name, leaf(round_to(np.asarray(value, type.dtype.host), type.dtype), type))
+            elif len(batch) == 1:
+                _set(states[0], name, parts(value, batch, dtype)[0], batch[0].spec)
+            elif (whole := wholes.get(name)) is not None:
+                whole.replace(rounded(value, dtype), [s[name].cell for s in states])
+            else:
+                for s, p in zip(states, batch, strict=True):
+                    if name not in s:
+                        s[name] = handle(cells.Cell.outside(cells.without_value(p.spec)))
+                Whole(rounded(value, dtype)).take([s[name].cell for s in states])
 
     def _record(self, group: dict[str, Any], p: Tensor) -> None:
         """The rule as nodes of the step that is recorded."""
@@ -167,19 +202,31 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         raise NotImplementedError(f"{type(self).__name__} defines neither step nor rule")
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over state and settings. Raises ValueError if the groups do not fit."""
-        # State that the file does not have is that of an optimizer before its first step.
-        self.state.clear()
-        super().load_state_dict(state_dict)
+        """Replace state and settings by those of `state_dict`; a key "step" keeps its type, other state is cast.
 
-    def _load_one(self, p: Tensor, name: str, value: Any) -> None:
-        # Old files have the step as a number, newer ones as a tensor; the rest takes the type of the parameter.
-        if name in SCALARS:
-            number = value.item() if isinstance(value, Tensor) else value
-            _set(self.state[p], name, np.asarray(number, np.float32), NUMBER)
-        elif value is not None:
-            array = np.array(value.array(), p.dtype.host)
-            _set(self.state[p], name, round_to(array, p.dtype), Type(array.shape, p.dtype))
+        The settings are copied. A tensor of the state that needs no cast is the tensor of `state_dict` itself, which
+        later steps change, as in PyTorch. Raises ValueError if the groups do not fit.
+        """
+        state_dict = self._through_hooks("load_state_dict_pre", {**state_dict})
+        groups = self._loaded_groups(copy.deepcopy(state_dict["param_groups"]))
+        numbers = [str(n) for saved in state_dict["param_groups"] for n in saved["params"]]
+        parameters = dict(zip(numbers, self._parameters(), strict=True))
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        with grad_mode(False):
+            for number, values in state_dict["state"].items():
+                # Numbers become text in formats whose keys are text.
+                p = parameters.get(str(number))
+                state[number if p is None else p] = values if p is None else _cast(p, values)
+        self.__setstate__({"state": state, "param_groups": groups})
+        self._call_hooks("load_state_dict_post")
+
+    def _name_state(self) -> None:
+        # State that a file brings keeps its name: the optimizer that was saved may share the tensor.
+        prefix = f"optimizer_{self._number}" if self._number else "optimizer"
+        for i, p in enumerate(self._parameters()):
+            for name, value in self.state.get(p, {}).items():
+                if isinstance(value, Tensor) and not value.cell.state:
+                    cells.register(value.cell, f"{prefix}.state.{i}.{name}")
 
     # What PyTorch's optimizers pickle. The number that names state in a graph is not part of it.
     def __getstate__(self) -> dict[str, Any]:
@@ -189,6 +236,53 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         self.__dict__.update(saved)
         # Absent in what PyTorch has pickled.
         self.__dict__.setdefault("steps_taken", 0)
+        if type(self).rule is Optimizer.rule:
+            return
+        # Old files have numbers where newer ones have tensors.
+        for state in self.state.values():
+            for name in SCALARS if isinstance(state, dict) else ():
+                if name in state and not isinstance(state[name], Tensor):
+                    state[name] = wrap(leaf(np.asarray(state[name], np.float32), NUMBER))
+
+
+def _check_defaults(defaults: dict[str, Any]) -> None:
+    """Raise ValueError or RuntimeError for settings that PyTorch has no implementation for."""
+    lr = defaults.get("lr")
+    if isinstance(lr, Tensor) and lr.spec.size != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if defaults.get("fused") and defaults.get("differentiable"):
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if defaults.get("fused") and defaults.get("foreach"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def _check_implementation(group: dict[str, Any], ready: list[Tensor]) -> None:
+    """Raise AutogradError or OperandInvalid for implementations of a rule that PyTorch refuses on the CPU."""
+    if group.get("differentiable") and any(p.requires_grad for p in ready):
+        raise AutogradError(
+            "a leaf Variable that requires grad is being used in an in-place operation.",
+            where=source.where(),
+            hint="Leave out differentiable=True, which makes step() record its changes of the parameters.",
+        )
+    if group.get("capturable") and ready:
+        raise OperandInvalid(
+            "If capturable=True, params and state_steps must be on supported devices: ['cuda', 'xpu', 'hpu'].",
+            where=source.where(),
+            hint="Leave out capturable=True, which is for CUDA graphs.",
+        )
+
+
+def _cast(p: Tensor, value: Any, name: str = "") -> Any:
+    """Return a value of a loaded state with its tensors in the type and on the device of `p`."""
+    if isinstance(value, Tensor):
+        if name == "step":
+            return value
+        return to(value, device=p.device, dtype=p.dtype if p.dtype.kind == "f" else value.dtype)
+    if isinstance(value, dict):
+        return {k: _cast(p, v, k) for k, v in value.items()}
+    if isinstance(value, list | tuple | set):
+        return type(value)(_cast(p, v) for v in value)
+    return value
 
 
 def _values(tensors: list[Tensor]) -> np.ndarray:
@@ -210,7 +304,7 @@ def _set_all(states: list[State], name: str, number: Node) -> None:
     for s in states:
         if name not in s:
             s[name] = wrap(number)
-        elif (cell := s[name].cell).home is None:
+        elif not s[name].lens and (cell := s[name].cell).home is None:
             # As a write of it, but for what a gradient would have to hear: none needs a count of steps.
             cell.node = number
             cell.version += 1

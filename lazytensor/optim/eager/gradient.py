@@ -89,10 +89,10 @@ class ASGD(Optimizer):
             g = g + group["weight_decay"] * p
         # `lambd` decays with the falling rate, `weight_decay` through the gradient: PyTorch has both.
         p = p * (1 - lambd * eta) - eta * g
-        # Up to t0 the average is the parameter itself: mu stays 1.
-        s["ax"] = p if mu == 1.0 else average + (p - average) * mu
         s["eta"] = lr / (1 + lambd * lr * t) ** group["alpha"]
         s["mu"] = 1 / max(1.0, t - group["t0"])
+        # Up to t0 the average is the parameter itself: mu stays 1.
+        s["ax"] = p if mu == 1.0 else average + (p - average) * mu
         return p
 
 
@@ -127,8 +127,8 @@ class Rprop(Optimizer):
         turn = np.sign(g * previous)
         # In the parameter's type, since NumPy makes double of plain numbers.
         factor = np.where(turn > 0, grow, np.where(turn < 0, shrink, 1)).astype(p.dtype)
-        s["step_size"] = np.clip(size * factor, p.dtype.type(least), p.dtype.type(most))
         # A gradient of 0 in the state makes the next product 0, so the step after a turn keeps its size.
         s["prev"] = g = np.where(turn < 0, p.dtype.type(0), g)
+        s["step_size"] = np.clip(size * factor, p.dtype.type(least), p.dtype.type(most))
         stepped: np.ndarray = p - np.sign(g) * s["step_size"]
         return stepped

@@ -62,6 +62,8 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
+        if isinstance(lr, Tensor) and foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
         defaults = _settings(lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach)
         defaults |= {"capturable": capturable, "differentiable": differentiable, "fused": fused}
         # Last: PyTorch's AdamW is Adam with this setting, and its state dicts list it so.
@@ -170,8 +172,8 @@ class NAdam(Optimizer):
         differentiable: bool = False,
     ) -> None:
         refuse_negative("momentum_decay value", momentum_decay)
-        defaults = _settings(lr, betas, eps, weight_decay, momentum_decay=momentum_decay, maximize=maximize)
-        defaults |= {"decoupled_weight_decay": decoupled_weight_decay, "foreach": foreach}
+        defaults = _settings(lr, betas, eps, weight_decay, momentum_decay=momentum_decay)
+        defaults |= {"decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach}
         super().__init__(params, {**defaults, "capturable": capturable, "differentiable": differentiable})
 
     def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:

@@ -55,10 +55,7 @@ class Optimizer(step_hooks.Hooked):
         members = list(params)
         if not members:
             raise ValueError("optimizer got an empty parameter list")
-        strange = next((m for m in members if not isinstance(m, Tensor | dict)), None)
-        if strange is not None:
-            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(strange).__name__}")
-        if isinstance(members[0], Tensor):
+        if not isinstance(members[0], dict):
             members = [{"params": members}]
         self.defaults = defaults
         # By the parameter itself: tensors hash by identity, and one that is moved or cast stays the same object.
@@ -82,7 +79,15 @@ class Optimizer(step_hooks.Hooked):
 
     def _take_group(self, group: dict[str, Any]) -> None:
         params = group["params"]
+        if isinstance(params, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "sets will change between runs. Please use a list instead."
+            )
         params = [params] if isinstance(params, Tensor) else list(params)
+        strange = next((p for p in params if not isinstance(p, Tensor)), None)
+        if strange is not None:
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(strange).__name__}")
         # A parameter in two groups would be updated twice in one step.
         known = {id(p) for p in self._parameters()}
         if any(id(p) in known for p in params):
@@ -217,7 +222,7 @@ class Optimizer(step_hooks.Hooked):
             {**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]}
             for g in self._saved_groups()
         ]
-        state = {numbers[id(p)]: dict(s) for p, s in self.state.items()}
+        state = {numbers[id(p)] if isinstance(p, Tensor) else p: s for p, s in self.state.items()}
         return self._through_hooks("state_dict_post", {"state": state, "param_groups": groups})
 
     def _saved_groups(self) -> list[dict[str, Any]]:
@@ -229,15 +234,7 @@ class Optimizer(step_hooks.Hooked):
         # Hooks may change the outermost dictionary, which is the caller's.
         state_dict = self._through_hooks("load_state_dict_pre", {**state_dict})
         saved = state_dict["param_groups"]
-        if len(saved) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(len(s["params"]) != len(g["params"]) for s, g in zip(saved, self.param_groups, strict=True)):
-            raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
-            )
-        for s, group in zip(saved, self.param_groups, strict=True):
-            # The settings of the file win, the rate among them; `params` of the file are numbers, and are only counted.
-            loaded = {**s, **group, **s, "params": group["params"]}
+        for group, loaded in zip(self.param_groups, self._loaded_groups(saved), strict=True):
             group.clear()
             group.update(loaded)
         # Numbers become text in formats whose keys are text.
@@ -248,6 +245,20 @@ class Optimizer(step_hooks.Hooked):
                 for name, value in by_number.get(number, {}).items():
                     self._load_one(p, name, value)
         self._call_hooks("load_state_dict_post")
+
+    def _loaded_groups(self, saved: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the groups with the settings of `saved`. Raises ValueError if the groups do not fit."""
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(s["params"]) != len(g["params"]) for s, g in zip(saved, self.param_groups, strict=True)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        # `params` of the file are numbers, and are only counted.
+        return [
+            {**s, "params": group["params"], **{k: v for k, v in group.items() if k not in s}}
+            for s, group in zip(saved, self.param_groups, strict=True)
+        ]
 
     def _load_one(self, p: Tensor, name: str, value: Any) -> None:
         mine = self.state[p].get(name)

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import pickle
+import random
 import signal
 import sys
 import threading
@@ -86,12 +87,13 @@ def run(program: list[str], is_seeded: bool = True) -> list[Any]:
     def first(value: Any) -> Any:
         return value[0] if isinstance(value, tuple) else value
 
-    def noisy_randn(*shape: Any) -> Any:
-        numbers = torch.randn(*shape)
-        return numbers * (1 + 2e-7 * (torch.arange(numbers.numel()).reshape(numbers.shape) % 3 - 1))
+    def noisy(noise: int, factory: Any, *arguments: Any) -> Any:
+        numbers = factory(*arguments)
+        signs = random.Random(noise).choices((-1, 0, 1), k=numbers.numel())
+        return numbers * (1 + 2e-7 * torch.tensor(signs).reshape(numbers.shape))
 
     names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "np": np, "copy": copy, "pickle": pickle}
-    names |= {"show": show, "loaded": loaded, "first": first, "noisy_randn": noisy_randn, "__name__": "__main__"}
+    names |= {"show": show, "loaded": loaded, "first": first, "noisy": noisy, "__name__": "__main__"}
     hidden = set(names)
     if is_seeded:
         torch.manual_seed(7)

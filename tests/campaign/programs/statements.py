@@ -218,7 +218,8 @@ def binary(p: Program) -> None:
         p.new(out, f"{left} {sign} {right}")
     elif form < 0.65:
         name, alpha = p.pick(("add", "sub")), p.scalar("int" if v.kind == "int" else "float")
-        p.new(joined(p, [v, *others], is_exact=True, kind=kind), f"torch.{name}({v.name}, {text}, alpha={alpha})")
+        # PyTorch fuses the product and the sum where its vectors reach.
+        p.new(joined(p, [v, *others], is_exact=False, kind=kind), f"torch.{name}({v.name}, {text}, alpha={alpha})")
     elif form < 0.8 and v.storage.is_exact and all(o.storage.is_exact for o in others):
         sign = p.pick(("<", "<=", ">", ">=", "==", "!="))
         p.new(joined(p, [v, *others], is_exact=True, kind="bool"), f"{v.name} {sign} {text}")
@@ -240,7 +241,8 @@ def unary(p: Program) -> None:
     if form < 0.35:
         name = p.pick(EXACT_UNARY)
         kind = "float" if name in ("sqrt",) else ""
-        p.new(joined(p, [v], is_exact=True, kind=kind), f"torch.{name}({v.name})")
+        # PyTorch computes roots of float32 by a library that is off by up to one unit in the last place.
+        p.new(joined(p, [v], is_exact=name != "sqrt", kind=kind), f"torch.{name}({v.name})")
     elif form < 0.6:
         p.new(joined(p, [v], is_exact=False, kind="float"), f"torch.{p.pick(UNARY)}({v.name})")
     elif form < 0.8:
@@ -336,7 +338,7 @@ WRITES: tuple[tuple[str, bool], ...] = (
     ("{t} += {o}", True), ("{t} *= {o}", True), ("{t} -= {o}", True), ("{t} /= {o}", True),
     ("{t}.add_({o})", True), ("{t}.mul_({o})", True), ("{t}.copy_({w})", True), ("{t}.fill_({s})", True),
     ("{t}.zero_()", True), ("{t}.clamp_(-1, 1)", True), ("{t}.neg_()", True), ("{t}.relu_()", True),
-    ("{t}.add_({w}, alpha={s})", True), ("{t}.addcmul_({w}, {w}, value={s})", False), ("{t}.exp_()", False),
+    ("{t}.add_({w}, alpha={s})", False), ("{t}.addcmul_({w}, {w}, value={s})", False), ("{t}.exp_()", False),
     ("{t}.sigmoid_()", False), ("{t}.masked_fill_({t} > 0, {s})", True), ("{t}.lerp_({w}, 0.25)", False),
     ("torch.add({t}, {o}, out={t})", True), ("{t}.addcdiv_({w}, {w}, value={s})", False), ("{t}.sub_({o})", True),
     ("torch.mul({t}, {o}, out={t})", True), ("{t}.pow_(2)", True), ("{t}.abs_()", True), ("{t}.div_({o})", True),
@@ -453,7 +455,7 @@ def show(p: Program) -> None:
         forms += [f"show({label}, {n}.is_contiguous(), {n}.is_leaf, {n}.requires_grad, {n}.dtype)"]
         forms += [
             f"show({label}, {n}.grad)",
-            f"show({label}, {n}.sum().item())",
+            f"show('sum of {n}', {n}.sum().item())",
             f"show({label}, len({n}), {n}.numel())",
         ]
         forms += [f"show({label}, {n}._version)", f"show({label}, {n}.grad_fn is None, {n}.shape, {n}.dim())"]

@@ -6,7 +6,8 @@ from tests.campaign.programs.state import Program, Storage, Value
 
 ONE = ("Linear(4, 4)", "LayerNorm(4)", "BatchNorm1d(4)", "Dropout(0.25)", "ReLU()", "GELU()", "Tanh()", "Softmax(-1)",
        "Identity()", "Linear(4, 4, bias=False)", "GroupNorm(2, 4)", "RMSNorm(4)", "PReLU()", "Softplus()",
-       "LogSoftmax(1)", "Sigmoid()", "Hardswish()", "SiLU()")  # fmt: skip
+       "LogSoftmax(1)", "Sigmoid()", "Hardswish()", "SiLU()", "utils.weight_norm(nn.Linear(4, 4))",
+       "utils.parametrizations.weight_norm(nn.Linear(4, 4))", "Sequential(nn.Linear(4, 4), nn.ELU())")  # fmt: skip
 MODULES = (
     ("nn.Embedding(5, 4)", "torch.tensor([[0, 2, 4, 2]])"),
     ("nn.Embedding(5, 4, padding_idx=0, max_norm=1.0)", "torch.tensor([0, 1, 1])"),
@@ -43,6 +44,11 @@ OPTIMIZERS = (
     "Adadelta({p})", "Adamax({p}, lr=0.01)", "NAdam({p}, lr=0.01)", "RAdam({p}, lr=0.01)", "ASGD({p}, lr=0.01)",
     "Rprop({p}, lr=0.01)", "Adam({p}, lr=0.01, maximize=True)", "SGD({p}, lr=torch.tensor(0.1))",
     "Adam([{{'params': {p}, 'lr': 0.02}}], lr=0.01)",
+    "AdamW([{{'params': [q for q in {p} if q.dim() > 1], 'weight_decay': 0.1}}, "
+    "{{'params': [q for q in {p} if q.dim() <= 1], 'lr': 0.02}}], lr=0.01, amsgrad=True)",
+    "SGD([{{'params': list({p})[:1], 'momentum': 0.9}}, {{'params': list({p})[1:]}}], lr=0.05, weight_decay=0.1)",
+    "SGD({p}, lr=0.1, momentum=0.9, dampening=0.5)", "LBFGS({p}, lr=0.1, max_iter=3)",
+    "AdamW({m}.named_parameters(), lr=0.01)",
 )  # fmt: skip
 SCHEDULES = (
     "StepLR({o}, 2, 0.5)", "ExponentialLR({o}, 0.9)", "CosineAnnealingLR({o}, 4)", "LinearLR({o}, 0.5, 1.0, 3)",
@@ -50,7 +56,9 @@ SCHEDULES = (
     "CyclicLR({o}, 0.01, 0.1, 2, cycle_momentum=False)", "PolynomialLR({o}, 4, 2.0)", "ConstantLR({o}, 0.5, 2)",
     "SequentialLR({o}, [torch.optim.lr_scheduler.ConstantLR({o}, 0.1, 2), "
     "torch.optim.lr_scheduler.ExponentialLR({o}, 0.9)], [2])",
-    "CosineAnnealingWarmRestarts({o}, 2)",
+    "CosineAnnealingWarmRestarts({o}, 2)", "ReduceLROnPlateau({o}, patience=0)", "MultiplicativeLR({o}, lambda k: 0.9)",
+    "ChainedScheduler([torch.optim.lr_scheduler.ConstantLR({o}, 0.1, 2), "
+    "torch.optim.lr_scheduler.ExponentialLR({o}, 0.9)])",
 )  # fmt: skip
 
 
@@ -71,6 +79,8 @@ def module_call(p: Program) -> None:
         lines.append(f"{name}.to(torch.{half})")
         if data is not None and "randn" in data:
             data += f".to(torch.{half})"
+            if p.noise is not None and half == "bfloat16":
+                data = f"(1.006 * {data})"
         storage = _inexact(p, half if half == "bfloat16" else "float32")
     else:
         storage = _inexact(p)
@@ -91,20 +101,27 @@ def module_call(p: Program) -> None:
 def training(p: Program) -> None:
     """A small training with what scripts have: reused buffers, schedules, clipping, scalers, files, copies."""
     t = _draw_training(p)
-    p.add("\n".join([f"{t.m} = {t.model}", f"{t.o} = torch.optim.{t.optimizer}", *_before(p, t)]))
-    body = "\n    ".join(_step(p, t))
+    change, before, body = _change_of_model(p, t), _before(p, t), "\n    ".join(_step(p, t))
+    # Numbers that differ in their last place show which results rounding decides.
+    last_place = 2e-3 if "autocast" in body else 2e-7
+    noise = [f"[q.data.mul_({1 + last_place}) for q in {t.m}.parameters()]"] if p.noise is not None else []
+    p.add("\n".join([f"{t.m} = {t.model}", *noise, *change, f"{t.o} = torch.optim.{t.optimizer}", *before]))
     p.add(f"for k in range({p.random.randint(1, 3)}):\n    {body}")
     if p.chance(0.5):
         p.add("\n".join(_change_between(p, t)))
         p.add(f"for k in range(2):\n    {body}")
-    p.add(f"show('weights', {{k: v for k, v in {t.m}.state_dict().items()}}, {t.o}.state_dict()['state'])")
+    state = f"{t.o}.state_dict()['state']" if "LBFGS" not in t.optimizer else "0"
+    p.add(f"show('weights', {{k: v for k, v in {t.m}.state_dict().items()}}, {state})")
+    if t.has_average:
+        p.add(f"show('average', {{k: v for k, v in average_{t.m}.state_dict().items()}})")
 
 
 @dataclass(frozen=True)
 class Training:
-    """What is drawn of a training: the names of its variables, and the texts of its parts.
+    """A random training: names of variables of the program, and expressions as text.
 
-    `m`, `o`, `s`, `x`, `y` and `c` name the model, the optimizer, the schedule, the input and the two kinds of targets.
+    `m`, `o`, `s` and `x` are the names of the model, the optimizer, the schedule and the input; `y` and `c` those of
+    the targets, as numbers and as classes. `schedule` is None for a training without one.
     """
 
     m: str
@@ -119,6 +136,7 @@ class Training:
     rows: int
     has_scaler: bool
     has_buffer: bool
+    has_average: bool
     is_kept: bool
 
 
@@ -129,13 +147,35 @@ def _draw_training(p: Program) -> Training:
     return Training(
         **names,
         model=f"nn.Sequential(nn.Linear(3, 4), {layers})",
-        optimizer=p.pick(OPTIMIZERS).format(p=f"{names['m']}.parameters()"),
+        optimizer=p.pick(OPTIMIZERS).format(p=f"{names['m']}.parameters()", m=names["m"]),
         schedule=p.pick(SCHEDULES).format(o=names["o"]) if p.chance(0.5) else None,
         rows=0 if p.chance(0.04) else p.random.randint(2, 4),
         has_scaler=p.chance(0.2),
         has_buffer=p.chance(0.5),
+        has_average=p.chance(0.15),
         is_kept=p.chance(0.2),
     )
+
+
+def _change_of_model(p: Program, t: Training) -> list[str]:
+    """Return what a program does with a new model before it makes an optimizer."""
+    form = p.random.randrange(12)
+    if form == 0:
+        return [f"{t.m}[0].register_full_backward_hook(lambda m, i, o: show('backward', i, o))"]
+    if form == 1:
+        return [f"{t.m}[0].bias.register_hook(lambda g: g * 2)"]
+    if form == 2:
+        return [f"{t.m}[0].bias.requires_grad_(False)"]
+    if form == 3:
+        return [f"{t.m}.append(nn.Linear(4, 4)); {t.m}.append(nn.Linear(4, 4)); {t.m}[-1].weight = {t.m}[-2].weight"]
+    if form == 4:
+        state = "{'0.weight': torch.ones(4, 3), 'x': torch.ones(1)}"
+        return [f"show('keys', {t.m}.load_state_dict({state}, strict=False))"]
+    if form == 5:
+        return [f"show('names', list({t.m}.state_dict(prefix='a.')), [k for k, _ in {t.m}.named_modules(prefix='b')])"]
+    if form == 6:
+        return [f"{t.m}.apply(lambda m: nn.init.constant_(m.bias, 0.5) if isinstance(m, nn.Linear) else None)"]
+    return []
 
 
 def _before(p: Program, t: Training) -> list[str]:
@@ -143,6 +183,9 @@ def _before(p: Program, t: Training) -> list[str]:
     lines = [f"{t.s} = torch.optim.lr_scheduler.{t.schedule}"] if t.schedule else []
     if t.has_scaler:
         lines.append(f"scaler_{t.m} = torch.amp.GradScaler('cpu', init_scale=4.0, growth_interval=2)")
+    if t.has_average:
+        average = p.pick(("", ", multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)", ", use_buffers=True"))
+        lines.append(f"average_{t.m} = torch.optim.swa_utils.AveragedModel({t.m}{average})")
     if t.has_buffer:
         lines.append(f"buffer_{t.m} = np.zeros(({t.rows}, 3), np.float32)")
     if t.is_kept:
@@ -160,15 +203,32 @@ def _step(p: Program, t: Training) -> list[str]:
     body.append(f"with torch.autocast('cpu', dtype=torch.bfloat16):\n        {loss}" if p.chance(0.12) else loss)
     zero = p.pick((f"{t.o}.zero_grad()", f"{t.m}.zero_grad()", f"{t.o}.zero_grad(set_to_none=False)"))
     is_late = p.chance(0.2)
+    if "LBFGS" in t.optimizer:
+        closure = ["def closure():", f"    global loss_{t.m}", f"    {t.o}.zero_grad()", f"    {loss}"]
+        closure += [f"    loss_{t.m}.backward()", f"    return loss_{t.m}", f"{t.o}.step(closure)"]
+        return [*body[: 2 if t.has_buffer else 1], *closure, f"show('loss', loss_{t.m}.item())"]
     scaled = f"scaler_{t.m}.scale(loss_{t.m})" if t.has_scaler else f"loss_{t.m}"
     body += [*([] if is_late else [zero]), f"{scaled}.backward()"]
+    if p.chance(0.1):
+        body += [f"({t.m}(torch.randn({t.rows}, 3)).pow(2).mean() / 2).backward()"]
+    if t.has_scaler and p.chance(0.3):
+        body += [f"if k == 0: {t.m}[0].weight.grad[0, 0] = float('inf')"]
     if p.chance(0.3):
-        clip = p.pick(("clip_grad_norm_({}.parameters(), 0.5)", "clip_grad_value_({}.parameters(), 0.1)"))
+        clip = p.pick(
+            (
+                "clip_grad_norm_({}.parameters(), 0.5)",
+                "clip_grad_norm_({}.parameters(), 1, float('inf'))",
+                "clip_grad_norm_({}.parameters(), 0.5, error_if_nonfinite=True)",
+                "clip_grad_value_({}.parameters(), 0.1)",
+            )
+        )
         body += [f"scaler_{t.m}.unscale_({t.o})"] if t.has_scaler else []
         body.append(f"torch.nn.utils.{clip.format(t.m)}")
     body.append(f"scaler_{t.m}.step({t.o}); scaler_{t.m}.update()" if t.has_scaler else f"{t.o}.step()")
     body += [zero] if is_late else []
-    body += [f"{t.s}.step()", f"show('rate', {t.s}.get_last_lr())"] if t.schedule else []
+    body += [f"average_{t.m}.update_parameters({t.m})"] if t.has_average else []
+    measure = f"loss_{t.m}" if "Plateau" in (t.schedule or "") else ""
+    body += [f"{t.s}.step({measure})", f"show('rate', {t.s}.get_last_lr())"] if t.schedule else []
     body.append(f"show('loss', loss_{t.m}.item())")
     if t.is_kept:
         form = p.pick(("data", "detach()", "detach().clone()", "detach().numpy()"))
@@ -177,7 +237,7 @@ def _step(p: Program, t: Training) -> list[str]:
 
 
 def _change_between(p: Program, t: Training) -> list[str]:
-    """Return what a program does between two loops of training."""
+    """Return the lines between two loops: saved and loaded, copied, changed or frozen weights, or an evaluation."""
     m, o, form = t.m, t.o, p.random.randrange(6)
     schedule = [f"{t.s} = torch.optim.lr_scheduler.{t.schedule}"] if t.schedule else []
     if form == 0:

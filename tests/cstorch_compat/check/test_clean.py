@@ -19,12 +19,14 @@ def complaints(answer: dict) -> list[tuple[str, str]]:
     return [(f["id"], f["source_line"]) for f in answer["findings"] if f["severity"] != "note"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", RELEASES)
 def test_script_of_a_release_is_clean(checked, name):
     answer = checked(SCRIPTS / "releases" / f"{name}.py", "train", "8", api=RELEASES[name])
     assert (complaints(answer), answer["exit"]) == ([], 0)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks" / "scripts").glob("*.py")), ids=lambda p: p.stem)
 def test_script_of_the_notebooks_is_clean(checked, path):
     answer = checked(path)
@@ -37,6 +39,7 @@ def test_every_release_has_its_script_here():
 
 # The original has no nn.LSTM: its flattened weights need an operation that the backend lacks. The transformer uses
 # the fused layers.
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "rules"), [("mlp", set()), ("cnn", set()), ("lstm", {"LW201"}), ("transformer", {"LW301"})]
 )

@@ -16,6 +16,7 @@ def fault_line(text: str) -> int:
     return next(i for i, line in enumerate(text.splitlines(), 1) if "# fault" in line)
 
 
+@pytest.mark.process
 def test_frame_is_clean(checked):
     answer = checked(script())
     assert answer["findings"] == []
@@ -23,6 +24,7 @@ def test_frame_is_clean(checked):
     assert answer["covered"]["operations"] > 20
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.rule}-{f.code.strip()[:30]}")
 def test_planted_fault_is_found_at_its_line(checked, fault: Fault):
     text = script(fault)
@@ -48,6 +50,7 @@ def test_rules_have_ids_of_their_own_and_say_all():
         assert all((rule.title, rule.why.endswith("."), rule.way_out.endswith("."), rule.source))
 
 
+@pytest.mark.process
 def test_all_faults_of_one_script_are_found_in_one_run(checked):
     chosen = {f.rule: f for f in FAULTS if f.slot in ("step", "forward") and not (f.replaces or f.also)}
     text = script(*chosen.values())

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 PLAIN = """
 import torch
 from torch import nn

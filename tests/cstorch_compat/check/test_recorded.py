@@ -73,6 +73,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_the_original_refuses_is_refused(checked, name):
     answer = checked(REFUSED[name])
@@ -94,6 +95,7 @@ LOWERED = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", LOWERED)
 def test_what_the_original_lowers_is_not_refused(checked, name):
     answer = checked(LOWERED[name])

@@ -13,6 +13,7 @@ KEYS = """id severity title file line columns source_line operation module detai
 FAULTY = script(*[f for f in FAULTS if f.rule in ("LW101", "LW301")][:2])
 
 
+@pytest.mark.process
 def test_text_shows_line_reason_and_way_out(checked):
     text = checked(FAULTY, form="text")["text"]
     assert "LW101  script_0.py:" in text
@@ -21,6 +22,7 @@ def test_text_shows_line_reason_and_way_out(checked):
     assert text.rstrip().splitlines()[-1].startswith("NOT READY")
 
 
+@pytest.mark.process
 def test_clean_script_is_told_what_was_covered(checked):
     lines = checked(script(), form="text")["text"].rstrip().splitlines()
     assert lines[-1].startswith("READY")
@@ -44,6 +46,7 @@ def test_missing_script_is_a_mistake_of_usage(tmp_path):
     assert "no script" in done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "text",
     [

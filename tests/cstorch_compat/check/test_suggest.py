@@ -89,6 +89,7 @@ def values(line: str) -> dict[str, Any]:
     return {n: np.asarray(space[n].detach() if hasattr(space[n], "detach") else space[n]) for n in targets}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("rule", "slot", "line"), ADVISED)
 def test_advice_leaves_no_finding_and_keeps_the_numbers(advised, rule, slot, line):
     other = advised["found"][line, rule]["suggestion"]
@@ -164,6 +165,7 @@ def test_every_rewrite_is_in_a_drawn_program():
         assert key == "uneven batches" or {"[]": "[", "matmul": "@"}.get(name, name) in spelled, name
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("rule", "slot", "line"), WORDS_ONLY)
 def test_where_no_line_has_the_same_value_there_is_none_to_copy(advised, rule, slot, line):
     assert advised["found"][line, rule]["suggestion"] is None
@@ -176,6 +178,7 @@ def test_every_rewrite_is_applied_by_a_test():
         assert key == "uneven batches" or any(ids[key] == rule and word in line for rule, _, line in ADVISED), name
 
 
+@pytest.mark.process
 def test_advice_for_a_short_last_batch_is_to_drop_it(check_script):
     other = LOADER.replace("batch_size=4, drop_last=True", "batch_size=5, shuffle=False")
     text = script(Fault("LW404", "setup", "", ((LOADER, other),)))

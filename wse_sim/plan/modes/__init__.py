@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lazytensor.errors import LazyError
-from lazytensor.ir.garbage import no_search
 from lazytensor.ir.program import Program
 from wse_sim.bands import error_band
 from wse_sim.host import APPLIANCE, Host
@@ -83,9 +82,7 @@ def plan(
     """
     require_mode(mode)
     machine = Machine.by_name(machine) if isinstance(machine, str) else machine
-    with no_search():
-        # What was looked up goes with the case before the search: it would look through all of that once more.
-        return _planned(_case(step, machine, batch_size, systems, host, prices, readings), mode, other, precision_level)
+    return _planned(_case(step, machine, batch_size, systems, host, prices, readings), mode, other, precision_level)
 
 
 def _planned(case: Case, mode: str, other: bool, precision_level: int | None) -> Plan:

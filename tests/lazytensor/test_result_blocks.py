@@ -1,4 +1,4 @@
-"""Large results are the caller's to keep: no later step changes them, and memory that nobody looks at is used again."""
+"""Large results are the caller's to keep: no later step changes them, and memory that no array shows is used again."""
 
 from functools import cache
 
@@ -14,11 +14,11 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.ops.reduce import reduce
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.lasting import LARGE, lasting_fetches
+from lazytensor.runtime.result_blocks import owned_fetches
 from lazytensor.runtime.store import Store
 from lazytensor.testing import batch
 
-SHAPE = (512, LARGE // 4 // 512)
+SHAPE = (512, 512)  # 1 MiB
 X = np.random.default_rng(0).standard_normal(SHAPE, "f4")
 
 
@@ -38,7 +38,7 @@ def doubling(*outputs):
 @given(st.lists(st.sampled_from(["keep", "keep a part", "drop", "feed back"]), min_size=1, max_size=8))
 def test_a_result_stays_as_it_is_while_anything_of_it_is_held(ways):
     step = doubling("whole", "sum")
-    assert step.lasting == {0}
+    assert step.owned == {0}
     held, given_batch = [], X
     for n, way in enumerate(ways):
         expected = 2 * given_batch
@@ -59,7 +59,7 @@ def place(array):
     return array.__array_interface__["data"][0]
 
 
-def test_a_loop_that_holds_one_result_uses_two_blocks_for_ever():
+def test_a_loop_that_holds_one_result_uses_two_blocks():
     step, places = doubling("flat"), []
     result = None
     for _ in range(6):
@@ -68,14 +68,12 @@ def test_a_loop_that_holds_one_result_uses_two_blocks_for_ever():
     assert result.shape == (X.size,) and len(set(places)) == 2 and places[:2] * 3 == places
 
 
-def test_what_nobody_holds_is_written_again():
+def test_memory_that_no_array_shows_is_written_again():
     step = doubling("whole")
     assert len({place(step.step([X])[0]) for _ in range(4)}) == 1
 
 
-@pytest.mark.parametrize(
-    ("outputs", "lasting"), [(("sum",), set()), (("whole", "flat"), set()), (("flat", "sum"), {0})]
-)
-def test_large_results_that_share_their_memory_with_no_other_last(outputs, lasting):
+@pytest.mark.parametrize(("outputs", "owned"), [(("sum",), set()), (("whole", "flat"), set()), (("flat", "sum"), {0})])
+def test_large_results_that_share_their_memory_with_no_other_are_owned(outputs, owned):
     program = doubling(*outputs).program
-    assert set(lasting_fetches(program)) == lasting
+    assert set(owned_fetches(program)) == owned

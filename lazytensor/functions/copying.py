@@ -1,0 +1,74 @@
+"""Copies of tensors by Python's own means: the modules `copy` and `pickle`."""
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from lazytensor import cells, source
+from lazytensor.cells import Cell, adopt, read
+from lazytensor.dtype import DType
+from lazytensor.errors import AutogradError
+from lazytensor.histories import History
+from lazytensor.ir.graph import leaf
+from lazytensor.ir.types import Type
+from lazytensor.members import method
+from lazytensor.tensor import NOT_COPIED, Tensor, of_class, untracked
+
+
+def _like(t: Tensor, cell: Cell, attributes: dict[str, Any]) -> Tensor:
+    """Return a leaf of the class of `t` that sees `cell` as `t` sees its own storage. It requires grad if `t` does."""
+    lens = tuple(step for step in t.lens if step[0] != "variable")
+    copy = of_class(type(t), cell, lens, History())
+    copy.device = t.device
+    copy.__dict__.update(attributes)
+    return copy.requires_grad_() if t.requires_grad else copy
+
+
+def _attributes(t: Tensor) -> dict[str, Any]:
+    return {k: v for k, v in t.__dict__.items() if k not in NOT_COPIED}
+
+
+@method
+def __copy__(x: Tensor) -> Tensor:
+    """Return a leaf that shares the storage and the attributes of x. It requires a gradient if x does."""
+    return _like(x, x.cell, _attributes(x))
+
+
+@method
+def __deepcopy__(x: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Return a leaf over a copy of the whole storage of x, with copies of the gradient and the attributes.
+
+    Tensors that share a storage share its copy if one call copies them. Raises AutogradError for a tensor that
+    requires a gradient and is no leaf.
+    """
+    if not x.is_leaf:
+        raise AutogradError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.",
+            where=source.where(),
+            hint="Copy x.detach() instead.",
+        )
+    storage = memo.get(id(x.cell))
+    if storage is None:
+        storage = memo[id(x.cell)] = adopt(untracked(read(x.cell)))
+        # The memo holds what it has the number of, as `copy.deepcopy` does.
+        memo.setdefault(id(memo), []).append(x.cell)
+    copy = memo[id(x)] = _like(x, storage, {})
+    copy.__dict__.update(deepcopy(_attributes(x), memo))
+    # The gradient of another loop's step has no value any more.
+    if x.grad is not None and x.grad.cell.epoch in (None, cells.here.current):
+        copy.grad = deepcopy(x.grad, memo)
+    return copy
+
+
+@method
+def __reduce_ex__(x: Tensor, protocol: Any) -> Any:
+    """Return what `pickle` writes: elements that x shows, their type, attributes, and whether x requires grad."""
+    return rebuild, (type(x), x.array("pickling it"), x.dtype, x.requires_grad, dict(x.__dict__))
+
+
+def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
+    """Return a tensor from its pickled parts."""
+    tensor = of_class(kind, adopt(leaf(array, Type(array.shape, dtype))))
+    tensor.__dict__.update(extra)
+    return tensor.requires_grad_() if requires_grad else tensor

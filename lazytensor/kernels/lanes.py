@@ -1,0 +1,146 @@
+"""Sums in a fixed order, as text of a kernel: the bits depend on the number of elements, and on nothing else.
+
+A sum has `LANES` partial sums, which LLVM keeps in vector registers: lane j adds the elements j, j + LANES and so on.
+Behind the last whole round, elements in whole groups go on in the lanes from 0 on. Fewer than GROUP elements that are
+left over go into the last lanes of the first group; if there are no more than these, they go into the first lanes. The
+lanes are then added by halves: the lanes from the largest power of two on are added to the first ones, until one is
+left. A sum of more than two blocks is a sum of the sums of blocks in their order, which keeps the rounding error small.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+BLOCK = 4096  # elements summed in one go before the partial sum is added to the total
+LANES = 64  # partial sums of one reduction: four registers of AVX-512, eight of AVX2
+GROUP = 16  # lanes that the last elements fill together
+
+Line = Callable[[int, str], None]
+"""Adds a line of text at an indent."""
+Values = Callable[[str, int], list[str]]
+"""Writes one iteration, from its number and the indent; the texts of the values to accumulate."""
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """One of the sums of a loop: its name, its start, one step from two texts, its NumPy type, its `lanes_` function.
+
+    The name of its result is `s{name}_{indent}`; `total` is empty where lanes are added singly.
+    """
+
+    name: str
+    start: str
+    step: Callable[[str, str], str]
+    kind: str
+    total: str
+
+    def lane(self, place: str) -> str:
+        """One of its lanes."""
+        return f"l{self.name}[{place}]"
+
+
+class LaneWriter:
+    """Writes sums with `line`. With `reads_once`, no iteration may be written that has run before."""
+
+    def __init__(self, line: Line, sums: Sequence[Accumulation], reads_once: bool):
+        self._line, self._sums, self._reads_once = line, sums, reads_once
+
+    def allocations(self) -> list[str]:
+        """The lines before all loops."""
+        return [f"l{s.name} = np.empty({LANES}, np.{s.kind})" for s in self._sums]
+
+    def write(self, size: int, indent: int, values: Values) -> None:
+        """The sums of `size` elements."""
+        if size <= 2 * BLOCK:
+            self._lanes("", size, indent, values)
+            return
+        for s in self._sums:
+            self._line(indent, f"s{s.name}_{indent} = {s.start}")
+        self._line(indent, f"for block in range(0, {size}, {BLOCK}):")
+        inside = indent + 1
+        self._lanes("block", size, inside, values)
+        for s in self._sums:
+            self._line(inside, f"s{s.name}_{indent} = {s.step(f's{s.name}_{indent}', f's{s.name}_{inside}')}")
+
+    def _lanes(self, block: str, size: int, indent: int, values: Values) -> None:
+        """The sums of all elements, or of those of a block."""
+        rounds, rest = size // LANES * LANES, size % GROUP
+        count = LANES if rounds else (size - rest) or size
+        self._each_lane(self._sums, count, indent, lambda s: s.start)
+        if rounds:
+            last = f"min(block + {BLOCK}, {rounds})" if block else str(rounds)
+            self._line(indent, f"for part in range({block or 0}, {last}, {LANES}):")
+            self._over_lanes(f"{LANES}", "part + lane", indent + 1, values)
+        if size > rounds:
+            inside = indent
+            if block:
+                self._line(indent, f"if block + {BLOCK} >= {size}:")
+                inside += 1
+            self._last(size, rounds, rest, inside, values)
+        self._total(count, indent)
+
+    def _last(self, size: int, rounds: int, rest: int, indent: int, values: Values) -> None:
+        """Accumulate the elements behind the last whole round."""
+        groups = size - rest - rounds
+        if groups:
+            self._over_lanes(f"{groups}", f"{rounds} + lane", indent, values)
+        if not rest:
+            return
+        if size < GROUP:
+            self._over_lanes(f"{size}", "lane", indent, values)
+        elif self._reads_once:
+            self._over_lanes(f"{GROUP - rest}, {GROUP}", f"{size - GROUP} + lane", indent, values)
+        else:
+            # A whole vector from memory, of which the elements that have been accumulated before do not count.
+            self._over_lanes(f"{GROUP}", f"{size - GROUP} + lane", indent, values, f"lane >= {GROUP - rest}")
+
+    def _over_lanes(self, span: str, at: str, indent: int, values: Values, condition: str = "") -> None:
+        """Accumulate one element in each lane of a span."""
+        self._line(indent, f"for lane in range({span}):")
+        for s, value in zip(self._sums, values(at, indent + 1), strict=True):
+            chosen = f"({value} if {condition} else {s.start})" if condition else value
+            self._line(indent + 1, f"{s.lane('lane')} = {s.step(s.lane('lane'), chosen)}")
+
+    def _total(self, count: int, indent: int) -> None:
+        """The lanes of each sum as one number, by halves."""
+        singly = [s for s in self._sums if not s.total or count % GROUP]
+        left = count
+        while singly and left > 1:
+            half = 1 << ((left - 1).bit_length() - 1)
+            self._each_lane(singly, left - half, indent, _halves(half))
+            left = half
+        for s in self._sums:
+            total = s.lane("0") if s in singly else f"{s.total}(l{s.name}, {count})"
+            self._line(indent, f"s{s.name}_{indent} = {total}")
+
+    def _each_lane(
+        self, sums: Sequence[Accumulation], count: int, indent: int, value: Callable[[Accumulation], str]
+    ) -> None:
+        """Give each lane of some sums a value."""
+        self._line(indent, f"for lane in range({count}):")
+        for s in sums:
+            self._line(indent + 1, f"{s.lane('lane')} = {value(s)}")
+
+
+def _halves(half: int) -> Callable[[Accumulation], str]:
+    """A lane with the one `half` lanes further."""
+    return lambda s: s.step(s.lane("lane"), s.lane(f"lane + {half}"))
+
+
+def sum_text(size: int, indent: int, lines: Sequence[str], value: str, reads_once: bool) -> str:
+    """The text of one sum of float32, `s0_{indent}` over the array `l0` of lanes.
+
+    `lines` compute element `k` of the sum, which is the text `value`.
+    """
+    written: list[str] = []
+
+    def line(depth: int, text: str) -> None:
+        written.append("    " * depth + text + "\n")
+
+    def values(at: str, inside: int) -> list[str]:
+        for text in (f"k = {at}", *lines):
+            line(inside, text)
+        return [value]
+
+    total = Accumulation("0", "np.float32(0)", lambda a, b: f"{a} + {b}", "float32", "lanes_add")
+    LaneWriter(line, [total], reads_once).write(size, indent, values)
+    return "".join(written)

@@ -1,0 +1,157 @@
+"""Reductions of arrays of any shape with the bits of compiled loops, see `kernels.lanes` and `compiler.codegen`."""
+
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import groupby
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lazytensor.compiler.scalars import literal, suffix
+from lazytensor.dtype import DType, float32
+from lazytensor.ir.reduction import REDUCTIONS
+from lazytensor.ir.types import Type
+from lazytensor.kernels.lanes import BLOCK, GROUP, LANES
+from lazytensor.ops.op import OPS
+from lazytensor.runtime import jit
+from lazytensor.runtime.element_functions import in_order
+
+_HEAD = """\
+import numpy as np
+from lazytensor.machine_code import kept
+from lazytensor.runtime.intrinsics import maximum_f4, maximum_f8, minimum_f4, minimum_f8
+from lazytensor.runtime.lanes import lanes_add, lanes_maximum, lanes_minimum, lanes_mul
+
+
+@kept("void(uint32, uint32, uint32, {kind}[::1], {kind}[::1])", nogil=True)
+"""
+# As `LaneWriter` writes it for one number of elements. Lanes that no element fills do not change the total.
+_ROWS = (
+    _HEAD
+    + """\
+def kernel(first, last, size, x, y):
+    l0 = np.empty({lanes}, np.{kind})
+    n = np.int64(size)
+    rounds = n // {lanes} * {lanes}
+    rest = n % {group}
+    groups = n - rest - rounds
+    for row in range(np.int64(first), np.int64(last)):
+        at = row * n
+        total = {start}
+        length = n if n <= 2 * {block} else np.int64({block})
+        for block in range(0, n, length):
+            for lane in range({lanes}):
+                l0[lane] = {start}
+            for part in range(block, min(block + length, rounds), {lanes}):
+                for lane in range({lanes}):
+                    l0[lane] = {round}
+            if block + length >= n:
+                for k in range(groups):
+                    l0[k] = {groups}
+                begin = 0 if n < {group} else {group} - rest
+                for k in range(rest):
+                    l0[begin + k] = {rest}
+            s = lanes_{reduce}(l0, {lanes})
+            total = {total}
+        y[row] = total
+"""
+)
+_COLUMNS = (
+    _HEAD
+    + """\
+def kernel(rows, columns, unused, x, y):
+    n = np.int64(columns)
+    for c in range(n):
+        y[c] = {start}
+    for row in range(np.int64(rows)):
+        at = row * n
+        for c in range(n):
+            y[c] = {column}
+"""
+)
+_STEPS = {
+    "round": ("l0[lane]", "x[at + part + lane]"),
+    "groups": ("l0[k]", "x[at + rounds + k]"),
+    "rest": ("l0[begin + k]", "x[at + n - rest + k]"),
+    "total": ("total", "s"),
+    "column": ("y[c]", "x[at + c]"),
+}
+
+
+@cache
+def _kernel(text: str, reduce: str, dtype: DType) -> Any:
+    reduction = REDUCTIONS[reduce]
+    form = f"{reduction.helper}imum_{suffix(dtype)}({{0}}, {{1}})" if reduction.is_extreme else reduction.text
+    return jit.load(
+        text.format(
+            kind=dtype.host.name,
+            reduce=reduce,
+            start=literal(reduction.identity(dtype), dtype),
+            lanes=LANES,
+            block=BLOCK,
+            group=GROUP,
+            **{name: form.format(a, b) for name, (a, b) in _STEPS.items()},
+        )
+    )
+
+
+def _rows(reduce: str, dtype: DType, x: np.ndarray, size: int) -> np.ndarray:
+    """Each `size` elements as one."""
+    out = np.empty(x.size // size, x.dtype)
+    _kernel(_ROWS, reduce, dtype)(0, out.size, size, in_order(x), out)
+    return out
+
+
+def _columns(reduce: str, dtype: DType, x: np.ndarray, size: int) -> np.ndarray:
+    """Rows of `size` elements as one row."""
+    out = np.empty(size, x.dtype)
+    _kernel(_COLUMNS, reduce, dtype)(x.size // size, size, 0, in_order(x), out)
+    return out
+
+
+def row_sums(x: np.ndarray) -> np.ndarray:
+    """The sums of float32 along the last dimension."""
+    return _rows("add", float32, x, x.shape[-1]).reshape(x.shape[:-1])
+
+
+def reduced(type: Type, *, kind: str, dims: tuple[int, ...], keepdim: bool) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that reduces arrays of a type, in which half types are float32 that is not rounded here."""
+    exact = partial(OPS["reduce"].eval, kind=kind, dims=dims, keepdim=keepdim)
+    wide = [d for d, extent in enumerate(type.shape) if extent != 1]
+    summed = [d for d in dims if type.shape[d] != 1]
+    if type.dtype.kind != "f" or not summed or not type.size:
+        return exact
+    out = tuple(1 if d in dims else e for d, e in enumerate(type.shape) if keepdim or d not in dims)
+    dtype = float32 if type.dtype.is_half else type.dtype
+    if wide[-1] not in summed:
+        return partial(_over_rows, kind, dtype, tuple(d for d in range(len(type.shape)) if d not in summed), out)
+    groups = groupby(wide, lambda d: d in summed)
+    runs = [tuple(run) for is_summed, run in groups if is_summed]
+    return partial(_over_runs, kind, dtype, runs, out)
+
+
+def _over_rows(reduce: str, dtype: DType, kept: tuple[int, ...], out: tuple[int, ...], x: np.ndarray) -> np.ndarray:
+    """Reduce all other dimensions than `kept`, the last of which is none of them."""
+    others = tuple(d for d in range(x.ndim) if d not in kept)
+    size = prod(x.shape[d] for d in kept)
+    return _columns(reduce, dtype, x.transpose((*others, *kept)), size).reshape(out)
+
+
+def _over_runs(
+    reduce: str, dtype: DType, runs: list[tuple[int, ...]], out: tuple[int, ...], x: np.ndarray
+) -> np.ndarray:
+    """Reduce runs of dimensions, the last run first, which ends the shape."""
+    shape = list(x.shape)
+    *outer, last = runs
+    x = _rows(reduce, dtype, x, prod(shape[d] for d in last))
+    for run in reversed(outer):
+        # What follows the run is reduced already, or kept.
+        for d in last:
+            shape[d] = 1
+        last = run
+        before, after = prod(shape[: run[0]]), prod(shape[run[-1] + 1 :])
+        size = prod(shape[d] for d in run)
+        moved = x.reshape(before, size, after).transpose(1, 0, 2)
+        x = _columns(reduce, dtype, moved, before * after)
+    return x.reshape(out)
