@@ -333,12 +333,15 @@ class _Cutting:
     def _settled(self, target: int) -> _Layout | None:
         """A layout for about that time, cut again until its prices are near to what was told of its shapes."""
         best: _Layout | None = None
-        for turn in range(self.rounds):
-            # First between what was priced too, to see what is there; then with what is known.
-            for layout in self._layouts(target, is_known=turn > 0):
+        # Sizes between those that were priced come first. Then only priced sizes count, until they bring no gain.
+        is_known = False
+        for _ in range(self.rounds):
+            before = best
+            for layout in self._layouts(target, is_known):
                 best = layout if best is None or layout.slowest < best.slowest else best
                 if best.slowest <= CLOSE * target:
                     return best
+            is_known = best is not before or not is_known
         return best
 
     def _layouts(self, target: int, is_known: bool) -> Iterator[_Layout]:
