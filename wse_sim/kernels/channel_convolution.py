@@ -56,25 +56,24 @@ class _Channels:
     def inputs(self, name: str) -> Placed:
         """Lines of input channels; those that all PEs of a row share on the first of them."""
         rect = self.rect.trimmed(1, self.rect.height) if self.is_shared else self.rect
-        return self._lines(name, rect, self.bands.rows_in, self.images.channels, self.dtype, self.images.extents[1])
+        return self._lines(name, rect, self.bands.rows_in, self.images.channels, self.images.extents[1])
 
-    def outputs(self, name: str, dtype: str = "") -> Placed:
+    def outputs(self, name: str) -> Placed:
         """Lines of output channels."""
-        rows, channels = self.bands.rows_out, self.images.outputs
-        return self._lines(name, self.rect, rows, channels, dtype or self.dtype, self.places[1])
+        return self._lines(name, self.rect, self.bands.rows_out, self.images.outputs, self.places[1])
 
-    def _lines(self, name: str, rect: Rect, rows: int, channels: int, dtype: str, across: int) -> Placed:
+    def _lines(self, name: str, rect: Rect, rows: int, channels: int, across: int) -> Placed:
         rows *= self.bands.samples * self.bands.height
-        return self.room.place(name, rect, rows, channels, dtype, depth=across)
+        return self.room.place(name, rect, rows, channels, self.dtype, depth=across)
 
-    def weights(self, name: str, dtype: str = "") -> Placed:
+    def weights(self, name: str) -> Placed:
         """Rows are output channels, along x; for every input channel all taps."""
         return self.room.place(
             name,
             self.rect,
             self.images.outputs,
             self.images.channels,
-            dtype or self.dtype,
+            self.dtype,
             column_kind="replicated",
             is_turned=True,
             depth=self.window.taps,
@@ -161,7 +160,7 @@ def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str =
     """y, lines of outputs, of x, lines of channels, and weights [outputs, channels x taps]; lines as `cut` has them."""
     on = _Channels(rect, images, window, dtype, turning=dtype)
     x, weights, y = on.inputs("x"), on.weights("weights"), on.outputs("y")
-    total = y if dtype == WIDE else on.outputs("total", WIDE)
+    total = on.room.wide(y)
     build = on.room.builder()
     on.products(build, _Operands(weights, total, sums="results"))
     work = on.rounds(Local(on.rect, build.body()), comes_home=False)
@@ -193,7 +192,7 @@ def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtyp
     """
     on = _Channels(rect, images, window, dtype, turning=dtype)
     x, g, weights = on.inputs("x"), on.outputs("g"), on.weights("weights")
-    total = weights if dtype == WIDE else on.weights("total", WIDE)
+    total = on.room.wide(weights)
     build = on.room.builder()
     on.products(build, _Operands(total, g, sums="weights"))
     work = on.rounds(Local(on.rect, build.body()), comes_home=False)

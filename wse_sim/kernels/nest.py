@@ -26,10 +26,10 @@ GIVEN = ("load", "index", "const")
 """Scalars that are not worked out."""
 _LEAST = float("-inf")
 _STARTS = {"add": 0.0, "maximum": _LEAST, "minimum": _LEAST, "or": _LEAST, "and": _LEAST}
-_COMBINES = {"add": ("add", "add"), **dict.fromkeys(("maximum", "minimum", "or", "and"), ("max", "max"))}
+_COMBINES = {"add": "add", **dict.fromkeys(("maximum", "minimum", "or", "and"), "max")}
+"""Reduction of a store -> the instruction, which is what the fabric combines too."""
 NEGATED = ("minimum", "and")
-"""Reductions that are a maximum of what is turned around, since cores and fabric have no minimum."""
-"""Reduction of a store -> the instruction, and what the fabric combines."""
+"""Reductions that are a maximum of what is negated, since cores and fabric have no minimum."""
 
 
 def nest_kernel(rect: Rect, nest: Nest) -> MeshKernel:
@@ -233,7 +233,7 @@ class _NestBuilder:
                 if store.reduce in NEGATED:
                     build.mul(spare[0], value, -1.0, length)
                     value = spare[0]
-                append(build, _COMBINES[store.reduce][0], (total, total, value), length)
+                append(build, _COMBINES[store.reduce], (total, total, value), length)
             elif self.scalars[store.value] is not self.outputs[store.output]:
                 build.convert(_vector(self.outputs[store.output], is_whole), value, length)
 
@@ -246,7 +246,7 @@ class _NestBuilder:
         """Sums go to the first column of PEs, where they are rounded."""
         total, out = self.sums[store.output], self.outputs[store.output]
         # In float32: rounding to the output's type comes after the last addition.
-        axis, combine = "xy" if self.domain.sums_rows else "x", _COMBINES[store.reduce][1]
+        axis, combine = "xy" if self.domain.sums_rows else "x", _COMBINES[store.reduce]
         yield Reduce(self.rect, axis=axis, words=total.words, groups=self.groups, at=total.address, combine=combine)
         build = self.room.builder()
         if store.reduce in NEGATED:

@@ -15,7 +15,7 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
 LOWEST = -1e30
-"""Replaces minus infinity where it is multiplied by zero; its exponential is zero too."""
+"""Replaces minus infinity where that is multiplied by zero or subtracted from itself; its exponential is zero too."""
 
 
 class Slices(ABC):

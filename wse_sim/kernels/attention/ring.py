@@ -13,11 +13,10 @@ from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.isa.packing import words_of
 from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
+from wse_sim.kernels.rowwise import LOWEST
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Local, Phase, Repeat, Seq, Shift
 
-LOWEST = -1e30
-"""Added to a score that does not count: its exponential is zero."""
 NOWHERE = 2.0**30
 """The position of a key that is none, beyond every limit."""
 
@@ -45,41 +44,22 @@ class _Blocks:
         at = self.first + self.tokens
         self.blocks: dict[str, Placed] = {}
         for name, type in turning.items():
-            self.blocks[name] = self._matrix(name, type, at)
+            self.blocks[name] = self.matrix(name, type, at)
             at += words_of(self.elements, type)
         self.positions = self.column("positions", fill=NOWHERE, address=self.first)
         self.limits = self.column("limits", fill=0)
         self.scores = self.square()
 
-    def _matrix(self, name: str, dtype: str, address: int) -> Placed:
-        heads = self.heads
-        return Placed(
-            name=name,
-            rect=self.rect,
-            rows=heads.tokens,
-            columns=heads.heads,
-            dtype=dtype,
-            address=address,
-            depth=heads.width,
-        )
-
-    def matrix(self, name: str, dtype: str = "") -> Placed:
-        """Tokens by heads, each `width` numbers."""
-        return self._matrix(name, dtype or self.dtype, self.room.take(self.elements, dtype or self.dtype))
+    def matrix(self, name: str, dtype: str = "", address: int | None = None) -> Placed:
+        """Tokens by heads, each `width` numbers, at an address or in room of their own."""
+        heads, dtype = self.heads, dtype or self.dtype
+        at = self.room.take(self.elements, dtype) if address is None else address
+        return Placed(name, self.rect, heads.tokens, heads.heads, dtype, at, depth=heads.width)
 
     def column(self, name: str, fill: float, address: int | None = None) -> Placed:
         """A number for each token, the same for all heads."""
         at = self.room.take(self.tokens, WIDE) if address is None else address
-        return Placed(
-            name=name,
-            rect=self.rect,
-            rows=self.heads.tokens,
-            columns=1,
-            dtype=WIDE,
-            address=at,
-            column_kind="replicated",
-            fill=fill,
-        )
+        return Placed(name, self.rect, self.heads.tokens, 1, WIDE, at, column_kind="replicated", fill=fill)
 
     def statistic(self, name: str) -> Placed:
         """A number for each token and head."""
@@ -100,8 +80,7 @@ class _Blocks:
 
     def row(self, placed: Placed, loops: int = 1) -> Memory:
         """The row of a token, in the innermost of `loops` loops inside."""
-        line = self.own * self.heads.width
-        return placed.vector(steps=(self.heads.width, *(0,) * (loops - 1), line))
+        return placed.vector(steps=(self.heads.width, *(0,) * (loops - 1), self.line))
 
     def one(self, placed: Placed, steps: tuple[int, int]) -> Memory:
         """A number of a token, `steps` for two loops: 1 for the numbers of a head, `line` for its tokens."""
