@@ -99,6 +99,9 @@ class _Body:
         if not isinstance(statement.value, ast.Constant):  # a docstring
             expressions.results(statement.value, self.scope)
 
+    def _pass(self, statement: ast.Pass) -> None:
+        pass
+
     def _annassign(self, statement: ast.AnnAssign) -> None:
         if statement.value is None:
             raise Unknown("a name without a value")

@@ -41,7 +41,7 @@ def written(name: str, arguments: Sequence[Value | Array], function: Function) -
     write = _WRITERS.get(name)
     if write is None:
         raise Unknown(f"a call of {name}")
-    if name not in ("called", "prefetch", "words_at", "pause", "clock") and not isinstance(arguments[0], Array):
+    if name in _OF_WORDS and not isinstance(arguments[0], Array):
         raise Unknown(f"{name} of something else than an array of words")
     try:
         return write(function, *arguments)
@@ -97,6 +97,13 @@ def _clock(function: Function) -> tuple[Value]:
     seconds, rest = (function.new(f"load i64, ptr {function.element(parts, Value(INT, k))}") for k in "01")
     whole = function.new(f"mul i64 {seconds}, 1000000000")
     return (Value(INT, function.new(f"add i64 {whole}, {rest}")),)
+
+
+def _current_core(function: Function) -> tuple[Value]:
+    if sys.platform != "linux":
+        return (Value(INT, "-1"),)
+    function.declarations.add("declare i32 @sched_getcpu()")
+    return (Value(INT, function.new(f"sext i32 {function.new('call i32 @sched_getcpu()')} to i64")),)
 
 
 def _wait(function: Function, words: Array, place: Value, value: Value, nanoseconds: Value) -> tuple[()]:
@@ -166,6 +173,7 @@ def _called(function: Function, address: Value, *arguments: Value) -> tuple[Valu
     return (Value(BOOL, function.new(f"call i1 {pointer}({texts})")),)
 
 
+_OF_WORDS = ("atomic_load", "atomic_store", "atomic_add", "compare_exchange", "wait", "wake")
 _WRITERS: dict[str, Callable[..., tuple[Value | Array, ...]]] = {
     "words_at": _words_at,
     "atomic_load": _load,
@@ -174,6 +182,7 @@ _WRITERS: dict[str, Callable[..., tuple[Value | Array, ...]]] = {
     "compare_exchange": _exchange,
     "pause": _pause,
     "clock": _clock,
+    "current_core": _current_core,
     "wait": _wait,
     "wake": _wake,
     "prefetch": _prefetch,

@@ -70,7 +70,7 @@ def quotient(a: Array, b: Array) -> Array:
     if isinstance(b, Tensor):
         # The quotient of a plain number and a tensor is a product with the reciprocal, which rounds twice.
         return pw.div(as_tensor(a), b)
-    return math.nan if _is_number(b) and not b else a / b
+    return math.nan if _is_number(a) and _is_number(b) and not b else a / b
 
 
 def absolute(x: Array) -> Array:

@@ -57,6 +57,11 @@ def clock() -> int:
     return time.monotonic_ns()
 
 
+def current_core() -> int:
+    """Return the number of the core that this thread runs on; -1 if the system does not say. In Python it is -1."""
+    return -1
+
+
 def wait(words: Any, place: int, value: int, nanoseconds: int) -> None:
     """Sleep until `wake` is called for words[place], at most so many nanoseconds if these are not 0.
 

@@ -5,19 +5,19 @@ text, which has every constant, and of the helpers that it calls: one kernel can
 and no bytecode is written. With LT_JIT=0 a kernel is the plain Python function.
 """
 
+import functools
 import hashlib
 import importlib
 import linecache
 import pathlib
 import re
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from lazytensor import config
 from lazytensor.errors import CompileError
 from lazytensor.kernels.routine import Routine
-from lazytensor.native.bound_code import Kernel as NativeKernel
+from lazytensor.native.bound_code import Kernel as MachineCode
 from lazytensor.native.kinds import Unknown
 
 HELPERS = (
@@ -29,42 +29,31 @@ HELPERS = (
 LEAVES = pathlib.Path(__file__).with_name("leaves")
 Kernel = Callable[..., Any]
 
-_loaded: dict[tuple[str, str], Kernel] = {}
+_loaded: dict[tuple[str, str, str], MachineCode] = {}
 _salt: list[bytes] = []
 
 
-def load(source: str) -> Kernel:
-    """Return the compiled `kernel` of a module text, from memory, from disk, or new; the plain one with LT_JIT=0."""
-    if not config.current().jit:
-        return plain(source)
-    key = (config.current().cache, source)
+def load(source: str, name: str = "kernel") -> Kernel:
+    """Return a compiled kernel of a module text, from memory, from disk, or new; the plain one with LT_JIT=0."""
+    return machine_code(source, name) if config.current().jit else plain(source, name)
+
+
+def machine_code(source: str, name: str = "kernel") -> MachineCode:
+    """Return a compiled kernel of a module text, also with LT_JIT=0."""
+    key = (config.current().cache, source, name)
     if key not in _loaded:
-        _loaded[key] = _compiled(source)
+        _loaded[key] = _compiled(source, name)
     return _loaded[key]
 
 
-def plain(source: str) -> Kernel:
-    """Return the `kernel` of a module text as a function of Python, whose lines a debugger shows."""
+def plain(source: str, name: str = "kernel") -> Kernel:
+    """Return a kernel of a module text as a function of Python, whose lines a debugger shows."""
     file = f"<lazywafer_{digest(source)}>"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     names: dict[str, Any] = {}
     exec(compile(source, file, "exec"), names)
-    kernel: Kernel = names["kernel"]
+    kernel: Kernel = names[name]
     return kernel
-
-
-def bound(function: Kernel, *arguments: Any) -> Callable[[], object]:
-    """A compiled kernel with its arguments given, as cheap to call as it can be."""
-    return function.bound(*arguments) if isinstance(function, NativeKernel) else partial(function, *arguments)
-
-
-def bound_parts(
-    function: Kernel, parts: Collection[tuple[int, ...]], arrays: tuple[Any, ...]
-) -> list[Callable[[], object]]:
-    """The same for each part of a loop, which is its first and last turn, over the same arrays."""
-    if isinstance(function, NativeKernel):
-        return [*function.bound_parts(parts, arrays)]
-    return [partial(function, *part, *arrays) for part in parts]
 
 
 def leaf(routine: Routine) -> Kernel:
@@ -76,6 +65,7 @@ def leaf(routine: Routine) -> Kernel:
     return load(text)
 
 
+@functools.cache
 def leaf_text(name: str) -> str:
     """Return the text of a module of `lazytensor.runtime.leaves`."""
     return (LEAVES / f"{name}.py").read_text(encoding="utf-8")
@@ -89,12 +79,12 @@ def digest(source: str) -> str:
     return hashlib.blake2b(source.encode() + _salt[0], digest_size=16).hexdigest()
 
 
-def _compiled(source: str) -> Kernel:
+def _compiled(source: str, function: str) -> MachineCode:
     # Imported here: LLVM takes a tenth of a second.
     load_native = importlib.import_module("lazytensor.native.machine").load
     name = f"lazywafer_{digest(source)}"
     try:
-        return load_native(source, name)  # type: ignore[no-any-return]
+        return load_native(source, f"{name} {function}", function)  # type: ignore[no-any-return]
     except Unknown as error:
         raise CompileError(
             f"kernel {name} does not compile: {error}", hint="LT_JIT=0 runs without compiling."

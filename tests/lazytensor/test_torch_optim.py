@@ -43,6 +43,18 @@ def test_rates_are_those_of_pytorch(name):
     np.testing.assert_allclose(ours, RATES[name], rtol=1e-12)
 
 
+def test_rates_of_a_cycle_whose_height_falls_are_those_of_pytorch_in_the_last_bit():
+    optimizer = eager.SGD([lt.tensor(cases.START, requires_grad=True)], lr=0.5, momentum=0.9)
+    schedule = lr_cycle.CyclicLR(optimizer, 0.1, 0.9, 3, mode="exp_range", gamma=0.93)
+    seen = []
+    for _ in range(22):
+        optimizer.step()
+        schedule.step()
+        seen.append(optimizer.param_groups[0]["lr"])
+    recorded = [0.3480000000000001, 0.2670036275776008, 0.22492739928671596, 0.20804970764308064]
+    assert [seen[i] for i in (0, 15, 19, 21)] == recorded
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adadelta", "NAdam", "RAdam", "ASGD", "Rprop"])
 def test_state_goes_on_after_loading(name):
     def run(p, o, steps):

@@ -73,7 +73,8 @@ def operand_in_place(
 
     def work(rows: range) -> Phase:
         builder = room.builder()
-        multiply(builder, _view(a, rows), MatrixView.of(b, is_transposed), _view(c, rows), begins=True)
+        left, total = (MatrixView.of(tile).some(rows) for tile in (a, c))
+        multiply(builder, left, MatrixView.of(b, is_transposed), total, begins=True)
         return Local(cut.used, builder.body())
 
     def leave(rows: range) -> Phase:
@@ -119,7 +120,7 @@ def result_in_place(
 
     def work(rows: range) -> Phase:
         builder = room.builder()
-        multiply(builder, _view(a, rows).turned(), _view(b, rows), MatrixView.of(c))
+        multiply(builder, MatrixView.of(a).some(rows).turned(), MatrixView.of(b).some(rows), MatrixView.of(c))
         return Local(cut.used, builder.body())
 
     phase = Seq((clear(cut.used, room, c), in_chunks(k, chunk, (arrive, work))))
@@ -201,8 +202,3 @@ def _rows(placed: Placed, rows: range) -> tuple[int, int]:
     """Address and words of some rows of a tile."""
     first = words_of(rows.start * placed.tile_columns, placed.dtype)
     return placed.address + first, words_of(len(rows) * placed.tile_columns, placed.dtype)
-
-
-def _view(placed: Placed, rows: range) -> MatrixView:
-    """Some rows of a tile."""
-    return MatrixView.of(placed).part(rows, range(placed.tile_columns))

@@ -8,9 +8,8 @@ import numpy as np
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from wse_sim.kernels.embedding import embedding, embedding_gradient
+from wse_sim.kernels.gather_scatter import at_places, embedding, embedding_gradient, put_places
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, single
-from wse_sim.kernels.places import at_places, put_places
 
 NUMBERS = 2**16
 """How many numbers there are that an operand's index can have."""

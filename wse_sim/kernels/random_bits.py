@@ -2,7 +2,7 @@
 
 The host hashes each element's number by splitmix64 (Steele, Lea, Flood 2014) in integers of 64 bits. A core has 16:
 such a number is four limbs, lowest first, that are shifted and combined; a product is one of bytes, whose sums are
-exact in float32. Nothing is sent: each element is hashed where it is wanted.
+exact in float32. Nothing is sent: each element is hashed where it is wanted. Seeds and counters are added as limbs too.
 """
 
 from collections.abc import Sequence
@@ -66,9 +66,39 @@ def _bodies(elements: int, call: int, dtype: str) -> tuple[tuple[Instruction, ..
     return key.body, build.body(), on.room.words
 
 
+def add_counters(rect: Rect, count: int) -> MeshKernel:
+    """c = a + b, modulo 2 ** 64, of `count` integers each, as limbs [count, 4]."""
+    room = Room()
+    a, b, c = (room.place(name, rect, count, 1, INDEX, depth=LIMBS) for name in "abc")
+    rows = a.tile_rows * a.tile_columns
+    total, carried, other = (room.vector(rows) for _ in range(3))
+    build = room.builder()
+    build.move(carried, 0.0, rows)
+    for limb in range(LIMBS):
+        first, second, target = (p.vector(LIMBS, start=limb) for p in (a, b, c))
+        build.convert(total, first, rows)
+        build.add(total, total, carried, rows)
+        build.convert(other, second, rows)
+        build.add(total, total, other, rows)
+        build.greater(carried, total, 65535.0, rows)
+        build.fmac(total, carried, -65536.0, total, rows)
+        build.convert(target, total, rows)
+    return MeshKernel(Local(rect, build.body()), (a, b), (c,), room.words)
+
+
+def limbs_of(numbers: np.ndarray) -> np.ndarray:
+    """Limbs [count, 4], the lowest first."""
+    return np.ascontiguousarray(numbers, "<i8").view("<u2").reshape(-1, LIMBS)
+
+
+def of_limbs(limbs: np.ndarray) -> np.ndarray:
+    """The integers of limbs [count, 4]."""
+    return np.ascontiguousarray(limbs.astype("<u2")).view("<i8").reshape(-1).astype(np.int64)
+
+
 def state_limbs(state: np.ndarray) -> np.ndarray:
     """Limbs [4, 2] of two integers of 64 bits."""
-    return np.ascontiguousarray(state, "<i8").view("<u2").reshape(2, LIMBS).T
+    return limbs_of(state).T
 
 
 class Numbers:

@@ -7,9 +7,9 @@ that is not chosen by minus infinity and takes the larger one, so infinities are
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import factorial, log, pi, sqrt
-from typing import Any
 
 from lazytensor.errors import LazyError
+from lazytensor.ir.nest import Nest, Scalar
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory, Operand
 from wse_sim.isa.operations import SPECIAL_OPS
@@ -35,15 +35,17 @@ class Pointwise:
     spares: int = 0
 
 
-def known(op: str, attrs: Mapping[str, Any]) -> Pointwise:
-    """How an operation with these attributes is done. Raises LazyError for one that cores do not have."""
-    name = f"{op} {' '.join(map(str, attrs.values()))}".strip()
+def pointwise(nest: Nest, scalar: Scalar) -> Pointwise:
+    """How a scalar of a nest is computed. Raises LazyError for an operation that cores do not have."""
+    if scalar.op == "cast":
+        return _cast(nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
+    name = f"{scalar.op} {' '.join(map(str, (scalar.attr or {}).values()))}".strip()
     if name not in POINTWISE:
         raise LazyError(f"no instructions for {name!r}", hint=f"Use {', '.join(sorted(POINTWISE))}.")
     return POINTWISE[name]
 
 
-def cast(source: str, target: str) -> Pointwise:
+def _cast(source: str, target: str) -> Pointwise:
     """How a value of a kind, as types have it, becomes one of another."""
     if target == "b" and source != "b":
         return _NOT_ZERO
