@@ -12,8 +12,8 @@ from lazytensor.dtype import bool_, float16, float32
 from lazytensor.ir.program import Density
 from lazytensor.ir.types import Type
 from wse_sim.host import APPLIANCE
+from wse_sim.kernels.sparse import streamed_product
 from wse_sim.kernels.sparse_stream import SparseProduct, sparse_phase
-from wse_sim.kernels.streamed import streamed_product
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.modes import plan
