@@ -20,7 +20,7 @@ LAYERS = """
     lazytensor.leftovers  lazytensor.interrupts  lazytensor.plain_files  lazytensor.terminal
     lazytensor.thread_start
     lazytensor.command_line  lazytensor.output_files
-    lazytensor.private_files  lazytensor.examples
+    lazytensor.private_files  lazytensor.docstrings
     lazytensor.native
     lazytensor.dtype
     lazytensor.dialect

@@ -1,7 +1,6 @@
 """Copies of a pipeline and several systems: what they give, what they share, and that they never harm."""
 
 import json
-import sys
 from dataclasses import replace
 
 import pytest
@@ -12,12 +11,9 @@ from recorded_steps import recorded
 
 from wse_sim import TINY, WSE2, Rect, plan
 from wse_sim.host import APPLIANCE
-from wse_sim.plan.known_meshes import of_known_sides, smaller_meshes
 from wse_sim.plan.modes import mode_plan
-from wse_sim.plan.modes.replicas import NEAR, fullest_line, grid, in_copies, line_sum_cycles, tree_sum_cycles
-from wse_sim.plan.place import Placement
-from wse_sim.plan.prices import Prices
-from wse_sim.plan.report import ModeReport, Report
+from wse_sim.plan.modes.replicas import fullest_line, grid, line_sum_cycles, tree_sum_cycles
+from wse_sim.plan.report import Report
 from wse_sim.plan.wiring import batch_size, wire
 
 MANY = replace(APPLIANCE, workers=4096, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
@@ -183,45 +179,6 @@ def test_report_says_what_other_numbers_would_give_and_survives_json():
     assert f"{report.pipelined.copies} copies of the pipeline" in text
     assert "instead: " in text
     assert "1 system with 1 copy each" in text
-
-
-@given(st.lists(st.lists(st.integers(80, 120), min_size=1, max_size=3), min_size=5, max_size=5))
-def test_what_may_be_the_fastest_number_of_systems_is_searched_to_its_end(drawn):
-    found = dict(zip((16, 8, 4, 2, 1), (sorted(set(rates)) for rates in drawn), strict=True))
-    step = STEPS[6, 4]
-    case = mode_plan.Case(step.program(64), WIDE, replace(MANY, workers=1, fan_out=2), 16, Prices(WIDE), step)
-    seen = {}
-
-    def run(copy):
-        for rate in found[copy.systems]:
-            seen[copy.systems] = rate
-            report = ModeReport("pipelined", fits=True, samples_per_s=rate, used_systems=copy.systems, limit="fill")
-            yield mode_plan.ModePlan(report)
-
-    best = in_copies(case, run).report.samples_per_s
-    assert best == max(seen.values())
-    whole = {n for n, rates in found.items() if seen[n] == rates[-1]}
-    first = max(rates[0] for rates in found.values())
-    assert any(found[n][0] == first for n in whole)
-    assert all(n in whole or NEAR * found[n][0] < best for n in found)
-    assert all(n in whole or seen[n] == found[n][0] for n in found)
-
-
-def test_smaller_meshes_of_a_copy_are_its_parts_of_smaller_machines(monkeypatch):
-    machine, seen = replace(WIDE, width=100, height=80), {}
-
-    def cut(line, placer, smaller, whole):
-        share = line.share
-        seen[share.columns, share.rows] = list(smaller)
-        report = ModeReport("pipelined", True, samples_per_s=share.copies, copies=share.copies, limit="fill")
-        yield mode_plan.ModePlan(report, placement=Placement((), (), ()), least_pes=1)
-
-    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"], "cuts", cut)
-    pipeline(recorded(*[8] * 32), machine, 64, host=replace(MANY, workers=4))
-    assert sorted(columns * rows for columns, rows in seen) == [1, 2, 4]
-    meshes = list(smaller_meshes(of_known_sides(machine), 1))
-    for (columns, rows), smaller in seen.items():
-        assert smaller == list(dict.fromkeys((w // columns, h // rows) for w, h in meshes))
 
 
 @pytest.mark.slow

@@ -224,9 +224,11 @@ def test_nearly_the_least_area_of_a_time_with_steps_is_found():
 # In 32 bits the GPT has two layers, which take twice as long.
 @pytest.mark.slow
 @pytest.mark.parametrize(("net", "half"), [("fc_mnist", None), ("gpt", float16), ("resnet", None)])
-def test_slowest_stage_of_a_net_is_within_a_twentieth_of_the_area_bound(net, half):
+def test_fastest_rhythm_of_a_net_is_within_a_twentieth_of_the_area_bound(net, half):
     machine = replace(WSE2, width=24 + WSE2.reserved_columns, height=24 + WSE2.reserved_rows)
-    report = plan(program_of(net, half), machine, "pipelined", other=False).report
-    line = report.pipelined
-    assert line.bound_cycles <= line.slowest_cycles <= 1.05 * line.bound_cycles
-    assert f"{line.slowest_cycles:,} cycles of a step" in report.text()
+    planned = plan(program_of(net, half), machine, "pipelined", other=False)
+    placement, line = planned.pipelined.placement, planned.report.pipelined
+    assert line.bound_cycles <= placement.shortest_cycles <= 1.05 * line.bound_cycles
+    # The step may be shorter in a slower rhythm.
+    assert placement.shortest_cycles <= line.slowest_cycles
+    assert f"{line.slowest_cycles:,} cycles of a step" in planned.report.text()

@@ -141,7 +141,6 @@ def test_what_many_stages_read_fits_in_relays_where_routes_to_all_of_them_find_n
     reading = Reading(sharing.program(64), 1)
     assert ends == set(relayed_flows(reading.wiring, reading.stages))
 
-    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"], "smaller_meshes", lambda *_: ())
     monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"]._Line, "relayed", lambda line: None)
     assert "finds no colour" in plan(sharing, MESH, "pipelined", 64, other=False).report.chosen.reason
 

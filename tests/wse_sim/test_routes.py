@@ -23,7 +23,7 @@ from wse_sim.machine import TINY, WSE2
 from wse_sim.pipeline.seats import between, direction
 from wse_sim.plan.modes import plan
 from wse_sim.plan.place import PLACERS
-from wse_sim.plan.routes import NO_COLOUR, Routes, StageColours, lanes_of, require_colours, routes_of
+from wse_sim.plan.routes import NO_COLOUR, NoColours, Routes, StageColours, lanes_of, require_colours, routes_of
 from wse_sim.price.relayout import adapter_cycles
 
 MACHINE = replace(TINY, width=20, height=20)
@@ -210,46 +210,14 @@ def test_routes_that_would_fill_a_link_turn_apart_unless_colours_do_not_suffice(
 
 
 @pytest.mark.slow
-def test_a_deep_pipeline_without_colours_is_cut_from_a_smaller_mesh(monkeypatch):
-    deep, mesh = mlp((48,) * 30, batch=64), replace(MACHINE, width=64, height=88, colours=9)
-    assert plan(deep, mesh, "pipelined", other=False).report.chosen.fits
-    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"], "smaller_meshes", lambda *_: ())
-    assert "finds no colour" in plan(deep, mesh, "pipelined", other=False).report.chosen.reason
-
-
-@pytest.mark.slow
-def test_a_deep_pipeline_that_is_cut_loosely_is_cut_closer_from_a_smaller_mesh(monkeypatch):
-    deep, mesh = mlp((32,) * 30, batch=64), replace(WSE2, width=76, height=71, reserved_columns=0, reserved_rows=0)
-    closer = plan(deep, mesh, "pipelined", other=False).report.chosen
-    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.cutting"], "GAIN", 0)
-    loose = plan(deep, mesh, "pipelined", other=False).report.chosen
-    assert closer.step_cycles < loose.step_cycles
-    # What areas would allow is that of the mesh, whatever was cut.
-    assert closer.bound_cycles == pytest.approx(loose.bound_cycles, rel=0.005)  # of other shapes that were priced
-
-
-@pytest.mark.slow
-def test_many_stages_lie_on_a_mesh_of_known_sides_or_where_that_has_no_room_on_all_of_it():
-    deep, known = mlp((32,) * 30, batch=64), replace(WSE2, width=87, height=71, reserved_columns=0, reserved_rows=0)
-    one, two = (plan(deep, m, "pipelined", other=False).report.chosen for m in (known, replace(known, width=89)))
-    assert (one.step_cycles, one.rows) == (two.step_cycles, two.rows)
-    # The bound is that of all there is.
-    assert two.bound_cycles <= one.bound_cycles
-    # With so little memory 86 columns have room, and 83 have none.
-    full = replace(known, width=86, usable_bytes_per_pe=83)
-    assert not plan(deep, replace(full, width=83), "pipelined", other=False).report.chosen.fits
-    assert plan(deep, full, "pipelined", other=False).report.chosen.fits
-
-
-@pytest.mark.slow
-def test_a_pipeline_without_colours_to_fill_sooner_does_so_on_a_smaller_mesh_or_keeps_the_fastest_rhythm(monkeypatch):
+def test_a_pipeline_without_colours_to_fill_sooner_keeps_the_fastest_rhythm(monkeypatch):
     deep, mesh = (
         mlp((16,) * 20 + (256,) * 8, batch=8),
         replace(WSE2, width=87, height=71, reserved_columns=0, reserved_rows=0),
     )
     free = plan(deep, mesh, "pipelined", other=False)
     line_of = sys.modules["wse_sim.plan.modes.pipelined"]._Line
-    sooner, own, cutting, refused = [], line_of.routes, PLACERS["slicing"], {87}
+    sooner, laid, cutting = [], line_of.routes, PLACERS["slicing"]
 
     def placed(floor, rounds, fills_sooner):
         placement = cutting(floor, rounds, fills_sooner)
@@ -258,19 +226,16 @@ def test_a_pipeline_without_colours_to_fill_sooner_does_so_on_a_smaller_mesh_or_
         return placement
 
     def routes(line, placement):
-        if line.case.machine.width in refused and any(placement is one for one in sooner):
-            raise PlacementError("a route finds no colour", hint="Use another cutting.")
-        return own(line, placement)
+        if any(placement is one for one in sooner):
+            raise NoColours("a route finds no colour", hint="Use another cutting.")
+        return laid(line, placement)
 
     monkeypatch.setitem(PLACERS, "slicing", placed)
     monkeypatch.setattr(line_of, "routes", routes)
-    smaller = plan(deep, mesh, "pipelined", other=False)
-    assert smaller.chosen.placement.rects in [one.rects for one in sooner]
-    refused |= set(range(87))
     late = plan(deep, mesh, "pipelined", other=False)
     assert late.chosen.placement.rects not in [one.rects for one in sooner]
-    assert smaller.report.chosen.step_cycles < late.report.chosen.step_cycles > free.report.chosen.step_cycles
-    # The rhythm is the fastest that there is then.
+    assert late.report.chosen.step_cycles > free.report.chosen.step_cycles
+    # The rhythm is the fastest that there is.
     assert late.chosen.placement.shortest_cycles == free.chosen.placement.shortest_cycles
     assert late.report.chosen.slowest_cycles < free.report.chosen.slowest_cycles
 

@@ -87,13 +87,17 @@ class Placement:
 
 @dataclass(frozen=True)
 class Floor:
-    """What is to be placed: stages, their kind (equal kinds get equal parts), and their time for a batch."""
+    """What is to be placed: stages, their kind (equal kinds get equal parts), and their time for a batch.
+
+    One side of a part is at most `max_aspect` times as long as the other, unless only longer shapes keep a time.
+    """
 
     stages: Sequence[Stage]
     kinds: Sequence[Hashable]
     time: Time
     batch_size: int
     machine: Machine
+    max_aspect: int = LONGEST
 
 
 Placer = Callable[[Floor, int, bool], Placement]
@@ -211,7 +215,7 @@ class _Cutting:
             samples.setdefault(kind, n)
         self.shapes = {kind: Shapes(partial(floor.time, n), self.width, self.height) for kind, n in samples.items()}
         self.least = [least_area(stage, floor.machine) for stage in floor.stages]
-        self.longest = LONGEST
+        self.longest = floor.max_aspect
         # Of the time of the slowest stage, what each kind is to take.
         self.shares = dict.fromkeys(samples, 1.0)
         # Of all layouts, the least time of the slowest stage.
@@ -329,12 +333,15 @@ class _Cutting:
     def _settled(self, target: int) -> _Layout | None:
         """A layout for about that time, cut again until its prices are near to what was told of its shapes."""
         best: _Layout | None = None
-        for turn in range(self.rounds):
-            # First between what was priced too, to see what is there; then with what is known.
-            for layout in self._layouts(target, is_known=turn > 0):
+        # Sizes between those that were priced come first. Then only priced sizes count, until they bring no gain.
+        is_known = False
+        for _ in range(self.rounds):
+            before = best
+            for layout in self._layouts(target, is_known):
                 best = layout if best is None or layout.slowest < best.slowest else best
                 if best.slowest <= CLOSE * target:
                     return best
+            is_known = best is not before or not is_known
         return best
 
     def _layouts(self, target: int, is_known: bool) -> Iterator[_Layout]:

@@ -38,9 +38,9 @@ _WORD_BYTES = 4
 
 
 class NoColours(PlacementError):
-    """Some routes find no colour: `share` of all."""
+    """Colours do not suffice. `share` of all routes find none; it is 0 if a kernel alone wants too many."""
 
-    share: float
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -203,11 +203,11 @@ def require_colours(
     machine: Machine,
     stage_colours: Sequence[StageColours] = (),
 ) -> None:
-    """Raise PlacementError if kernels, or they and routes, want more colours than the machine has; it says where."""
+    """Raise NoColours if kernels, or they and routes, want more colours than the machine has; it says where."""
     has = f"{machine.name} has {int(machine.colours)} colours"
     for stage, rect, colours in zip(stages, rects, stage_colours, strict=False):
         if colours.count > machine.colours:
-            raise PlacementError(
+            raise NoColours(
                 f"{_wanted(stage, colours)} on every router from ({rect.x}, {rect.y}) on; {has}",
                 where=stage.where,
                 hint="Use weight-streaming mode, or another batch, for which the kernel is cut otherwise.",

@@ -6,7 +6,6 @@ of `chain_runs`; the size of a micro-batch is the fastest.
 Copies and systems add what they add to any pipeline: sums of gradients, and an edge that all copies share.
 """
 
-import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -72,11 +71,10 @@ def _as_asked(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence
     sizes, refusal = _asked_sizes(case, chain.samples), None
     for micro in sizes:
         try:
-            run = Layers(case, chain, stages, kinds, micro).fastest(placer, math.inf)
+            run = Layers(case, chain, stages, kinds, micro).fastest(placer)
         except PlacementError as error:
             refusal = error
             continue
-        assert run is not None
         plans[micro] = _plan(case, chain, stages, run)
     if refusal is not None and not plans:
         raise refusal
@@ -133,17 +131,16 @@ def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[
     best: Run | None = None
     refusal: PlacementError | None = None
     for micro in _sizes(chain.samples):
-        most_cycles = _NO_MORE * best.step_cycles if best else math.inf
         try:
-            run = Layers(case, chain, stages, kinds, micro).fastest(placer, most_cycles)
+            run = Layers(case, chain, stages, kinds, micro).fastest(placer)
         # Small micro-batches need less memory: one that does not fit says nothing of the others.
         except PlacementError as error:
             refusal = error
             continue
         # Ever smaller ones pay for ever more setups: from here on it only becomes worse.
-        if best is not None and (run is None or run.step_cycles > _NO_MORE * best.step_cycles):
+        if best is not None and run.step_cycles > _NO_MORE * best.step_cycles:
             break
-        if best is None or (run is not None and run.step_cycles < best.step_cycles):
+        if best is None or run.step_cycles < best.step_cycles:
             best = run
     if best is None:
         assert refusal is not None

@@ -1,7 +1,6 @@
 """Where the layers of a chain lie so that simulated cores run it, and what a step takes there.
 
-Few layers are placed by designs, which no mesh changes: a larger mesh is hardly ever slower. More of them are cut from
-the mesh. Both ask for the time of a layer on many rectangles, and the whole step of what may be the fastest is priced.
+The placer asks for the time of a layer on many rectangles, and the whole step is priced on its placement.
 """
 
 import math
@@ -13,18 +12,15 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.pipeline.chain import Chain
 from wse_sim.pipeline.price import StepPrice, end_words, layer_cycles, price_step, require_memory
 from wse_sim.pipeline.sites import sites_of
-from wse_sim.plan.designs import FEW, Design, Search
 from wse_sim.plan.modes.mode_plan import Case
 from wse_sim.plan.modes.replicas import GradientSums
 from wse_sim.plan.modes.run_routes import run_routes
-from wse_sim.plan.place import ROUNDS, Floor, Placement, Placer, least_area, require_room
+from wse_sim.plan.place import ROUNDS, Floor, Placement, Placer, least_area
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.stages import Stage
 
 TOO_SMALL_CYCLES = 1 << 40
 """The time on a rectangle that has no room for a layer and its ports: more than any other."""
-OFF = 0.04
-"""The share of an estimate by which a step may turn out shorter."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Run:
 
 
 class Layers:
-    """The layers of a chain with so many samples at a time, as a line of which designs are made."""
+    """The layers of a chain with so many samples at a time, and what they take on rectangles."""
 
     def __init__(self, case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], micro: int):
         self.case, self.chain, self.stages, self.kinds, self.micro = case, chain, stages, kinds, micro
@@ -56,28 +52,13 @@ class Layers:
         self._floor = Floor(stages, kinds, self.cycles, case.batch_size, case.machine)
         self._refusal: PlacementError | None = None
 
-    def fastest(self, placer: Placer, most_cycles: float) -> Run | None:
-        """The fastest run; None if all take longer. Raises PlacementError if cores or routes have no room for any."""
+    def fastest(self, placer: Placer) -> Run:
+        """Return the run on the placement of `placer`. Raises PlacementError if cores or routes have no room for it."""
         # What is too much for a core on any mesh is not placed in vain.
         machine = self.case.machine
         require_memory(self.micro * max(layer.outputs for layer in self.chain.layers), machine, "a port between layers")
         require_memory(end_words(self.chain, self.micro), machine, "the core with the loss")
-        return self._designed(most_cycles) if len(self.stages) <= FEW else self._cut(placer)
-
-    def _designed(self, most_cycles: float) -> Run | None:
-        require_room(self._floor.stages, self._floor.machine)
-        search = Search(self, self.case.machine, most_cycles)
-        search.run()
-        if search.best is not None:
-            shortest = search.shortest_cycles
-            placement = replace(search.best.placement, bound_cycles=search.bound_cycles(), shortest_cycles=shortest)
-            return replace(search.best, placement=placement)
-        if math.isinf(most_cycles):
-            raise self._refusal or self._no_room()
-        return None
-
-    def _cut(self, placer: Placer) -> Run:
-        placement = placer(self._floor, ROUNDS, False)
+        placement = placer(self._floor, ROUNDS, True)
         if self._slowest(placement.parts) == TOO_SMALL_CYCLES:
             raise self._no_room()
         run = self._priced(placement.rects, placement.parts)
@@ -95,31 +76,6 @@ class Layers:
             except PlacementError:
                 self._cycles[key] = TOO_SMALL_CYCLES
         return self._cycles[key]
-
-    def estimate(self, design: Design, cycles: Sequence[int], slowest: int) -> float:
-        """The fewest cycles that a step may take: a layer waits for those before it, and they for their gradients."""
-        count, before, most = self.chain.samples / self.micro, 0.0, float(slowest)
-        for own in cycles:
-            most = max(most, before + own)
-            # The third product of a layer is that of its own weight, for which nobody waits.
-            before += own * 2 / 3 / count
-        return (1 - OFF) * max(most, before) + self._sums.least_cycles(design.rects, design.width, design.height)
-
-    def least_step(self, design: Design) -> float:
-        """The same, with what its layers take."""
-        cycles = [self.cycles(n, *part) for n, part in enumerate(design.parts)]
-        return self.estimate(design, cycles, max(cycles))
-
-    def placed(self, design: Design) -> tuple[float, Run] | None:
-        """The step of a design, and how it runs; None where cores or routes have no room for it."""
-        try:
-            run = self._priced(design.rects, design.parts)
-        except PlacementError as error:
-            # Of parts without room for a layer there is more to say than of one of them.
-            if self._slowest(design.parts) < TOO_SMALL_CYCLES:
-                self._refusal = error
-            return None
-        return run.step_cycles, run
 
     def _slowest(self, parts: Sequence[tuple[int, int]]) -> int:
         return max(self.cycles(n, *part) for n, part in enumerate(parts))

@@ -289,12 +289,6 @@ class ModePlan:
     least_pes: int = 0
     routes: Routes | None = None
 
-    def with_bound(self, bound_cycles: int, shortest_cycles: int) -> "ModePlan":
-        """The same with another area bound, and another time of the slowest stage that was found: see `Placement`."""
-        assert self.placement is not None
-        placement = replace(self.placement, bound_cycles=bound_cycles, shortest_cycles=shortest_cycles)
-        return replace(self, placement=placement, report=replace(self.report, bound_cycles=bound_cycles))
-
 
 Mode = Callable[[Case], ModePlan]
 """Places and times a step. It raises nothing for one that does not fit: the report says why."""

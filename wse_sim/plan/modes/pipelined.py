@@ -14,20 +14,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from lazytensor.errors import LazyError, PlacementError
-from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.mesh_call import operation
-from wse_sim.layout import Rect, ceil_div, route_ends
-from wse_sim.machine import Machine
+from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Par, Stream
 from wse_sim.plan.bounds import Bound, verdict
-from wse_sim.plan.designs import FEW, Design, Search
-from wse_sim.plan.known_meshes import of_known_sides, smaller_meshes
 from wse_sim.plan.layers import SWEEPS
 from wse_sim.plan.modes.as_run import LARGEST, as_run, largest_run
-from wse_sim.plan.modes.cutting import cuts
+from wse_sim.plan.modes.cutting import fastest_cutting
 from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
@@ -42,7 +37,7 @@ from wse_sim.plan.modes.mode_plan import (
     reason_of,
     route_rows,
 )
-from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies, part_of
+from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, require_room
 from wse_sim.plan.relays import relayed_flows
 from wse_sim.plan.report import LayerRow, ModeReport
@@ -55,8 +50,6 @@ from wse_sim.price.cost import FREE, Cost, cost
 from wse_sim.price.relayout import adapter_cycles
 
 MODE = "pipelined"
-OFF = 0.04
-"""The share of an estimate by which the way of a sample may turn out shorter."""
 
 
 def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
@@ -68,12 +61,12 @@ def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
         return _priced(case, placer)
     unrunnable: list[LazyError] = []
 
-    def run_copy(copy: Case) -> Iterator[ModePlan]:
+    def run_copy(copy: Case) -> ModePlan:
         try:
-            yield _run_copy(copy, placer)
+            return _run_copy(copy, placer)
         except LazyError as error:
             unrunnable.append(error)
-            yield does_not_fit(MODE, error)
+            return does_not_fit(MODE, error)
 
     # All copies in one way: else a copy that cores cannot run would look faster than those that they can.
     run = in_copies(case, run_copy)
@@ -95,44 +88,20 @@ def _run_copy(case: Case, placer: str) -> ModePlan:
 
 
 def _priced(case: Case, placer: str) -> ModePlan:
-    """The step by the kernels of its stages; many stages lie on a mesh of known sides, if it has room for them."""
+    """Plan the step by the prices of the kernels of its stages."""
     if case.micro_batching.cuts:
         return is_not_cut(MODE)
-    known = of_known_sides(case.machine)
-    if len(case.stages) > FEW and known is not case.machine:
-        outcome = in_copies(replace(case, machine=known), lambda copy: _one_copy(copy, placer, known, case.machine))
-        if outcome.report.fits:
-            return outcome
-    return in_copies(case, lambda copy: _one_copy(copy, placer, case.machine))
+    return in_copies(case, lambda copy: _one_copy(copy, placer))
 
 
-def _one_copy(case: Case, placer: str, mesh: Machine, whole: Machine | None = None) -> Iterator[ModePlan]:
-    """Plans of one copy on its part of a mesh, which is of a machine that may have more."""
+def _one_copy(case: Case, placer: str) -> ModePlan:
+    """Plan one copy on its part of the mesh. The outcome gives the reason if it does not fit."""
     try:
-        # Of stages that have no room on the mesh nothing else is looked up.
+        # No other facts of the stages are derived if the mesh has no room for them.
         require_room(case.stages, case.machine)
+        return fastest_cutting(_Line(case), PLACERS[placer])
     except PlacementError as error:
-        yield does_not_fit(MODE, error)
-        return
-    line = _Line(case)
-    if 0 < len(line.stages) <= FEW:
-        search = Search(line, case.machine)
-        search.run()
-        if search.best is not None:
-            yield search.best.with_bound(search.bound_cycles(), search.shortest_cycles)
-            return
-    columns, rows = line.share.columns, line.share.rows
-    # A smaller machine would be divided in this way as well.
-    meshes = smaller_meshes(mesh, columns * rows * sum(line.least_pes))
-    smaller = dict.fromkeys((width // columns, height // rows) for width, height in meshes)
-    all_of_it = None
-    if whole is not None:
-        part = part_of(whole, columns, rows)
-        all_of_it = line.on(part.usable_width, part.usable_height)
-    try:
-        yield from cuts(line, PLACERS[placer], smaller, all_of_it)
-    except PlacementError as error:
-        yield does_not_fit(MODE, error)
+        return does_not_fit(MODE, error)
 
 
 @dataclass(frozen=True)
@@ -203,13 +172,6 @@ class _Line:
         costs = self.costs_of(n, width, height)
         return costs.steady.cycles + costs.update.cycles
 
-    def on(self, width: int, height: int) -> "_Line":
-        """The line on a mesh of that size."""
-        line = copy(self)
-        mesh = replace(self.case.machine, width=width, height=height, reserved_columns=0, reserved_rows=0)
-        line.case = replace(self.case, machine=mesh)
-        return line
-
     def relayed(self) -> "_Line | None":
         """The line in relays, where a stage that adds up on the way takes in what comes to it; None without any."""
         line, flows = copy(self), relayed_flows(self.wiring, self.stages)
@@ -228,89 +190,6 @@ class _Line:
     def floor(self) -> Floor:
         """What is to be placed on its mesh."""
         return Floor(self.stages, self.kinds, self.cycles, self.case.batch_size, self.case.machine)
-
-    def placed(self, design: Design) -> tuple[float, ModePlan] | None:
-        """The plan of a design on the least mesh that holds it; None where its routes find no colours."""
-        per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(self.stages, design.rects, strict=True))
-        placement = Placement(tuple(design.rects), tuple(design.parts), tuple(per_pe))
-        line = self.on(design.width, design.height)
-        try:
-            outcome = line.plan(placement, line.routes(placement))
-        except PlacementError:
-            return None
-        return outcome.report.step_cycles, outcome
-
-    def estimate(self, design: Design, cycles: Sequence[int], slowest: int) -> float:
-        """The fewest cycles that a step of a design may take, as long forward as for half of the way back."""
-        fixed = max(self.edge_cycles, self._own_links(design))
-        hops = [sum(part) * self.case.machine.hop_cycles for part in design.parts]
-        samples = [(own / self.case.batch_size, across) for own, across in zip(cycles, hops, strict=True)]
-        way = self._sample_way(
-            design, [s / 3 + h for s, h in samples], [2 * s / 3 + h for s, h in samples], [0] * len(cycles)
-        )
-        way += self._sums.least_cycles(design.rects, design.width, design.height)
-        return self._with_way(max(fixed, (1 - self._update_share) * slowest), (1 - OFF) * way)
-
-    @cached_property
-    def _update_share(self) -> float:
-        """What updates take at most of the times of stages, which those of a sample do not wait for."""
-        costs = [self.costs_of(n, 1, 1) for n in range(len(self.stages))]
-        shares = (own.update.cycles / max(1, own.steady.cycles + own.update.cycles) for own in costs)
-        return min(OFF, max(shares))
-
-    def least_step(self, design: Design) -> float:
-        """The step of a design, if its routes share no link and need no more ports than the fewest."""
-        costs = [self.costs_of(n, *part) for n, part in enumerate(design.parts)]
-        forward, backward = (
-            [self._sample_cycles(cost, part) for cost, part in zip(own, design.parts, strict=True)]
-            for own in ([t.forward for t in costs], [t.backward for t in costs])
-        )
-        # All gradients are there before they are added up, and updates wait for the sums.
-        sum_cycles = self._sums.cycles(design.rects, design.width, design.height)
-        way = self._sample_way(design, forward, backward, [t.update.cycles for t in costs], sum_cycles)
-        return self._with_way(max(self.edge_cycles, self._own_links(design), *(t.steady.cycles for t in costs)), way)
-
-    def _with_way(self, slowest: float, way: float) -> float:
-        return max(slowest, math.ceil((self.case.batch_size - 1) * slowest / self.case.batch_size) + way)
-
-    def _sample_way(
-        self,
-        design: Design,
-        forward: Sequence[float],
-        backward: Sequence[float],
-        update: Sequence[int],
-        sum_cycles: int = 0,
-    ) -> float:
-        """The way of the first sample through all stages and back, and sums and updates behind it."""
-        last = len(forward) - 1
-        time = sum(forward) + sum(self._between_stages(design, n, n + 1) for n in range(last))
-        end = 0.0
-        for n in range(last, -1, -1):
-            time += backward[n] + (self._between_stages(design, n + 1, n) if n < last else 0)
-            end = max(end, time + update[n])
-        if sum_cycles:
-            end = time + sum_cycles + max(update)
-        return math.ceil(end)
-
-    def _between_stages(self, design: Design, source: int, target: int) -> float:
-        size = self.flows.get((source, target))
-        if size is None:
-            return 0.0
-        one, other = design.rects[source], design.rects[target]
-        hops = abs(2 * (one.x - other.x) + one.width - other.width) // 2
-        hops += abs(2 * (one.y - other.y) + one.height - other.height) // 2
-        ports = (max(out, into) if out != into else 0 for out, into in route_ends(one, other))
-        words = ceil_div(size, WORD_BYTES)
-        adapters = min(adapter_cycles(ceil_div(words, n), self.case.machine) if n else 0 for n in ports)
-        return math.ceil(hops * self.case.machine.hop_cycles) + adapters
-
-    def _own_links(self, design: Design) -> int:
-        """Cycles of a step in which the fullest link passes what one route alone loads on it."""
-        bytes_ = (
-            size / max(map(min, route_ends(design.rects[source], design.rects[target])))
-            for (source, target), size in self.flows.items()
-        )
-        return math.ceil(max(bytes_, default=0) * self.case.batch_size * 8 / self.case.machine.link_bits)
 
     def routes(self, placement: Placement) -> Routes:
         """The routes between the parts of a placement. Raises PlacementError where colours do not suffice."""

@@ -28,51 +28,20 @@ ON_WAFER = ("compute", "moving", "link", "adapter", "fill", "gradients")
 
 SUMS_SOURCE = "closed forms of sums along rows and columns, and the tree"
 
-NEAR = 1.02
-"""Times the fastest rate: numbers of copies whose rate is so near are looked at as long as that one."""
-
-Run = Callable[[Case], Iterator[ModePlan]]
-"""Places and times a case as one copy of its step: yields what it finds first, and then what is faster."""
+Run = Callable[[Case], ModePlan]
+"""Places and times a case as one copy of its step."""
 
 
 def in_copies(case: Case, run: Run) -> ModePlan:
     """The fastest of the numbers of systems and copies that pay, with what the others would give."""
     counts = system_counts(case)
-    searches = {systems: list(_on_systems(case, systems, run)) for systems in counts}
+    outcomes = {systems: list(_on_systems(case, systems, run)) for systems in counts}
     # A share of the batch may be unknown, and then a pipeline over several systems is.
-    if not searches[counts[0]]:
+    if not outcomes[counts[0]]:
         what = f"{case.systems} systems share a batch of {case.batch_size}, and the program is of that batch alone"
         hint = "Give a recorded step that knows itself for any batch, or use one system."
         return does_not_fit("pipelined", PlacementError(what, hint=hint))
-    return best_of(_searched([search for own in searches.values() for search in own]))
-
-
-class _Search:
-    """What was found for a number of copies, and the rest of its search."""
-
-    def __init__(self, found: Iterator[ModePlan]):
-        self.best, self._found = next(found), found
-
-    @property
-    def rate(self) -> float:
-        """Samples/s of the best plan."""
-        return self.best.report.samples_per_s
-
-    def finish(self) -> None:
-        """Search to the end."""
-        for plan in self._found:
-            self.best = plan
-
-
-def _searched(searches: Sequence[_Search]) -> list[ModePlan]:
-    """What is found for each number of copies, where it may be the fastest after the whole search."""
-    fastest = 0.0
-    for search in sorted(searches, key=lambda s: -s.rate):
-        if NEAR * search.rate < fastest:
-            break
-        search.finish()
-        fastest = max(fastest, search.rate)
-    return [search.best for search in searches]
+    return best_of([outcome for plans in outcomes.values() for outcome in plans])
 
 
 def best_of(outcomes: list[ModePlan]) -> ModePlan:
@@ -107,31 +76,30 @@ def _uneven(batch_size: int, systems: int) -> Iterator[int]:
         yield from (n for share, n in shares.items() if share != ceil_div(batch_size, systems))
 
 
-def _on_systems(case: Case, systems: int, run: Run) -> Iterator[_Search]:
+def _on_systems(case: Case, systems: int, run: Run) -> Iterator[ModePlan]:
     """One copy on each system, then more as long as that helps."""
-    search = _run(case, systems, 1, run)
-    if search is None:
+    best = _run(case, systems, 1, run)
+    if best is None:
         return
-    yield search
-    best = search.best
+    yield best
     most = _most_copies(case, systems, best)
     count, tried = 1, {1}
     # Doubled until it does not pay, then once in between: each is a placement.
     while best.report.limit in ON_WAFER and count < most:
         count = min(2 * count, most)
         tried.add(count)
-        search = _run(case, systems, count, run)
-        if search is None:
+        outcome = _run(case, systems, count, run)
+        if outcome is None:
             break
-        yield search
-        if search.rate <= best.report.samples_per_s:
+        yield outcome
+        if outcome.report.samples_per_s <= best.report.samples_per_s:
             break
-        best = search.best
+        best = outcome
     between = 3 * best.report.copies // 2
     if best.report.copies > 1 and between < max(tried) and between not in tried:
-        search = _run(case, systems, between, run)
-        if search is not None:
-            yield search
+        outcome = _run(case, systems, between, run)
+        if outcome is not None:
+            yield outcome
 
 
 def _most_copies(case: Case, systems: int, single: ModePlan) -> int:
@@ -142,7 +110,7 @@ def _most_copies(case: Case, systems: int, single: ModePlan) -> int:
     return min(own, case.host.workers, case.machine.usable_pes // max(1, single.least_pes))
 
 
-def _run(case: Case, systems: int, copies: int, run: Run) -> _Search | None:
+def _run(case: Case, systems: int, copies: int, run: Run) -> ModePlan | None:
     """A number of copies on each of some systems; None if the step is not known for their share of the batch."""
     columns, rows = grid(copies, case.machine)
     share = Share(case.batch_size, systems, columns, rows)
@@ -153,7 +121,7 @@ def _run(case: Case, systems: int, copies: int, run: Run) -> _Search | None:
         return None
     if part is None:
         return None
-    return _Search(run(replace(part, machine=part_of(case.machine, columns, rows), systems=systems, share=share)))
+    return run(replace(part, machine=part_of(case.machine, columns, rows), systems=systems, share=share))
 
 
 def grid(copies: int, machine: Machine) -> tuple[int, int]:
@@ -192,14 +160,6 @@ class GradientSums:
         # All gradients of a row of cores pass the same links to the next copy, whichever layers they are of.
         rows = fullest_line([(r.y, r.height, size) for r, size in zip(rects, self._sizes, strict=True)])
         columns = fullest_line([(r.x, r.width, size) for r, size in zip(rects, self._sizes, strict=True)])
-        return self._of_lines(rows, columns, width, height)
-
-    def least_cycles(self, rects: Sequence[Rect], width: int, height: int) -> int:
-        """Cycles at least, wherever the rectangles are."""
-        if not self._sizes:
-            return 0
-        rows = max(size / r.height for r, size in zip(rects, self._sizes, strict=True))
-        columns = max(size / r.width for r, size in zip(rects, self._sizes, strict=True))
         return self._of_lines(rows, columns, width, height)
 
     def _of_lines(self, row_bytes: float, column_bytes: float, width: int, height: int) -> int:
