@@ -26,7 +26,6 @@ from lazytensor.dtype import int64 as int64
 from lazytensor.dtype import promote as _promote
 from lazytensor.dtype import uint8 as uint8
 from lazytensor.dtype import uint16 as uint16
-from lazytensor.examples import show as _show_examples
 from lazytensor.exporting import to_onnx as to_onnx
 from lazytensor.functions import activations as _activations
 from lazytensor.functions import arrange as _arrange
@@ -492,5 +491,3 @@ unfold_copy = public(_windows.unfold_copy)
 _OURS = ("public", "to_onnx", "trace", "trace_graph")
 PUBLIC = tuple(n for n, v in globals().items() if not (n.startswith("_") or n in _OURS or isinstance(v, _Module)))
 """Every function, type and class above: what the PyTorch mirror offers under the same spelling."""
-
-_show_examples(globals())

@@ -19,7 +19,12 @@ _OF_ONE_NUMBER = (".item()", "bool()", "float()", "int()", "complex()", "an inde
 
 
 class Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple that prints as PyTorch's."""
+    """The shape of a tensor: a tuple that prints as PyTorch's.
+
+    >>> import lazytensor as lt
+    >>> lt.ones(2, 3).size()
+    torch.Size([2, 3])
+    """
 
     def __repr__(self) -> str:
         return f"torch.Size({list(self)})"
@@ -30,7 +35,12 @@ class Size(tuple[int, ...]):
 
 
 class Device:
-    """A device by name, such as "cpu", "lazy:0" or "meta"."""
+    """A device by name, such as "cpu", "lazy:0" or "meta".
+
+    >>> import lazytensor as lt
+    >>> lt.Device("cpu", 0)
+    device(type='cpu', index=0)
+    """
 
     def __init__(self, name: "str | Device" = "cpu", index: int | None = None):
         text = name.text if isinstance(name, Device) else name

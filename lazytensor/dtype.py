@@ -129,7 +129,12 @@ def of_array(array: np.ndarray) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The common type of two tensor types of equal standing, by PyTorch's table."""
+    """The common type of two tensor types of equal standing, by PyTorch's table.
+
+    >>> import lazytensor as lt
+    >>> lt.promote_types(lt.int32, lt.float16)
+    torch.float16
+    """
     if a is b:
         return a
     if a.kind == "f" or b.kind == "f":

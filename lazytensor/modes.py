@@ -42,7 +42,13 @@ def _stepwise(function: Callable[..., Any], mode: Callable[[], Any]) -> Callable
 
 
 class set_grad_enabled(ContextDecorator):
-    """Switch recording on or off, at once; as a context manager only in the block."""
+    """Switch recording on or off, at once; as a context manager only in the block.
+
+    >>> import lazytensor as lt
+    >>> with lt.set_grad_enabled(False):
+    ...     print(lt.ones(2, requires_grad=True).sum().requires_grad)
+    False
+    """
 
     def __init__(self, mode: bool):
         self.mode = mode
@@ -99,7 +105,13 @@ class _Block(_Mode):
 
 
 class enable_grad(_Mode):
-    """Record gradients in the block."""
+    """Record gradients in the block.
+
+    >>> import lazytensor as lt
+    >>> with lt.no_grad(), lt.enable_grad():
+    ...     print(lt.ones(2, requires_grad=True).sum().requires_grad)
+    True
+    """
 
 
 class no_grad(_Mode):
@@ -122,7 +134,13 @@ class no_grad(_Mode):
 
 
 class inference_mode(no_grad):
-    """Record no gradients in the block, whose new tensors cannot be changed or saved for backward outside of it."""
+    """Record no gradients in the block, whose new tensors cannot be changed or saved for backward outside of it.
+
+    >>> import lazytensor as lt
+    >>> with lt.inference_mode():
+    ...     print((lt.ones(2) * 2).requires_grad)
+    False
+    """
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         """With mode=False the block records as usual."""
@@ -151,5 +169,11 @@ class inference_mode(no_grad):
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is in a block of inference mode."""
+    """Whether this thread is in a block of inference mode.
+
+    >>> import lazytensor as lt
+    >>> with lt.inference_mode():
+    ...     print(lt.is_inference_mode_enabled())
+    True
+    """
     return grad_recording.mode.is_inference

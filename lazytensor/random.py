@@ -57,7 +57,14 @@ def _whole(method: "Callable[Concatenate[Generator, P], T]") -> "Callable[Concat
 
 
 class Generator:
-    """A source of random numbers that can be seeded."""
+    """A source of random numbers that can be seeded.
+
+    >>> import lazytensor as lt
+    >>> generator = lt.Generator().manual_seed(7)
+    >>> first = lt.rand(3, generator=generator)
+    >>> lt.equal(first, lt.rand(3, generator=generator.manual_seed(7)))
+    True
+    """
 
     def __init__(self, device: object = "cpu"):
         self.manual_seed(DEFAULT_SEED)

@@ -20,8 +20,7 @@ LAYERS = """
     lazytensor.leftovers  lazytensor.interrupts  lazytensor.plain_files  lazytensor.terminal
     lazytensor.thread_start
     lazytensor.command_line  lazytensor.output_files
-    lazytensor.private_files  lazytensor.examples
-    lazytensor.machine_code
+    lazytensor.private_files  lazytensor.docstrings
     lazytensor.native
     lazytensor.dtype
     lazytensor.dialect
@@ -53,6 +52,7 @@ LAYERS = """
     lazytensor.serialization
     lazytensor
 
+    wse_sim.machine_code
     wse_sim.machine  wse_sim.floors  wse_sim.number_format
     wse_sim.layout  wse_sim.isa  wse_sim.host  wse_sim.bands
     wse_sim.phase  wse_sim.numbers.local  wse_sim.price.collectives  wse_sim.placement
@@ -91,7 +91,7 @@ WAIST = (
     "lazytensor.config",
     "lazytensor.dtype",
     "lazytensor.table",
-    "lazytensor.machine_code",
+    "lazytensor.private_files",
     "lazytensor.plain_files",
     "lazytensor.command_line",
     "lazytensor.terminal",

@@ -15,7 +15,6 @@ from cstorch_compat.names import shim
 from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run.process import RUN
 from lazytensor import nn, optim
-from lazytensor.examples import examples
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -84,13 +83,15 @@ def test_all_that_a_module_offers_shows_an_example(module):
     assert not_shown(offered) == {name for name in NOT_SHOWN if name in offered}
 
 
-def test_examples_of_the_table_are_true_and_each_is_shown():
-    named = {name: thing for module in OFFERED for name, thing in offered_by(module).items()}
-    assert examples().keys() <= named.keys()
-    run = doctest.DocTestRunner(verbose=False)
-    parse = doctest.DocTestParser().get_doctest
-    wrong = [n for n in examples() if run.run(parse(inspect.getdoc(named[n]), {}, n, None, None), out=print).failed]
-    assert wrong == []
+def examples_in(module):
+    """Return the doctests of a module, with those of classes that it defines and that name a module of the mirror."""
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = finder.find(module)
+    for name, thing in vars(module).items():
+        is_renamed = inspect.isclass(thing) and thing.__module__ != module.__name__
+        if is_renamed and f"\nclass {name}" in inspect.getsource(module):
+            found += finder.find(thing, name, module=False)
+    return [test for test in found if test.examples]
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def scripts_modules():
 @pytest.mark.parametrize("name", SHOWING)
 def test_examples_of_a_module_are_true(name, scripts_modules):
     run = doctest.DocTestRunner(verbose=False)
-    for example in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name)):
+    for example in examples_in(importlib.import_module(name)):
         RUN.reset()  # each is a script of its own
         run.run(example, out=print)
     outcome = run.summarize()

@@ -25,7 +25,7 @@ LISTED = {
     "wse_sim/isa/operations.py OPERATIONS": "instructions of a core, of which some are called as operations",
     "wse_sim/kernels/__init__.py KERNELS": "kernels of the mesh by name, each a function that is imported there",
     "wse_sim/kernels/calls.py CALLS": "kernels of the mesh that stand for an operation with arguments of its own",
-    "wse_sim/kernels/compare.py SAMPLES": "sizes at which kernels of the mesh are compared",
+    "wse_sim/kernels/compare.py ARGUMENTS": "sizes at which kernels of the mesh are compared",
     "wse_sim/kernels/scalars.py POINTWISE": "instructions for a core: the simulator's own facet of an operation",
     "lazytensor/functions/formulas.py FORMULAS": "formulas that are recorded in place of a function on CSX",
     "lazytensor/functions/refused_names.py _ROWS": "public functions that the vendor's front end refuses",

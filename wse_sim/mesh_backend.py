@@ -15,7 +15,7 @@ from lazytensor.ir.types import Type
 from lazytensor.runtime.backend import Store
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.core_program import WORD_BYTES
-from wse_sim.kernels.calls import CARRIES, call_of
+from wse_sim.kernels.calls import VIEWS, call_of
 from wse_sim.kernels.mesh_call import Cores, MeshCall, operation
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
@@ -99,7 +99,7 @@ class MeshExecutable:
             if call:
                 call.run(reads, writes, self._read)
             else:
-                CARRIES[operation(instr)](instr, reads, writes[0])
+                writes[0].reshape(-1)[:] = reads[0].reshape(-1)
             # Cores round to the types of their tiles; the buffer's type may be narrower, as it is for a float32 sum
             # into float16.
             for w in instr.writes:
@@ -144,7 +144,7 @@ def _calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]:
     refusals: list[LazyError] = []
     for instr in program.instrs:
         try:
-            is_carried = operation(instr) in CARRIES
+            is_carried = operation(instr) in VIEWS
             calls.append(None if is_carried else _fitting(instr, [types[r] for r in instr.reads], backend))
         except LazyError as error:
             refusals.append(error)

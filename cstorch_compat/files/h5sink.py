@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import io
 import os
+import zlib
 from collections.abc import Iterator
 from concurrent import futures
 from typing import Any, Self
@@ -18,8 +19,6 @@ from cstorch_compat.files.newfile import NO_ROOM
 from cstorch_compat.files.trailer import Trailer, rest_of, text_of
 from lazytensor.interrupts import postponed
 from lazytensor.lazyarray import reported
-from lazytensor.native.checksum import crc32
-from lazytensor.native.scattered import write_pieces
 from lazytensor.thread_start import warn_of_no_thread
 
 Piece = tuple[str, np.ndarray, int]
@@ -89,10 +88,8 @@ class Sink(io.RawIOBase):
                 self._error = e
 
     def put_together(self, pieces: list[Piece]) -> None:
-        """Put pieces at their places by one call. Raises CheckpointError with the key of one that could not be."""
-        rows = [(raw.ctypes.data, raw.nbytes, place) for _, raw, place in pieces]
-        count = write_pieces(self._descriptor, rows) if self._error is None else 0
-        for key, raw, place in pieces[count:]:
+        """Write pieces at their places. Raises CheckpointError with the key of one that cannot be written."""
+        for key, raw, place in pieces:
             with reported(f"{key!r} cannot be written", self._path, hint=NO_ROOM):
                 self.put(raw.data, place)
                 self.check()
@@ -192,7 +189,7 @@ class Beside:
             dataset.write(_low.h5s.ALL, _low.h5s.ALL, ordered)
         place = dataset.get_offset()
         # Of the bytes in memory: what the disk makes of them is what is to be found out.
-        self.checksums[place, raw.nbytes] = crc32(raw.data)
+        self.checksums[place, raw.nbytes] = zlib.crc32(raw.data)
         if not is_small:
             self._pieces.append((key, raw, place))
             self._bytes += raw.nbytes

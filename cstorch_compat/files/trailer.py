@@ -17,7 +17,6 @@ import numpy as np
 
 from cstorch_compat.files.rawfile import RawFile
 from lazytensor.errors import CheckpointError
-from lazytensor.native.checksum import crc32
 
 MAGIC = b"LWCHECK1"
 _END = struct.Struct("<QI8s")  # length of the text, its checksum, the magic
@@ -54,7 +53,7 @@ def rest_of(descriptor: int, places: Iterable[tuple[int, int]], size: int) -> in
             piece = os.pread(descriptor, min(end - at, _PIECE_BYTES), at)
             if not piece:
                 raise CheckpointError("damaged: the file is shorter than its checksums say", hint=HINT)
-            crc, at = crc32(memoryview(piece), crc), at + len(piece)
+            crc, at = zlib.crc32(memoryview(piece), crc), at + len(piece)
     return crc
 
 
@@ -105,5 +104,5 @@ def _end_of_hdf5(file: RawFile) -> int:
 def check(trailer: Trailer | None, offset: int, data: np.ndarray) -> None:
     """Raises CheckpointError if bytes that were read at a place are not those that were written there."""
     crc = None if trailer is None else trailer.arrays.get((offset, data.nbytes))
-    if crc is not None and crc32(data.reshape(-1).data) != crc:
+    if crc is not None and zlib.crc32(data.reshape(-1).data) != crc:
         raise CheckpointError("damaged: its bytes have another checksum than when they were written", hint=HINT)

@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 from lazytensor import config
+from lazytensor.runtime import chain, team
 
 VERSION = "0.2.0"
 
@@ -41,9 +42,17 @@ def information() -> dict[str, str]:
         "BLAS core type": os.environ.get("OPENBLAS_CORETYPE", "chosen by the library"),
         "CPUs": str(os.cpu_count()),
         "threads": ", ".join(f"{k}={v}" for k, v in sorted(threads.items())) or "not limited",
+        "step threads": _step_threads(),
         "bits": BITS,
         "cache folder": str(config.current().cache_folder),
     }
+
+
+def _step_threads() -> str:
+    """How many threads share the steps of a program."""
+    if not config.current().jit:
+        return "1: with LT_JIT=0 steps run in Python"
+    return str(team.team().threads) if chain.can_share() else "1: threads cannot wait for each other on this system"
 
 
 def _blas() -> str:

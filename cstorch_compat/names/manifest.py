@@ -2,7 +2,7 @@
 
 `known_names.txt` lists the public names of cerebras.pytorch 2.10 and the names of PyTorch that published scripts use,
 `torch_surface.txt` all public names of PyTorch. A name that a module has is provided; one that is only listed is known
-but missing; any other is unknown.
+but missing; any other is unknown. Both lists are data because most of their names have no code here.
 """
 
 import difflib

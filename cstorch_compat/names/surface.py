@@ -1,7 +1,8 @@
 """PyTorch's public surface as it was recorded: the names of its modules, and of the classes that scripts subclass.
 
 `torch_surface.txt` has a line for each module: its path, a colon, and its names. Behind a path alone there is a module
-of which only the path is public enough to be imported.
+of which only the path is public enough to be imported. The file is text because a script writes it from PyTorch:
+`tests/golden/record_surface.py`.
 """
 
 import functools

@@ -1,4 +1,7 @@
-"""The table of `mirrors.txt`: every public module of the emulated packages, and where its names come from."""
+"""The table of `mirrors.txt`: every public module of the emulated packages, and where its names come from.
+
+The table is data because a name is imported when a script first reads it: import statements would load every module.
+"""
 
 import functools
 import importlib

@@ -15,18 +15,8 @@ from cstorch_compat.optim.signatures import show
 from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import tensor
+from lazytensor.optim import curves
 from lazytensor.tensor import Tensor
-
-
-def _half_wave(part: Tensor) -> Tensor:
-    """From 2 down to 0 while `part` goes from 0 to 1."""
-    return pw.cos(part * math.pi) + 1.0
-
-
-def _raised(x: Tensor, by: float) -> Tensor:
-    """x + by, without an operation where there is nothing to add."""
-    # The front end leaves an addition of 0 out, and its graphs are what ours are compared with.
-    return x + by if by else x
 
 
 def _operand(x: Any) -> Tensor:
@@ -50,7 +40,7 @@ class ConstantScheduler(Scheduler):
         self.val = val
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # A whole number stays one, as in the original.
         return constant(self.val)
 
@@ -82,7 +72,7 @@ class PolynomialScheduler(Scheduler):
         self.initial_val, self.end_val, self.power, self.cycle = initial_val, end_val, power, cycle
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # 1 - t / total falls below 0 after the end, where a power of it may be NaN; the selection below discards it.
         left = 1.0 - self.last_epoch / tensor(float(self.total_iters or 0))
         # A line needs no power; LinearScheduler is this one with power 1.
@@ -140,11 +130,11 @@ class ExponentialScheduler(Scheduler):
         self.initial_val, self.decay_rate, self.staircase = initial_val, decay_rate, staircase
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # Without a bound: the decay goes on after total_iters, as in the original.
         exponent = self.last_epoch / (self.total_iters or 0)
         exponent = pw.floor(exponent) if self.staircase else exponent
-        return pw.pow(tensor(float(self.decay_rate)), exponent) * self.initial_val
+        return curves.decayed(self.initial_val, self.decay_rate, exponent)
 
 
 class InverseExponentialTimeDecayScheduler(Scheduler):
@@ -164,7 +154,7 @@ class InverseExponentialTimeDecayScheduler(Scheduler):
         self.decay_rate, self.staircase = decay_rate, staircase
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # A power of int64 would be whole numbers that overflow; in float32 it ends at infinity.
         time = pw.pow(pw.cast_to(self.last_epoch, dt.float32), self.step_exponent) / (self.total_iters or 0)
         time = pw.floor(time) if self.staircase else time
@@ -185,7 +175,7 @@ class InverseSquareRootDecayScheduler(Scheduler):
         self.initial_val, self.scale, self.warmup_steps = initial_val, scale, warmup_steps
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # The larger of two, as the front end spells it.
         time = pw.clamp(tensor(float(self.warmup_steps)), pw.cast_to(self.last_epoch, dt.float32), math.inf)
         return tensor(float(self.scale)) / pw.sqrt(time) * self.initial_val
@@ -209,14 +199,13 @@ class CosineDecayScheduler(Scheduler):
         self.initial_val, self.end_val = initial_val, end_val
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         total = float(self.total_iters or 0)
         # The smaller of two, as the front end spells it.
         time = pw.clamp(tensor(total), -math.inf, pw.cast_to(self.last_epoch, dt.float32))
         # Near the end cos is close to -1, and the sum cancels: one bit of cos is the fourth digit of the rate. So
         # the cosine of float32 is rounded as PyTorch rounds it, and the argument is formed in this order.
-        wave = pw.cos(time * (math.pi / total)) + 1.0
-        return wave * 0.5 * (self.initial_val - self.end_val) + self.end_val
+        return curves.half_wave(time * (math.pi / total)) * 0.5 * (self.initial_val - self.end_val) + self.end_val
 
 
 class CosineAnnealingScheduler(Scheduler):
@@ -228,10 +217,9 @@ class CosineAnnealingScheduler(Scheduler):
         self.initial_val, self.T_max, self.eta_min = initial_val, float(T_max), eta_min
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # No bound at T_max: the wave comes back, as PyTorch's closed form does.
-        wave = _half_wave(self.last_epoch / self.T_max) / 2.0
-        return _raised(wave * (self.initial_val - self.eta_min), self.eta_min)
+        return curves.cosine(self.initial_val, self.eta_min, self.last_epoch / self.T_max * math.pi)
 
 
 class CosineAnnealingWarmRestartsScheduler(Scheduler):
@@ -257,14 +245,13 @@ class CosineAnnealingWarmRestartsScheduler(Scheduler):
         self.initial_val, self.T_0, self.T_mult, self.eta_min = initial_val, T_0, T_mult, eta_min
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # floor((t - T_0) / T_0) is a whole number n, and the half wave of it is 2 for even n and 0 for odd: the
         # rate jumps between the initial value and eta_min. A restart would take the rest of the division. Recorded,
         # hence kept.
         later = pw.floor((self.last_epoch - self.T_0) / self.T_0)
         part = pw.where(self.last_epoch >= self.T_0, later, self.last_epoch / self.T_0)
-        wave = _half_wave(part) / 2.0
-        return _raised(wave * (self.initial_val - self.eta_min), self.eta_min)
+        return curves.cosine(self.initial_val, self.eta_min, part * math.pi)
 
 
 class StepScheduler(Scheduler):
@@ -283,10 +270,10 @@ class StepScheduler(Scheduler):
         self.initial_val, self.gamma, self.step_size = float(initial_val), gamma, step_size
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # True division and then floor: the quotient is float32, as in the recordings.
         turns = pw.floor(self.last_epoch / float(self.step_size))
-        return pw.pow(tensor(float(self.gamma)), turns) * self.initial_val
+        return curves.decayed(self.initial_val, self.gamma, turns)
 
 
 class MultiStepScheduler(Scheduler):
@@ -312,7 +299,7 @@ class MultiStepScheduler(Scheduler):
         self.initial_val, self.gamma, self.milestones = initial_val, gamma, list(milestones)
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # Up to the first selection both values are numbers, and the front end multiplies them in float32 before
         # they become constants. Later ones are operations of the graph.
         value: Any = np.float32(self.initial_val)
@@ -329,11 +316,10 @@ class MultiplicativeScheduler(Scheduler):
         self.initial_val, self.coefficient = initial_val, coefficient
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # The closed form of a product that PyTorch takes step by step; a function of the step as PyTorch has it
         # cannot be written so, hence a coefficient.
-        power = pw.pow(tensor(float(self.coefficient)), pw.cast_to(self.last_epoch, dt.float32))
-        return power * self.initial_val
+        return curves.decayed(self.initial_val, self.coefficient, pw.cast_to(self.last_epoch, dt.float32))
 
 
 class LambdaScheduler(Scheduler):
@@ -350,7 +336,7 @@ class LambdaScheduler(Scheduler):
         """Return the functions: those of PyTorch's example, t / 30 and 0.95 ^ t, unless a subclass overrides this."""
         return [lambda epoch: epoch / 30, lambda epoch: 0.95**epoch]
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         value: Any = None
         for function in self.set_value_lambda():
             # Called while tracing: a function that looks at the number fails there, with the line that does.
@@ -405,7 +391,7 @@ class CyclicScheduler(Scheduler):
         self.scale_mode = "cycle" if mode in ("triangular", "triangular2") else "iterations"
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
-    def _get_closed_form(self) -> Tensor:
+    def _get_closed_form(self) -> Any:
         # Smith's form: the cycle number, the place x in 0..1 within it, up to the ratio and down from there.
         total = self.step_size_up + self.step_size_down
         ratio = self.step_size_up / total
@@ -413,16 +399,11 @@ class CyclicScheduler(Scheduler):
         # Cycles count from 1, so that triangular2 leaves the first one whole.
         cycle = pw.floor(turns + 1.0)
         x = turns - cycle + 1.0
-        fall = (x - 1.0) / (ratio - 1)
-        height = pw.where(x <= ratio, x / ratio, fall) * (self.max_val - self.base_val)
+        height = curves.triangle(x, ratio) * (self.max_val - self.base_val)
         if self.mode in ("triangular2", "exp_range"):
-            height = height * self._scale(cycle)
+            step = pw.cast_to(self.last_epoch, dt.float32)
+            height = height * curves.cycle_scale(self.mode, self.gamma, cycle, step)
         return height + self.base_val
-
-    def _scale(self, cycle: Tensor) -> Tensor:
-        if self.mode == "triangular2":
-            return pw.pow(tensor(0.5), cycle - 1.0)
-        return pw.pow(tensor(float(self.gamma)), pw.cast_to(self.last_epoch, dt.float32))
 
 
 class OneCycleScheduler(Scheduler):
@@ -448,31 +429,23 @@ class OneCycleScheduler(Scheduler):
         self.anneal_strategy = anneal_strategy
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
-    def _phases(self) -> list[tuple[float, float, float, float]]:
-        """First step, last step, value there and there."""
-        low, high, last = self.initial_val, self.max_val, self.initial_val / self.final_div_factor
-        # Less 1, since steps count from 0: PyTorch's phases end there too, and end / start may be fractions of a step.
-        top, end = self.pct_start * self.total_steps - 1, float(self.total_steps - 1)
-        if not self.three_phase:
-            return [(0.0, top, low, high), (top, end, high, last)]
-        back = 2 * self.pct_start * self.total_steps - 2
-        # With three phases the way down takes as long as the way up, and the rest falls far below the initial value.
-        return [(0.0, top, low, high), (top, back, high, low), (back, end, low, last)]
-
-    def _phase(self, time: Tensor, first: float, last: float, start: float, end: float) -> Tensor:
-        # Recordings go beyond the end, and the value there follows the same line or wave.
-        part = (time - first if first else time) / (last - first)
-        if self.anneal_strategy == "cos":
-            return _half_wave(part) * ((start - end) / 2.0) + end
-        return part * (end - start) + start
-
-    def _get_closed_form(self) -> Tensor:
-        phases = self._phases()
-        value = self._phase(pw.cast_to(self.last_epoch, dt.float32), *phases[0])
-        for phase in phases[1:]:
+    def _get_closed_form(self) -> Any:
+        levels = {
+            "initial": self.initial_val,
+            "max": self.max_val,
+            "min": self.initial_val / self.final_div_factor,
+        }
+        value, first = None, 0.0
+        for phase in curves.one_cycle_phases(self.total_steps, self.pct_start, self.three_phase):
             time = pw.cast_to(self.last_epoch, dt.float32)
+            # Recordings go beyond the end, and the value there follows the same line or wave.
+            part = (time - first if first else time) / (float(phase.end) - first)
+            start, end = levels[phase.start_level], levels[phase.end_level]
+            later = curves.annealed(start, end, part, self.anneal_strategy == "cos")
             # The last phase that has begun wins; where two meet, both give the same value.
-            value = pw.where(time > phase[0], self._phase(time, *phase), value)
+            value = later if value is None else pw.where(time > first, later, value)
+            first = float(phase.end)
+        assert value is not None
         return value
 
 

@@ -23,7 +23,7 @@ from lazytensor.functions.creation import as_tensor, tensor
 from lazytensor.functions.writing import write_values
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import full
-from lazytensor.optim.traced.settings import CONSTANT
+from lazytensor.optim.elementwise import is_constant
 from lazytensor.tensor import CPU, Tensor, grad_mode, wrap
 
 Tags = str | Sequence[str | None] | None
@@ -111,7 +111,7 @@ class Scheduler(ABC):
         form = self._get_closed_form()
         value = form if isinstance(form, Tensor) else tensor(float(form))
         # A constant that the script makes in its closed form is on the client.
-        if value.node.op not in CONSTANT:
+        if not is_constant(value):
             value.device = process.state_device()
         return value
 

@@ -1,4 +1,4 @@
-"""Codegen: a nest becomes the text of one Numba function over flat arrays.
+"""Codegen: a nest becomes the text of one kernel over flat arrays.
 
 Every constant stands in the text with its type, since a cached kernel is found by its text alone. Arithmetic is strict,
 so that the bits of a result do not depend on what is fused with it. A sum along the last dimension is one of lanes, see
@@ -26,10 +26,10 @@ WIDE = 2048  # columns
 _HELPER = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|(?:round|lanes)_\w+)(?=\()")
 _HEADER = """\
 import numpy as np
-from lazytensor.machine_code import kept
+from lazytensor.runtime.language import typed
 {imports}
 
-@kept("void({signature})", nogil=True)
+@typed("void({signature})")
 def kernel({arguments}):
 """
 
@@ -52,7 +52,7 @@ def distinct_slots(operands: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def generate(nest: Nest, slots: tuple[int, ...] | None = None, is_cut: bool = False) -> str:
-    """The Numba module of a nest. `slots` gives the argument number of each input, then of each output.
+    """The kernel module of a nest. `slots` gives the argument number of each input, then of each output.
 
     Where `parts_of` gives parts, or where it `is_cut` all the same, the first two arguments are the bounds of one.
     """
@@ -105,7 +105,7 @@ def _folded(reduce: str, dtype: DType, a: str, b: str) -> str:
     if dtype.kind == "f" and reduction.is_extreme:
         return f"{reduction.helper}_{suffix(dtype)}({a}, {b})"
     step = reduction.text.format(a, b)
-    # Numba widens integers to int64, where NumPy wraps around in their type.
+    # The kernel language widens integers to int64, where NumPy wraps around in their type.
     return f"np.{dtype.host.name}({step})" if dtype.kind == "i" else step
 
 

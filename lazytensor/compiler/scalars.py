@@ -1,8 +1,8 @@
-"""Which nodes may become loop bodies, what they cost, and how one is spelled for Numba.
+"""Which nodes may become loop bodies, what they cost, and how one is spelled in the kernel language.
 
 The spelling starts from the `Body` of the op table. A function in it, such as `exp(`, becomes the helper of
-`lazytensor.runtime.vecmath` for its element type: `exp_f4(`. Integer results are wrapped in their type, because Numba
-would widen them where NumPy wraps around.
+`lazytensor.runtime.vecmath` for its element type: `exp_f4(`. Integer results are wrapped in their type, because
+the kernel language would widen them where NumPy wraps around.
 """
 
 import math
@@ -99,7 +99,7 @@ def _convert(text: str, source: DType, target: DType) -> str:
 
 
 def spell(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: list[str], kinds: list[DType]) -> str:
-    """The Numba text of one scalar from the texts and types of its arguments, rounded if `dtype` is a half type."""
+    """The kernel text of one scalar from the texts and types of its arguments, rounded if `dtype` is a half type."""
     if op == "cast":
         text, is_exact = _convert(texts[0], kinds[0], dtype), kinds[0] is dtype
     else:
@@ -113,7 +113,7 @@ def spell(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: list[st
             form = body.text.format("{0}", "{1}", "{2}", **(attrs or {}))
             form = _CALLED.sub(lambda m: f"{m.group(1)}_{'f8' if operand is float64 else 'f4'}", form)
         text = form.format(*texts)
-        # A bare 1 or 0 would be an int64 for Numba and widen the float32 beside it.
+        # A bare 1 or 0 would be an int64 and widen the float32 beside it.
         text = re.sub(r"\bone\b", lambda m: literal(1, operand), text)
         text = re.sub(r"([!=]=) 0\)", lambda m: f"{m.group(1)} {literal(0, operand)})", text)
         if dtype.kind == "i" and op != "where":

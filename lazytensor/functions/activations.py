@@ -38,12 +38,22 @@ def _placed(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x where it is positive, else 0: [...] to [...]."""
+    """x where it is positive, else 0: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.relu(lt.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     return _placed(input, pw.relu(input), inplace)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * sigmoid(x): [...] to [...]."""
+    """x * sigmoid(x): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.silu(lt.tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
     return _placed(input, pw.silu(input), inplace)
 
 
@@ -51,6 +61,10 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution function at x, or its usual approximation with "tanh": [...] to [...].
 
     Raises RuntimeError for another `approximate`.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.gelu(lt.tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
     """
     if approximate not in ("none", "tanh"):
         raise ShapeError("approximate argument must be either none or tanh.", where=source.where())
@@ -58,17 +72,32 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x where it is positive, else negative_slope * x: [...] to [...]."""
+    """x where it is positive, else negative_slope * x: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.leaky_relu(lt.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
     return _placed(input, tensor_of(call("leaky_relu", arg(input), slope=float(negative_slope)), input), inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where it is positive, else alpha * (exp(x) - 1): [...] to [...]."""
+    """x where it is positive, else alpha * (exp(x) - 1): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.elu(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return _placed(input, tensor_of(call("elu", arg(input), alpha=float(alpha)), input), inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where it is positive, else alpha * (exp(x / alpha) - 1): [...] to [...]. Raises RuntimeError for alpha = 0."""
+    """x where it is positive, else alpha * (exp(x / alpha) - 1): [...] to [...]. Raises RuntimeError for alpha = 0.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.celu(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     if alpha == 0:
         raise ShapeError("ZeroDivisionError: alpha cannot be 0 for CELU", where=source.where())
     require_elements(input, "f", "celu")
@@ -84,7 +113,12 @@ def _celu(x: Tensor, alpha: float) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """A scaled elu that keeps mean 0 and variance 1: [...] to [...]."""
+    """A scaled elu that keeps mean 0 and variance 1: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.selu(lt.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
     require_elements(input, "f", "selu")
     return _placed(input, _selu(input), inplace)
 
@@ -97,17 +131,32 @@ def _selu(x: Tensor) -> Tensor:
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta, and x itself above the threshold: [...] to [...]."""
+    """log(1 + exp(beta x)) / beta, and x itself above the threshold: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softplus(lt.tensor([0.0, 2.0]))
+    tensor([0.6931, 2.1269])
+    """
     return tensor_of(call("softplus", arg(input), beta=float(beta), threshold=float(threshold)), input)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(x)) without overflow: [...] to [...]."""
+    """log(sigmoid(x)) without overflow: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.logsigmoid(lt.tensor([0.0, 2.0]))
+    tensor([-0.6931, -0.1269])
+    """
     return tensor_of(call("log_sigmoid", arg(input)), input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x limited to min_val..max_val; no gradient flows at the bounds. Raises ValueError if they are exchanged."""
+    """x limited to min_val..max_val; no gradient flows at the bounds. Raises ValueError if they are exchanged.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardtanh(lt.tensor([-4.0, 0.5, 4.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min_val > max_val:
         raise OptionInvalid("min_val cannot be greater than max_val", where=source.where())
     if not input.dtype.is_signed and input.dtype.kind == "i" and min_val < 0:
@@ -119,12 +168,22 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """x limited to 0..6: [...] to [...]."""
+    """x limited to 0..6: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.relu6(lt.tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * relu6(x + 3) / 6: [...] to [...]."""
+    """x * relu6(x + 3) / 6: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardswish(lt.tensor([-4.0, 0.0, 4.0]))
+    tensor([-0., 0., 4.])
+    """
     require_elements(input, "f", "hardswish")
     return _placed(input, _hardswish(input), inplace)
 
@@ -135,7 +194,12 @@ def _hardswish(x: Tensor) -> Tensor:
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """relu6(x + 3) / 6: [...] to [...]."""
+    """relu6(x + 3) / 6: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardsigmoid(lt.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     require_elements(input, "f", "hardsigmoid")
     return _placed(input, _hardsigmoid(input), inplace)
 
@@ -147,14 +211,24 @@ def _hardsigmoid(x: Tensor) -> Tensor:
 
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """0 where |x| <= lambd, else x: [...] to [...]."""
+    """0 where |x| <= lambd, else x: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardshrink(lt.tensor([0.25, 2.0]))
+    tensor([0., 2.])
+    """
     require_elements(input, "f", "hardshrink")
     return pw.where(pw.abs(input) <= float(lambd), 0.0, input)
 
 
 @rounded_once
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x moved by lambd towards 0, which it does not cross: [...] to [...]. Raises ShapeError for a negative lambd."""
+    """x moved by lambd towards 0, which it does not cross: [...] to [...]. Raises ShapeError for a negative lambd.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softshrink(lt.tensor([0.25, 2.0]))
+    tensor([0.0000, 1.5000])
+    """
     if lambd < 0:
         raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.", where=source.where())
     require_elements(input, "f", "softshrink")
@@ -163,17 +237,32 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|): [...] to [...]."""
+    """x / (1 + |x|): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softsign(lt.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
     return input / (pw.abs(input) + 1)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x): [...] to [...]."""
+    """x - tanh(x): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.tanhshrink(lt.tensor([0.0, 2.0]))
+    tensor([0.0000, 1.0360])
+    """
     return input - pw.tanh(input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """`value` where x <= threshold, else x: [...] to [...]."""
+    """`value` where x <= threshold, else x: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.threshold(lt.tensor([0.5, 2.0]), 1.0, -1.0)
+    tensor([-1.,  2.])
+    """
     # The type of the input is kept, where promotion would make integers floating.
     filler = value if input.dtype.kind == "f" else int(value)
     if half_type() is not None:
@@ -192,7 +281,12 @@ _threshold = threshold
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * tanh(softplus(x)): [...] to [...]."""
+    """x * tanh(softplus(x)): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.mish(lt.tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.9440])
+    """
     return _placed(input, tensor_of(call("mish", arg(input)), input), inplace)
 
 
@@ -201,6 +295,10 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half times the sigmoid of the second half of a dimension: [..., 2n, ...] to [..., n, ...].
 
     Raises ShapeError for an odd extent, and for a number.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.glu(lt.tensor([3.0, 0.0]))
+    tensor([1.5000])
     """
     at = dim_of(dim, input.ndim)
     if not input.ndim:
@@ -218,6 +316,10 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where it is positive, else weight * x: [N, C, ...] to [N, C, ...].
 
     The weight has one element, or one for each channel (dimension 1). Raises ShapeError for another count.
+
+    >>> import lazytensor as lt
+    >>> lt.prelu(lt.tensor([-1.0, 2.0]), lt.tensor([0.5]))
+    tensor([-0.5000,  2.0000])
     """
     if weight.spec.size != 1:
         channels = input.spec.shape[1] if input.ndim > 1 else 1
@@ -240,6 +342,10 @@ def rrelu(
     """x where it is positive, else a slope times x: [...] to [...].
 
     The slope is random in lower..upper for each element in training, else their middle.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.rrelu(lt.tensor([-2.0, 2.0]), 0.25, 0.75)
+    tensor([-1.,  2.])
     """
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
@@ -267,17 +373,31 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     """exp(x) divided by its sum along a dimension: [...] to [...].
 
     Raises IndexError for a dimension x does not have.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softmax(lt.zeros(4), 0)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
     return reductions.softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """softmax(-x): [...] to [...]. Raises IndexError for a dimension that x does not have."""
+    """softmax(-x): [...] to [...]. Raises IndexError for a dimension that x does not have.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softmin(lt.zeros(4), 0)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
     return reductions.softmax(-input, _implicit_dim(input, dim), dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """The logarithm of softmax along a dimension, without overflow: [...] to [...]. Raises IndexError as it does."""
+    """The logarithm of softmax along a dimension, without overflow: [...] to [...]. Raises IndexError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.log_softmax(lt.zeros(4), 0)
+    tensor([-1.3863, -1.3863, -1.3863, -1.3863])
+    """
     return reductions.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
@@ -315,6 +435,10 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """Zero elements with probability p and scale the others by 1 / (1 - p): [...] to [...].
 
     Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout(lt.ones(2), training=False)
+    tensor([1., 1.])
     """
     if not training or _probability(p) == 0:
         # The vendor's layer lowers its operand even where it drops nothing.
@@ -323,7 +447,12 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1."""
+    """Dropout of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.feature_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
+    tensor([[1., 2.]])
+    """
     if not training or _probability(p) == 0:
         return input
     shape = input.spec.shape
@@ -341,17 +470,33 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: i
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, L] or [C, L]. Raises ValueError for p outside 0..1."""
+    """Dropout of whole channels: [N, C, L] or [C, L]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout1d(lt.ones(1, 2, 2), 0.5, training=False)
+    tensor([[[1., 1.],
+             [1., 1.]]])
+    """
     return _channels(input, p, training, inplace, 1)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, H, W]. Raises ValueError for p outside 0..1."""
+    """Dropout of whole channels: [N, C, H, W]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout2d(lt.ones(1, 2, 2, 2), training=False).shape
+    torch.Size([1, 2, 2, 2])
+    """
     return feature_dropout(input, p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, D, H, W] or [C, D, H, W]. Raises ValueError for p outside 0..1."""
+    """Dropout of whole channels: [N, C, D, H, W] or [C, D, H, W]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout3d(lt.ones(1, 1, 1, 1, 2), 0.5, training=False)
+    tensor([[[[[1., 1.]]]]])
+    """
     return _channels(input, p, training, inplace, 3)
 
 
@@ -368,14 +513,24 @@ def _alpha_dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: boo
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance of what selu gives: [...] to [...]. Raises ValueError for p outside 0..1."""
+    """Dropout that keeps mean and variance of what selu gives: [...] to [...]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.alpha_dropout(lt.ones(2), training=False)
+    tensor([1., 1.])
+    """
     if not training or _probability(p) == 0:
         return input
     return _alpha_dropped(input, p, input.spec.shape, inplace)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """`alpha_dropout` of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1."""
+    """`alpha_dropout` of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.feature_alpha_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
+    tensor([[1., 2.]])
+    """
     if not training or _probability(p) == 0:
         return input
     shape = input.spec.shape
@@ -383,40 +538,80 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 
 def relu_(input: Tensor) -> Tensor:
-    """`relu` in place."""
+    """`relu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.relu_(lt.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     return relu(input, True)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """`leaky_relu` in place."""
+    """`leaky_relu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.leaky_relu_(lt.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
     return leaky_relu(input, negative_slope, True)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`elu` in place."""
+    """`elu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.elu_(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return elu(input, alpha, True)
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`celu` in place."""
+    """`celu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.celu_(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return celu(input, alpha, True)
 
 
 def selu_(input: Tensor) -> Tensor:
-    """`selu` in place."""
+    """`selu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.selu_(lt.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
     return selu(input, True)
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """`hardtanh` in place."""
+    """`hardtanh` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardtanh_(lt.tensor([-2.0, 0.5]))
+    tensor([-1.0000,  0.5000])
+    """
     return hardtanh(input, min_val, max_val, True)
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
-    """`threshold` in place."""
+    """`threshold` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.threshold_(lt.tensor([-1.0, 2.0]), 0.0, 9.0)
+    tensor([9., 2.])
+    """
     return _threshold(input, threshold, value, True)
 
 
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
-    """`rrelu` in place."""
+    """`rrelu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.rrelu_(lt.tensor([-1.0, 2.0]), 0.1, 0.3)
+    tensor([-0.2000,  2.0000])
+    """
     return rrelu(input, lower, upper, training, True)

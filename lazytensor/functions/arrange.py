@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazytensor import source
+from lazytensor.docstrings import documented
 from lazytensor.dtype import int64
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import resampling, shapes
@@ -45,6 +46,10 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
     """Some dimensions moved to other places, the rest in order: a view.
 
     Raises ShapeError if a dimension is named twice, or the two lists differ in length.
+
+    >>> import lazytensor as lt
+    >>> lt.movedim(lt.ones(2, 3, 4), 0, 2).shape
+    torch.Size([3, 4, 2])
     """
     sources, targets = (tuple(d) if isinstance(d, Sequence) else (operator.index(d),) for d in (source, destination))
     if len(sources) != len(targets):
@@ -68,13 +73,23 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
 
 @method
 def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have."""
+    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
+
+    >>> import lazytensor as lt
+    >>> lt.swapaxes(lt.ones(2, 3), 0, 1).shape
+    torch.Size([3, 2])
+    """
     return transpose(x, axis0, axis1)
 
 
 @method
 def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have."""
+    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
+
+    >>> import lazytensor as lt
+    >>> lt.swapdims(lt.ones(2, 3), 0, 1).shape
+    torch.Size([3, 2])
+    """
     return transpose(x, dim0, dim1)
 
 
@@ -83,7 +98,12 @@ moveaxis = movedim
 
 @method
 def ravel(x: Tensor) -> Tensor:
-    """All elements in one dimension, [n]: a view where the elements lie in order."""
+    """All elements in one dimension, [n]: a view where the elements lie in order.
+
+    >>> import lazytensor as lt
+    >>> lt.ravel(lt.tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])
+    """
     return reshape(x, -1)
 
 
@@ -98,6 +118,11 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dimension split into several, a view; one of the new extents may be -1.
 
     Raises ShapeError unless they multiply up to the extent.
+
+    >>> import lazytensor as lt
+    >>> lt.unflatten(lt.arange(4), 0, (2, 2))
+    tensor([[0, 1],
+            [2, 3]])
     """
     if not x.ndim:
         raise IndexInvalid("Dimension specified as 0 but tensor has no dimensions", where=source.where())
@@ -120,6 +145,10 @@ def broadcast_shapes(*sizes: Any) -> Size:
     """The shape that tensors of the given shapes broadcast to; a number counts as a shape of one extent.
 
     Raises ShapeError if they do not.
+
+    >>> import lazytensor as lt
+    >>> lt.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
     """
     return Size(broadcast_shape((), *((s,) if isinstance(s, int) else tuple(s) for s in sizes)))
 
@@ -143,19 +172,34 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
 
 @method
 def split_with_sizes(x: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive pieces of the given sizes. Raises ShapeError unless they add up to the extent."""
+    """Views of consecutive pieces of the given sizes. Raises ShapeError unless they add up to the extent.
+
+    >>> import lazytensor as lt
+    >>> lt.split_with_sizes(lt.arange(4), [1, 3])
+    (tensor([0]), tensor([1, 2, 3]))
+    """
     return split(x, list(split_sizes), dim)
 
 
 @method
 def unsafe_split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """As `split`: views of consecutive pieces."""
+    """As `split`: views of consecutive pieces.
+
+    >>> import lazytensor as lt
+    >>> lt.unsafe_split(lt.arange(4), 3)
+    (tensor([0, 1, 2]), tensor([3]))
+    """
     return split(x, split_size, dim)
 
 
 @method
 def unsafe_chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """As `chunk`: at most so many views of equal size."""
+    """As `chunk`: at most so many views of equal size.
+
+    >>> import lazytensor as lt
+    >>> lt.unsafe_chunk(lt.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
     return shapes.chunk(x, chunks, dim)
 
 
@@ -174,6 +218,10 @@ def tensor_split(
     """Views of pieces of nearly equal size, or of what lies between the given places of a dimension.
 
     A place beyond the end gives an empty piece. Raises ShapeError for a number, and for no sections.
+
+    >>> import lazytensor as lt
+    >>> lt.tensor_split(lt.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
     """
     if not x.ndim:
         raise ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a 0-d one")
@@ -217,6 +265,10 @@ def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Views of pieces along the columns; of a vector along itself.
 
     Raises ShapeError for a number, and for uneven sections.
+
+    >>> import lazytensor as lt
+    >>> lt.hsplit(lt.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
     """
     _needs_rank(x, "hsplit", 1)
     return _even_split(x, "hsplit", indices_or_sections, 0 if x.ndim == 1 else 1)
@@ -224,19 +276,29 @@ def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
 
 @method
 def vsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Views of pieces along the rows. Raises ShapeError for less than a matrix, and for sections of unequal size."""
+    """Views of pieces along the rows. Raises ShapeError for less than a matrix, and for sections of unequal size.
+
+    >>> import lazytensor as lt
+    >>> lt.vsplit(lt.tensor([[1, 2], [3, 4]]), 2)
+    (tensor([[1, 2]]), tensor([[3, 4]]))
+    """
     _needs_rank(x, "vsplit", 2)
     return _even_split(x, "vsplit", indices_or_sections, 0)
 
 
 @method
 def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Views of pieces along the third dimension. Raises ShapeError for less than that, and for uneven sections."""
+    """Views of pieces along the third dimension. Raises ShapeError for less than that, and for uneven sections.
+
+    >>> import lazytensor as lt
+    >>> [part.shape for part in lt.dsplit(lt.ones(1, 2, 4), 2)]
+    [torch.Size([1, 2, 2]), torch.Size([1, 2, 2])]
+    """
     _needs_rank(x, "dsplit", 3)
     return _even_split(x, "dsplit", indices_or_sections, 2)
 
 
-def _at_least(rank: int) -> Callable[..., Any]:
+def _at_least(rank: int, example: str) -> Callable[..., Any]:
     def one(x: Tensor) -> Tensor:
         if x.ndim >= rank:
             return x
@@ -251,17 +313,22 @@ def _at_least(rank: int) -> Callable[..., Any]:
             return one(tensors[0])
         return tuple(one(x) for x in given(tensors))
 
-    # Named by hand: three functions come out of one definition, and methods and messages go by the name.
-    function.__name__ = function.__qualname__ = f"atleast_{rank}d"
-    function.__doc__ = f"Views of tensors with new dimensions of extent 1, so that each has at least {rank}."
-    return function
+    text = f"Views of tensors with new dimensions of extent 1, so that each has at least {rank}."
+    return documented(function, f"atleast_{rank}d", text, example)
 
 
-atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
+atleast_1d = _at_least(1, ">>> lt.atleast_1d(lt.tensor(3))\ntensor([3])")
+atleast_2d = _at_least(2, ">>> lt.atleast_2d(lt.tensor([1, 2]))\ntensor([[1, 2]])")
+atleast_3d = _at_least(3, ">>> lt.atleast_3d(lt.tensor([1, 2])).shape\ntorch.Size([1, 2, 1])")
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors side by side: along the columns, vectors along themselves. Raises ShapeError if other extents differ."""
+    """Tensors side by side: along the columns, vectors along themselves. Raises ShapeError if other extents differ.
+
+    >>> import lazytensor as lt
+    >>> lt.hstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
+    tensor([1, 2, 8, 9])
+    """
     require_tensors(tensors, "hstack")
     # The rank of the first decides for all, as in NumPy.
     raised = atleast_1d(list(tensors))
@@ -269,13 +336,25 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors one below the other; a vector is a row. Raises ShapeError if other extents differ."""
+    """Tensors one below the other; a vector is a row. Raises ShapeError if other extents differ.
+
+    >>> import lazytensor as lt
+    >>> lt.vstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
+    tensor([[1, 2],
+            [8, 9]])
+    """
     require_tensors(tensors, "vstack")
     return cat(atleast_2d(list(tensors)), 0)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors one behind the other, along the third dimension. Raises ShapeError if other extents differ."""
+    """Tensors one behind the other, along the third dimension. Raises ShapeError if other extents differ.
+
+    >>> import lazytensor as lt
+    >>> lt.dstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
+    tensor([[[1, 8],
+             [2, 9]]])
+    """
     require_tensors(tensors, "dstack")
     return cat(atleast_3d(list(tensors)), 2)
 
@@ -284,7 +363,13 @@ row_stack = vstack
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors as columns side by side: vectors [n] and matrices [n, m]. Raises ShapeError if n differs."""
+    """Tensors as columns side by side: vectors [n] and matrices [n, m]. Raises ShapeError if n differs.
+
+    >>> import lazytensor as lt
+    >>> lt.column_stack([lt.tensor([1, 2]), lt.tensor([8, 9])])
+    tensor([[1, 8],
+            [2, 9]])
+    """
     require_tensors(tensors, "column_stack")
     # Only vectors are turned: rows of a matrix stay rows.
     return cat([view(x, (x.spec.size, 1)) if x.ndim < 2 else x for x in tensors], 1)
@@ -292,7 +377,13 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 @method
 def tile(x: Tensor, *dims: Any) -> Tensor:
-    """x repeated along each dimension; missing repetitions are 1, missing dimensions are put in front."""
+    """x repeated along each dimension; missing repetitions are 1, missing dimensions are put in front.
+
+    >>> import lazytensor as lt
+    >>> lt.tile(lt.tensor([1, 2]), (2, 2))
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
     times = size_of(dims)
     # tile takes missing numbers as 1 in front; repeat refuses them.
     return shapes.repeat(x, (*(1,) * (x.ndim - len(times)), *times))
@@ -302,6 +393,11 @@ def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.
 
     Raises ShapeError for more dimensions.
+
+    >>> import lazytensor as lt
+    >>> lt.block_diag(lt.tensor([[1, 2]]), lt.tensor([[3]]))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
     """
     # Of nothing PyTorch answers with one empty row.
     blocks = [atleast_2d(x) for x in tensors] or [wrap(full(0.0, Type((1, 0), result_type(0.0))))]
@@ -322,6 +418,10 @@ def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """x with a border of `value`: `pad` holds (before, after) from the last dimension on; negative widths cut off.
 
     Raises ShapeError for an odd count of widths, more than dimensions, and widths that cut off more than there is.
+
+    >>> import lazytensor as lt
+    >>> lt.constant_pad_nd(lt.tensor([1, 2]), (1, 2), 0)
+    tensor([0, 1, 2, 0, 0])
     """
     return resampling.pad(x, pad, "constant", value)
 
@@ -330,6 +430,11 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Vectors spread over the grid of their products: views, each of shape [n0, n1, ...]; "xy" exchanges the first two.
 
     Raises ShapeError for another indexing, for matrices, and for different types.
+
+    >>> import lazytensor as lt
+    >>> lt.meshgrid(lt.tensor([1, 2]), lt.tensor([8, 9]), indexing="ij")[0]
+    tensor([[1, 1],
+            [2, 2]])
     """
     vectors = given(tensors)
     if indexing not in ("ij", "xy"):
@@ -348,7 +453,15 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """Every choice of one element of each vector, as rows [n0 * n1 * ..., count]. Raises ShapeError for matrices."""
+    """Every choice of one element of each vector, as rows [n0 * n1 * ..., count]. Raises ShapeError for matrices.
+
+    >>> import lazytensor as lt
+    >>> lt.cartesian_prod(lt.tensor([1, 2]), lt.tensor([8, 9]))
+    tensor([[1, 8],
+            [1, 9],
+            [2, 8],
+            [2, 9]])
+    """
     vectors = given(tensors)
     # PyTorch gives a single vector back as it is, without a second dimension.
     if len(vectors) == 1:
@@ -356,15 +469,13 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return shapes.stack([ravel(g) for g in meshgrid(*vectors)], 1)
 
 
-def _copy_of(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _copy_of(name: str, function: Callable[..., Any], example: str) -> Callable[..., Any]:
     # PyTorch has these for compilers that allow no aliases; here they are the view, cloned.
     def copied(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         out = function(x, *args, **kwargs)
         return clone(out) if isinstance(out, Tensor) else tuple(clone(o) for o in out)
 
-    copied.__name__ = copied.__qualname__ = name
-    copied.__doc__ = f"`{name.removesuffix('_copy')}`, copied."
-    return copied
+    return documented(copied, name, f"`{name.removesuffix('_copy')}`, copied.", example)
 
 
 def _part(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
@@ -373,17 +484,39 @@ def _part(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = N
     return sliced(x, at, first, max(first, last), step)
 
 
-alias_copy = _copy_of("alias_copy", lambda x: x)
-expand_copy = _copy_of("expand_copy", shapes.expand)
-narrow_copy = method(_copy_of("narrow_copy", shapes.narrow))
-permute_copy = _copy_of("permute_copy", permute)
-select_copy = _copy_of("select_copy", shapes.select)
-slice_copy = _copy_of("slice_copy", _part)
-split_copy = _copy_of("split_copy", split)
-split_with_sizes_copy = _copy_of("split_with_sizes_copy", split_with_sizes)
-squeeze_copy = _copy_of("squeeze_copy", shapes.squeeze)
-t_copy = _copy_of("t_copy", shapes.t)
-transpose_copy = _copy_of("transpose_copy", transpose)
-unbind_copy = _copy_of("unbind_copy", shapes.unbind)
-unsqueeze_copy = _copy_of("unsqueeze_copy", unsqueeze)
-view_copy = _copy_of("view_copy", view)
+alias_copy = _copy_of("alias_copy", lambda x: x, ">>> lt.alias_copy(lt.tensor([1.0, 2.0]))\ntensor([1., 2.])")
+expand_copy = _copy_of(
+    "expand_copy",
+    shapes.expand,
+    ">>> lt.expand_copy(lt.tensor([[1], [2]]), (2, 3))\ntensor([[1, 1, 1],\n        [2, 2, 2]])",
+)
+narrow_copy = method(
+    _copy_of("narrow_copy", shapes.narrow, ">>> lt.narrow_copy(lt.arange(5), 0, 1, 3)\ntensor([1, 2, 3])")
+)
+permute_copy = _copy_of(
+    "permute_copy",
+    permute,
+    ">>> lt.permute_copy(lt.arange(6).reshape(2, 3), (1, 0))\ntensor([[0, 3],\n        [1, 4],\n        [2, 5]])",
+)
+select_copy = _copy_of(
+    "select_copy", shapes.select, ">>> lt.select_copy(lt.arange(4).reshape(2, 2), 0, 1)\ntensor([2, 3])"
+)
+slice_copy = _copy_of("slice_copy", _part, ">>> lt.slice_copy(lt.arange(5), 0, 1, 4)\ntensor([1, 2, 3])")
+split_copy = _copy_of("split_copy", split, ">>> lt.split_copy(lt.arange(3), 2)\n(tensor([0, 1]), tensor([2]))")
+split_with_sizes_copy = _copy_of(
+    "split_with_sizes_copy",
+    split_with_sizes,
+    ">>> lt.split_with_sizes_copy(lt.arange(3), (1, 2))\n(tensor([0]), tensor([1, 2]))",
+)
+squeeze_copy = _copy_of("squeeze_copy", shapes.squeeze, ">>> lt.squeeze_copy(lt.tensor([[1, 2]]))\ntensor([1, 2])")
+t_copy = _copy_of("t_copy", shapes.t, ">>> lt.t_copy(lt.arange(4).reshape(2, 2))\ntensor([[0, 2],\n        [1, 3]])")
+transpose_copy = _copy_of(
+    "transpose_copy",
+    transpose,
+    ">>> lt.transpose_copy(lt.arange(4).reshape(2, 2), 0, 1)\ntensor([[0, 2],\n        [1, 3]])",
+)
+unbind_copy = _copy_of("unbind_copy", shapes.unbind, ">>> lt.unbind_copy(lt.arange(2))\n(tensor(0), tensor(1))")
+unsqueeze_copy = _copy_of(
+    "unsqueeze_copy", unsqueeze, ">>> lt.unsqueeze_copy(lt.tensor([1, 2]), 1)\ntensor([[1],\n        [2]])"
+)
+view_copy = _copy_of("view_copy", view, ">>> lt.view_copy(lt.arange(4), (2, 2))\ntensor([[0, 1],\n        [2, 3]])")

@@ -121,7 +121,8 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return assign(self, result, *(a for a in given if isinstance(a, Tensor)))
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
-    method.__doc__ = f"`{function.__name__}`, written back into this tensor: {function.__doc__}"
+    text, _, _ = (function.__doc__ or "").partition(">>> ")  # the example calls the form that does not write
+    method.__doc__ = f"`{function.__name__}`, written back into this tensor: {text.rstrip()}"
     return method
 
 

@@ -137,6 +137,10 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """x1^T W_k x2 + b_k for each k: [..., in1], [..., in2], weight [out, in1, in2], bias [out] -> [..., out].
 
     Raises ShapeError if the inputs do not fit the weight.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.bilinear(lt.ones(1, 2), lt.ones(1, 3), lt.ones(1, 2, 3))
+    tensor([[6.]])
     """
     outputs, first, second = weight.spec.shape
     if (input1.spec.shape[-1], input2.spec.shape[-1]) != (first, second):

@@ -26,6 +26,10 @@ def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alph
     """beta * x [m, n] + alpha * (the sum of the products of [b, m, k] and [b, k, n]).
 
     Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.addbmm(lt.zeros(1, 1), lt.ones(2, 1, 3), lt.ones(2, 3, 1))
+    tensor([[6.]])
     """
     products = matrix.bmm(batch1, batch2)
     return matrix.combined(matrix.addend(x), reductions.sum(products, 0, dtype=products.dtype), beta, alpha)
@@ -34,32 +38,59 @@ def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alph
 @method(in_place=True)
 @rounded_once
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x [m] + alpha * (mat [m, k] @ vec [k]). Raises ShapeError if extents do not fit."""
+    """beta * x [m] + alpha * (mat [m, k] @ vec [k]). Raises ShapeError if extents do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.addmv(lt.ones(2), lt.eye(2), lt.tensor([5.0, 6.0]))
+    tensor([6., 7.])
+    """
     return matrix.combined(x, matrix.mv(mat, vec), beta, alpha)
 
 
 @method(in_place=True)
 @rounded_once
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x [m, n] + alpha * (the outer product of [m] and [n]). Raises ShapeError if extents do not fit."""
+    """beta * x [m, n] + alpha * (the outer product of [m] and [n]). Raises ShapeError if extents do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.addr(lt.zeros(2, 2), lt.tensor([1.0, 2.0]), lt.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     return matrix.combined(x, matrix.outer(vec1, vec2), beta, alpha)
 
 
 @method
 def ger(x: Tensor, vec2: Tensor) -> Tensor:
-    """All products of an element of x [m] with one of vec2 [n]: [m, n]."""
+    """All products of an element of x [m] with one of vec2 [n]: [m, n].
+
+    >>> import lazytensor as lt
+    >>> lt.ger(lt.tensor([1, 2]), lt.tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
     return matrix.outer(x, vec2)
 
 
 @method
 def vdot(x: Tensor, other: Tensor) -> Tensor:
-    """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
+    """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths.
+
+    >>> import lazytensor as lt
+    >>> lt.vdot(lt.tensor([1, 2]), lt.tensor([3, 4]))
+    tensor(11)
+    """
     return matrix.dot(x, other)
 
 
 @method
 def inner(x: Tensor, other: Tensor) -> Tensor:
-    """Inner products along the last dimensions: [..., n] and [*, n] -> [..., *]. Raises ShapeError if these differ."""
+    """Inner products along the last dimensions: [..., n] and [*, n] -> [..., *]. Raises ShapeError if these differ.
+
+    >>> import lazytensor as lt
+    >>> lt.inner(lt.tensor([1, 2]), lt.tensor([3, 4]))
+    tensor(11)
+    """
     if not x.ndim or not other.ndim:
         return x * other
     return tensordot(x, other, ([-1], [-1]))
@@ -69,6 +100,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over pairs of dimensions: the last `dims` of a with the first of b, or two lists.
 
     The result has the other dimensions of a, then those of b. Raises ShapeError if the extents of a pair differ.
+
+    >>> import lazytensor as lt
+    >>> lt.tensordot(lt.ones(2, 3), lt.ones(3, 4), dims=1).shape
+    torch.Size([2, 4])
     """
     if isinstance(dims, Tensor):
         # One number counts as how many, in whatever type and shape it comes.
@@ -110,7 +145,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 @method
 def kron(x: Tensor, other: Tensor) -> Tensor:
-    """The Kronecker product, every element of x times the whole of `other`: [m, ...] and [n, ...] -> [m n, ...]."""
+    """The Kronecker product, every element of x times the whole of `other`: [m, ...] and [n, ...] -> [m n, ...].
+
+    >>> import lazytensor as lt
+    >>> lt.kron(lt.tensor([1, 2]), lt.tensor([1, 10]))
+    tensor([ 1, 10,  2, 20])
+    """
     rank = max(x.ndim, other.ndim)
     a, b = ((1,) * (rank - t.ndim) + t.spec.shape for t in (x, other))
     # x as [m, 1, ...] and the other as [1, n, ...]: the product broadcasts, and pairs of dimensions merge.
@@ -124,6 +164,10 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product along a dimension of extent 3, broadcast; without `dim` along the first one of that extent.
 
     Raises ShapeError if there is none.
+
+    >>> import lazytensor as lt
+    >>> lt.cross(lt.tensor([1, 0, 0]), lt.tensor([0, 1, 0]), dim=0)
+    tensor([0, 0, 1])
     """
     if x.ndim != other.ndim or x.dtype is not other.dtype:
         raise ShapeError(f"cross: inputs must agree in rank and type, got {x.spec} and {other.spec}")
@@ -192,7 +236,12 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of several matrices in the cheapest order: [m, n]. Raises ShapeError for other ranks."""
+    """The product of several matrices in the cheapest order: [m, n]. Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.chain_matmul(lt.ones(1, 2), lt.ones(2, 3), lt.ones(3, 1))
+    tensor([[6.]])
+    """
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
 
 

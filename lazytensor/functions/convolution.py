@@ -136,6 +136,10 @@ def conv1d(
     """[N, C, L] with weight [out, C / groups, k] and bias [out] -> [N, out, L'].
 
     The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.conv1d(lt.tensor([[1.0, 2.0, 4.0]]), lt.tensor([[[-1.0, 1.0]]]))
+    tensor([[1., 2.]])
     """
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -152,6 +156,10 @@ def conv2d(
     """[N, C, H, W] with weight [out, C / groups, kh, kw] and bias [out] -> [N, out, H', W'].
 
     The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.conv2d(lt.ones(1, 3, 8, 8), lt.ones(4, 3, 3, 3), padding=1).shape
+    torch.Size([1, 4, 8, 8])
     """
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -168,6 +176,10 @@ def conv3d(
     """[N, C, D, H, W] with weight [out, C / groups, kd, kh, kw] and bias [out] -> [N, out, D', H', W'].
 
     The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.conv3d(lt.ones(1, 1, 4, 4, 4), lt.ones(2, 1, 3, 3, 3)).shape
+    torch.Size([1, 2, 2, 2, 2])
     """
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -185,6 +197,10 @@ def conv_transpose1d(
     """The adjoint of conv1d: [N, C, L] with weight [C, out / groups, k] and bias [out] -> [N, out, L'].
 
     The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.conv_transpose1d(lt.tensor([[1.0, 2.0]]), lt.tensor([[[1.0, 1.0]]]), stride=2)
+    tensor([[1., 1., 2., 2.]])
     """
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -202,6 +218,10 @@ def conv_transpose2d(
     """The adjoint of conv2d: [N, C, H, W] with weight [C, out / groups, kh, kw] and bias [out] -> [N, out, H', W'].
 
     The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.conv_transpose2d(lt.ones(1, 4, 8, 8), lt.ones(4, 3, 2, 2), stride=2).shape
+    torch.Size([1, 3, 16, 16])
     """
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -219,5 +239,9 @@ def conv_transpose3d(
     """The adjoint of conv3d: [N, C, D, H, W] with weight [C, out / groups, kd, kh, kw] and bias [out] -> [N, out, ...].
 
     The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.conv_transpose3d(lt.ones(1, 2, 2, 2, 2), lt.ones(2, 1, 2, 2, 2)).shape
+    torch.Size([1, 1, 3, 3, 3])
     """
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

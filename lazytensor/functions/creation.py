@@ -147,6 +147,10 @@ def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> T
     """`data` as a tensor in its own shape; a tensor of the right dtype is returned as it is.
 
     Raises as `tensor` does.
+
+    >>> import lazytensor as lt
+    >>> lt.as_tensor([1, 2])
+    tensor([1, 2])
     """
     if isinstance(data, Tensor) and dtype in (None, data.dtype):
         return data
@@ -200,7 +204,12 @@ def over(array: np.ndarray) -> Tensor:
 def full(
     size: Any, fill_value: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of the shape `size` with one value everywhere. Raises ShapeError for a negative extent."""
+    """A tensor of the shape `size` with one value everywhere. Raises ShapeError for a negative extent.
+
+    >>> import lazytensor as lt
+    >>> lt.full((2,), 7)
+    tensor([7, 7])
+    """
     shape = size_of((size,) if isinstance(size, int) else tuple(size))
     value = fill_value.item() if isinstance(fill_value, Tensor | np.generic) else fill_value
     return made(stored(value, dtype or scalar_dtype(value), shape), device, requires_grad)
@@ -214,7 +223,12 @@ def zeros(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """A tensor of zeros: zeros(2, 3) or zeros((2, 3)). Raises ShapeError for a negative extent."""
+    """A tensor of zeros: zeros(2, 3) or zeros((2, 3)). Raises ShapeError for a negative extent.
+
+    >>> import lazytensor as lt
+    >>> lt.zeros(2)
+    tensor([0., 0.])
+    """
     shape = size_of(args if size is None else (size,))
     # Each parameter of a model begins so, and every type holds zero: the number needs no look, as it does in `full`.
     return made(splat(0.0, Type(shape, dtype or default_dtype())), device, requires_grad)
@@ -228,7 +242,12 @@ def ones(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """A tensor of ones: ones(2, 3) or ones((2, 3)). Raises ShapeError for a negative extent."""
+    """A tensor of ones: ones(2, 3) or ones((2, 3)). Raises ShapeError for a negative extent.
+
+    >>> import lazytensor as lt
+    >>> lt.ones(2, dtype=lt.int64)
+    tensor([1, 1])
+    """
     shape = size_of(args if size is None else (size,))
     return full(shape, 1.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
 
@@ -241,27 +260,52 @@ def empty(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """A tensor whose values nobody promises; here they are zeros. Raises ShapeError for a negative extent."""
+    """A tensor whose values nobody promises; here they are zeros. Raises ShapeError for a negative extent.
+
+    >>> import lazytensor as lt
+    >>> lt.empty(2, 3).shape
+    torch.Size([2, 3])
+    """
     return zeros(*args, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def full_like(x: Tensor, fill_value: float, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
-    """A tensor of one value with the shape, dtype and device of x."""
+    """A tensor of one value with the shape, dtype and device of x.
+
+    >>> import lazytensor as lt
+    >>> lt.full_like(lt.ones(2), 7)
+    tensor([7., 7.])
+    """
     return full(x.spec.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
 
 
 def zeros_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
-    """Zeros with the shape, dtype and device of x."""
+    """Zeros with the shape, dtype and device of x.
+
+    >>> import lazytensor as lt
+    >>> lt.zeros_like(lt.tensor([5, 6]))
+    tensor([0, 0])
+    """
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
-    """Ones with the shape, dtype and device of x."""
+    """Ones with the shape, dtype and device of x.
+
+    >>> import lazytensor as lt
+    >>> lt.ones_like(lt.tensor([5, 6]))
+    tensor([1, 1])
+    """
     return full_like(x, 1, dtype=dtype, device=device)
 
 
 def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
-    """A tensor with the shape, dtype and device of x whose values nobody promises."""
+    """A tensor with the shape, dtype and device of x whose values nobody promises.
+
+    >>> import lazytensor as lt
+    >>> lt.empty_like(lt.ones(2, 3)).shape
+    torch.Size([2, 3])
+    """
     return zeros_like(x, dtype=dtype, device=device)
 
 
@@ -343,7 +387,12 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """base to the powers of `linspace(start, end, steps)`: [steps]. Raises ShapeError for a negative count."""
+    """base to the powers of `linspace(start, end, steps)`: [steps]. Raises ShapeError for a negative count.
+
+    >>> import lazytensor as lt
+    >>> lt.logspace(0, 3, 4)
+    tensor([   1.,   10.,  100., 1000.])
+    """
     result_dtype = dtype or default_dtype()
     exponents = linspace(start, end, steps, dtype=result_dtype if result_dtype.kind == "f" else dt.float64).array()
     powers = np.power(np.float64(base), exponents.astype(np.float64))
@@ -376,7 +425,12 @@ def rand(
     generator: random.Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent."""
+    """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent.
+
+    >>> import lazytensor as lt
+    >>> lt.rand(2, 3).shape
+    torch.Size([2, 3])
+    """
     result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
     # The front end prints the shape of torch.rand as unknown.
     attrs = {} if half_type() is None else {"is_open": True}
@@ -399,7 +453,12 @@ def randn(
     generator: random.Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal random numbers of mean 0 and deviation 1, of the shape `size`. Raises ShapeError for a negative extent."""
+    """Normal random numbers of mean 0 and deviation 1, of the shape `size`. Raises ShapeError for a negative extent.
+
+    >>> import lazytensor as lt
+    >>> lt.randn(2, 3).shape
+    torch.Size([2, 3])
+    """
     result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
     if generator is None and (is_replayed() or is_put_off(shape)):
         return finished(in_step("random_normal", shape, result_dtype), device, requires_grad)
@@ -421,6 +480,10 @@ def randint(
     """Random integers in low..high - 1: randint(high, size) or randint(low, high, size), or by name.
 
     Raises TypeError if high or size is missing.
+
+    >>> import lazytensor as lt
+    >>> lt.randint(0, 10, (2, 3)).dtype
+    torch.int64
     """
     # Read from the end: the size is last, and only the first of three bounds is the lower one.
     positional = list(bounds)
@@ -443,21 +506,36 @@ def randint(
 def randperm(
     n: int, *, generator: random.Generator | None = None, dtype: DType = dt.int64, device: Any = None
 ) -> Tensor:
-    """A random order of 0..n - 1: [n]."""
+    """A random order of 0..n - 1: [n].
+
+    >>> import lazytensor as lt
+    >>> lt.sort(lt.randperm(4)).values
+    tensor([0, 1, 2, 3])
+    """
     if (absent := _on_meta((max(n, 0),), dtype, device)) is not None:
         return absent
     return finished(drawn(random.chosen(generator).permutation(n).astype(dtype.host), dtype), device)
 
 
 def rand_like(x: Tensor) -> Tensor:
-    """Uniform random numbers with the shape and dtype of x."""
+    """Uniform random numbers with the shape and dtype of x.
+
+    >>> import lazytensor as lt
+    >>> lt.rand_like(lt.ones(2, 3)).shape
+    torch.Size([2, 3])
+    """
     if is_replayed():
         return finished(in_step("random_uniform", x.spec.shape, x.dtype), x.device)
     return rand(x.spec.shape, dtype=x.dtype, device=x.device)
 
 
 def randn_like(x: Tensor) -> Tensor:
-    """Normal random numbers with the shape and dtype of x."""
+    """Normal random numbers with the shape and dtype of x.
+
+    >>> import lazytensor as lt
+    >>> lt.randn_like(lt.ones(2, 3)).shape
+    torch.Size([2, 3])
+    """
     return randn(x.spec.shape, dtype=x.dtype, device=x.device)
 
 

@@ -39,6 +39,11 @@ def ctc_loss(
 
     Targets are [N, S], or all after one another; the mean is over the losses divided by their target lengths.
     Raises ShapeError for lengths that do not fit. Reads targets and lengths, so inside a step it raises TraceError.
+
+    >>> import lazytensor as lt
+    >>> log_probs = lt.zeros(4, 1, 3).log_softmax(-1)
+    >>> lt.nn.functional.ctc_loss(log_probs, lt.tensor([[1, 2]]), lt.tensor([4]), lt.tensor([2]))
+    tensor(0.8432)
     """
     if log_probs.ndim == 2:
         one = ctc_loss(

@@ -112,6 +112,10 @@ def scatter(
     """x with src written to the places along `dim`; `reduce` "add" or "multiply" combines instead. Shape and type of x.
 
     Raises ShapeError for places outside x, another type of src, or a src smaller than the index.
+
+    >>> import lazytensor as lt
+    >>> lt.scatter(lt.zeros(3), 0, lt.tensor([2, 0]), lt.tensor([5.0, 6.0]))
+    tensor([6., 0., 5.])
     """
     if reduce not in ("", "add", "multiply", None):
         raise ShapeError("reduce argument must be either add or multiply.", where=source.where())
@@ -124,7 +128,12 @@ def scatter(
 
 @method(in_place=True)
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """x with src added at the places along `dim`: the shape of x. Raises ShapeError as `scatter` does."""
+    """x with src added at the places along `dim`: the shape of x. Raises ShapeError as `scatter` does.
+
+    >>> import lazytensor as lt
+    >>> lt.scatter_add(lt.zeros(3), 0, lt.tensor([2, 2]), lt.tensor([5.0, 6.0]))
+    tensor([ 0.,  0., 11.])
+    """
     return _scattered(x, dim, index, _sources(x, index, src, "scatter_add"), "add", "scatter_add")
 
 
@@ -135,6 +144,10 @@ def scatter_reduce(
     """x with src combined at the places along `dim` by sum, prod, mean, amax or amin: the shape of x.
 
     x itself counts if asked for. Raises ShapeError for another way, and as `scatter` does.
+
+    >>> import lazytensor as lt
+    >>> lt.scatter_reduce(lt.zeros(2), 0, lt.tensor([0, 0, 1]), lt.tensor([1.0, 4.0, 2.0]), "amax")
+    tensor([4., 2.])
     """
     if reduce != "mean" and reduce not in _KINDS:
         raise ShapeError(f"reduce argument must be sum, prod, mean, amax or amin, got {reduce}", where=source.where())
@@ -173,7 +186,13 @@ def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, N
 
 @method
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The places of a dimension that a vector names: [..., len(index), ...]. Raises IndexError outside the extent."""
+    """The places of a dimension that a vector names: [..., len(index), ...]. Raises IndexError outside the extent.
+
+    >>> import lazytensor as lt
+    >>> lt.index_select(lt.tensor([[1, 2], [3, 4]]), 1, lt.tensor([1, 0]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
     base, d, places = _rows(x, dim, index, "index_select")
     part = memory_views.picked(base, "gather_rows", places, dim=d)
     out = tensor_of(call("gather_rows", arg(base), places, dim=d) if part is None else part, x)
@@ -204,6 +223,10 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Oper
     """x with alpha * source added at the places of a dimension that a vector names.
 
     Raises IndexError outside the extent, ShapeError for another type or number of rows.
+
+    >>> import lazytensor as lt
+    >>> lt.index_add(lt.zeros(3), 0, lt.tensor([0, 2, 2]), lt.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 0., 5.])
     """
     value = source if pw.is_number(alpha, 1) else pw.cast_to(source * alpha, source.dtype)
     return _row_written(x, dim, index, value, True, "index_add")
@@ -214,6 +237,10 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """x with `source` written to the places of a dimension that a vector names.
 
     Raises IndexError outside the extent, ShapeError for another type or number of rows.
+
+    >>> import lazytensor as lt
+    >>> lt.index_copy(lt.zeros(3), 0, lt.tensor([2]), lt.tensor([5.0]))
+    tensor([0., 0., 5.])
     """
     return _row_written(x, dim, index, source, False, "index_copy")
 
@@ -223,6 +250,10 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """x with one value at the places of a dimension that a vector names.
 
     Raises IndexError outside the extent, ShapeError for a value with dimensions.
+
+    >>> import lazytensor as lt
+    >>> lt.index_fill(lt.zeros(3), 0, lt.tensor([0, 2]), 9)
+    tensor([9., 0., 9.])
     """
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError("index_fill_ only supports a 0-dimensional value tensor", where=source.where())
@@ -244,6 +275,10 @@ def index_reduce(
     """x with `source` combined by prod, mean, amax or amin at the places that a vector names.
 
     Raises IndexError outside the extent, ShapeError for another way.
+
+    >>> import lazytensor as lt
+    >>> lt.index_reduce(lt.ones(2), 0, lt.tensor([1, 1]), lt.tensor([2.0, 3.0]), "prod")
+    tensor([1., 6.])
     """
     base, d, _ = _rows(x, dim, index, "index_reduce")
     given, column = lifted(source), lifted(index)
@@ -257,14 +292,24 @@ def index_reduce(
 
 @method
 def take(x: Tensor, index: Tensor) -> Tensor:
-    """Elements of x by their place in the flat order, in the shape of the index. Raises IndexError outside."""
+    """Elements of x by their place in the flat order, in the shape of the index. Raises IndexError outside.
+
+    >>> import lazytensor as lt
+    >>> lt.take(lt.tensor([[1, 2], [3, 4]]), lt.tensor([0, 3]))
+    tensor([1, 4])
+    """
     check_places(index, x.spec.size, 0)
     return tensor_of(at.pick(arg(reshape(x, -1)), (_places(index, "take"),), (0,)), x)
 
 
 @method(in_place=True)
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of x with `source` written to, or added at, places of the flat order. Raises IndexError outside."""
+    """A copy of x with `source` written to, or added at, places of the flat order. Raises IndexError outside.
+
+    >>> import lazytensor as lt
+    >>> lt.put(lt.zeros(3), lt.tensor([1]), lt.tensor([5.0]))
+    tensor([0., 5., 0.])
+    """
     check_places(index, x.spec.size, 0)
     places = _places(index, "put")
     value = call("reshape", arg(source), shape=places.type.shape)
@@ -277,6 +322,10 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     """`gather` whose operands broadcast in the other dimensions; without a dimension, of the flat order.
 
     Raises ShapeError for unlike ranks, and as `gather` does.
+
+    >>> import lazytensor as lt
+    >>> lt.take_along_dim(lt.tensor([[3, 1, 2]]), lt.tensor([[1, 2]]), 1)
+    tensor([[1, 2]])
     """
     if dim is None:
         return gather(reshape(x, -1), 0, reshape(indices, -1))
@@ -304,6 +353,10 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of x where the mask holds, [n]; both broadcast.
 
     Raises ShapeError for a mask that is not bool, and TraceError in a step, whose shapes may not depend on values.
+
+    >>> import lazytensor as lt
+    >>> lt.masked_select(lt.arange(4), lt.arange(4) > 1)
+    tensor([2, 3])
     """
     shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_select").spec.shape)
     # The extent of the result is the count of hits, so the mask is read, and a step cannot contain this.
@@ -321,6 +374,10 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """x with the elements of `source`, in order, where the mask holds; x and mask broadcast.
 
     Raises ShapeError for a mask that is not bool, and for another type.
+
+    >>> import lazytensor as lt
+    >>> lt.masked_scatter(lt.zeros(3), lt.tensor([True, False, True]), lt.tensor([7.0, 8.0]))
+    tensor([7., 0., 8.])
     """
     shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_scatter").spec.shape)
     if source.dtype is not x.dtype:
@@ -348,6 +405,11 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
 
     Raises TraceError in a step, whose shapes may not depend on values. In a step for the wafer the result has a place
     for each element, and is refused where the step needs it.
+
+    >>> import lazytensor as lt
+    >>> lt.nonzero(lt.tensor([0, 4, 5]))
+    tensor([[1],
+            [2]])
     """
     if half_type() is not None:
         # It stands for places that depend on x.
@@ -368,7 +430,13 @@ def _listed(places: np.ndarray, like: Tensor) -> Tensor:
 
 @method
 def argwhere(x: Tensor) -> Tensor:
-    """`nonzero` as int64[count, dimensions]."""
+    """`nonzero` as int64[count, dimensions].
+
+    >>> import lazytensor as lt
+    >>> lt.argwhere(lt.tensor([0, 4, 5]))
+    tensor([[1],
+            [2]])
+    """
     places: Tensor = nonzero(x)
     return places
 
@@ -390,7 +458,12 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
 
 @method
 def count_nonzero(x: Tensor, dim: red.Dim = None) -> Tensor:
-    """How many elements are not zero, as int64 without the dimensions `dim`. Raises IndexError for one out of range."""
+    """How many elements are not zero, as int64 without the dimensions `dim`. Raises IndexError for one out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.count_nonzero(lt.tensor([0, 4, 5]))
+    tensor(2)
+    """
     return red.sum(x != 0, dim)
 
 
@@ -401,6 +474,10 @@ def repeat_interleave(
     """Each place of a dimension several times in a row; a vector alone gives place k repeats[k] times.
 
     Raises ShapeError for negative repeats, or neither one nor as many as places.
+
+    >>> import lazytensor as lt
+    >>> lt.repeat_interleave(lt.tensor([1, 2]), 2)
+    tensor([1, 1, 2, 2])
     """
     if isinstance(repeats, Tensor) and repeats.dtype not in (dt.int32, dt.int64):
         require_elements(repeats, "", "repeat_interleave")
@@ -430,7 +507,14 @@ def repeat_interleave(
 
 
 def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of a vector, one in each row: [choices, r]. Raises ShapeError for other ranks."""
+    """All choices of r elements of a vector, one in each row: [choices, r]. Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.combinations(lt.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
     if x.ndim != 1:
         raise ShapeError(f"Expect a 1D vector, but got shape {list(x.shape)}", where=source.where())
     if r == 0:
@@ -447,6 +531,10 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     """The place in each dimension of places in the flat order of `shape`.
 
     As many tensors as dimensions, each in the shape of the indices.
+
+    >>> import lazytensor as lt
+    >>> lt.unravel_index(lt.tensor([5]), (2, 3))
+    (tensor([1]), tensor([2]))
     """
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     rest, places = indices, []

@@ -86,6 +86,10 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
     """x with `values` written to, or added to, x[indices]; None takes a whole dimension.
 
     Raises IndexError outside the extents, ShapeError for values that do not broadcast or have another type.
+
+    >>> import lazytensor as lt
+    >>> lt.index_put(lt.zeros(3), (lt.tensor([1]),), lt.tensor(5.0))
+    tensor([0., 5., 0.])
     """
     _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
     _require_its_type(picks, x, values)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from lazytensor import source
+from lazytensor.docstrings import documented
 from lazytensor.errors import TypeUnsupported
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.pointwise import tensor_of
@@ -19,8 +20,10 @@ def _exclusive_or(a: Operand, b: Operand) -> Tensor:
     return tensor_of(call("logical_xor", *operands(a, b)), a, b)
 
 
-def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None, operator: str = "") -> Binary:
-    """A function of integers; `logical` is its meaning for booleans, if there is one."""
+def _binary(
+    name: str, node_name: str, doc: str, example: str, logical: Binary | None = None, operator: str = ""
+) -> Binary:
+    """Return a function of integers; `logical` is its meaning for booleans, if there is one."""
 
     def function(input: Operand, other: Operand) -> Tensor:
         kind = result_type(input, other).kind
@@ -31,8 +34,7 @@ def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None, 
             raise _unknown(name, "float" if kind == "f" else "bool")
         return tensor_of(call(node_name, *operands(input, other)), input, other)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Operands broadcast. Raises ShapeError for floating-point numbers."
+    documented(function, name, f"{doc} Operands broadcast. Raises ShapeError for floating-point numbers.", example)
     return method(function, in_place=True, operator=operator)
 
 
@@ -42,23 +44,67 @@ def _unknown(name: str, kind: str) -> TypeUnsupported:
     )
 
 
-bitwise_and = _binary("bitwise_and", "bitwise_and", "Each bit that both have.", pw.logical_and, "and")
-bitwise_or = _binary("bitwise_or", "bitwise_or", "Each bit that one of them has.", pw.logical_or, "or")
-bitwise_xor = _binary("bitwise_xor", "bitwise_xor", "Each bit that exactly one has.", _exclusive_or, "xor")
+bitwise_and = _binary(
+    "bitwise_and",
+    "bitwise_and",
+    "Each bit that both have.",
+    ">>> lt.bitwise_and(lt.tensor([6]), lt.tensor([3]))\ntensor([2])",
+    pw.logical_and,
+    "and",
+)
+bitwise_or = _binary(
+    "bitwise_or",
+    "bitwise_or",
+    "Each bit that one of them has.",
+    ">>> lt.bitwise_or(lt.tensor([6]), lt.tensor([3]))\ntensor([7])",
+    pw.logical_or,
+    "or",
+)
+bitwise_xor = _binary(
+    "bitwise_xor",
+    "bitwise_xor",
+    "Each bit that exactly one has.",
+    ">>> lt.bitwise_xor(lt.tensor([6]), lt.tensor([3]))\ntensor([5])",
+    _exclusive_or,
+    "xor",
+)
 bitwise_left_shift = _binary(
-    "bitwise_left_shift", "left_shift", "The bits moved towards the sign; 0 moves in.", operator="lshift"
+    "bitwise_left_shift",
+    "left_shift",
+    "The bits moved towards the sign; 0 moves in.",
+    ">>> lt.bitwise_left_shift(lt.tensor([1, 2]), 3)\ntensor([ 8, 16])",
+    operator="lshift",
 )
 bitwise_right_shift = _binary(
-    "bitwise_right_shift", "right_shift", "The bits moved from the sign, which moves in.", operator="rshift"
+    "bitwise_right_shift",
+    "right_shift",
+    "The bits moved from the sign, which moves in.",
+    ">>> lt.bitwise_right_shift(lt.tensor([8, 16]), 3)\ntensor([1, 2])",
+    operator="rshift",
 )
-gcd = _binary("gcd", "gcd", "The greatest common divisor, never negative.")
-lcm = _binary("lcm", "lcm", "The least common multiple, never negative.")
+gcd = _binary(
+    "gcd",
+    "gcd",
+    "The greatest common divisor, never negative.",
+    ">>> lt.gcd(lt.tensor([12]), lt.tensor([18]))\ntensor([6])",
+)
+lcm = _binary(
+    "lcm",
+    "lcm",
+    "The least common multiple, never negative.",
+    ">>> lt.lcm(lt.tensor([4]), lt.tensor([6]))\ntensor([12])",
+)
 
 
 @method(names="__invert__")
 @method(in_place=True)
 def bitwise_not(input: Tensor) -> Tensor:
-    """Each bit inverted, in the shape of x; for bool the negation. Raises ShapeError for floating-point numbers."""
+    """Each bit inverted, in the shape of x; for bool the negation. Raises ShapeError for floating-point numbers.
+
+    >>> import lazytensor as lt
+    >>> lt.bitwise_not(lt.tensor([0, 1]))
+    tensor([-1, -2])
+    """
     if input.dtype.kind == "f":
         raise _unknown("bitwise_not", "float")
     # Two's complement: ~x is -x - 1.

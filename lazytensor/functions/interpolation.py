@@ -42,6 +42,10 @@ def interpolate(
 
     `mode` is nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area. Raises ValueError for options that
     do not belong together, NotImplementedError for a mode that does not fit the rank, OptionMissing for antialias.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.interpolate(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
     """
     rank = input.ndim - 2
     _check_mode(mode, rank, align_corners)
@@ -145,17 +149,32 @@ def cubic_weights(t: Any) -> list[Any]:
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
-    """The older name of `interpolate`: [N, C, ...] with other extents. Raises as it does."""
+    """The older name of `interpolate`: [N, C, ...] with other extents. Raises as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.upsample(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` to the nearest place: [N, C, ...] with other extents. Raises as it does."""
+    """`interpolate` to the nearest place: [N, C, ...] with other extents. Raises as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.upsample_nearest(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     return interpolate(input, size, scale_factor, "nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` linearly with aligned corners: [N, C, H, W] with other extents. Raises as it does."""
+    """`interpolate` linearly with aligned corners: [N, C, H, W] with other extents. Raises as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.upsample_bilinear(lt.tensor([[[[0.0, 1.0]]]]), size=(1, 3))
+    tensor([[[[0.0000, 0.5000, 1.0000]]]])
+    """
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
@@ -170,6 +189,10 @@ def grid_sample(
 
     `mode` is bilinear, nearest or, of images, bicubic; `padding_mode` zeros, border or reflection. Raises ValueError
     for another mode, ShapeError for shapes that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.grid_sample(lt.ones(1, 1, 2, 2), lt.zeros(1, 3, 3, 2), align_corners=False).shape
+    torch.Size([1, 1, 3, 3])
     """
     rank = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):
@@ -271,6 +294,11 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """A grid [N, H, W, 2] for `grid_sample` from matrices [N, 2, 3] (or [N, 3, 4]) and the size [N, C, H, W] to give.
 
     Raises ShapeError for matrices of another shape.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.affine_grid(lt.eye(2, 3).unsqueeze(0), (1, 1, 2, 2), align_corners=True)[0, 0]
+    tensor([[-1., -1.],
+            [ 1., -1.]])
     """
     extents = tuple(size)[2:]
     rank = len(extents)
@@ -294,6 +322,13 @@ def grid_sampler_2d(
     """`grid_sample` with its modes as numbers: [N, C, H, W] read at [N, H', W', 2].
 
     The modes are 0 bilinear and 1 nearest, the paddings 0 zeros, 1 border and 2 reflection. Raises as it does.
+
+    >>> import lazytensor as lt
+    >>> corners = lt.tensor([[[[-1.0, -1.0], [0.0, 0.0]]]])
+    >>> lt.grid_sampler_2d(lt.arange(4.0).reshape(1, 1, 2, 2), corners, 0, 0, True)
+    tensor([[[[0.0000, 1.5000]]]])
+    >>> lt.grid_sampler_3d(lt.arange(8.0).reshape(1, 1, 2, 2, 2), lt.zeros(1, 1, 1, 1, 3), 0, 0, True)
+    tensor([[[[[3.5000]]]]])
     """
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     return grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)

@@ -109,7 +109,13 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 @method(names="inverse")
 def inv(A: Tensor) -> Tensor:
-    """The inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if there is none."""
+    """The inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if there is none.
+
+    >>> import lazytensor as lt
+    >>> lt.inverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     return tensor_of(factor.inverse(_node(A)), A)
 
 
@@ -140,7 +146,13 @@ def pinv(
 
 @method
 def pinverse(x: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The inverse of Moore and Penrose: [..., m, n] -> [..., n, m]."""
+    """The inverse of Moore and Penrose: [..., m, n] -> [..., n, m].
+
+    >>> import lazytensor as lt
+    >>> lt.pinverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     return pinv(x, rcond)
 
 
@@ -170,6 +182,11 @@ def triangular_solve(
     """X with A X = B, or A^T X = B if `transpose`, and a copy of A: [..., n, k] and [..., n, n].
 
     Raises ShapeError for shapes that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.triangular_solve(lt.tensor([[4.0], [8.0]]), lt.tensor([[2.0, 1.0], [0.0, 4.0]])).solution
+    tensor([[1.],
+            [2.]])
     """
     a, right = _together(A, b)
     used = _unit(a) if unitriangular else a
@@ -178,7 +195,13 @@ def triangular_solve(
 
 @method
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
-    """L with x = L L^T, or its transpose if `upper`: [..., n, n]. Raises ShapeError if x is not positive definite."""
+    """L with x = L L^T, or its transpose if `upper`: [..., n, n]. Raises ShapeError if x is not positive definite.
+
+    >>> import lazytensor as lt
+    >>> lt.cholesky(lt.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
     n = call("cholesky", _node(x))
     return tensor_of(factor.turned(n) if upper else n, x)
 
@@ -188,6 +211,11 @@ def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with L L^T X = b, or L^T L X = b if `upper`: [..., n, k] and [..., n, n] -> [..., n, k].
 
     Raises ShapeError for shapes that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.cholesky_solve(lt.tensor([[4.0], [16.0]]), lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[1.],
+            [1.]])
     """
     if L.requires_grad:  # with the gradient of L L^T, which is not held to one triangle
         whole = L - L.detach() + (shapes.triu if upper else shapes.tril)(L.detach())
@@ -201,7 +229,12 @@ def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 @method
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of L L^T, or of L^T L if `upper`: [..., n, n]. Raises ShapeError for other shapes."""
+    """The inverse of L L^T, or of L^T L if `upper`: [..., n, n]. Raises ShapeError for other shapes.
+
+    >>> import lazytensor as lt
+    >>> lt.cholesky_inverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]])).diagonal()
+    tensor([0.2500, 0.0625])
+    """
     return cholesky_solve(_eyes(L, L.spec.shape[-1]), L, upper)
 
 
@@ -229,7 +262,14 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """P [..., m, m], L [..., m, k] and U [..., k, n] of a packed factorization; what is not asked for is empty."""
+    """P [..., m, m], L [..., m, k] and U [..., k, n] of a packed factorization; what is not asked for is empty.
+
+    >>> import lazytensor as lt
+    >>> factors, pivots = lt.tensor([[2.0, 0.0], [0.0, 4.0]]), lt.tensor([2, 2], dtype=lt.int32)
+    >>> lt.lu_unpack(factors, pivots)[0]
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
     m, n = LU_data.spec.shape[-2:]
     k = min(m, n)
     nothing = creation.empty(0, dtype=LU_data.dtype, device=LU_data.device)
@@ -258,7 +298,14 @@ def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
 
 @method
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with A X = b for the packed factorization of A: [..., n, k], [..., n, n], int32[..., n] -> [..., n, k]."""
+    """X with A X = b for the packed factorization of A: [..., n, k], [..., n, n], int32[..., n] -> [..., n, k].
+
+    >>> import lazytensor as lt
+    >>> factors, pivots = lt.tensor([[2.0, 0.0], [0.0, 4.0]]), lt.tensor([1, 2], dtype=lt.int32)
+    >>> lt.lu_solve(lt.tensor([[2.0], [2.0]]), factors, pivots)
+    tensor([[1.0000],
+            [0.5000]])
+    """
     n = LU_data.spec.shape[-1]
     arranged = matrix.matmul(transposed(_permutation(LU_pivots, n, LU_data.dtype)), b)
     # A = P L U, so L y = P^T b, then U x = y.
@@ -268,7 +315,12 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 @method
 def det(A: Tensor) -> Tensor:
-    """The determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError for matrices that are not square."""
+    """The determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError for matrices that are not square.
+
+    >>> import lazytensor as lt
+    >>> lt.det(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
     return tensor_of(call("det", _node(A)), A)
 
 
@@ -277,6 +329,10 @@ def slogdet(A: Tensor) -> SignLog:
     """The sign and the logarithm of the size of each determinant: [..., n, n] -> two of [...].
 
     Raises ShapeError for matrices that are not square.
+
+    >>> import lazytensor as lt
+    >>> lt.slogdet(lt.tensor([[0.0, 2.0], [4.0, 0.0]])).sign
+    tensor(-1.)
     """
     n = _node(A)
     return SignLog(tensor_of(call("det_sign", n), A), tensor_of(call("logabsdet", n), A))
@@ -287,6 +343,10 @@ def logdet(x: Tensor) -> Tensor:
     """The logarithm of each determinant, NaN where it is negative: [..., n, n] -> [...].
 
     Raises ShapeError for others.
+
+    >>> import lazytensor as lt
+    >>> lt.logdet(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(2.0794)
     """
     sign, size = slogdet(x)
     return pw.where(sign < 0, math.nan, size)
@@ -297,6 +357,11 @@ def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
     """Q [..., m, k] with orthonormal columns and the triangle R [..., k, n], A = Q R.
 
     Raises OptionMissing for other forms than the reduced one.
+
+    >>> import lazytensor as lt
+    >>> lt.abs(lt.qr(lt.tensor([[3.0, 0.0], [4.0, 5.0]])).R)
+    tensor([[5., 4.],
+            [0., 3.]])
     """
     if some not in (True, "reduced") or mode != "reduced":
         raise OptionMissing("qr gives the reduced form only", where=source.where(), hint="Use mode='reduced'.")
@@ -308,7 +373,13 @@ def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
 
 @method
 def geqrf(x: Tensor) -> Reflectors:
-    """R with the Householder vectors below it [..., m, n], and their factors [..., min(m, n)]; no gradient."""
+    """R with the Householder vectors below it [..., m, n], and their factors [..., min(m, n)]; no gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.geqrf(lt.tensor([[3.0, 1.0], [4.0, 2.0]]))[0]
+    tensor([[-5.0000, -2.2000],
+            [ 0.5000,  0.4000]])
+    """
     packed = tensor_of(call("geqrf", _node(x)), x).detach()
     m, n = x.spec.shape[-2:]
     tau = shapes.select(packed, -2, m)
@@ -330,7 +401,14 @@ def _reflected(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Tensor:
 
 @method
 def ormqr(a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q times `other` [..., m, n] (or `other` times Q, or with Q^T) for the Q that `geqrf` describes."""
+    """Q times `other` [..., m, n] (or `other` times Q, or with Q^T) for the Q that `geqrf` describes.
+
+    >>> import lazytensor as lt
+    >>> factors, tau = lt.geqrf(lt.tensor([[3.0], [4.0]]))
+    >>> lt.ormqr(factors, tau, lt.tensor([[5.0], [0.0]]))
+    tensor([[-3.],
+            [-4.]])
+    """
     if left:
         return _reflected(a, tau, other, transpose)
     # C Q is (Q^T C^T)^T.
@@ -393,6 +471,11 @@ def matrix_exp(x: Tensor) -> Tensor:
     """The exponential of each matrix: [..., n, n] -> [..., n, n].
 
     Raises ShapeError for matrices that are not square.
+
+    >>> import lazytensor as lt
+    >>> lt.matrix_exp(lt.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
     """
     return tensor_of(call("matrix_exp", _node(x)), x)
 
@@ -402,6 +485,11 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     """Each matrix [..., n, n] multiplied n times with itself; negative powers are those of the inverse.
 
     Raises ShapeError where there is none.
+
+    >>> import lazytensor as lt
+    >>> lt.matrix_power(lt.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
     """
     if n < 0:
         return matrix_power(inv(x), -n)

@@ -116,6 +116,11 @@ def embedding(
 
     With `max_norm`, rows of `weight` that are looked up are first scaled in place to at most this norm, of the order
     `norm_type`, without a gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.embedding(lt.tensor([1, 0]), lt.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
     """
     refuse(scale_grad_by_freq=scale_grad_by_freq)
     if weight.ndim != 2:
@@ -147,6 +152,10 @@ def embedding_bag(
 
     A bag is a row of `input`, or what lies between two of `offsets` in a vector. Row `padding_idx` is left out.
     Raises ValueError for another mode and shapes that do not fit, NotImplementedError for weights of other than sums.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.embedding_bag(lt.tensor([[0, 1]]), lt.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+    tensor([[4., 6.]])
     """
     refuse(scale_grad_by_freq=scale_grad_by_freq)
     if input.dtype.kind == "f" and weight.dtype.kind == "i":
@@ -237,6 +246,11 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """A 1 at the place of each number in a new last dimension, zeros elsewhere: [...] -> int64[..., classes].
 
     Raises ShapeError for other types than int64, and numbers outside 0..classes - 1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.one_hot(lt.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
     """
     if input.dtype is not dt.int64:
         raise ShapeError("one_hot is only applicable to index tensor of type LongTensor.", where=source.where())

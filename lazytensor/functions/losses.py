@@ -156,6 +156,10 @@ def nll_loss(
 
     `weight` [C] weighs classes, and the mean is by the sum of the weights. Labels of `ignore_index` do not count.
     Raises ShapeError if shapes do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.nll_loss(lt.zeros(2, 3), lt.tensor([0, 2]))
+    tensor(0.)
     """
     reduction = chosen(reduction, size_average, reduce)
     target = labels_of(input, target)
@@ -208,6 +212,10 @@ def linear_cross_entropy(
     """`cross_entropy` of linear(input [..., in], linear_weight [C, in], linear_bias [C]) and labels [...].
 
     Raises ShapeError if shapes do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.linear_cross_entropy(lt.eye(2), lt.eye(2), lt.tensor([0, 1]))
+    tensor(0.3133)
     """
     classes = linear_weight.spec.shape[:-1]
     flat = reshape(linear_weight, (-1, linear_weight.spec.shape[-1]))
@@ -243,7 +251,12 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The mean, sum or elements of (input - target)^2, broadcast; `weight` weighs them."""
+    """The mean, sum or elements of (input - target)^2, broadcast; `weight` weighs them.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.mse_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
     reduction = chosen(reduction, size_average, reduce)
     if weight is not None:
         d = input - target
@@ -265,7 +278,12 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The mean, sum or elements of |input - target|, broadcast; `weight` weighs them."""
+    """The mean, sum or elements of |input - target|, broadcast; `weight` weighs them.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.l1_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
     return _weighed(pw.abs(input - target), weight, chosen(reduction, size_average, reduce))
 
 
@@ -277,7 +295,12 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """|d| - beta / 2 for differences of beta and more, d^2 / (2 beta) below. Raises ShapeError for a negative beta."""
+    """|d| - beta / 2 for differences of beta and more, d^2 / (2 beta) below. Raises ShapeError for a negative beta.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.smooth_l1_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(0.7500)
+    """
     reduction = chosen(reduction, size_average, reduce)
     if beta < 0:
         raise ShapeError("smooth_l1_loss does not support negative values for beta.", where=source.where())
@@ -300,7 +323,12 @@ def _distance(input: Tensor, target: Tensor) -> Tensor:
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """d^2 / 2 for differences up to delta, delta * (|d| - delta / 2) above. Raises ShapeError for delta <= 0."""
+    """d^2 / 2 for differences up to delta, delta * (|d| - delta / 2) above. Raises ShapeError for delta <= 0.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.huber_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(0.7500)
+    """
     if delta <= 0:
         raise ShapeError("huber_loss does not support non-positive values for delta.", where=source.where())
     d = _distance(input, target)
@@ -319,6 +347,10 @@ def binary_cross_entropy(
     """-(t log x + (1 - t) log(1 - x)) of probabilities x [...] and targets of the same shape.
 
     Raises ValueError for different shapes.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.binary_cross_entropy(lt.tensor([0.5, 0.5]), lt.tensor([0.0, 1.0]))
+    tensor(0.6931)
     """
     if input.spec.shape != target.spec.shape:
         raise OptionInvalid(
@@ -375,6 +407,10 @@ def binary_cross_entropy_with_logits(
     """Cross entropy of a yes-or-no score and its probability, without overflow; both [...].
 
     `pos_weight` weighs the yes. Raises ValueError for different shapes.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.binary_cross_entropy_with_logits(lt.zeros(2), lt.tensor([0.0, 1.0]))
+    tensor(0.6931)
     """
     reduction = chosen(reduction, size_average, reduce) if isinstance(reduction, str) else "mean"
     if input.spec.shape != target.spec.shape:
@@ -407,6 +443,10 @@ def kl_div(
     """t (log t - x) of log-probabilities x, broadcast; "batchmean" divides the sum by the first extent.
 
     Raises ValueError for another reduction.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.kl_div(lt.tensor([0.5, 0.5]).log(), lt.tensor([0.25, 0.75]), reduction="sum")
+    tensor(0.1308)
     """
     for x in (input, target):
         require_elements(x, "f", "kl_div")
@@ -438,6 +478,10 @@ def poisson_nll_loss(
     """x - t log x, or exp(x) - t x with log_input, broadcast; `full` adds Stirling's term for t > 1.
 
     Raises ValueError for another reduction.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.poisson_nll_loss(lt.zeros(2), lt.tensor([1.0, 2.0]))
+    tensor(1.)
     """
     loss = pw.exp(input) - target * input if log_input else input - target * pw.log(input + float(eps))
     if full:
@@ -456,6 +500,10 @@ def gaussian_nll_loss(
 
     `var` has the shape of x, or 1 or nothing in its last dimension. Raises ValueError for another shape, and for a
     negative number.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.gaussian_nll_loss(lt.zeros(2), lt.tensor([1.0, 2.0]), lt.ones(2))
+    tensor(1.2500)
     """
     spread = var if isinstance(var, Tensor) else input.detach() * 0.0 + float(var)
     if isinstance(var, Tensor) and var.spec.shape != input.spec.shape:

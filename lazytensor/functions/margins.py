@@ -34,7 +34,12 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """x where the target is 1, max(0, margin - x) where it is -1, both [...]."""
+    """x where the target is 1, max(0, margin - x) where it is -1, both [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hinge_embedding_loss(lt.tensor([0.5]), lt.tensor([-1.0]))
+    tensor(0.5000)
+    """
     # Two masks rather than a choice: a target that is neither 1 nor -1 counts both parts, as in PyTorch.
     far = pw.where(target != 1, pw.relu(float(margin) - input), 0.0)
     near = pw.where(target != -1, input, 0.0)
@@ -50,7 +55,12 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin - t (x1 - x2)), all [...]. Raises ShapeError unless all three have the same rank."""
+    """max(0, margin - t (x1 - x2)), all [...]. Raises ShapeError unless all three have the same rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.margin_ranking_loss(lt.tensor([1.0]), lt.tensor([3.0]), lt.tensor([1.0]))
+    tensor(2.)
+    """
     if not input1.ndim == input2.ndim == target.ndim:
         raise ShapeError(
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: {input1.shape}, "
@@ -71,7 +81,12 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1; [N, D] and [N], or [D] and []."""
+    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1; [N, D] and [N], or [D] and [].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.cosine_embedding_loss(lt.ones(1, 2), lt.ones(1, 2), lt.tensor([-1.0]))
+    tensor(1.)
+    """
     a, b = (x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype()) for x in (input1, input2))
     # [N, D] with targets [N] reduces dimension 1, [D] with a number dimension 0.
     dim = target.ndim
@@ -96,6 +111,10 @@ def multi_margin_loss(
     """The mean over other classes j of max(0, margin - x_y + x_j)^p: scores [N, C] or [C], labels [N] or [].
 
     `weight` [C] weighs labels. Raises ValueError for p other than 1 and 2.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.multi_margin_loss(lt.tensor([[0.0, 2.0]]), lt.tensor([1]))
+    tensor(0.)
     """
     if p not in (1, 2):
         raise OptionInvalid("only p == 1 and p == 2 supported", where=source.where())
@@ -122,7 +141,12 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over the last dimension of yes-or-no cross entropies: [..., C] and [..., C] -> [...]."""
+    """The mean over the last dimension of yes-or-no cross entropies: [..., C] and [..., C] -> [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.multilabel_soft_margin_loss(lt.zeros(1, 2), lt.tensor([[0.0, 1.0]]))
+    tensor(0.6931)
+    """
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     loss = loss if weight is None else loss * weight
     return reduced(red.mean(loss, -1), chosen(reduction, size_average, reduce))
@@ -138,6 +162,10 @@ def soft_margin_loss(
     """log(1 + exp(-t x)), both [...].
 
     Raises AutogradError for a target that needs a gradient: there is none for it.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.soft_margin_loss(lt.zeros(2), lt.tensor([1.0, -1.0]))
+    tensor(0.6931)
     """
     if target.requires_grad and is_grad_enabled():
         raise AutogradError(
@@ -165,6 +193,10 @@ def triplet_margin_loss(
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances: three of [..., D] -> [...].
 
     With `swap` the nearer of anchor and positive counts for the negative.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.triplet_margin_loss(lt.zeros(1, 2), lt.zeros(1, 2), lt.tensor([[3.0, 4.0]]), margin=6.0)
+    tensor(1.0000)
     """
     kept = chosen(reduction, size_average, reduce)
 
@@ -189,6 +221,11 @@ def triplet_margin_with_distance_loss(
     """`triplet_margin_loss` with any distance: three of [..., D] -> [...].
 
     With `swap` the nearer of anchor and positive counts for the negative.
+
+    >>> import lazytensor as lt
+    >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
+    >>> lt.nn.functional.triplet_margin_with_distance_loss(a, c, b)
+    tensor(3.)
     """
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
@@ -207,6 +244,10 @@ def multilabel_margin_loss(
     """The sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
 
     Scores [N, C] or [C]; the target has the same shape and lists labels up to the first -1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.multilabel_margin_loss(lt.tensor([0.1, 0.8]), lt.tensor([1, -1]))
+    tensor(0.1500)
     """
     rows, labels = rows_of(input), rows_of(target)
     classes = rows.spec.shape[1]

@@ -38,6 +38,10 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     """The product of two matrices: [m, k] @ [k, n] -> [m, n].
 
     Raises ShapeError for other ranks, extents that differ, and different types.
+
+    >>> import lazytensor as lt
+    >>> lt.mm(lt.tensor([[1, 2]]), lt.tensor([[3], [4]]))
+    tensor([[11]])
     """
     if a.ndim != 2 or b.ndim != 2:
         raise ShapeError(f"mm needs two matrices, got {list(a.shape)} and {list(b.shape)}", where=source.where())
@@ -46,7 +50,12 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def bmm(a: Tensor, b: Tensor) -> Tensor:
-    """The products of two stacks: [b, m, k] @ [b, k, n] -> [b, m, n]. Raises ShapeError as `mm` does."""
+    """The products of two stacks: [b, m, k] @ [b, k, n] -> [b, m, n]. Raises ShapeError as `mm` does.
+
+    >>> import lazytensor as lt
+    >>> lt.bmm(lt.ones(2, 1, 3), lt.ones(2, 3, 4)).shape
+    torch.Size([2, 1, 4])
+    """
     if a.ndim != 3 or b.ndim != 3:
         raise ShapeError(f"bmm needs two 3-d tensors, got {list(a.shape)} and {list(b.shape)}", where=source.where())
     return tensor_of(product(*_pair(a, b)), a, b)
@@ -85,7 +94,12 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def dot(a: Tensor, b: Tensor) -> Tensor:
-    """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
+    """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths.
+
+    >>> import lazytensor as lt
+    >>> lt.dot(lt.tensor([1, 2]), lt.tensor([3, 4]))
+    tensor(11)
+    """
     if a.ndim != 1 or b.ndim != 1 or a.shape != b.shape:
         raise ShapeError(f"dot needs two vectors of one length, got {list(a.shape)} and {list(b.shape)}")
     require_elements(a, "fi", "dot")
@@ -95,7 +109,12 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def mv(a: Tensor, b: Tensor) -> Tensor:
-    """A matrix times a vector: [m, k] @ [k] -> [m]. Raises IndexInvalid for a number, ShapeError as `mm` does."""
+    """A matrix times a vector: [m, k] @ [k] -> [m]. Raises IndexInvalid for a number, ShapeError as `mm` does.
+
+    >>> import lazytensor as lt
+    >>> lt.mv(lt.tensor([[1, 2], [3, 4]]), lt.tensor([1, 1]))
+    tensor([3, 7])
+    """
     if not a.ndim:
         raise IndexInvalid(f"mv expects a matrix and a vector, got {a.spec} and {b.spec}", where=source.where())
     if a.ndim != 2 or b.ndim != 1:
@@ -107,7 +126,13 @@ def mv(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def outer(a: Tensor, b: Tensor) -> Tensor:
-    """All products of an element of a [m] with one of b [n]: [m, n]."""
+    """All products of an element of a [m] with one of b [n]: [m, n].
+
+    >>> import lazytensor as lt
+    >>> lt.outer(lt.tensor([1, 2]), lt.tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
     if a.ndim != 1 or b.ndim != 1:
         raise ShapeError(f"outer: expected two vectors, got {a.spec} and {b.spec}", where=source.where())
     # The row needs no dimension of its own to broadcast, and the front end prints none.
@@ -146,7 +171,12 @@ def _of_one_type(x: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
 @method(in_place=True)
 @rounded_once
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does."""
+    """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does.
+
+    >>> import lazytensor as lt
+    >>> lt.addmm(lt.ones(1, 1), lt.ones(1, 2), lt.ones(2, 1))
+    tensor([[3.]])
+    """
     return combined(*_of_one_type(addend(x), mm(a, b)), beta, alpha)
 
 
@@ -156,6 +186,10 @@ def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operan
     """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n].
 
     Raises IndexInvalid where a or b has too few dimensions, ShapeError as `bmm` does.
+
+    >>> import lazytensor as lt
+    >>> lt.baddbmm(lt.ones(1, 1, 1), lt.ones(1, 1, 2), lt.ones(1, 2, 1))
+    tensor([[[3.]]])
     """
     # PyTorch broadcasts x first, and reads two extents of a and the last one of b.
     shapes.dim_of(1, a.ndim)
@@ -167,6 +201,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x @ weight.T + bias; x is [..., in], weight [out, in], bias [out]; result [..., out].
 
     Raises ShapeError if they do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.linear(lt.tensor([[1.0, 2.0]]), lt.tensor([[3.0, 4.0]]), lt.tensor([0.5]))
+    tensor([[11.5000]])
     """
     pair = arg(x), arg(weight)
     operands = multiplied(*pair) if bias is None else multiplied(*pair, arg(bias))

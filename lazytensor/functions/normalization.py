@@ -102,6 +102,10 @@ def layer_norm(
     """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`, then weight and bias of that shape.
 
     The result has the shape of the input. Raises ShapeError if that does not end with `normalized_shape`.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.layer_norm(lt.tensor([1.0, 3.0]), (2,))
+    tensor([-1.0000,  1.0000])
     """
     shape = _trailing("layer_norm", input, normalized_shape, weight, bias)
     x = arg(input)
@@ -118,6 +122,10 @@ def native_layer_norm(
     """`layer_norm` with the mean and the inverse deviation that it used, both [..., 1, ...].
 
     Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.native_layer_norm(lt.tensor([[1.0, 3.0]]), (2,), None, None, 1e-5)[0]
+    tensor([[-1.0000,  1.0000]])
     """
     wide = _wide(arg(input))
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
@@ -133,6 +141,10 @@ def rms_norm(
     """x divided by its root mean square over the trailing dimensions, then weight of that shape: [...] in and out.
 
     Raises ShapeError if shapes do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.rms_norm(lt.tensor([3.0, 4.0]), (2,))
+    tensor([0.8485, 1.1314])
     """
     shape = _trailing("rms_norm", input, normalized_shape, weight)
     x = arg(input)
@@ -160,6 +172,10 @@ def group_norm(
     """[N, C, ...] normalized over each of `num_groups` groups of channels, then weight and bias [C].
 
     Raises ShapeError if the groups do not divide C.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.group_norm(lt.tensor([[1.0, 3.0]]), 1)
+    tensor([[-1.0000,  1.0000]])
     """
     return _group_norm(input, num_groups, weight, bias, eps)[0]
 
@@ -167,7 +183,12 @@ def group_norm(
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`group_norm` with the means and inverse deviations [N, groups] that it used. Raises ShapeError as it does."""
+    """`group_norm` with the means and inverse deviations [N, groups] that it used. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.native_group_norm(lt.tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 1e-5)[0]
+    tensor([[-1.0000,  1.0000]])
+    """
     return _group_norm(input, group, weight, bias, eps)
 
 
@@ -260,6 +281,11 @@ def batch_norm(
     """[N, C, ...] normalized for each channel: by the batch in training (running statistics follow), else by those.
 
     Raises ValueError for a batch of one value in each channel, ShapeError if there are no statistics to use.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.batch_norm(lt.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
     """
     if not input.spec.size and input.ndim < 2:
         return pw.clone(input)
@@ -285,7 +311,14 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`batch_norm` of [N, C, ...] with the mean and the inverse deviation [C] of the batch, empty out of training."""
+    """`batch_norm` of [N, C, ...] with the mean and the inverse deviation [C] of the batch, empty out of training.
+
+    >>> import lazytensor as lt
+    >>> x = lt.tensor([[1.0], [3.0]])
+    >>> lt.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[0]
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
     running = (running_mean, running_var)
     out, mean, inverse = _batch_norm(input, running, weight, bias, training, momentum, eps)
     if not training:
@@ -306,6 +339,10 @@ def instance_norm(
     """[N, C, ...] normalized for each channel of each sample; running statistics follow the mean over the samples.
 
     Raises ValueError for a single spatial element, which has no variance.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.instance_norm(lt.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
     """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
@@ -339,6 +376,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """x / (k + alpha * mean square of `size` neighbouring channels) ** beta; [N, C, ...].
 
     Raises ValueError for fewer than 3 dimensions.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.local_response_norm(lt.ones(1, 2, 2), 2, alpha=0.5).shape
+    torch.Size([1, 2, 2])
     """
     if input.ndim < 3:
         raise OptionInvalid(
@@ -361,7 +402,12 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 
 def normalize(input: Tensor, p: float | str = 2.0, dim: int | Sequence[int] = 1, eps: float | Tensor = 1e-12) -> Tensor:
-    """x divided by its p-norm along dimensions, or by eps if that is larger: [...] in and out."""
+    """x divided by its p-norm along dimensions, or by eps if that is larger: [...] in and out.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.normalize(lt.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
     return input / pw.clamp(statistics.norm(input, p, dim, True), eps if isinstance(eps, Tensor) else float(eps))
 
 
@@ -369,6 +415,10 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """The cosine of the angle between vectors along a dimension, which disappears; lengths are at least eps.
 
     Operands broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.cosine_similarity(lt.tensor([[1.0, 0.0]]), lt.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
     """
     # PyTorch raises short lengths to eps where no gradient sees it.
     first, second = (tensor_of(call("at_least", arg(_length(x, dim)), least=float(eps)), x) for x in (x1, x2))
@@ -381,7 +431,12 @@ def _length(x: Tensor, dim: int) -> Tensor:
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The p-norm of x1 - x2 + eps along the last dimension: [..., D], broadcast -> [...], or [..., 1] with keepdim."""
+    """The p-norm of x1 - x2 + eps along the last dimension: [..., D], broadcast -> [...], or [..., 1] with keepdim.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.pairwise_distance(lt.tensor([[3.0, 0.0]]), lt.tensor([[0.0, 4.0]]))
+    tensor([5.])
+    """
     # PyTorch adds eps to the difference itself: equal vectors are at a distance of eps * D^(1/p).
     d = x1 - x2 + float(eps)
     return _norm(d, p, keepdim)
@@ -412,6 +467,10 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distances of all pairs of rows (i < j) of [N, M], row by row: [N (N - 1) / 2].
 
     Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.pdist(lt.tensor([[0.0, 0.0], [3.0, 4.0]]))
+    tensor([5.])
     """
     if input.ndim != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())

@@ -12,6 +12,7 @@ from typing import Any
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.cells import copied, here, is_missing, value_of
+from lazytensor.docstrings import documented
 from lazytensor.dtype import DType, float16
 from lazytensor.errors import AutogradError, ShapeError, TypeUnsupported
 from lazytensor.functions.half_arithmetic import by_number, is_on_host, power, rounded_once, scaled_sum
@@ -69,7 +70,12 @@ def is_number(value: Operand, number: float) -> bool:
 
 @method(in_place=True, operator="add")
 def add(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand = 1) -> Tensor:
-    """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for an alpha of another kind."""
+    """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for an alpha of another kind.
+
+    >>> import lazytensor as lt
+    >>> lt.add(lt.tensor([1.0, 2.0]), lt.tensor([10.0, 20.0]), alpha=2)
+    tensor([21., 42.])
+    """
     if scaled is not None:
         b, alpha = scaled, b
     return _binary("add", a, b) if alpha.__class__ is int and alpha == 1 else _scaled_sum("add", a, b, alpha)
@@ -77,7 +83,12 @@ def add(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand
 
 @method(names="sub subtract", in_place=True, operator="sub")
 def sub(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand = 1) -> Tensor:
-    """a - alpha * b, broadcast; of old `sub(a, alpha, b)`. Raises ShapeError for booleans, and as `add` does."""
+    """a - alpha * b, broadcast; of old `sub(a, alpha, b)`. Raises ShapeError for booleans, and as `add` does.
+
+    >>> import lazytensor as lt
+    >>> lt.sub(lt.tensor([10.0, 20.0]), lt.tensor([1.0, 2.0]), alpha=2)
+    tensor([ 8., 16.])
+    """
     if scaled is not None:
         b, alpha = scaled, b
     for v in (a, b):
@@ -131,13 +142,24 @@ def _refuse_bool(what: str) -> None:
 
 @method
 def rsub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
-    """b - alpha * a, broadcast. Raises ShapeError for booleans."""
+    """b - alpha * a, broadcast. Raises ShapeError for booleans.
+
+    >>> import lazytensor as lt
+    >>> lt.rsub(lt.tensor([1, 2]), 10)
+    tensor([9, 8])
+    """
     return sub(b, a, alpha=alpha)
 
 
 @method(names="mul multiply", in_place=True, operator="mul")
 def mul(a: Operand, b: Operand) -> Tensor:
-    """a * b, broadcast; of booleans the conjunction."""
+    """a * b, broadcast; of booleans the conjunction.
+
+    >>> import lazytensor as lt
+    >>> lt.mul(lt.tensor([[1.0], [2.0]]), lt.tensor([10.0, 20.0]))
+    tensor([[10., 20.],
+            [20., 40.]])
+    """
     # The product of truth values, which stay truth values.
     if isinstance(a, Tensor) and a.dtype.kind == "b" and result_type(a, b).kind == "b":
         return logical_and(a, b)
@@ -150,6 +172,10 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
 
     With rounding_mode "floor" or "trunc" the quotient is rounded and keeps an integer type. Raises ShapeError for
     another mode, and for integers that are divided by zero.
+
+    >>> import lazytensor as lt
+    >>> lt.div(lt.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+    tensor([ 3., -4.])
     """
     if rounding_mode is None:
         return _binary("div", a, b, _floating(a, b))
@@ -198,6 +224,10 @@ def floor_divide(a: Operand, b: Operand) -> Tensor:
     """The quotient rounded down, broadcast. Raises ShapeError for booleans and for integers divided by zero.
 
     backward() raises AutogradError if a gradient reaches it.
+
+    >>> import lazytensor as lt
+    >>> lt.floor_divide(lt.tensor([7, -7]), 2)
+    tensor([ 3, -4])
     """
     out = _divided("floor_divide", a, b)
     n = arg(out)
@@ -214,13 +244,23 @@ def _underived(g: Node) -> Node:
 
 @method(in_place=True, operator="mod")
 def remainder(a: Operand, b: Operand) -> Tensor:
-    """What floor division leaves, with the sign of b, broadcast. Raises ShapeError for bool and for modulo zero."""
+    """What floor division leaves, with the sign of b, broadcast. Raises ShapeError for bool and for modulo zero.
+
+    >>> import lazytensor as lt
+    >>> lt.remainder(lt.tensor([7.0, -7.0]), 3)
+    tensor([1., 2.])
+    """
     return _divided("remainder", a, b)
 
 
 @method(in_place=True, operator="pow")
 def pow(a: Operand, exponent: Operand) -> Tensor:
-    """a to a power, broadcast. Raises ShapeError for integers to a negative number."""
+    """a to a power, broadcast. Raises ShapeError for integers to a negative number.
+
+    >>> import lazytensor as lt
+    >>> lt.pow(lt.tensor([2.0, 3.0]), 2)
+    tensor([4., 9.])
+    """
     # The front end sees a square here, whose gradient is x times two and no power.
     if is_number(exponent, 2) and isinstance(a, Tensor):
         base = arg(cast_to(a, result_type(a, exponent)))
@@ -241,85 +281,155 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
 
 @method(in_place=True)
 def square(x: Tensor) -> Tensor:
-    """x * x, in the shape of x."""
+    """x * x, in the shape of x.
+
+    >>> import lazytensor as lt
+    >>> lt.square(lt.tensor([2.0, -3.0]))
+    tensor([4., 9.])
+    """
     return pow(x, 2)
 
 
 @method(in_place=True)
 def fmod(a: Operand, b: Operand) -> Tensor:
-    """The remainder with the sign of a, broadcast. Raises ShapeError for booleans and integers modulo zero."""
+    """The remainder with the sign of a, broadcast. Raises ShapeError for booleans and integers modulo zero.
+
+    >>> import lazytensor as lt
+    >>> lt.fmod(lt.tensor([7.0, -7.0]), 3)
+    tensor([ 1., -1.])
+    """
     return _binary("fmod", a, b) if result_type(a, b).kind == "f" else _divided("integer_fmod", a, b)
 
 
 @method(names="atan2 arctan2", in_place=True)
 def atan2(a: Tensor, b: Tensor) -> Tensor:
-    """The angle of the point (b, a) from -pi to pi, broadcast; integers become the default floating type."""
+    """The angle of the point (b, a) from -pi to pi, broadcast; integers become the default floating type.
+
+    >>> import lazytensor as lt
+    >>> lt.atan2(lt.tensor([1.0, -1.0]), lt.tensor([1.0, 1.0]))
+    tensor([ 0.7854, -0.7854])
+    """
     return _binary("atan2", a, b, _floating(a, b))
 
 
 @method
 def maximum(a: Operand, b: Operand) -> Tensor:
-    """The larger of two elements, broadcast; NaN wins, and ties share the gradient."""
+    """The larger of two elements, broadcast; NaN wins, and ties share the gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.maximum(lt.tensor([1.0, 5.0]), lt.tensor([4.0, 2.0]))
+    tensor([4., 5.])
+    """
     return _binary("maximum", a, b)
 
 
 @method
 def minimum(a: Operand, b: Operand) -> Tensor:
-    """The smaller of two elements, broadcast; NaN wins, and ties share the gradient."""
+    """The smaller of two elements, broadcast; NaN wins, and ties share the gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.minimum(lt.tensor([1.0, 5.0]), lt.tensor([4.0, 2.0]))
+    tensor([1., 2.])
+    """
     return _binary("minimum", a, b)
 
 
 @method(names="gt greater", in_place=True, is_comparison=True)
 def gt(a: Operand, b: Operand) -> Tensor:
-    """Whether a > b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+    """Whether a > b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.gt(lt.tensor([1, 2, 3]), 2)
+    tensor([False, False,  True])
+    """
     return _binary("gt", a, b)
 
 
 @method(names="ge greater_equal", in_place=True, is_comparison=True)
 def ge(a: Operand, b: Operand) -> Tensor:
-    """Whether a >= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+    """Whether a >= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.ge(lt.tensor([1, 2, 3]), 2)
+    tensor([False,  True,  True])
+    """
     return _binary("ge", a, b)
 
 
 @method(names="lt less", in_place=True, is_comparison=True)
 def lt(a: Operand, b: Operand) -> Tensor:
-    """Whether a < b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+    """Whether a < b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.lt(lt.tensor([1, 2, 3]), 2)
+    tensor([ True, False, False])
+    """
     return _binary("lt", a, b)
 
 
 @method(names="le less_equal", in_place=True, is_comparison=True)
 def le(a: Operand, b: Operand) -> Tensor:
-    """Whether a <= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+    """Whether a <= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.le(lt.tensor([1, 2, 3]), 2)
+    tensor([ True,  True, False])
+    """
     return _binary("le", a, b)
 
 
 @method(in_place=True, is_comparison=True)
 def eq(a: Operand, b: Operand) -> Tensor:
-    """Whether a == b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+    """Whether a == b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.eq(lt.tensor([1, 2]), lt.tensor([1, 3]))
+    tensor([ True, False])
+    """
     return _binary("eq", a, b)
 
 
 @method(names="ne not_equal", in_place=True, is_comparison=True)
 def ne(a: Operand, b: Operand) -> Tensor:
-    """Whether a != b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
+    """Whether a != b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.ne(lt.tensor([1, 2]), lt.tensor([1, 3]))
+    tensor([False,  True])
+    """
     return _binary("ne", a, b)
 
 
 @method(in_place=True)
 def logical_and(a: Operand, b: Operand) -> Tensor:
-    """Whether both are not zero: bool in the broadcast shape."""
+    """Whether both are not zero: bool in the broadcast shape.
+
+    >>> import lazytensor as lt
+    >>> lt.logical_and(lt.tensor([True, True]), lt.tensor([True, False]))
+    tensor([ True, False])
+    """
     return _binary("logical_and", _truth(a), _truth(b))
 
 
 @method(in_place=True)
 def logical_or(a: Operand, b: Operand) -> Tensor:
-    """Whether at least one is not zero: bool in the broadcast shape."""
+    """Whether at least one is not zero: bool in the broadcast shape.
+
+    >>> import lazytensor as lt
+    >>> lt.logical_or(lt.tensor([False, True]), lt.tensor([False, False]))
+    tensor([False,  True])
+    """
     return _binary("logical_or", _truth(a), _truth(b))
 
 
 @method(in_place=True)
 def logical_xor(a: Operand, b: Operand) -> Tensor:
-    """Whether exactly one is not zero: bool in the broadcast shape. On CSX the two are compared, and not for `^`."""
+    """Whether exactly one is not zero: bool in the broadcast shape. On CSX the two are compared, and not for `^`.
+
+    >>> import lazytensor as lt
+    >>> lt.logical_xor(lt.tensor([True, True]), lt.tensor([True, False]))
+    tensor([False,  True])
+    """
     return _binary("logical_xor" if half_type() is None else "ne", _truth(a), _truth(b))
 
 
@@ -346,7 +456,12 @@ def where_method(x: Tensor, condition: Tensor, other: Operand) -> Tensor:
 
 @method(in_place=True)
 def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """x with `value` where the mask holds; x and mask broadcast, the type is that of x."""
+    """x with `value` where the mask holds; x and mask broadcast, the type is that of x.
+
+    >>> import lazytensor as lt
+    >>> lt.masked_fill(lt.arange(4), lt.arange(4) > 1, -1)
+    tensor([ 0,  1, -1, -1])
+    """
     if mask.dtype is not dt.bool_:
         raise ShapeError(f"masked_fill only supports boolean masks, but got {mask.spec}", where=source.where())
     if isinstance(value, Tensor) and value.ndim:
@@ -385,8 +500,8 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     return tensor_of(call("clamp", *(prepared(v, dtype, shape) for v in (x, min, max))), x)
 
 
-def _unary(name: str, doc: str, to_float: bool = True) -> Callable[[Tensor], Tensor]:
-    """A function that is one operation of each element; `to_float` lets integers become the default floating type."""
+def _unary(name: str, doc: str, example: str = "", *, to_float: bool = True) -> Callable[[Tensor], Tensor]:
+    """Return a function of one operation on each element; `to_float` converts integers to the default floating type."""
 
     def function(x: Tensor) -> Tensor:
         n = arg(x)
@@ -394,25 +509,51 @@ def _unary(name: str, doc: str, to_float: bool = True) -> Callable[[Tensor], Ten
             n = cast(n, default_dtype())
         return tensor_of(call(name, n), x)
 
-    function.__name__, function.__qualname__ = name, name
-    function.__doc__ = f"{doc} Of each element of x, in its shape."
-    return function
+    return documented(function, name, f"{doc} Of each element of x, in its shape.", example)
 
 
-exp = method(_unary("exp", "e to the power of x."), in_place=True)
-expm1 = method(_unary("expm1", "exp(x) - 1, exact near 0."), in_place=True)
-log = method(_unary("log", "The natural logarithm."), in_place=True)
-log1p = method(_unary("log1p", "log(1 + x), exact near 0."), in_place=True)
-log2 = method(_unary("log2", "The logarithm to base 2."), in_place=True)
-sqrt = method(_unary("sqrt", "The square root."), in_place=True)
-rsqrt = method(_unary("rsqrt", "One over the square root."), in_place=True)
-sin = method(_unary("sin", "The sine."), in_place=True)
-cos = method(_unary("cos", "The cosine."), in_place=True)
-tan = method(_unary("tan", "The tangent."), in_place=True)
-tanh = method(_unary("tanh", "The hyperbolic tangent."), in_place=True)
-sigmoid = method(_unary("sigmoid", "1 / (1 + exp(-x))."), in_place=True)
-erf = method(_unary("erf", "The error function."), in_place=True)
-reciprocal = method(_unary("reciprocal", "1 / x."), in_place=True)
+exp = method(
+    _unary("exp", "e to the power of x.", ">>> lt.exp(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 2.7183])"), in_place=True
+)
+expm1 = method(
+    _unary("expm1", "exp(x) - 1, exact near 0.", ">>> lt.expm1(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.7183])"),
+    in_place=True,
+)
+log = method(
+    _unary("log", "The natural logarithm.", ">>> lt.log(lt.tensor([1.0, 10.0]))\ntensor([0.0000, 2.3026])"),
+    in_place=True,
+)
+log1p = method(
+    _unary("log1p", "log(1 + x), exact near 0.", ">>> lt.log1p(lt.tensor([0.0, 9.0]))\ntensor([0.0000, 2.3026])"),
+    in_place=True,
+)
+log2 = method(
+    _unary("log2", "The logarithm to base 2.", ">>> lt.log2(lt.tensor([1.0, 8.0]))\ntensor([0., 3.])"), in_place=True
+)
+sqrt = method(_unary("sqrt", "The square root.", ">>> lt.sqrt(lt.tensor([4.0, 9.0]))\ntensor([2., 3.])"), in_place=True)
+rsqrt = method(
+    _unary("rsqrt", "One over the square root.", ">>> lt.rsqrt(lt.tensor([1.0, 4.0]))\ntensor([1.0000, 0.5000])"),
+    in_place=True,
+)
+sin = method(_unary("sin", "The sine.", ">>> lt.sin(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.8415])"), in_place=True)
+cos = method(_unary("cos", "The cosine.", ">>> lt.cos(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 0.5403])"), in_place=True)
+tan = method(
+    _unary("tan", "The tangent.", ">>> lt.tan(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.5574])"), in_place=True
+)
+tanh = method(
+    _unary("tanh", "The hyperbolic tangent.", ">>> lt.tanh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.7616])"),
+    in_place=True,
+)
+sigmoid = method(
+    _unary("sigmoid", "1 / (1 + exp(-x)).", ">>> lt.sigmoid(lt.tensor([0.0, 2.0]))\ntensor([0.5000, 0.8808])"),
+    in_place=True,
+)
+erf = method(
+    _unary("erf", "The error function.", ">>> lt.erf(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.5205])"), in_place=True
+)
+reciprocal = method(
+    _unary("reciprocal", "1 / x.", ">>> lt.reciprocal(lt.tensor([2.0, 4.0]))\ntensor([0.5000, 0.2500])"), in_place=True
+)
 
 
 def over(number: Operand, x: Tensor) -> Tensor:
@@ -421,38 +562,91 @@ def over(number: Operand, x: Tensor) -> Tensor:
 
 
 silu = _unary("silu", "x * sigmoid(x).", to_float=False)
-abs = method(_unary("abs", "The absolute value.", to_float=False), names="abs absolute", in_place=True)
+abs = method(
+    _unary(
+        "abs", "The absolute value.", ">>> lt.abs(lt.tensor([-1.5, 2.0]))\ntensor([1.5000, 2.0000])", to_float=False
+    ),
+    names="abs absolute",
+    in_place=True,
+)
 abs = method(abs, names="__abs__")
 _negative = _unary("neg", "The negative.", to_float=False)
 _sign = _unary("sign", "-1, 0 or 1.", to_float=False)
-relu = method(_unary("relu", "x where it is positive, else 0.", to_float=False), in_place=True)
-isnan = method(_unary("isnan", "Whether x is not a number.", to_float=False))
-isfinite = method(_unary("isfinite", "Whether x is neither infinite nor NaN.", to_float=False))
-logical_not = method(_unary("logical_not", "Whether x is 0.", to_float=False), in_place=True)
+relu = method(
+    _unary(
+        "relu",
+        "x where it is positive, else 0.",
+        ">>> lt.relu(lt.tensor([-1.0, 2.0]))\ntensor([0., 2.])",
+        to_float=False,
+    ),
+    in_place=True,
+)
+isnan = method(
+    _unary(
+        "isnan",
+        "Whether x is not a number.",
+        '>>> lt.isnan(lt.tensor([1.0, float("inf"), float("nan")]))\ntensor([False, False,  True])',
+        to_float=False,
+    )
+)
+isfinite = method(
+    _unary(
+        "isfinite",
+        "Whether x is neither infinite nor NaN.",
+        '>>> lt.isfinite(lt.tensor([1.0, float("inf"), float("nan")]))\ntensor([ True, False, False])',
+        to_float=False,
+    )
+)
+logical_not = method(
+    _unary(
+        "logical_not",
+        "Whether x is 0.",
+        ">>> lt.logical_not(lt.tensor([0, 3]))\ntensor([ True, False])",
+        to_float=False,
+    ),
+    in_place=True,
+)
 
 
-def _rounding(name: str, doc: str) -> Callable[[Tensor], Tensor]:
-    """Roundings leave integers as they are."""
+def _rounding(name: str, doc: str, example: str = "") -> Callable[[Tensor], Tensor]:
+    """Return a rounding of each element, which returns a copy of integers."""
     float_only = _unary(name, doc, to_float=False)
 
     def function(x: Tensor) -> Tensor:
         return clone(x) if x.dtype.kind == "i" else float_only(x)
 
-    function.__name__, function.__qualname__ = name, name
-    function.__doc__ = f"{doc} Of each element of x, in its shape and type."
-    return function
+    return documented(function, name, f"{doc} Of each element of x, in its shape and type.", example)
 
 
-floor = method(_rounding("floor", "The largest integer that is not above x."), in_place=True)
-ceil = method(_rounding("ceil", "The smallest integer that is not below x."), in_place=True)
+floor = method(
+    _rounding(
+        "floor", "The largest integer that is not above x.", ">>> lt.floor(lt.tensor([-0.5, 1.2]))\ntensor([-1.,  1.])"
+    ),
+    in_place=True,
+)
+ceil = method(
+    _rounding(
+        "ceil", "The smallest integer that is not below x.", ">>> lt.ceil(lt.tensor([-0.5, 1.2]))\ntensor([-0., 2.])"
+    ),
+    in_place=True,
+)
 _round = _rounding("round", "The nearest integer, ties to even.")
-trunc = method(_rounding("trunc", "x without its fraction."), names="trunc fix", in_place=True)
+trunc = method(
+    _rounding("trunc", "x without its fraction.", ">>> lt.trunc(lt.tensor([-1.7, 1.7]))\ntensor([-1.,  1.])"),
+    names="trunc fix",
+    in_place=True,
+)
 
 
 @method(names="__neg__")
 @method(names="neg negative", in_place=True)
 def neg(x: Tensor) -> Tensor:
-    """The negative of each element, in the shape of x. Raises ShapeError for booleans."""
+    """The negative of each element, in the shape of x. Raises ShapeError for booleans.
+
+    >>> import lazytensor as lt
+    >>> lt.neg(lt.tensor([1, -2]))
+    tensor([-1,  2])
+    """
     if x.dtype.kind == "b":
         _refuse_bool("Negation")
     return _negative(x)
@@ -460,7 +654,12 @@ def neg(x: Tensor) -> Tensor:
 
 @method
 def isinf(x: Tensor) -> Tensor:
-    """Whether each element is infinite: bool in the shape of x."""
+    """Whether each element is infinite: bool in the shape of x.
+
+    >>> import lazytensor as lt
+    >>> lt.isinf(lt.tensor([1.0, float("inf"), float("nan")]))
+    tensor([False,  True, False])
+    """
     if x.dtype.kind != "f":
         return tensor_of(call("full", value=False, type=isnan(x).spec), x)
     return logical_or(x == math.inf, x == -math.inf)
@@ -468,7 +667,12 @@ def isinf(x: Tensor) -> Tensor:
 
 @method(in_place=True)
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1 for each element, in the shape of x; a boolean is its own sign."""
+    """-1, 0 or 1 for each element, in the shape of x; a boolean is its own sign.
+
+    >>> import lazytensor as lt
+    >>> lt.sign(lt.tensor([-3.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  1.])
+    """
     return clone(x) if x.dtype.kind == "b" else _sign(x)
 
 
@@ -477,6 +681,10 @@ def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
     """Each element rounded to so many decimals, ties to even; negative ones round to tens, hundreds, ...
 
     Raises ShapeError for decimals of integers.
+
+    >>> import lazytensor as lt
+    >>> lt.round(lt.tensor([0.5, 1.5, 2.5]))
+    tensor([0., 2., 2.])
     """
     if not decimals:
         return _round(x)
@@ -489,7 +697,12 @@ def round(x: Tensor, *, decimals: int | None = None) -> Tensor:
 
 @method
 def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A tensor of its own with the same values, shape and type; gradients pass."""
+    """A tensor of its own with the same values, shape and type; gradients pass.
+
+    >>> import lazytensor as lt
+    >>> lt.clone(lt.tensor([1, 2]))
+    tensor([1, 2])
+    """
     return tensor_of(copied(arg(x)), x)
 
 

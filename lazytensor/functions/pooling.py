@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
+from lazytensor.docstrings import documented
 from lazytensor.dtype import int64
 from lazytensor.errors import MemoryMissing, OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
@@ -95,8 +96,8 @@ def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
     return _picked(input, x, places, rank), tensor_of(places, input)
 
 
-def _max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """max_pool of a rank, without and with indices; they share one signature."""
+def _max_pools(rank: int, example: str, example_with_indices: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return `max_pool` of a rank, without and with indices; they share one signature."""
 
     def with_indices(
         input: Tensor,
@@ -121,26 +122,36 @@ def _max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         pair = _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
         return pair if return_indices else pair[0]
 
-    return _named(
+    return documented(
         pool,
         f"max_pool{rank}d",
         "The largest element under each window of [N, C, ...] or [C, ...]. Raises ShapeError if none fits.",
-    ), _named(
+        example,
+    ), documented(
         with_indices,
         f"max_pool{rank}d_with_indices",
         "The largest elements under each window, and their flat places. Raises ShapeError if none fits.",
+        example_with_indices,
     )
 
 
-def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
-max_pool1d, max_pool1d_with_indices = _max_pools(1)
-max_pool2d, max_pool2d_with_indices = _max_pools(2)
-max_pool3d, max_pool3d_with_indices = _max_pools(3)
+max_pool1d, max_pool1d_with_indices = _max_pools(
+    1,
+    ">>> lt.nn.functional.max_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)\ntensor([[3., 7.]])",
+    ">>> lt.max_pool1d_with_indices(lt.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)\n(tensor([[3., 4.]]), tensor([[1, 3]]))",
+)
+max_pool2d, max_pool2d_with_indices = _max_pools(
+    2,
+    ">>> lt.nn.functional.max_pool2d(lt.ones(1, 4, 4), 2).shape\ntorch.Size([1, 2, 2])",
+    ">>> lt.nn.functional.max_pool2d_with_indices(lt.arange(4.0).reshape(1, 2, 2), 2)\n"
+    "(tensor([[[3.]]]), tensor([[[3]]]))",
+)
+max_pool3d, max_pool3d_with_indices = _max_pools(
+    3,
+    ">>> lt.nn.functional.max_pool3d(lt.ones(1, 4, 4, 4), 2).shape\ntorch.Size([1, 2, 2, 2])",
+    ">>> lt.nn.functional.max_pool3d_with_indices(lt.arange(8.0).reshape(1, 2, 2, 2), 2)\n"
+    "(tensor([[[[7.]]]]), tensor([[[[7]]]]))",
+)
 
 
 def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
@@ -162,7 +173,12 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit."""
+    """The mean under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.avg_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
+    """
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
@@ -178,6 +194,10 @@ def avg_pool2d(
     """The mean under each window: [N, C, H, W] or [C, H, W] -> [..., H', W'].
 
     Raises IndexInvalid for too few dimensions, ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.avg_pool2d(lt.ones(1, 4, 4), 2).shape
+    torch.Size([1, 2, 2])
     """
     dim_of(-3, input.ndim)
     if input.dtype is not int64:
@@ -197,6 +217,10 @@ def avg_pool3d(
     """The mean under each window: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
 
     Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.avg_pool3d(lt.ones(1, 4, 4, 4), 2).shape
+    torch.Size([1, 2, 2, 2])
     """
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -211,7 +235,12 @@ def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: A
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit."""
+    """The p-norm under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.lp_pool1d(lt.tensor([[3.0, 4.0]]), 2, 2)
+    tensor([[5.]])
+    """
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -221,6 +250,10 @@ def lp_pool2d(
     """The p-norm under each window: [N, C, H, W] or [C, H, W] -> [..., H', W'].
 
     Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.lp_pool2d(lt.ones(1, 2, 2), 1, 2)
+    tensor([[[4.]]])
     """
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -231,6 +264,10 @@ def lp_pool3d(
     """The p-norm under each window: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
 
     Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.lp_pool3d(lt.ones(1, 1, 2, 2, 2), 2, 2)
+    tensor([[[[[2.8284]]]]])
     """
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -296,12 +333,22 @@ def _region_taps(extent: int, count: int) -> list[Tap]:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means over `output_size` regions that cover [..., L]: [..., L']. Raises ShapeError for another rank."""
+    """Means over `output_size` regions that cover [..., L]: [..., L']. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_avg_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
+    """
     return _adaptive_avg(1, input, output_size)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means over `output_size` regions that cover [..., H, W]: [..., H', W']. Raises ShapeError for another rank."""
+    """Means over `output_size` regions that cover [..., H, W]: [..., H', W']. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_avg_pool2d(lt.ones(1, 4, 4), 2).shape
+    torch.Size([1, 2, 2])
+    """
     out = _adaptive_avg(2, input, output_size)
     if out.spec.size:
         require_elements(input, "f", "adaptive_avg_pool2d")
@@ -312,6 +359,10 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
     """Means over `output_size` regions that cover [..., D, H, W]: [..., D', H', W'].
 
     Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_avg_pool3d(lt.ones(1, 4, 4, 4), 2).shape
+    torch.Size([1, 2, 2, 2])
     """
     return _adaptive_avg(3, input, output_size)
 
@@ -328,6 +379,10 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
     """The largest elements of `output_size` regions that cover [..., L]: [..., L'].
 
     With return_indices also their flat places. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[3., 7.]])
     """
     return _adaptive_max(1, input, output_size, return_indices)
 
@@ -336,6 +391,10 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
     """The largest elements of `output_size` regions that cover [..., H, W]: [..., H', W'].
 
     With return_indices also their flat places. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool2d(lt.ones(1, 4, 4), 2).shape
+    torch.Size([1, 2, 2])
     """
     return _adaptive_max(2, input, output_size, return_indices)
 
@@ -344,17 +403,31 @@ def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: 
     """The largest elements of `output_size` regions that cover [..., D, H, W]: [..., D', H', W'].
 
     With return_indices also their flat places. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool3d(lt.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[7.]]]])
     """
     return _adaptive_max(3, input, output_size, return_indices)
 
 
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool1d` with the flat places: [..., L] -> two of [..., L']. Raises ShapeError as it does."""
+    """`adaptive_max_pool1d` with the flat places: [..., L] -> two of [..., L']. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool1d_with_indices(lt.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
+    (tensor([[3., 4.]]), tensor([[1, 3]]))
+    """
     return _adaptive_max(1, input, output_size, True)
 
 
 def adaptive_max_pool2d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool2d` with the flat places: [..., H, W] -> two of [..., H', W']. Raises ShapeError as it does."""
+    """`adaptive_max_pool2d` with the flat places: [..., H, W] -> two of [..., H', W']. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool2d_with_indices(lt.arange(4.0).reshape(1, 2, 2), 1)
+    (tensor([[[3.]]]), tensor([[[3]]]))
+    """
     return _adaptive_max(2, input, output_size, True)
 
 
@@ -362,6 +435,10 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, ret
     """`adaptive_max_pool3d` with the flat places: [..., D, H, W] -> two of [..., D', H', W'].
 
     Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool3d_with_indices(lt.arange(8.0).reshape(1, 2, 2, 2), 1)
+    (tensor([[[[7.]]]]), tensor([[[[7]]]]))
     """
     return _adaptive_max(3, input, output_size, True)
 
@@ -404,6 +481,10 @@ def max_unpool1d(
     """Elements put back where max_pool1d found them, zeros elsewhere: [..., L'] -> [..., L].
 
     Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.max_unpool1d(lt.tensor([[5.0]]), lt.tensor([[1]]), 2)
+    tensor([[0., 5.]])
     """
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
@@ -419,6 +500,11 @@ def max_unpool2d(
     """Elements put back where max_pool2d found them, zeros elsewhere: [..., H', W'] -> [..., H, W].
 
     Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.max_unpool2d(lt.tensor([[[5.0]]]), lt.tensor([[[3]]]), 2)
+    tensor([[[0., 0.],
+             [0., 5.]]])
     """
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
@@ -434,5 +520,9 @@ def max_unpool3d(
     """Elements put back where max_pool3d found them, zeros elsewhere: [..., D', H', W'] -> [..., D, H, W].
 
     Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.max_unpool3d(lt.tensor([[[[5.0]]]]), lt.tensor([[[[1]]]]), (1, 1, 2))
+    tensor([[[[0., 5.]]]])
     """
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

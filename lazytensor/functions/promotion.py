@@ -32,7 +32,14 @@ def default_dtype() -> DType:
 
 
 def set_default_dtype(dtype: DType) -> None:
-    """Set the type of new floating point tensors. Raises ShapeError for other kinds."""
+    """Set the type of new floating point tensors. Raises ShapeError for other kinds.
+
+    >>> import lazytensor as lt
+    >>> lt.set_default_dtype(lt.float64)
+    >>> lt.ones(2).dtype
+    torch.float64
+    >>> lt.set_default_dtype(lt.float32)
+    """
     global _default
     if dtype.kind != "f":
         raise ShapeError(f"only floating-point types are supported as the default type, got {dtype}")
@@ -72,6 +79,10 @@ def result_type(*operands: Operand) -> DType:
     """PyTorch's promotion: tensors with dimensions decide, then 0-d tensors, then Python numbers.
 
     A weaker operand only matters if its category (bool, integer, floating) is higher.
+
+    >>> import lazytensor as lt
+    >>> lt.result_type(lt.tensor([1]), 1.5)
+    torch.float32
     """
     by_weakness: list[DType | None] = [None, None, None]
     for o in operands:

@@ -79,7 +79,12 @@ def __dlpack_device__(x: Tensor) -> tuple[int, int]:
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor that shares the memory of what another library exports."""
+    """A tensor that shares the memory of what another library exports.
+
+    >>> import lazytensor as lt
+    >>> lt.from_dlpack(lt.tensor([1, 2]))
+    tensor([1, 2])
+    """
     # An array needs no protocol, and before 2.1 NumPy exports none that is read-only.
     array = ext_tensor if isinstance(ext_tensor, np.ndarray) else np.from_dlpack(ext_tensor)
     return from_numpy(array)
@@ -175,7 +180,12 @@ def data_ptr(x: Tensor) -> int:
 
 @method
 def is_same_size(x: Tensor, other: Tensor) -> bool:
-    """Whether the shapes are equal."""
+    """Whether the shapes are equal.
+
+    >>> import lazytensor as lt
+    >>> lt.is_same_size(lt.ones(2), lt.zeros(2))
+    True
+    """
     return x.spec.shape == other.spec.shape
 
 

@@ -89,6 +89,10 @@ def quantile(
     """The q-quantiles of all elements or along a dimension, without it; several q [k] come first: [k, ...].
 
     NaN spreads. Raises ShapeError for q outside 0..1, other types than float32 and float64, and nothing to order.
+
+    >>> import lazytensor as lt
+    >>> lt.quantile(lt.tensor([1.0, 2.0, 3.0]), 0.25)
+    tensor(1.5000)
     """
     return _quantile(x, q, dim, keepdim, interpolation, False)
 
@@ -97,5 +101,10 @@ def quantile(
 def nanquantile(
     x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """`quantile` of what is not NaN, in the same shapes. Raises ShapeError as it does."""
+    """`quantile` of what is not NaN, in the same shapes. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nanquantile(lt.tensor([1.0, float("nan"), 3.0]), 0.5)
+    tensor(2.)
+    """
     return _quantile(x, q, dim, keepdim, interpolation, True)

@@ -68,6 +68,10 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     """Ones with the probabilities that x holds (or with p), zeros elsewhere, in the shape of x.
 
     Raises ShapeError for probabilities outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.bernoulli(lt.tensor([0.0, 1.0]))
+    tensor([0., 1.])
     """
     if generator is None and is_replayed():
         chance: Operand = x if p is None else p
@@ -173,6 +177,10 @@ def multinomial(
     """Indices drawn with the weights in each row of x: int64[..., num_samples].
 
     Raises ShapeError for weights that are none, and for more samples than there are places to choose from.
+
+    >>> import lazytensor as lt
+    >>> lt.multinomial(lt.tensor([0.0, 1.0]), 1)
+    tensor([1])
     """
     if half_type() is not None and generator is None:
         state, number = next_draw()
@@ -214,28 +222,62 @@ def multinomial(
 
 
 def get_rng_state() -> Tensor:
-    """The state of the default generator."""
+    """The state of the default generator.
+
+    >>> import lazytensor as lt
+    >>> state = lt.get_rng_state()
+    >>> first = lt.rand(3)
+    >>> lt.set_rng_state(state)
+    >>> lt.equal(first, lt.rand(3))
+    True
+    """
     return random.default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Set the state of the default generator."""
+    """Set the state of the default generator.
+
+    >>> import lazytensor as lt
+    >>> state = lt.get_rng_state()
+    >>> first = lt.rand(3)
+    >>> lt.set_rng_state(state)
+    >>> lt.equal(first, lt.rand(3))
+    True
+    """
     random.default_generator.set_state(new_state)
 
 
 def seed() -> int:
-    """Seed the default generator with a number that nobody chose."""
+    """Seed the default generator with a number that nobody chose.
+
+    >>> import lazytensor as lt
+    >>> with lt.fork_rng():
+    ...     lt.seed() == lt.initial_seed()
+    True
+    """
     return random.default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed that the default generator started from."""
+    """The seed that the default generator started from.
+
+    >>> import lazytensor as lt
+    >>> lt.manual_seed(7).initial_seed()
+    7
+    """
     return random.default_generator.initial_seed()
 
 
 @contextmanager
 def fork_rng(devices: Sequence[Any] = (), enabled: bool = True, **_: Any) -> Iterator[None]:
-    """What is drawn in the block does not change the numbers after it."""
+    """What is drawn in the block does not change the numbers after it.
+
+    >>> import lazytensor as lt
+    >>> with lt.fork_rng():
+    ...     drawn = lt.rand(2)
+    >>> bool((lt.rand(2) == drawn).all())
+    True
+    """
     before = get_rng_state()
     try:
         yield

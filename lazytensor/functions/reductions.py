@@ -63,7 +63,12 @@ def _names_all(dim: Dim, rank: int) -> bool:
 
 @method
 def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The sum over `dim`; integers and bool add up in int64. Raises IndexError for a dimension out of range."""
+    """The sum over `dim`; integers and bool add up in int64. Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.sum(lt.tensor([[1, 2], [3, 4]]), 0)
+    tensor([4, 6])
+    """
     if x.dtype is dt.bool_ and dtype is None and dim is not None and dims_of(dim, x.ndim):
         return tensor_of(call("count_true", arg(x), dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
     dtype = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
@@ -74,13 +79,23 @@ def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | Non
 
 @method
 def prod(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The product over `dim`; integers and bool multiply in int64. Raises IndexError for a dimension out of range."""
+    """The product over `dim`; integers and bool multiply in int64. Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.prod(lt.tensor([2, 3, 4]))
+    tensor(24)
+    """
     return _reduce(x, "mul", dim, keepdim, dtype or (None if x.dtype.kind == "f" else dt.int64))
 
 
 @method
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The arithmetic mean over `dim`. Raises RuntimeError for integers, as PyTorch does."""
+    """The arithmetic mean over `dim`. Raises RuntimeError for integers, as PyTorch does.
+
+    >>> import lazytensor as lt
+    >>> lt.mean(lt.tensor([1.0, 2.0, 6.0]))
+    tensor(3.)
+    """
     half = host_half(x) if dtype is None else None
     n = cast(arg(x), dt.float32 if half else dtype or x.dtype)
     if n.type.dtype.kind != "f":
@@ -102,6 +117,10 @@ def amax(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The largest element over `dim`; equal ones share the gradient.
 
     Raises IndexInvalid for a dimension without elements, ShapeError for a tensor without elements.
+
+    >>> import lazytensor as lt
+    >>> lt.amax(lt.tensor([[1, 5], [7, 2]]), 1)
+    tensor([5, 7])
     """
     _require_extents(x, dim, "amax")
     return _reduce(x, "maximum", dim, keepdim)
@@ -112,6 +131,10 @@ def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The smallest element over `dim`; equal ones share the gradient.
 
     Raises IndexInvalid for a dimension without elements, ShapeError for a tensor without elements.
+
+    >>> import lazytensor as lt
+    >>> lt.amin(lt.tensor([[1, 5], [7, 2]]), 1)
+    tensor([1, 2])
     """
     _require_extents(x, dim, "amin")
     return _reduce(x, "minimum", dim, keepdim)
@@ -150,6 +173,10 @@ def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The place of the largest element along `dim` or in the flat order, int64; the first of equal ones.
 
     Raises IndexError where there is none.
+
+    >>> import lazytensor as lt
+    >>> lt.argmax(lt.tensor([1, 5, 2]))
+    tensor(1)
     """
     require_elements(x, "fi", "argmax")
     return _arg(x, "max", dim, keepdim)
@@ -160,6 +187,10 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The place of the smallest element along `dim` or in the flat order, int64; the first of equal ones.
 
     Raises IndexError where there is none.
+
+    >>> import lazytensor as lt
+    >>> lt.argmin(lt.tensor([1, 5, 2]))
+    tensor(0)
     """
     require_elements(x, "fi", "argmin")
     return _arg(x, "min", dim, keepdim)
@@ -182,6 +213,10 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     """The largest element; with a dimension also its place, int64; with a second tensor the elementwise maximum.
 
     Raises IndexError where a dimension has no elements.
+
+    >>> import lazytensor as lt
+    >>> lt.max(lt.tensor([[1, 5], [7, 2]]), 1).values
+    tensor([5, 7])
     """
     # PyTorch's overload: the second argument decides which of three functions this is.
     if isinstance(dim, Tensor):
@@ -196,6 +231,10 @@ def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     """The smallest element; with a dimension also its place, int64; with a second tensor the elementwise minimum.
 
     Raises IndexError where a dimension has no elements.
+
+    >>> import lazytensor as lt
+    >>> lt.min(lt.tensor([[1, 5], [7, 2]]), 1).indices
+    tensor([0, 1])
     """
     if isinstance(dim, Tensor):
         return pw.minimum(x, dim)
@@ -206,13 +245,23 @@ def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
 
 @method
 def any(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether some element over `dim` is not zero: bool, but uint8 answers in its own type."""
+    """Whether some element over `dim` is not zero: bool, but uint8 answers in its own type.
+
+    >>> import lazytensor as lt
+    >>> lt.any(lt.tensor([True, False]))
+    tensor(True)
+    """
     return _truth(x, "or", dim, keepdim)
 
 
 @method
 def all(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether every element over `dim` is not zero: bool, but uint8 answers in its own type."""
+    """Whether every element over `dim` is not zero: bool, but uint8 answers in its own type.
+
+    >>> import lazytensor as lt
+    >>> lt.all(lt.tensor([True, False]))
+    tensor(False)
+    """
     return _truth(x, "and", dim, keepdim)
 
 
@@ -255,6 +304,10 @@ def log_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """The logarithm of softmax, computed without overflow: [...] to [...].
 
     Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.log_softmax(lt.zeros(4), 0)
+    tensor([-1.3863, -1.3863, -1.3863, -1.3863])
     """
     n = _scores(x, dtype)
     along = dim_of(dim, x.ndim)
@@ -264,7 +317,12 @@ def log_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 @method
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `dim` without overflow. Raises IndexError for a dimension out of range."""
+    """log(sum(exp(x))) over `dim` without overflow. Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.logsumexp(lt.zeros(4), 0)
+    tensor(1.3863)
+    """
     x = x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
     if 0 in (x.spec.shape[d] for d in dims_of(dim, x.ndim)):
         # Of nothing there is no largest, and the sum is 0.

@@ -43,6 +43,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
     `pad` holds (before, after) from the last dimension on. `mode` is "constant", "reflect", "replicate" or "circular".
     Raises ShapeError for an odd count of numbers or more than there are dimensions, and for pads that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.pad(lt.tensor([1, 2]), (1, 1))
+    tensor([0, 1, 2, 0])
     """
     # The first pair belongs to the last dimension; dimensions in front that have no pair are left alone.
     widths = [int(p) for p in pad]
@@ -124,7 +128,12 @@ def _around(mode: str, extent: int, low: int, high: int) -> tuple[int, ...]:
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """[..., C r^2, H, W] -> [..., C, H r, W r]. Raises ShapeError if r^2 does not divide the channels."""
+    """[..., C r^2, H, W] -> [..., C, H r, W r]. Raises ShapeError if r^2 does not divide the channels.
+
+    >>> import lazytensor as lt
+    >>> lt.pixel_shuffle(lt.ones(1, 4, 2, 2), 2).shape
+    torch.Size([1, 1, 4, 4])
+    """
     r = upscale_factor
     _at_least(input, 3, "pixel_shuffle")
     *lead, channels, height, width = input.spec.shape
@@ -142,7 +151,12 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """[..., C, H r, W r] -> [..., C r^2, H, W]. Raises ShapeError if r does not divide both extents."""
+    """[..., C, H r, W r] -> [..., C r^2, H, W]. Raises ShapeError if r does not divide both extents.
+
+    >>> import lazytensor as lt
+    >>> lt.pixel_unshuffle(lt.ones(1, 1, 4, 4), 2).shape
+    torch.Size([1, 4, 2, 2])
+    """
     r = downscale_factor
     _at_least(input, 3, "pixel_unshuffle")
     *lead, channels, height, width = input.spec.shape
@@ -162,6 +176,10 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """[N, g c, ...] -> [N, c g, ...]: the channels of all groups interleaved.
 
     Raises ShapeError if g does not divide them.
+
+    >>> import lazytensor as lt
+    >>> lt.channel_shuffle(lt.arange(4).reshape(1, 4, 1, 1), 2).flatten()
+    tensor([0, 2, 1, 3])
     """
     _at_least(input, 3, "channel_shuffle")
     n, channels, *rest = input.spec.shape

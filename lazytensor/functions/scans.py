@@ -53,13 +53,22 @@ def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """The product of all elements so far along a dimension: [...] to [...]; integers and bool multiply in int64.
 
     Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.cumprod(lt.tensor([1, 2, 3]), 0)
+    tensor([1, 2, 6])
     """
     return _scanned(x, "mul", dim, dtype)
 
 
 @method
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    """log(cumsum(exp(x))) without overflow: [...] to [...]. Raises NotImplementedError for integers."""
+    """log(cumsum(exp(x))) without overflow: [...] to [...]. Raises NotImplementedError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.logcumsumexp(lt.zeros(2), 0)
+    tensor([0.0000, 0.6931])
+    """
     if x.dtype.kind != "f":
         raise OptionMissing(f"logcumsumexp is not implemented for {x.dtype.name}", where=source.where())
     return _scanned(x, "logaddexp", dim, None)
@@ -78,6 +87,10 @@ def cummax(x: Tensor, dim: int) -> ValuesIndices:
     """The largest element so far along a dimension, and its last place: two of [...].
 
     Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.cummax(lt.tensor([1, 3, 2]), 0).values
+    tensor([1, 3, 3])
     """
     return _extreme(x, "max", dim)
 
@@ -87,6 +100,10 @@ def cummin(x: Tensor, dim: int) -> ValuesIndices:
     """The smallest element so far along a dimension, and its last place: two of [...].
 
     Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.cummin(lt.tensor([3, 1, 2]), 0).values
+    tensor([3, 1, 1])
     """
     return _extreme(x, "min", dim)
 
@@ -96,6 +113,10 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
     """Differences of neighbours along a dimension, n times: [..., e, ...] -> [..., e - n, ...].
 
     Of bool, whether they differ. Raises ShapeError for a number, and a negative n.
+
+    >>> import lazytensor as lt
+    >>> lt.diff(lt.tensor([1, 4, 9]))
+    tensor([3, 5])
     """
     if not x.ndim:
         raise ShapeError("diff expects input to be at least one-dimensional", where=source.where())
@@ -148,6 +169,10 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, 
     """The area under points y [..., n, ...] along `dim`, at places x or dx apart, by the trapezoidal rule: [...].
 
     Raises ShapeError for both x and dx, and for booleans.
+
+    >>> import lazytensor as lt
+    >>> lt.trapezoid(lt.tensor([1.0, 3.0, 5.0]))
+    tensor(6.)
     """
     if y.dtype.kind == "b":
         text = "trapezoid: received a bool input for `y`, but bool is not supported"
@@ -161,7 +186,12 @@ trapz = trapezoid
 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
-    """The area under points y [..., n, ...] so far: [..., n - 1, ...]. Raises ShapeError for both x and dx."""
+    """The area under points y [..., n, ...] so far: [..., n - 1, ...]. Raises ShapeError for both x and dx.
+
+    >>> import lazytensor as lt
+    >>> lt.cumulative_trapezoid(lt.tensor([1.0, 3.0, 5.0]))
+    tensor([2., 6.])
+    """
     return cumsum(_areas(y, x, dx, dim), dim_of(dim, y.ndim) - y.ndim) / 2.0
 
 
@@ -170,6 +200,10 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
     """The order reversed along dimensions, given as `flip(x, 0, 1)` or `flip(x, (0, 1))`: [...] to [...].
 
     Raises ShapeError for one that is named twice.
+
+    >>> import lazytensor as lt
+    >>> lt.flip(lt.tensor([1, 2, 3]), (0,))
+    tensor([3, 2, 1])
     """
     given: Sequence[Any] = axes or (dims,)
     # `flip(x, 0, 1)` and `flip(x, (0, 1))` alike, as PyTorch's methods take dimensions.
@@ -191,7 +225,13 @@ def _selected(x: Tensor, places: Node, d: int) -> Tensor:
 
 @method
 def fliplr(x: Tensor) -> Tensor:
-    """The columns in reverse order: [m, n, ...] in and out. Raises ShapeError for less than a matrix."""
+    """The columns in reverse order: [m, n, ...] in and out. Raises ShapeError for less than a matrix.
+
+    >>> import lazytensor as lt
+    >>> lt.fliplr(lt.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
     if x.ndim < 2:
         raise ShapeError("Input must be >= 2-d.", where=source.where())
     return flip(x, 1)
@@ -199,7 +239,13 @@ def fliplr(x: Tensor) -> Tensor:
 
 @method
 def flipud(x: Tensor) -> Tensor:
-    """The rows in reverse order: [n, ...] in and out. Raises ShapeError for a number."""
+    """The rows in reverse order: [n, ...] in and out. Raises ShapeError for a number.
+
+    >>> import lazytensor as lt
+    >>> lt.flipud(lt.tensor([[1, 2], [3, 4]]))
+    tensor([[3, 4],
+            [1, 2]])
+    """
     if x.ndim < 1:
         raise ShapeError("Input must be >= 1-d.", where=source.where())
     return flip(x, 0)
@@ -210,6 +256,10 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     """Elements moved on along dimensions, those that fall off coming in at the start; else in the flat order.
 
     Raises ShapeError unless there is a shift for each dimension.
+
+    >>> import lazytensor as lt
+    >>> lt.roll(lt.tensor([1, 2, 3]), 1)
+    tensor([3, 1, 2])
     """
     if isinstance(shifts, Tensor):
         shifts = operator.index(shifts)
@@ -247,6 +297,11 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """The plane of two dimensions turned by k quarters, from the first towards the second.
 
     Raises ShapeError for other than two dimensions.
+
+    >>> import lazytensor as lt
+    >>> lt.rot90(lt.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
     """
     if len(dims) != 2 or x.ndim < 2:
         raise ShapeError(f"rot90 turns two dimensions, and got {list(dims)}", where=source.where())

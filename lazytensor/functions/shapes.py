@@ -131,6 +131,11 @@ def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor
     """x in another shape: a view, or a copy if the elements do not lie so that there is one.
 
     Raises ShapeError for another number of elements.
+
+    >>> import lazytensor as lt
+    >>> lt.reshape(lt.arange(4), (2, -1))
+    tensor([[0, 1],
+            [2, 3]])
     """
     shape = _shape_of(x, size if shape is None else (shape,))
     # Only a view can lie out of order.
@@ -189,6 +194,10 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim..end_dim merged into one: a view where there is one, x itself for one dimension.
 
     Raises ShapeError if they are exchanged.
+
+    >>> import lazytensor as lt
+    >>> lt.flatten(lt.tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])
     """
     shape = x.spec.shape
     # A number flattens to a vector of one.
@@ -207,6 +216,10 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
     """The dimensions in another order: a view.
 
     Raises ShapeError if they are not as many as x has, IndexError for one out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.permute(lt.ones(2, 3, 4), (2, 0, 1)).shape
+    torch.Size([4, 2, 3])
     """
     given = order if dims is None else (dims,)
     # As arguments or as one sequence.
@@ -219,7 +232,12 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
 
 @method
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged: a view. Raises IndexError for one out of range."""
+    """Two dimensions exchanged: a view. Raises IndexError for one out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.transpose(lt.ones(2, 3, 4), 0, 2).shape
+    torch.Size([4, 3, 2])
+    """
     rank = x.ndim
     order = list(range(rank))
     a, b = dim_of(dim0, rank), dim_of(dim1, rank)
@@ -230,7 +248,13 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @method
 def t(x: Tensor) -> Tensor:
-    """A matrix transposed, a view; what has fewer dimensions stays. Raises ShapeError for more."""
+    """A matrix transposed, a view; what has fewer dimensions stays. Raises ShapeError for more.
+
+    >>> import lazytensor as lt
+    >>> lt.t(lt.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
+    """
     if x.ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D", where=source.where())
     return transpose(x, 0, 1) if x.ndim == 2 else x
@@ -238,14 +262,25 @@ def t(x: Tensor) -> Tensor:
 
 @method
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
-    """A new dimension of extent 1 at `dim`: a view. Raises IndexError for a place out of range."""
+    """A new dimension of extent 1 at `dim`: a view. Raises IndexError for a place out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.unsqueeze(lt.tensor([1, 2]), 1)
+    tensor([[1],
+            [2]])
+    """
     at = dim_of(dim, x.ndim + 1)
     return view(x, (*x.spec.shape[:at], 1, *x.spec.shape[at:]))
 
 
 @method
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Without its dimensions of extent 1, or without those given if they have extent 1: a view."""
+    """Without its dimensions of extent 1, or without those given if they have extent 1: a view.
+
+    >>> import lazytensor as lt
+    >>> lt.squeeze(lt.ones(1, 3, 1)).shape
+    torch.Size([3])
+    """
     shape = x.spec.shape
     # A dimension that is named but longer than 1 is left alone, which lets layers squeeze without asking.
     wanted = range(x.ndim) if dim is None else [dim] if isinstance(dim, int | Tensor) else dim
@@ -287,12 +322,23 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 
 @method
 def broadcast_to(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
-    """x expanded to a shape, as a view. Raises ShapeError unless it broadcasts."""
+    """x expanded to a shape, as a view. Raises ShapeError unless it broadcasts.
+
+    >>> import lazytensor as lt
+    >>> lt.broadcast_to(lt.tensor([1, 2]), (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
     return expand(x, *args, size=size)
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """All expanded to their common shape, as views. Raises ShapeError if there is none."""
+    """All expanded to their common shape, as views. Raises ShapeError if there is none.
+
+    >>> import lazytensor as lt
+    >>> lt.broadcast_tensors(lt.ones(2, 1), lt.zeros(3))[1].shape
+    torch.Size([2, 3])
+    """
     shape = broadcast_shape(*(x.spec.shape for x in tensors))
     return tuple(expand(x, shape) for x in tensors)
 
@@ -302,6 +348,10 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A view of `length` places of a dimension from `start` on.
 
     Raises IndexInvalid for a start outside of the extent, ShapeError for a length that exceeds it.
+
+    >>> import lazytensor as lt
+    >>> lt.narrow(lt.arange(5), 0, 1, 3)
+    tensor([1, 2, 3])
     """
     if not x.ndim:
         raise ShapeError("narrow() cannot be applied to a 0-dim tensor.", where=source.where())
@@ -331,7 +381,12 @@ def sliced(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tens
 
 @method
 def select(x: Tensor, dim: int, index: int) -> Tensor:
-    """A view of one place of a dimension, which disappears. Raises IndexError outside the extent."""
+    """A view of one place of a dimension, which disappears. Raises IndexError outside the extent.
+
+    >>> import lazytensor as lt
+    >>> lt.select(lt.tensor([[1, 2], [3, 4]]), 0, 1)
+    tensor([3, 4])
+    """
     if not x.ndim:
         raise IndexInvalid("select() cannot be applied to a 0-dim tensor.", where=source.where())
     at = dim_of(dim, x.ndim)
@@ -356,6 +411,10 @@ def split(
     """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given.
 
     Raises ShapeError for sizes that do not add up to the extent.
+
+    >>> import lazytensor as lt
+    >>> lt.split(lt.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     at = dim_of(dim, x.ndim)
     extent = x.spec.shape[at]
@@ -395,7 +454,12 @@ def siblings(function: str, views: Iterable[Tensor]) -> tuple[Tensor, ...]:
 
 @method
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` views of pieces of equal size, the last perhaps shorter. Raises ShapeError for none."""
+    """At most `chunks` views of pieces of equal size, the last perhaps shorter. Raises ShapeError for none.
+
+    >>> import lazytensor as lt
+    >>> lt.chunk(lt.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
     if chunks <= 0:
         raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}", where=source.where())
     # Rounded up: there may be fewer chunks than were asked for, PyTorch's well-known surprise.
@@ -407,6 +471,10 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """A view of every place of a dimension, which disappears from the shapes.
 
     Raises IndexError for one out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.unbind(lt.tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
     """
     if not x.ndim:
         raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
@@ -514,11 +582,23 @@ def _band(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
 
 @method(in_place=True)
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
-    """What lies on and below a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less."""
+    """What lies on and below a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less.
+
+    >>> import lazytensor as lt
+    >>> lt.tril(lt.ones(2, 2))
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
     return _band(x, None, operator.index(diagonal))
 
 
 @method(in_place=True)
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
-    """What lies on and above a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less."""
+    """What lies on and above a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less.
+
+    >>> import lazytensor as lt
+    >>> lt.triu(lt.ones(2, 2))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
     return _band(x, -operator.index(diagonal), None)

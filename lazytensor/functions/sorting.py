@@ -69,14 +69,24 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None
 
 @method
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Tensor:
-    """Where the elements in order along a dimension are: int64[...]. Raises IndexError for a dimension out of range."""
+    """Where the elements in order along a dimension are: int64[...]. Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.argsort(lt.tensor([3, 1, 2]))
+    tensor([1, 2, 0])
+    """
     order = tensor_of(_order(x, dim, descending)[2], x)
     return order if x.ndim else view(order, ())
 
 
 @method
 def msort(x: Tensor) -> Tensor:
-    """The elements in order along the first dimension: [...] to [...]."""
+    """The elements in order along the first dimension: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.msort(lt.tensor([3, 1, 2]))
+    tensor([1, 2, 3])
+    """
     return sort(x, 0).values
 
 
@@ -121,6 +131,10 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     """The k-th smallest element along a dimension, counted from 1, and its place, without it.
 
     Raises ShapeError for k out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.kthvalue(lt.tensor([3, 1, 2]), 2).values
+    tensor(2)
     """
     require_elements(x, "fi", "kthvalue")
     base, d, order = _order(x, dim, False)
@@ -162,6 +176,10 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower middle of the elements; NaN if there is one. With a dimension also the place, int64, both without it.
 
     Raises IndexError where a dimension has no elements.
+
+    >>> import lazytensor as lt
+    >>> lt.median(lt.tensor([3, 1, 2]))
+    tensor(2)
     """
     return _median(x, "median", dim, keepdim)
 
@@ -171,6 +189,10 @@ def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower middle of the elements that are numbers. With a dimension also the place, int64.
 
     Raises as `median` does.
+
+    >>> import lazytensor as lt
+    >>> lt.nanmedian(lt.tensor([1.0, float("nan"), 3.0]))
+    tensor(1.)
     """
     return _median(x, "nanmedian", dim, keepdim)
 
@@ -180,13 +202,22 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The most frequent element along a dimension, the smallest of several, and its last place.
 
     Raises IndexError where a dimension has no elements.
+
+    >>> import lazytensor as lt
+    >>> lt.mode(lt.tensor([3, 1, 3])).values
+    tensor(3)
     """
     return _picked(x, "mode", dim, keepdim)
 
 
 @method
 def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
-    """The smallest and the largest element over `dim`, without it; equal ones share the gradient."""
+    """The smallest and the largest element over `dim`, without it; equal ones share the gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.aminmax(lt.tensor([3, 1, 2])).max
+    tensor(3)
+    """
     return Extremes(red.amin(x, dim, keepdim), red.amax(x, dim, keepdim))
 
 
@@ -203,6 +234,10 @@ def unique(
     """The distinct elements [n], or slices of a dimension, in order; on request where each went, and how often it came.
 
     Raises TraceError in a step: how many there are depends on values.
+
+    >>> import lazytensor as lt
+    >>> lt.unique(lt.tensor([3, 1, 3]))
+    tensor([1, 3])
     """
     array = x.array("unique()")
     # NaN differs from itself, so each one is listed, as in PyTorch.
@@ -231,6 +266,10 @@ def unique_consecutive(
     """Elements [n], or slices of a dimension, without those equal to the one before.
 
     Raises TraceError in a step: how many there are depends on values.
+
+    >>> import lazytensor as lt
+    >>> lt.unique_consecutive(lt.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
     """
     array = x.array("unique_consecutive()")
     rows = array.reshape(-1) if dim is None else np.moveaxis(array, dim_of(dim, x.ndim), 0)
@@ -254,7 +293,12 @@ def _both(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
 
 
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element is among the test elements: bool in the shape of the elements."""
+    """Whether each element is among the test elements: bool in the shape of the elements.
+
+    >>> import lazytensor as lt
+    >>> lt.isin(lt.tensor([1, 2, 3]), lt.tensor([2, 3]))
+    tensor([False,  True,  True])
+    """
     a, b = _both(elements, test_elements)
     is_member = tensor_of(call("isin", arg(a), arg(b)), a)
     return pw.logical_not(is_member) if invert else is_member
@@ -272,6 +316,10 @@ def searchsorted(
     """Where each value [..., m] would be inserted to keep the sorted last dimension [..., n] in order: int64[..., m].
 
     Raises ShapeError if side contradicts right, and if leading extents differ; a vector [n] serves all values.
+
+    >>> import lazytensor as lt
+    >>> lt.searchsorted(lt.tensor([2, 4, 6]), lt.tensor([1, 5]))
+    tensor([0, 2])
     """
     if side not in (None, "left", "right") or (side == "left" and right):
         raise ShapeError("side and right can't be set to opposites", where=source.where())
@@ -287,6 +335,10 @@ def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, ri
     """The number of the bucket between sorted boundaries [n] that each value falls into: int64 in their shape.
 
     Raises as `searchsorted` does.
+
+    >>> import lazytensor as lt
+    >>> lt.bucketize(lt.tensor([1, 5]), lt.tensor([2, 4, 6]))
+    tensor([0, 2])
     """
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
@@ -296,6 +348,10 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     """How often each number from 0 on occurs in a vector [n], or the sum of its weights: [largest + 1].
 
     Raises ShapeError for other ranks, floats and negative numbers.
+
+    >>> import lazytensor as lt
+    >>> lt.bincount(lt.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
     """
     require_elements(x, "i", "bincount")
     array = x.array("bincount()")
@@ -331,6 +387,10 @@ def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tenso
     """How many elements fall into each of equal bins from min to max: [bins]. Equal limits mean those of the data.
 
     Raises ShapeError for no bins, and limits that are exchanged.
+
+    >>> import lazytensor as lt
+    >>> lt.histc(lt.tensor([1.0, 2.0, 1.0]), bins=2, min=0, max=2)
+    tensor([0., 3.])
     """
     if bins <= 0:
         raise ShapeError(f"torch.histc(): bins must be > 0, but got {bins}", where=source.where())
@@ -355,7 +415,12 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Histogram:
-    """How much falls into each bin [bins], and the edges of the bins [bins + 1], which `bins` counts or names."""
+    """How much falls into each bin [bins], and the edges of the bins [bins + 1], which `bins` counts or names.
+
+    >>> import lazytensor as lt
+    >>> lt.histogram(lt.tensor([1.0, 2.0, 1.0]), bins=2, range=(0.0, 2.0)).hist
+    tensor([0., 3.])
+    """
     array = x.array("histogram()")
     if isinstance(bins, Tensor):
         edges = bins.array("histogram()")

@@ -47,6 +47,10 @@ def stft(
 
     The window [win_length] stands in the middle of n_fft places. Raises ShapeError for other ranks, unless
     return_complex=False is given, and where a signal is too short to be reflected.
+
+    >>> import lazytensor as lt
+    >>> lt.stft(lt.ones(16), 8, return_complex=False, window=lt.ones(8)).shape
+    torch.Size([5, 9, 2])
     """
     if return_complex is not False:
         raise ShapeError(

@@ -58,6 +58,10 @@ def var(
     """The variance over `dim`, without it: squares about the mean, divided by the number of elements less `correction`.
 
     `unbiased` is a correction of 1, the default. Raises ShapeError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.var(lt.tensor([1.0, 2.0, 3.0]), correction=0)
+    tensor(0.6667)
     """
     return _variance(x, dim, unbiased, keepdim, correction)
 
@@ -81,7 +85,12 @@ def std(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """The standard deviation over `dim`, the root of `var`. Raises ShapeError for integers."""
+    """The standard deviation over `dim`, the root of `var`. Raises ShapeError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.std(lt.tensor([1.0, 2.0, 3.0]))
+    tensor(1.)
+    """
     return _deviation(x, dim, unbiased, keepdim, correction)
 
 
@@ -101,7 +110,12 @@ def var_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The variance and the mean over `dim`. Raises ShapeError for integers."""
+    """The variance and the mean over `dim`. Raises ShapeError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.var_mean(lt.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
     return _with_mean(x, keepdim, lambda v: v, dim, unbiased, keepdim, correction)
 
 
@@ -113,7 +127,12 @@ def std_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The standard deviation and the mean over `dim`. Raises ShapeError for integers."""
+    """The standard deviation and the mean over `dim`. Raises ShapeError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.std_mean(lt.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
     return _with_mean(x, keepdim, root, dim, unbiased, keepdim, correction)
 
 
@@ -128,7 +147,12 @@ def root(x: Tensor) -> Tensor:
 
 @method
 def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The sum over `dim` of what is not NaN; integers add up in int64."""
+    """The sum over `dim` of what is not NaN; integers add up in int64.
+
+    >>> import lazytensor as lt
+    >>> lt.nansum(lt.tensor([1.0, float("nan"), 3.0]))
+    tensor(4.)
+    """
     if x.dtype.kind != "f":
         return red.sum(x, dim, keepdim, dtype=dtype)
     return red.sum(pw.where(pw.isnan(x), 0.0, x), dim, keepdim, dtype=dtype)
@@ -136,7 +160,12 @@ def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | 
 
 @method
 def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The mean over `dim` of what is not NaN. Raises ShapeError for integers."""
+    """The mean over `dim` of what is not NaN. Raises ShapeError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.nanmean(lt.tensor([1.0, float("nan"), 3.0]))
+    tensor(2.)
+    """
     if x.dtype.kind != "f":
         raise ShapeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {x.dtype.name}",
@@ -153,6 +182,11 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
 
     Observations are counted by fweights or weighted by aweights, both [observations]. Raises ShapeError for more
     dimensions, and for booleans.
+
+    >>> import lazytensor as lt
+    >>> lt.cov(lt.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
     """
     if x.ndim > 2:
         raise ShapeError(f"cov(): expected input to have two or fewer dimensions, got {x.ndim}", where=source.where())
@@ -185,7 +219,13 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
 
 @method
 def corrcoef(x: Tensor) -> Tensor:
-    """The correlations of the rows: [n, observations] -> [n, n], or a number for a vector. Raises as `cov` does."""
+    """The correlations of the rows: [n, observations] -> [n, n], or a number for a vector. Raises as `cov` does.
+
+    >>> import lazytensor as lt
+    >>> lt.corrcoef(lt.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
     covariance = cov(x)
     if not covariance.ndim:
         return covariance / covariance
@@ -248,6 +288,10 @@ def norm(
     """The p-norm of all elements or over `dim`, without it; "fro" is p = 2, "nuc" the sum of singular values.
 
     Raises ShapeError for "nuc" of anything else than one matrix.
+
+    >>> import lazytensor as lt
+    >>> lt.norm(lt.tensor([3.0, 4.0]))
+    tensor(5.)
     """
     if p == "nuc":
         if x.ndim != 2 or keepdim or len(dims_of(dim, 2)) != 2:
@@ -260,7 +304,12 @@ def norm(
 
 @method(in_place=True)
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it: [...] to [...]."""
+    """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.renorm(lt.tensor([[3.0, 4.0]]), 2, 0, 1.0)
+    tensor([[0.6000, 0.8000]])
+    """
     at = dim_of(dim, x.ndim)
     size = vector_norm(x, p, [d for d in range(x.ndim) if d != at], True)
     factor = pw.where(size > maxnorm, maxnorm / (size + RENORM_EPSILON), 1.0)
@@ -269,7 +318,12 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 @method
 def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of the difference, broadcast: a number."""
+    """The p-norm of the difference, broadcast: a number.
+
+    >>> import lazytensor as lt
+    >>> lt.dist(lt.tensor([3.0, 0.0]), lt.tensor([0.0, 4.0]))
+    tensor(5.)
+    """
     return vector_norm(x - other, float(p))
 
 
@@ -279,6 +333,10 @@ def cdist(
     """The p-norm distances of every row of x1 to every row of x2: [..., P, M] and [..., R, M] -> [..., P, R].
 
     Raises ShapeError for rows of unlike length.
+
+    >>> import lazytensor as lt
+    >>> lt.cdist(lt.tensor([[0.0, 0.0]]), lt.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
     """
     if x1.ndim < 2 or x2.ndim < 2 or x1.spec.shape[-1] != x2.spec.shape[-1]:
         raise ShapeError(
@@ -362,6 +420,10 @@ def gradient(x: Tensor, *, spacing: Any = None, dim: Dim = None, edge_order: int
 
     `spacing` is one step, one for each dimension, or the coordinates themselves. Raises ShapeError for too few
     places, other edge orders, and steps for other dimensions.
+
+    >>> import lazytensor as lt
+    >>> lt.gradient(lt.tensor([1.0, 4.0, 9.0]))
+    (tensor([3., 4., 5.]),)
     """
     if edge_order not in (1, 2):
         raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.", where=source.where())

@@ -12,7 +12,12 @@ from lazytensor.tensor import Tensor
 
 @method(in_place=True)
 def addcmul(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
-    """x + value * a * b, broadcast; of old `addcmul(x, value, a, b)`."""
+    """x + value * a * b, broadcast; of old `addcmul(x, value, a, b)`.
+
+    >>> import lazytensor as lt
+    >>> lt.addcmul(lt.ones(2), lt.tensor([1.0, 2.0]), lt.tensor([4.0, 4.0]), value=2)
+    tensor([ 9., 17.])
+    """
     if last is not None:
         a, b, value = b, last, a
     value = pw.number_argument(value, "addcmul(value=...)")
@@ -27,7 +32,12 @@ def addcmul(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
 
 @method(in_place=True)
 def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
-    """x + value * a / b, broadcast; of old `addcdiv(x, value, a, b)`. Raises ShapeError for integers."""
+    """x + value * a / b, broadcast; of old `addcdiv(x, value, a, b)`. Raises ShapeError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.addcdiv(lt.ones(2), lt.tensor([1.0, 2.0]), lt.tensor([4.0, 4.0]), value=2)
+    tensor([1.5000, 2.0000])
+    """
     if last is not None:
         a, b, value = b, last, a
     if result_type(a, b).kind != "f":
@@ -47,7 +57,12 @@ def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, val
 
 @method(in_place=True)
 def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
-    """a + weight * (b - a), counted from the nearer end so that both are exact. Raises ShapeError for unlike types."""
+    """a + weight * (b - a), counted from the nearer end so that both are exact. Raises ShapeError for unlike types.
+
+    >>> import lazytensor as lt
+    >>> lt.lerp(lt.tensor([0.0, 10.0]), lt.tensor([1.0, 20.0]), 0.25)
+    tensor([ 0.2500, 12.5000])
+    """
     if a.dtype is not b.dtype:
         text = f"expected dtype {a.dtype.name} for `end` but got dtype {b.dtype.name}"
         raise unlike_types(a.dtype, b.dtype, text)

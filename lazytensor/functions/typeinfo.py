@@ -24,6 +24,10 @@ class finfo(_Limits):
     """The limits of a floating-point type: bits, eps, max, min, tiny, smallest_normal, resolution.
 
     Raises TypeError for other types.
+
+    >>> import lazytensor as lt
+    >>> lt.finfo(lt.float16).max
+    65504.0
     """
 
     def __init__(self, type: DType | None = None):
@@ -50,7 +54,12 @@ class finfo(_Limits):
 
 
 class iinfo(_Limits):
-    """The limits of an integer type: bits, max, min. Raises TypeError for other types."""
+    """The limits of an integer type: bits, max, min. Raises TypeError for other types.
+
+    >>> import lazytensor as lt
+    >>> lt.iinfo(lt.int8).max
+    127
+    """
 
     def __init__(self, type: DType):
         if not isinstance(type, DType) or type.kind == "f":

@@ -55,6 +55,11 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
     """A view [size] of the storage of x with any strides and offset.
 
     Raises ShapeError if it would leave the storage.
+
+    >>> import lazytensor as lt
+    >>> lt.as_strided(lt.arange(6), (2, 2), (3, 1))
+    tensor([[0, 1],
+            [3, 4]])
     """
     offset = _place(x)[1] if storage_offset is None else storage_offset
     # The storage is seen through the leaf's own variable only, whatever other views x is made of.
@@ -81,6 +86,10 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     """A view of a diagonal over two dimensions, which becomes the last dimension: [..., m, n] -> [..., k].
 
     Raises ShapeError if both are one.
+
+    >>> import lazytensor as lt
+    >>> lt.diagonal(lt.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
     """
     a, b = dim_of(dim1, x.ndim), dim_of(dim2, x.ndim)
     if a == b:
@@ -167,6 +176,11 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     """Zeros with the last dimension of x on a diagonal of two new dimensions: [..., n] -> [..., m, m].
 
     Raises ShapeError if both are one.
+
+    >>> import lazytensor as lt
+    >>> lt.diag_embed(lt.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
     """
     a, b = dim_of(dim1, x.ndim + 1), dim_of(dim2, x.ndim + 1)
     if a == b:
@@ -187,6 +201,11 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     """The matrix with the vector x [n] on a diagonal, or a copy of a diagonal of the matrix x.
 
     Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.diag(lt.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
     """
     if x.ndim not in (1, 2):
         raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {x.ndim}D", where=source.where())
@@ -195,22 +214,47 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
 
 @method
 def diagflat(x: Tensor, offset: int = 0) -> Tensor:
-    """The matrix [n, n] with all elements of x on a diagonal."""
+    """The matrix [n, n] with all elements of x on a diagonal.
+
+    >>> import lazytensor as lt
+    >>> lt.diagflat(lt.tensor([1, 2]), 1)
+    tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
     return diag_embed(shapes.reshape(x, -1), offset)
 
 
 def diagonal_copy(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """`diagonal`, copied: [..., m, n] -> [..., k]. Raises ShapeError as it does."""
+    """`diagonal`, copied: [..., m, n] -> [..., k]. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.diagonal_copy(lt.arange(4).reshape(2, 2))
+    tensor([0, 3])
+    """
     return clone(diagonal(x, offset, dim1, dim2))
 
 
 def unfold_copy(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """`unfold`, copied."""
+    """`unfold`, copied.
+
+    >>> import lazytensor as lt
+    >>> lt.unfold_copy(lt.arange(4), 0, 2, 1)
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
+    """
     return clone(unfold(x, dimension, size, step))
 
 
 def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """`as_strided`, copied."""
+    """`as_strided`, copied.
+
+    >>> import lazytensor as lt
+    >>> lt.as_strided_copy(lt.arange(6), (2, 2), (3, 1))
+    tensor([[0, 1],
+            [3, 4]])
+    """
     return clone(as_strided(x, size, stride, storage_offset))
 
 
@@ -227,7 +271,13 @@ def _filled(part: Tensor, src: Tensor, what: str) -> None:
 
 @method
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of x with a diagonal replaced by src [..., k]. Raises ShapeError for another shape of src."""
+    """A copy of x with a diagonal replaced by src [..., k]. Raises ShapeError for another shape of src.
+
+    >>> import lazytensor as lt
+    >>> lt.diagonal_scatter(lt.zeros(2, 2), lt.ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     out = clone(x)
     _filled(diagonal(out, offset, dim1, dim2), src, "diagonal_scatter")
     return out
@@ -238,6 +288,11 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of x with one place of a dimension replaced by src, which lacks that dimension.
 
     Raises ShapeError for another shape of src.
+
+    >>> import lazytensor as lt
+    >>> lt.select_scatter(lt.zeros(2, 2), lt.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
     """
     out = clone(x)
     _filled(shapes.select(out, dim, index), src, "select_scatter")
@@ -251,6 +306,10 @@ def slice_scatter(
     """A copy of x with the places start, start + step, ... of a dimension replaced by src.
 
     Raises ShapeError for another shape of src.
+
+    >>> import lazytensor as lt
+    >>> lt.slice_scatter(lt.zeros(4), lt.ones(2), 0, 1, 3)
+    tensor([0., 1., 1., 0.])
     """
     out, at = clone(x), dim_of(dim, x.ndim)
     first, last, step = slice(start, end, step).indices(x.spec.shape[at])
@@ -265,6 +324,10 @@ def as_strided_scatter(
     """A copy of x with the elements of a strided view [size] replaced by src.
 
     Raises ShapeError for another shape of src.
+
+    >>> import lazytensor as lt
+    >>> lt.as_strided_scatter(lt.zeros(4), lt.ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
     """
     out = clone(x.detach())
     if x.requires_grad:
@@ -276,10 +339,22 @@ def as_strided_scatter(
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
-    """Rows and columns of what lies on and below a diagonal: [2, n]."""
+    """Rows and columns of what lies on and below a diagonal: [2, n].
+
+    >>> import lazytensor as lt
+    >>> lt.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
     return tensor(np.stack(np.tril_indices(row, offset, col)), dtype=dtype, device=device)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
-    """Rows and columns of what lies on and above a diagonal: [2, n]."""
+    """Rows and columns of what lies on and above a diagonal: [2, n].
+
+    >>> import lazytensor as lt
+    >>> lt.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
     return tensor(np.stack(np.triu_indices(row, offset, col)), dtype=dtype, device=device)

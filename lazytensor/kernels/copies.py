@@ -15,10 +15,10 @@ _KINDS = {np.dtype(f"{k}{size}"): f"{name}{8 * size}" for k, name in (("f", "flo
 
 _HEAD = """\
 import numpy as np
-from lazytensor.machine_code import kept
+from lazytensor.runtime.language import typed
 
 
-@kept("void(uint32, uint32, {arguments})", nogil=True)
+@typed("void(uint32, uint32, {arguments})")
 def kernel(start, end, {names}):
     for row in range(np.int64(start), np.int64(end)):
         r = np.int64(np.uint32(row))

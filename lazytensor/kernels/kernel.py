@@ -37,8 +37,8 @@ class Kernel:
 
     match(node) gives the operands, or None where the kernel does not apply; the first match in order of `benefit` wins.
     bind(attrs, outs, ins) gives a function without arguments that computes the arrays `outs` from `ins`.
-    source(attrs, out_types, in_types) is, where given, Numba text that defines `kernel(*ins, *outs)` over flat arrays;
-    it is used instead of `bind` when kernels are compiled, unless it is empty. Where there are
+    source(attrs, out_types, in_types) is, where given, text in the kernel language that defines `kernel(*ins, *outs)`
+    over flat arrays; it is used instead of `bind` when kernels are compiled, unless it is empty. Where there are
     `parts(attrs, out_types, in_types)` too, the kernel takes the bounds of one part before all else, and threads share
     them.
     cut(attrs, outs, ins) is, where given, the same in parts that threads may share, cut as shapes alone say; each is a

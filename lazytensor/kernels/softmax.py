@@ -1,4 +1,4 @@
-"""Softmax over the last dimension, and softmax with cross entropy: one pass over each row, in generated Numba text.
+"""Softmax over the last dimension, and softmax with cross entropy: one pass over each row, in the kernel language.
 
 Method: subtract the row's maximum, so that no exponential overflows; the gradient of the loss with respect to the
 logits is softmax(logits) - onehot(label) (Bridle 1990), which costs nothing once the exponentials are there.
@@ -17,7 +17,7 @@ from lazytensor.kernels.parts import SPECIAL, Bounds, bounds
 
 _IMPORTS = """\
 import numpy as np
-from lazytensor.machine_code import kept
+from lazytensor.runtime.language import typed
 from lazytensor.runtime.intrinsics import largest_f4
 from lazytensor.runtime.lanes import lanes_add
 from lazytensor.runtime.vecmath import exp_below_f4, log_f4
@@ -69,7 +69,7 @@ _SHORT_ROWS = """\
 """
 
 _SOFTMAX = """\
-@kept("void(uint32, uint32, float32[::1], float32[::1])", nogil=True)
+@typed("void(uint32, uint32, float32[::1], float32[::1])")
 def kernel(start, end, x, y):
 """
 _SCALE = """\
@@ -78,7 +78,7 @@ for c in range({columns}):
 """
 
 _LOSS = """\
-@kept("void(uint32, uint32, float32[::1], int64[::1], float32[::1], float32[::1])", nogil=True)
+@typed("void(uint32, uint32, float32[::1], int64[::1], float32[::1], float32[::1])")
 def kernel(start, end, x, labels, loss, y):
 """
 _GRADIENT = """\

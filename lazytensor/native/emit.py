@@ -22,14 +22,14 @@ LANE = "lane"
 _SIGNATURE = re.compile(r"(\w+)\((.*)\)")
 
 
-def kernel_text(source: str, name: str) -> tuple[str, tuple[str, ...]]:
+def kernel_text(source: str, name: str, kernel: str = "kernel") -> tuple[str, tuple[str, ...]]:
     """LLVM's text of the `kernel` that a module text defines, under a name, and the kinds of its result and arguments.
 
     A kind that ends in `*` is the address of an array. The function takes the address of a table, in which each
-    argument has eight bytes: a call from Python takes as long as it has arguments. Raises Unknown where Numba has to
-    compile the text.
+    argument has eight bytes: a call from Python takes as long as it has arguments. Raises Unknown for what the kernel
+    language does not have.
     """
-    definition = _kernel(source)
+    definition = _kernel(source, kernel)
     result, *kinds = _signature(definition)
     function = Function(_written_out)
     scope = Scope(function, f"<{name}>", source)
@@ -46,15 +46,20 @@ def kernel_text(source: str, name: str) -> tuple[str, tuple[str, ...]]:
         function.end("void")
     else:
         function.line("unreachable")
-    text = function.module(name, "void" if result == "void" else "i1") + tiles_text(function.tiles)
+    text = function.module(name, "void" if result == "void" else "i1")
+    declared = {line.split("@")[1].split("(")[0] for line in function.declarations}
+    for line in tiles_text(function.tiles).splitlines(keepends=True):
+        # A tile and the kernel may both declare an instruction of LLVM, which allows it once.
+        if not line.startswith("declare") or line.split('@"')[1].split('"')[0] not in declared:
+            text += line
     return text, (result, *kinds)
 
 
-def _kernel(source: str) -> ast.FunctionDef:
+def _kernel(source: str, name: str) -> ast.FunctionDef:
     for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == "kernel":
+        if isinstance(node, ast.FunctionDef) and node.name == name:
             return node
-    raise Unknown("no kernel")
+    raise Unknown(f"no function {name}")
 
 
 def _signature(definition: ast.FunctionDef) -> tuple[str, ...]:
@@ -80,13 +85,22 @@ class _Body:
     def run(self, body: Sequence[ast.stmt]) -> None:
         for statement in body:
             write: Callable[[ast.stmt], None] | None = getattr(self, f"_{type(statement).__name__.lower()}", None)
-            if write is None:
-                raise Unknown(type(statement).__name__)
-            write(statement)
+            try:
+                if write is None:
+                    raise Unknown(f"the statement {type(statement).__name__}")
+                write(statement)
+            except Unknown as error:
+                # The innermost statement tells most.
+                first = ast.unparse(statement).splitlines()[0]
+                error.statement = error.statement or f", in line {statement.lineno}: {first}"
+                raise
 
     def _expr(self, statement: ast.Expr) -> None:
         if not isinstance(statement.value, ast.Constant):  # a docstring
             expressions.results(statement.value, self.scope)
+
+    def _pass(self, statement: ast.Pass) -> None:
+        pass
 
     def _annassign(self, statement: ast.AnnAssign) -> None:
         if statement.value is None:
@@ -103,6 +117,10 @@ class _Body:
 
     def _continue(self, statement: ast.Continue) -> None:
         self.function.line(f"br label %{self.function.nexts[-1]}")
+        self.function.begin(*self.function.labels("behind"))
+
+    def _break(self, statement: ast.Break) -> None:
+        self.function.line(f"br label %{self.function.ends[-1]}")
         self.function.begin(*self.function.labels("behind"))
 
     def _assign(self, statement: ast.Assign) -> None:
@@ -145,6 +163,14 @@ class _Body:
         self.run(body)
         self.depth -= 1
 
+    def _looped(self, body: Sequence[ast.stmt], following: str, end: str) -> None:
+        """Write the body of a loop, whose next turn begins at one label, and which ends at another."""
+        self.function.nexts.append(following)
+        self.function.ends.append(end)
+        self._inside(body)
+        self.function.nexts.pop()
+        self.function.ends.pop()
+
     def _while(self, statement: ast.While) -> None:
         function = self.function
         head, inside, end = function.labels("head", "body", "end")
@@ -153,9 +179,7 @@ class _Body:
         condition = expressions.truth(statement.test, self.scope)
         function.line(f"br i1 {condition.text}, label %{inside}, label %{end}")
         function.begin(inside)
-        function.nexts.append(head)
-        self._inside(statement.body)
-        function.nexts.pop()
+        self._looped(statement.body, head, end)
         function.line(f"br label %{head}{function.kept_a_loop()}")
         function.begin(end)
 
@@ -189,9 +213,7 @@ class _Body:
         function.begin(inside)
         start = function.position()
         self.scope.store(name, k)
-        function.nexts.append(after)
-        self._inside(body)
-        function.nexts.pop()
+        self._looped(body, after, end)
         function.line(f"br label %{after}")
         function.begin(after)
         # The loop ends before the sum could overflow: the bounds are those of arrays.

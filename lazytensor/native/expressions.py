@@ -5,7 +5,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 
-from lazytensor.native import lane_totals
+from lazytensor.native import instructions, lane_totals, thread_instructions
 from lazytensor.native.function import Scope
 from lazytensor.native.kinds import (
     BOOL,
@@ -15,13 +15,12 @@ from lazytensor.native.kinds import (
     POINTER,
     SINGLE,
     Array,
-    Kind,
     Unknown,
     Value,
     common,
     literal,
 )
-from lazytensor.native.library import LANES_MODULE, PANELS, Meaning, meaning
+from lazytensor.native.library import INTRINSICS, LANES_MODULE, PANELS, THREADS, Meaning, meaning
 
 ARITHMETIC = {
     ast.Add: ("fadd", "add"),
@@ -113,16 +112,18 @@ _FOLDS: dict[type, Callable[[float, float], float]] = {
 def element(node: ast.Subscript, scope: Scope) -> tuple[Array, str]:
     """The array of `array[index]`, and the address of that element."""
     array = _array(node.value, scope)
-    # `inbounds`: an element lies in its array, from which LLVM knows that addresses do not wrap around.
-    at = scope.function.converted(number(node.slice, scope), INT)
-    return array, scope.function.new(f"getelementptr inbounds {array.kind.stored}, ptr {array.text}, i64 {at.text}")
+    return array, scope.function.element(array, number(node.slice, scope))
 
 
 def _array(node: ast.expr, scope: Scope) -> Array:
-    array = scope.names.get(node.id) if isinstance(node, ast.Name) else None
-    if not isinstance(array, Array):
-        raise Unknown("an element of something else")
-    return array
+    if isinstance(node, ast.Name):
+        array = scope.names.get(node.id)
+        if isinstance(array, Array):
+            return array
+        table = meaning(node.id, scope.module, scope.text).table if array is None else None
+        if table is not None:
+            return scope.function.constants(table)
+    raise Unknown("an element of something else")
 
 
 def _piece(node: ast.Subscript, part: ast.Slice, scope: Scope) -> Array:
@@ -352,6 +353,10 @@ def _call(node: ast.Call, scope: Scope) -> tuple[Value | Array, ...]:
         return _of_panels(node.func.id, arguments, scope)
     if given.module == LANES_MODULE:
         return (lane_totals.total(node.func.id, arguments, scope.function),)
+    if given.module == INTRINSICS:
+        return (instructions.written(node.func.id, _numbers(arguments), scope.function),)
+    if given.module == THREADS:
+        return thread_instructions.written(node.func.id, arguments, scope.function)
     if given.function is not None:
         return scope.function.written_out(given.function.args, given.function.body, arguments, inner)
     if given.value is None:
@@ -409,7 +414,7 @@ def _numpy(name: str, arguments: list[Value], scope: Scope) -> Value:
     if any(a.kind is not DOUBLE for a in arguments):
         raise Unknown(f"{name} of {arguments[0].kind.name}")
     if name == "sqrt":
-        return _instruction("llvm.sqrt", arguments, scope)
+        return instructions.instruction("llvm.sqrt", arguments, scope.function)
     called = _c_name(name)
     function.declarations.add(f"declare double @{called}({', '.join('double' for _ in arguments)})")
     texts = ", ".join(f"double {a.text}" for a in arguments)
@@ -445,7 +450,7 @@ def _extreme(which: str) -> Callable[[list[Value], Scope], Value]:
 def _size(arguments: list[Value], scope: Scope) -> Value:
     (a,) = arguments
     if a.kind.sort == "f":
-        return _instruction("llvm.fabs", arguments, scope)
+        return instructions.instruction("llvm.fabs", arguments, scope.function)
     a = scope.function.converted(a, INT)
     negative = Value(INT, scope.function.new(f"sub i64 0, {a.text}"))
     is_negative = scope.function.new(f"icmp slt i64 {a.text}, 0")
@@ -460,40 +465,12 @@ _BUILT_IN: dict[str, Callable[[list[Value], Scope], Value]] = {
 
 
 def _named(value: ast.expr, given_arguments: Sequence[Value | Array], scope: Scope) -> tuple[Value | Array, ...]:
-    """The result of a function that a module defines by an expression: an instruction, or a lambda."""
-    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
+    """The result of a function that a module defines as `leaf(lambda ...)`."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name) or value.func.id != "leaf":
         raise Unknown("a function")
-    maker, given, arguments = value.func.id, value.args[0], _numbers(given_arguments)
-    if maker == "_strict" and isinstance(given, ast.Lambda):
-        return scope.function.written_out(given.args, [ast.Return(value=given.body)], arguments, scope)
-    if maker == "_llvm" and isinstance(given, ast.Constant):
-        # Behind the name and the number of operands, which the call itself tells.
-        flags = ast.literal_eval(value.args[2]) if len(value.args) > 2 else ()
-        return (_instruction(str(given.value), arguments, scope, flags),)
-    if maker == "_relaxed" and isinstance(given, ast.Constant):
-        return (_relaxed(str(given.value), arguments, scope),)
-    if maker == "_reinterpret" and isinstance(given, ast.Attribute):
-        kind = KINDS[given.attr]
-        (a,) = arguments
-        return (Value(kind, scope.function.new(f"bitcast {a.kind.llvm} {a.text} to {kind.llvm}")),)
-    raise Unknown(maker)
-
-
-def _instruction(name: str, arguments: list[Value], scope: Scope, flags: Sequence[str] = ()) -> Value:
-    kind = arguments[0].kind
-    full = f"@{name}.f{kind.bits}"
-    _all_of(kind, arguments)
-    scope.function.declarations.add(f"declare {kind.llvm} {full}({', '.join(kind.llvm for _ in arguments)})")
-    texts = ", ".join(f"{kind.llvm} {a.text}" for a in arguments)
-    return Value(kind, scope.function.new(f"{' '.join(('call', *flags))} {kind.llvm} {full}({texts})"))
-
-
-def _relaxed(instruction: str, arguments: list[Value], scope: Scope) -> Value:
-    a, b = arguments
-    _all_of(a.kind, arguments)
-    return Value(a.kind, scope.function.new(f"{instruction} reassoc nsz {a.kind.llvm} {a.text}, {b.text}"))
-
-
-def _all_of(kind: Kind, arguments: list[Value]) -> None:
-    if kind.sort != "f" or any(a.kind is not kind for a in arguments):
-        raise Unknown(f"an instruction on {[a.kind.name for a in arguments]}")
+    (function,) = value.args
+    if not isinstance(function, ast.Lambda):
+        raise Unknown("a function")
+    return scope.function.written_out(
+        function.args, [ast.Return(value=function.body)], _numbers(given_arguments), scope
+    )

@@ -1,10 +1,13 @@
 """Function: the lines of one function of LLVM while it is written, and the names that a text knows in it."""
 
 import ast
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from lazytensor.native.kinds import BOOL, Array, Kind, Unknown, Value, conversion
+import numpy as np
+
+from lazytensor.native.kinds import BOOL, INT, KINDS, Array, Kind, Unknown, Value, conversion, literal
 from lazytensor.native.tiles import LANES
 
 END = "end "
@@ -32,6 +35,7 @@ class Function:
         self.declarations: set[str] = set()
         self.tiles: set[str] = set()
         self.nexts: list[str] = []  # where `continue` goes, for each loop around
+        self.ends: list[str] = []  # and where `break` goes
         self._memory: list[str] = []
         self._lines: list[str] = []
         self._places: list[str] = []
@@ -70,6 +74,20 @@ class Function:
         block = self.new(f"call ptr @malloc(i64 {size})")
         self.line(f"store ptr {block}, ptr %{name}")
         return block
+
+    def constants(self, table: np.ndarray) -> Array:
+        """Return an array of constants of the module, a table of one dimension."""
+        kind = KINDS[table.dtype.name]
+        texts = ", ".join(f"{kind.stored} {literal(number, kind).text}" for number in table.tolist())
+        name = f"@table{hashlib.blake2b(table.tobytes(), digest_size=8).hexdigest()}"
+        self.declarations.add(f"{name} = internal constant [{table.size} x {kind.stored}] [{texts}], align 64")
+        return Array(kind, name)
+
+    def element(self, array: Array, place: Value) -> str:
+        """Return the pointer to an element of an array."""
+        # `inbounds`: an element lies in its array, from which LLVM knows that addresses do not wrap around.
+        at = self.converted(place, INT).text
+        return self.new(f"getelementptr inbounds {array.kind.stored}, ptr {array.text}, i64 {at}")
 
     def end(self, result: str) -> None:
         """Leave the function with a result, which is a type and a value."""

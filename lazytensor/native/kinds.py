@@ -5,7 +5,12 @@ from dataclasses import dataclass
 
 
 class Unknown(Exception):
-    """A text says something that is Numba's to compile."""
+    """A text has something that the kernel language does not have; `statement` is where."""
+
+    statement = ""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}{self.statement}"
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def literal(number: bool | int | float, kind: Kind) -> Value:
 
 
 def common(a: Kind, b: Kind) -> Kind:
-    """The kind in which two numbers meet, as Numba has it: whole numbers as int64."""
+    """The kind in which two numbers meet, whole numbers as int64."""
     if a is b and a.sort in "bf":
         return a
     if "f" not in (a.sort, b.sort):

@@ -1,4 +1,4 @@
-"""Totals of lanes with vector registers: what `lazytensor.runtime.lanes` defines for Numba."""
+"""Totals of lanes with vector registers: what `lazytensor.runtime.lanes` defines."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Library: the functions and constants that kernel texts import, read from the files that Numba compiles too."""
+"""Library: the functions and constants that kernel texts import, read from their files."""
 
 import ast
 import functools
@@ -7,6 +7,8 @@ import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from lazytensor.native.kinds import Unknown
 from lazytensor.native.tiles import DOTS, LANES, PAIR, ROWS, VECTORS
 
@@ -14,18 +16,21 @@ ROOT = pathlib.Path(__file__).parent.parent
 HOMES, NUMBERS = "lazytensor.runtime.", "lazytensor.kernels."
 """The rooms from which texts may import functions and constants, and whole numbers; `np` and `math` are known."""
 PANELS, LANES_MODULE = "lazytensor.runtime.panels", "lazytensor.runtime.lanes"
+INTRINSICS, THREADS = "lazytensor.runtime.intrinsics", "lazytensor.runtime.atomics"
+"""Modules whose functions the compiler writes itself."""
 SIZES = {"LANES": LANES, "ROWS": ROWS, "VECTORS": VECTORS, "DOTS": DOTS, "PAIR": PAIR}
-"""What Numba finds in `panels`, which this house has from `tiles`."""
+"""The constants of `panels`."""
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a name stands for, and the module that says it: a function, an expression, or a whole number."""
+    """What a name means, and the module that defines it: a function, an expression, a whole number, or a table."""
 
     module: str
     function: ast.FunctionDef | None = None
     value: ast.expr | None = None
     number: int | None = None
+    table: np.ndarray | None = None
 
 
 def meaning(name: str, module: str, text: str = "") -> Meaning:
@@ -38,6 +43,8 @@ def meaning(name: str, module: str, text: str = "") -> Meaning:
         module, text = str(node.module), ""
         if module == PANELS:
             return Meaning(module, number=SIZES.get(name))
+        if module in (INTRINSICS, THREADS):
+            return Meaning(module)
         if module.startswith(NUMBERS):
             return Meaning(module, number=_number(name, module))
         if not module.startswith(HOMES):
@@ -46,11 +53,18 @@ def meaning(name: str, module: str, text: str = "") -> Meaning:
         return Meaning(module, function=node)
     if isinstance(node, ast.expr):
         return Meaning(module, value=node)
+    if module.startswith(HOMES) and isinstance(table := _computed(name, module), np.ndarray):
+        return Meaning(module, table=table)
     raise Unknown(f"{name} of {module}")
 
 
+def _computed(name: str, module: str) -> object:
+    """The value of a name that its module computes when it is imported."""
+    return getattr(importlib.import_module(module), name, None)
+
+
 def _number(name: str, module: str) -> int:
-    value = getattr(importlib.import_module(module), name)
+    value = _computed(name, module)
     if not isinstance(value, int):
         raise Unknown(f"{name} of {module}")
     return value

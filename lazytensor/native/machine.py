@@ -1,6 +1,6 @@
 """Machine: LLVM's text becomes machine code that this process can call, and is kept from run to run.
 
-Importing this module imports llvmlite, and not Numba.
+Importing this module imports llvmlite.
 """
 
 import functools
@@ -21,16 +21,16 @@ _SPEED = 3
 _lock = threading.Lock()
 
 
-def load(source: str, identity: str) -> Kernel:
-    """The compiled kernel of a module text, found by `identity`, which tells it and all that it imports from others.
+def load(source: str, identity: str, kernel: str = "kernel") -> Kernel:
+    """The compiled kernel of a module text, found by `identity`, which tells both and all that is imported there.
 
-    Raises Unknown where it is Numba's to compile.
+    Raises Unknown for what the kernel language does not have.
     """
     name = "native_" + hashlib.blake2b(identity.encode() + _surroundings(), digest_size=16).hexdigest()
     with _lock:  # LLVM's engine is one for the process
         data = private_files.read(f"{name}.kernel")
         if data is None:
-            text, kinds = kernel_text(source, name)
+            text, kinds = kernel_text(source, name, kernel)
             data = ",".join(kinds).encode() + b"\n" + _object(text)
             private_files.write(f"{name}.kernel", data)
         kinds_text, _, code = data.partition(b"\n")
@@ -38,26 +38,6 @@ def load(source: str, identity: str) -> Kernel:
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return Kernel(engine.get_function_address(name), tuple(kinds_text.decode().split(",")))
-
-
-def addresses(text: str, names: tuple[str, ...]) -> dict[str, int]:
-    """Where the machine code of each named function of LLVM's text begins."""
-    identity = hashlib.blake2b(text.encode() + _surroundings(), digest_size=16).hexdigest()
-    with _lock:
-        code = private_files.read(f"text_{identity}.kernel")
-        if code is None:
-            code = _object(text)
-            private_files.write(f"text_{identity}.kernel", code)
-        engine = _engine()
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        return {name: engine.get_function_address(name) for name in names}
-
-
-def has_features(*names: str) -> bool:
-    """Whether this processor has all that LLVM calls by these names."""
-    own = llvm.get_host_cpu_features()
-    return all(own.get(name, False) for name in names)
 
 
 def _object(text: str) -> bytes:

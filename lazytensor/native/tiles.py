@@ -1,7 +1,7 @@
 """Register tiles: the innermost loops of convolutions and their gradients, written with explicit vector registers.
 
 LLVM does not find these by itself: a tile of sums has to stay in registers while one loop runs over the products. The
-operands are raw addresses, because Numba's views of arrays cost more than a short tile. Width and height of a tile
+operands are raw addresses: places within arrays are computed by the kernel. Width and height of a tile
 follow the processor: enough independent sums to hide the latency of a multiply-add, few enough to stay in registers.
 """
 
@@ -251,15 +251,10 @@ def _turned(builder: Any, arguments: Any) -> None:
             turn(is_whole=False)
 
 
-def _asked(builder: Any, arguments: Any) -> None:
-    """The line at an address is on its way to the second-level cache."""
-    _Tile(builder, None, 1).ask(*arguments)
-
-
 # The matrices of F(2x2, 3x3): Lavin and Gray, Fast algorithms for convolutional neural networks, 2016.
-_IMAGE = (1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)
-_RESULT = (1, 1, 1, 0), (0, 1, -1, -1)
-_WEIGHT = (1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1)
+FROM_IMAGE = (1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)
+TO_RESULT = (1, 1, 1, 0), (0, 1, -1, -1)
+FROM_WEIGHT = (1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1)
 
 TILES: dict[str, tuple[Emit, int]] = {
     "products": (_products(VECTORS), 6),
@@ -269,12 +264,11 @@ TILES: dict[str, tuple[Emit, int]] = {
     "block_more": (_block(is_sum=True), 7),
     "block_asking": (_block(is_sum=False), 11),
     "turned": (_turned, 6),
-    "asked": (_asked, 1),
-    "from_image": (_sandwich(_IMAGE), 7),
-    "to_result": (_sandwich(_RESULT), 7),
-    "from_result": (_sandwich(tuple(zip(*_RESULT, strict=True))), 7),
-    "from_weight": (_sandwich(_WEIGHT), 7),
-    "to_weight": (_sandwich(tuple(zip(*_WEIGHT, strict=True))), 7),
+    "from_image": (_sandwich(FROM_IMAGE), 7),
+    "to_result": (_sandwich(TO_RESULT), 7),
+    "from_result": (_sandwich(tuple(zip(*TO_RESULT, strict=True))), 7),
+    "from_weight": (_sandwich(FROM_WEIGHT), 7),
+    "to_weight": (_sandwich(tuple(zip(*FROM_WEIGHT, strict=True))), 7),
 }
 """By name: what writes it, and how many whole numbers it takes."""
 

@@ -1,6 +1,5 @@
 """Modules, their functions and their initial values."""
 
-from lazytensor.examples import show as _show_examples
 from lazytensor.nn import functional, init, utils
 from lazytensor.nn.activation_layers import (
     CELU,
@@ -308,5 +307,3 @@ __all__ = [
     "init",
     "utils",
 ]
-
-_show_examples(globals(), __all__)

@@ -24,7 +24,12 @@ class _Plain(Module):
 
 
 class ReLU(_Plain):
-    """x where it is positive, else 0."""
+    """x where it is positive, else 0.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.ReLU()(lt.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -32,7 +37,12 @@ class ReLU(_Plain):
 
 
 class SiLU(_Plain):
-    """x * sigmoid(x)."""
+    """x * sigmoid(x).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.SiLU()(lt.tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -40,7 +50,12 @@ class SiLU(_Plain):
 
 
 class Mish(_Plain):
-    """x * tanh(softplus(x))."""
+    """x * tanh(softplus(x)).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Mish()(lt.tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.9440])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -48,7 +63,12 @@ class Mish(_Plain):
 
 
 class SELU(_Plain):
-    """A scaled elu that keeps mean 0 and variance 1."""
+    """A scaled elu that keeps mean 0 and variance 1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.SELU()(lt.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -57,7 +77,12 @@ class SELU(_Plain):
 
 # PyTorch's prints no option, although it takes one.
 class Hardswish(_Plain):
-    """x * relu6(x + 3) / 6."""
+    """x * relu6(x + 3) / 6.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Hardswish()(lt.tensor([-4.0, 0.0, 4.0]))
+    tensor([-0., 0., 4.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -68,7 +93,12 @@ class Hardswish(_Plain):
 
 
 class Hardsigmoid(Hardswish):
-    """relu6(x + 3) / 6."""
+    """relu6(x + 3) / 6.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Hardsigmoid()(lt.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -76,7 +106,12 @@ class Hardsigmoid(Hardswish):
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Tanh()(lt.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -84,7 +119,12 @@ class Tanh(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Sigmoid()(lt.tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -92,7 +132,12 @@ class Sigmoid(Module):
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x))."""
+    """log(sigmoid(x)).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.LogSigmoid()(lt.tensor([0.0, 2.0]))
+    tensor([-0.6931, -0.1269])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -100,7 +145,12 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Softsign()(lt.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -108,7 +158,12 @@ class Softsign(Module):
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Tanhshrink()(lt.tensor([0.0, 2.0]))
+    tensor([0.0000, 1.0360])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -116,7 +171,12 @@ class Tanhshrink(Module):
 
 
 class GELU(Module):
-    """x times the normal distribution function, exact or by tanh."""
+    """x times the normal distribution function, exact or by tanh.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.GELU()(lt.tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
+    """
 
     def __init__(self, approximate: str = "none"):
         super().__init__()
@@ -142,7 +202,12 @@ class _Scaled(Module):
 
 
 class ELU(_Scaled):
-    """x where it is positive, else alpha * (exp(x) - 1)."""
+    """x where it is positive, else alpha * (exp(x) - 1).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.ELU()(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -150,7 +215,12 @@ class ELU(_Scaled):
 
 
 class CELU(_Scaled):
-    """x where it is positive, else alpha * (exp(x / alpha) - 1)."""
+    """x where it is positive, else alpha * (exp(x / alpha) - 1).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.CELU()(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -158,7 +228,12 @@ class CELU(_Scaled):
 
 
 class LeakyReLU(Module):
-    """x where it is positive, else negative_slope * x."""
+    """x where it is positive, else negative_slope * x.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.LeakyReLU(0.1)(lt.tensor([-1.0, 2.0]))
+    tensor([-0.1000,  2.0000])
+    """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
         super().__init__()
@@ -174,7 +249,12 @@ class LeakyReLU(Module):
 
 # In evaluation the slope is the middle of the range, so no number is drawn.
 class RReLU(Module):
-    """x where it is positive, else a slope times x that is random in training."""
+    """x where it is positive, else a slope times x that is random in training.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.RReLU().eval()(lt.tensor([-1.0, 2.0]))
+    tensor([-0.2292,  2.0000])
+    """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False):
         super().__init__()
@@ -189,7 +269,12 @@ class RReLU(Module):
 
 
 class PReLU(Module):
-    """x where it is positive, else a learned slope times x; one slope, or one for each channel."""
+    """x where it is positive, else a learned slope times x; one slope, or one for each channel.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.PReLU()(lt.tensor([-1.0, 2.0])).detach()
+    tensor([-0.2500,  2.0000])
+    """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: DType | None = None):
         super().__init__()
@@ -211,7 +296,12 @@ class PReLU(Module):
 
 
 class Hardtanh(Module):
-    """x limited to min_val..max_val. Raises ValueError if they are exchanged."""
+    """x limited to min_val..max_val. Raises ValueError if they are exchanged.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Hardtanh()(lt.tensor([-4.0, 0.5, 4.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
         super().__init__()
@@ -228,7 +318,12 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """x limited to 0..6."""
+    """x limited to 0..6.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.ReLU6()(lt.tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
 
     def __init__(self, inplace: bool = False):
         # PyTorch's is a Hardtanh too, and programs ask with isinstance.
@@ -239,7 +334,12 @@ class ReLU6(Hardtanh):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
+    """log(1 + exp(beta x)) / beta, and x itself above the threshold.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Softplus()(lt.tensor([0.0, 2.0]))
+    tensor([0.6931, 2.1269])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0):
         super().__init__()
@@ -255,7 +355,12 @@ class Softplus(Module):
 
 
 class Threshold(Module):
-    """`value` where x <= threshold, else x."""
+    """`value` where x <= threshold, else x.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Threshold(1.0, -1.0)(lt.tensor([0.5, 2.0]))
+    tensor([-1.,  2.])
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False):
         super().__init__()
@@ -281,7 +386,12 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """0 where |x| <= lambd, else x."""
+    """0 where |x| <= lambd, else x.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Hardshrink()(lt.tensor([0.25, 2.0]))
+    tensor([0., 2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -289,7 +399,12 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """x moved by lambd towards 0, which it does not cross."""
+    """x moved by lambd towards 0, which it does not cross.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Softshrink()(lt.tensor([0.25, 2.0]))
+    tensor([0.0000, 1.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -309,7 +424,12 @@ class _Along(Module):
 
 
 class Softmax(_Along):
-    """exp(x) divided by its sum along a dimension."""
+    """exp(x) divided by its sum along a dimension.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Softmax(0)(lt.zeros(4))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -317,7 +437,12 @@ class Softmax(_Along):
 
 
 class LogSoftmax(_Along):
-    """The logarithm of softmax."""
+    """The logarithm of softmax.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.LogSoftmax(0)(lt.zeros(4))
+    tensor([-1.3863, -1.3863, -1.3863, -1.3863])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -325,7 +450,12 @@ class LogSoftmax(_Along):
 
 
 class Softmin(_Along):
-    """softmax(-x)."""
+    """softmax(-x).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Softmin(0)(lt.zeros(4))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape."""
@@ -333,7 +463,12 @@ class Softmin(_Along):
 
 
 class GLU(Module):
-    """The first half times the sigmoid of the second half of a dimension."""
+    """The first half times the sigmoid of the second half of a dimension.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.GLU()(lt.tensor([3.0, 0.0]))
+    tensor([1.5000])
+    """
 
     def __init__(self, dim: int = -1):
         super().__init__()
@@ -348,7 +483,12 @@ class GLU(Module):
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of [N, C, H, W] or [C, H, W]. Raises ValueError for another rank."""
+    """Softmax over the channels of [N, C, H, W] or [C, H, W]. Raises ValueError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Softmax2d()(lt.zeros(1, 2, 1, 1)).flatten()
+    tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The shape stays."""

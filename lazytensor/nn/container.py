@@ -113,7 +113,12 @@ def _inserted(container: Module, index: int, module: Module) -> None:
 
 
 class ModuleList(Module):
-    """A list whose modules are registered."""
+    """A list whose modules are registered.
+
+    >>> import lazytensor as lt
+    >>> len(lt.nn.ModuleList([lt.nn.ReLU(), lt.nn.ReLU()]))
+    2
+    """
 
     def __init__(self, modules: Iterable[Module] = ()):
         super().__init__()
@@ -175,7 +180,12 @@ class ModuleList(Module):
 
 
 class ModuleDict(Module):
-    """A dictionary whose modules are registered."""
+    """A dictionary whose modules are registered.
+
+    >>> import lazytensor as lt
+    >>> list(lt.nn.ModuleDict({"act": lt.nn.ReLU()}))
+    ['act']
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None):
         super().__init__()
@@ -249,7 +259,12 @@ def _summary(value: Any, names: Mapping[str, str] = {}) -> str:
 # Members are attributes named by their place, which gives PyTorch's keys in state dicts. What is no tensor is a plain
 # attribute: it is in the list and in no state dict.
 class ParameterList(Module):
-    """A list whose tensors are parameters."""
+    """A list whose tensors are parameters.
+
+    >>> import lazytensor as lt
+    >>> len(lt.nn.ParameterList([lt.zeros(2), lt.ones(3)]))
+    2
+    """
 
     def __init__(self, values: Iterable[Any] = ()):
         super().__init__()
@@ -294,7 +309,12 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary whose tensors are parameters."""
+    """A dictionary whose tensors are parameters.
+
+    >>> import lazytensor as lt
+    >>> list(lt.nn.ParameterDict({"scale": lt.ones(2)}))
+    ['scale']
+    """
 
     def __init__(self, parameters: Any = None):
         super().__init__()

@@ -104,19 +104,34 @@ class _ConvNd(Module):
 
 
 class Conv1d(_ConvNd):
-    """[N, C, L] -> [N, out, L']"""
+    """[N, C, L] -> [N, out, L']
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Conv1d(3, 4, 3)(lt.ones(1, 3, 8)).shape
+    torch.Size([1, 4, 6])
+    """
 
     rank = 1
 
 
 class Conv2d(_ConvNd):
-    """[N, C, H, W] -> [N, out, H', W']"""
+    """[N, C, H, W] -> [N, out, H', W']
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Conv2d(3, 4, 3, padding=1)(lt.ones(1, 3, 8, 8)).shape
+    torch.Size([1, 4, 8, 8])
+    """
 
     rank = 2
 
 
 class Conv3d(_ConvNd):
-    """[N, C, D, H, W] -> [N, out, D', H', W']"""
+    """[N, C, D, H, W] -> [N, out, D', H', W']
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Conv3d(1, 2, 3)(lt.ones(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 2, 2, 2, 2])
+    """
 
     rank = 3
 
@@ -168,18 +183,33 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """[N, C, L] -> [N, out, L']"""
+    """[N, C, L] -> [N, out, L']
+
+    >>> import lazytensor as lt
+    >>> lt.nn.ConvTranspose1d(4, 3, 2, stride=2)(lt.ones(1, 4, 8)).shape
+    torch.Size([1, 3, 16])
+    """
 
     rank = 1
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """[N, C, H, W] -> [N, out, H', W']"""
+    """[N, C, H, W] -> [N, out, H', W']
+
+    >>> import lazytensor as lt
+    >>> lt.nn.ConvTranspose2d(4, 3, 2, stride=2)(lt.ones(1, 4, 8, 8)).shape
+    torch.Size([1, 3, 16, 16])
+    """
 
     rank = 2
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """[N, C, D, H, W] -> [N, out, D', H', W']"""
+    """[N, C, D, H, W] -> [N, out, D', H', W']
+
+    >>> import lazytensor as lt
+    >>> lt.nn.ConvTranspose3d(2, 3, 2)(lt.ones(1, 2, 2, 2, 2)).shape
+    torch.Size([1, 3, 3, 3, 3])
+    """
 
     rank = 3

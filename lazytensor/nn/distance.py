@@ -9,7 +9,12 @@ from lazytensor.tensor import Tensor
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along a dimension."""
+    """The cosine of the angle between vectors along a dimension.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.CosineSimilarity()(lt.tensor([[1.0, 0.0]]), lt.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8):
         super().__init__()
@@ -22,7 +27,12 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The p-norm of the difference along the last dimension."""
+    """The p-norm of the difference along the last dimension.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.PairwiseDistance()(lt.tensor([[3.0, 0.0]]), lt.tensor([[0.0, 4.0]]))
+    tensor([5.])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False):
         super().__init__()
@@ -36,7 +46,12 @@ class PairwiseDistance(Module):
 
 
 class Unflatten(Module):
-    """One dimension in the shape `unflattened_size`, of which one extent may be -1."""
+    """One dimension in the shape `unflattened_size`, of which one extent may be -1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Unflatten(1, (2, 2))(lt.ones(1, 4)).shape
+    torch.Size([1, 2, 2])
+    """
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]):
         super().__init__()

@@ -8,7 +8,12 @@ from lazytensor.tensor import Tensor
 
 
 class Dropout(Module):
-    """In training, zeroes elements with probability p and scales the others by 1 / (1 - p)."""
+    """In training, zeroes elements with probability p and scales the others by 1 / (1 - p).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Dropout(0.5).eval()(lt.ones(2))
+    tensor([1., 1.])
+    """
 
     # staticmethod, or Python would pass the module as the first argument.
     function: Callable[..., Tensor] = staticmethod(F.dropout)
@@ -29,30 +34,56 @@ class Dropout(Module):
 
 
 class Dropout1d(Dropout):
-    """Dropout of whole channels of [N, C, L] or [C, L]."""
+    """Dropout of whole channels of [N, C, L] or [C, L].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Dropout1d(0.5).eval()(lt.ones(1, 2, 2))
+    tensor([[[1., 1.],
+             [1., 1.]]])
+    """
 
     function = staticmethod(F.dropout1d)
 
 
 class Dropout2d(Dropout):
-    """Dropout of whole channels of [N, C, H, W]."""
+    """Dropout of whole channels of [N, C, H, W].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Dropout2d().eval()(lt.ones(1, 2, 2, 2)).shape
+    torch.Size([1, 2, 2, 2])
+    """
 
     function = staticmethod(F.dropout2d)
 
 
 class Dropout3d(Dropout):
-    """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W]."""
+    """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Dropout3d(0.5).eval()(lt.ones(1, 1, 1, 1, 2))
+    tensor([[[[[1., 1.]]]]])
+    """
 
     function = staticmethod(F.dropout3d)
 
 
 class AlphaDropout(Dropout):
-    """Dropout that keeps mean and variance of what SELU gives."""
+    """Dropout that keeps mean and variance of what SELU gives.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.AlphaDropout(0.5).eval()(lt.ones(2))
+    tensor([1., 1.])
+    """
 
     function = staticmethod(F.alpha_dropout)
 
 
 class FeatureAlphaDropout(Dropout):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.FeatureAlphaDropout(0.5).eval()(lt.ones(1, 2))
+    tensor([[1., 1.]])
+    """
 
     function = staticmethod(F.feature_alpha_dropout)

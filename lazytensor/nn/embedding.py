@@ -13,7 +13,12 @@ from lazytensor.tensor import Tensor
 
 
 class Embedding(Module):
-    """Rows of a table [num_embeddings, embedding_dim] by number; row padding_idx starts as zeros and stays."""
+    """Rows of a table [num_embeddings, embedding_dim] by number; row padding_idx starts as zeros and stays.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Embedding(10, 4)(lt.tensor([[1, 2, 3]])).shape
+    torch.Size([1, 3, 4])
+    """
 
     def __init__(
         self,
@@ -86,7 +91,12 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """Sums, means or largest elements of bags of rows of a table [num_embeddings, embedding_dim]."""
+    """Sums, means or largest elements of bags of rows of a table [num_embeddings, embedding_dim].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.EmbeddingBag(10, 4)(lt.tensor([[1, 2, 3]])).shape
+    torch.Size([1, 4])
+    """
 
     def __init__(
         self,

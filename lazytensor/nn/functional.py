@@ -2,7 +2,6 @@
 
 from types import FunctionType
 
-from lazytensor.examples import show as _show_examples
 from lazytensor.functions import (
     activations,
     arguments,
@@ -151,7 +150,6 @@ pixel_shuffle = published(resampling.pixel_shuffle)
 pixel_unshuffle = published(resampling.pixel_unshuffle)
 channel_shuffle = published(resampling.channel_shuffle)
 
-_OTHERS = (published, _show_examples)
-NAMES = [name for name, value in globals().items() if isinstance(value, FunctionType) and value not in _OTHERS]
+
+NAMES = [name for name, value in globals().items() if isinstance(value, FunctionType) and value is not published]
 """Every function above."""
-_show_examples(globals(), NAMES)

@@ -52,7 +52,12 @@ class Linear(Module):
 
 
 class Flatten(Module):
-    """Merges dimensions start_dim..end_dim."""
+    """Merges dimensions start_dim..end_dim.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Flatten()(lt.ones(2, 3, 4)).shape
+    torch.Size([2, 12])
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
         super().__init__()
@@ -67,7 +72,12 @@ class Flatten(Module):
 
 
 class Identity(Module):
-    """Returns its input, whatever it was given at construction."""
+    """Returns its input, whatever it was given at construction.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Identity()(lt.tensor([1, 2]))
+    tensor([1, 2])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__()
@@ -78,7 +88,12 @@ class Identity(Module):
 
 
 class Bilinear(Module):
-    """x1^T W_k x2 + b_k for each output k."""
+    """x1^T W_k x2 + b_k for each output k.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Bilinear(2, 3, 4)(lt.ones(5, 2), lt.ones(5, 3)).shape
+    torch.Size([5, 4])
+    """
 
     def __init__(
         self,

@@ -51,19 +51,34 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|input - target|"""
+    """|input - target|
+
+    >>> import lazytensor as lt
+    >>> lt.nn.L1Loss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
 
     function = staticmethod(F.l1_loss)
 
 
 class MSELoss(_Loss):
-    """(input - target)^2"""
+    """(input - target)^2
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MSELoss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
 
     function = staticmethod(F.mse_loss)
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Cross entropy of class scores [N, C, ...] and labels [N, ...] or probabilities."""
+    """Cross entropy of class scores [N, C, ...] and labels [N, ...] or probabilities.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.CrossEntropyLoss()(lt.zeros(2, 4), lt.tensor([0, 3]))
+    tensor(1.3863)
+    """
 
     function = staticmethod(F.cross_entropy)
     # -100 is no label of anybody, so by default nothing is left out. A weighted mean is divided by the weights of the
@@ -84,7 +99,12 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the label: [N, C, ...] and [N, ...]."""
+    """Minus the log-probability of the label: [N, C, ...] and [N, ...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.NLLLoss()(lt.zeros(2, 3), lt.tensor([0, 2]))
+    tensor(0.)
+    """
 
     function = staticmethod(F.nll_loss)
     options = ("weight", "ignore_index")
@@ -102,13 +122,23 @@ class NLLLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Cross entropy of probabilities of yes."""
+    """Cross entropy of probabilities of yes.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.BCELoss()(lt.tensor([0.5, 0.5]), lt.tensor([0.0, 1.0]))
+    tensor(0.6931)
+    """
 
     function = staticmethod(F.binary_cross_entropy)
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """Cross entropy of scores of yes."""
+    """Cross entropy of scores of yes.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.BCEWithLogitsLoss()(lt.zeros(2), lt.tensor([0.0, 1.0]))
+    tensor(0.6931)
+    """
 
     function = staticmethod(F.binary_cross_entropy_with_logits)
     options = ("weight", "pos_weight")
@@ -126,20 +156,35 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of yes-or-no cross entropies."""
+    """The mean over classes of yes-or-no cross entropies.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MultiLabelSoftMarginLoss()(lt.tensor([[0.0, 0.0]]), lt.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
 
     function = staticmethod(margins.multilabel_soft_margin_loss)
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-t x))"""
+    """log(1 + exp(-t x))
+
+    >>> import lazytensor as lt
+    >>> lt.nn.SoftMarginLoss()(lt.zeros(2), lt.tensor([1.0, -1.0]))
+    tensor(0.6931)
+    """
 
     function = staticmethod(margins.soft_margin_loss)
 
 
 # The mean of PyTorch is over elements, though the divergence is a sum over classes: "batchmean" is the definition.
 class KLDivLoss(_Loss):
-    """t (log t - x) of log-probabilities x."""
+    """t (log t - x) of log-probabilities x.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.KLDivLoss(reduction="sum")(lt.tensor([0.5, 0.5]).log(), lt.tensor([0.25, 0.75]))
+    tensor(0.1308)
+    """
 
     function = staticmethod(F.kl_div)
     options = ("log_target",)
@@ -156,7 +201,12 @@ class KLDivLoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Quadratic below beta, linear above."""
+    """Quadratic below beta, linear above.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.SmoothL1Loss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(0.7500)
+    """
 
     function = staticmethod(F.smooth_l1_loss)
     options = ("beta",)
@@ -174,7 +224,12 @@ class SmoothL1Loss(_Loss):
 
 # delta times SmoothL1Loss with beta = delta: it came after the options `size_average` and `reduce`, and has neither.
 class HuberLoss(_Loss):
-    """Quadratic up to delta, linear above."""
+    """Quadratic up to delta, linear above.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.HuberLoss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(0.7500)
+    """
 
     function = staticmethod(F.huber_loss)
     options = ("delta",)
@@ -201,7 +256,12 @@ class _MarginLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """x where the target is 1, max(0, margin - x) where it is -1."""
+    """x where the target is 1, max(0, margin - x) where it is -1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.HingeEmbeddingLoss()(lt.tensor([0.5]), lt.tensor([-1.0]))
+    tensor(0.5000)
+    """
 
     function = staticmethod(margins.hinge_embedding_loss)
 
@@ -216,19 +276,34 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, margin - t (x1 - x2))"""
+    """max(0, margin - t (x1 - x2))
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MarginRankingLoss()(lt.tensor([1.0]), lt.tensor([3.0]), lt.tensor([1.0]))
+    tensor(2.)
+    """
 
     function = staticmethod(margins.margin_ranking_loss)
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.CosineEmbeddingLoss()(lt.ones(1, 2), lt.ones(1, 2), lt.tensor([-1.0]))
+    tensor(1.)
+    """
 
     function = staticmethod(margins.cosine_embedding_loss)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The mean over other classes j of max(0, margin - x_y + x_j)^p. Raises ValueError for p other than 1 and 2."""
+    """The mean over other classes j of max(0, margin - x_y + x_j)^p. Raises ValueError for p other than 1 and 2.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MultiMarginLoss()(lt.tensor([[0.0, 2.0]]), lt.tensor([1]))
+    tensor(0.)
+    """
 
     function = staticmethod(margins.multi_margin_loss)
     options = ("weight", "p", "margin")
@@ -249,13 +324,24 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """The sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes."""
+    """The sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MultiLabelMarginLoss()(lt.tensor([0.1, 0.8]), lt.tensor([1, -1]))
+    tensor(0.1500)
+    """
 
     function = staticmethod(margins.multilabel_margin_loss)
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin)"""
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin)
+
+    >>> import lazytensor as lt
+    >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
+    >>> lt.nn.TripletMarginLoss()(a, c, b)
+    tensor(3.)
+    """
 
     function = staticmethod(margins.triplet_margin_loss)
     options = ("margin", "p", "eps", "swap")
@@ -275,7 +361,13 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with any distance."""
+    """`TripletMarginLoss` with any distance.
+
+    >>> import lazytensor as lt
+    >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
+    >>> lt.nn.TripletMarginWithDistanceLoss()(a, c, b)
+    tensor(3.)
+    """
 
     function = staticmethod(margins.triplet_margin_with_distance_loss)
     options = ("distance_function", "margin", "swap")
@@ -293,7 +385,12 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log-likelihood of a Poisson distribution."""
+    """Negative log-likelihood of a Poisson distribution.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.PoissonNLLLoss()(lt.zeros(2), lt.tensor([1.0, 2.0]))
+    tensor(1.)
+    """
 
     function = staticmethod(F.poisson_nll_loss)
     options = ("log_input", "full", "eps")
@@ -313,7 +410,12 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log-likelihood of a normal distribution: input, target, variance."""
+    """Negative log-likelihood of a normal distribution: input, target, variance.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.GaussianNLLLoss()(lt.zeros(2), lt.tensor([1.0, 2.0]), lt.ones(2))
+    tensor(1.2500)
+    """
 
     function = staticmethod(F.gaussian_nll_loss)
     options = ("full", "eps")
@@ -325,7 +427,13 @@ class GaussianNLLLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """The probability of a label sequence over all alignments: log_probs, targets and the lengths of both."""
+    """The probability of a label sequence over all alignments: log_probs, targets and the lengths of both.
+
+    >>> import lazytensor as lt
+    >>> scores = lt.zeros(3, 1, 2).log_softmax(-1)
+    >>> lt.nn.CTCLoss()(scores, lt.tensor([[1]]), lt.tensor([3]), lt.tensor([1]))
+    tensor(0.2877)
+    """
 
     function = staticmethod(ctc_loss)
     options = ("blank", "zero_infinity")

@@ -17,7 +17,12 @@ from lazytensor.tensor import Tensor, of_class, untracked
 
 
 class Parameter(Tensor):
-    """A tensor that a module owns and an optimizer may change; it requires a gradient."""
+    """A tensor that a module owns and an optimizer may change; it requires a gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Parameter(lt.zeros(2)).requires_grad
+    True
+    """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         """A parameter over the storage of `data`."""
@@ -48,7 +53,12 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor that a module owns as state, without a gradient."""
+    """A tensor that a module owns as state, without a gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Buffer(lt.zeros(2)).requires_grad
+    False
+    """
 
     persistent: bool
 
@@ -62,7 +72,15 @@ class Buffer(Tensor):
 
 
 class Module:
-    """Base of all models. Subclasses set parameters and modules as attributes and define `forward`."""
+    """Base of all models. Subclasses set parameters and modules as attributes and define `forward`.
+
+    >>> import lazytensor as lt
+    >>> class Doubling(lt.nn.Module):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> Doubling()(lt.ones(2))
+    tensor([2., 2.])
+    """
 
     training: bool
     # The version of the layout of its state, which a state dict notes.

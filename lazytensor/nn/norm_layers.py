@@ -120,19 +120,35 @@ class _BatchNorm(_RunningNorm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """[N, C] or [N, C, L]"""
+    """[N, C] or [N, C, L]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.BatchNorm1d(1, affine=False)(lt.tensor([[1.0], [3.0]]))
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """[N, C, H, W]"""
+    """[N, C, H, W]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.BatchNorm2d(3)
+    BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """[N, C, D, H, W]"""
+    """[N, C, D, H, W]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.BatchNorm3d(1)(lt.tensor([1.0, 3.0]).reshape(1, 1, 1, 1, 2)).flatten().detach()
+    tensor([-1.0000,  1.0000])
+    """
 
     ranks = (5,)
 
@@ -170,25 +186,45 @@ class _InstanceNorm(_RunningNorm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """[N, C, L] or [C, L]"""
+    """[N, C, L] or [C, L]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.InstanceNorm1d(1)(lt.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
 
     ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """[N, C, H, W] or [C, H, W]"""
+    """[N, C, H, W] or [C, H, W]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.InstanceNorm2d(1)(lt.tensor([[[[1.0, 3.0]]]]))
+    tensor([[[[-1.0000,  1.0000]]]])
+    """
 
     ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """[N, C, D, H, W] or [C, D, H, W]"""
+    """[N, C, D, H, W] or [C, D, H, W]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.InstanceNorm3d(1)(lt.tensor([[[[[1.0, 3.0]]]]]))
+    tensor([[[[[-1.0000,  1.0000]]]]])
+    """
 
     ranks = (4, 5)
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`."""
+    """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.LayerNorm(2)(lt.tensor([1.0, 3.0])).detach()
+    tensor([-1.0000,  1.0000])
+    """
 
     def __init__(
         self,
@@ -220,7 +256,12 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """x divided by its root mean square over the trailing dimensions `normalized_shape`."""
+    """x divided by its root mean square over the trailing dimensions `normalized_shape`.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.RMSNorm(2)(lt.tensor([3.0, 4.0])).detach()
+    tensor([0.8485, 1.1314])
+    """
 
     def __init__(
         self,
@@ -252,7 +293,12 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalization over groups of channels. Raises ValueError if the groups do not divide the channels."""
+    """Normalization over groups of channels. Raises ValueError if the groups do not divide the channels.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.GroupNorm(1, 2)(lt.tensor([[1.0, 3.0]])).detach()
+    tensor([[-1.0000,  1.0000]])
+    """
 
     def __init__(
         self,
@@ -286,7 +332,13 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """x divided by a power of the mean square of neighbouring channels."""
+    """x divided by a power of the mean square of neighbouring channels.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.LocalResponseNorm(2)(lt.ones(1, 2, 1))
+    tensor([[[1.0000],
+             [0.9999]]])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
         super().__init__()

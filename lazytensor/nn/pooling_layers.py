@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from lazytensor.docstrings import with_example
 from lazytensor.functions import pooling
 from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.nn import functional as F
@@ -167,34 +168,122 @@ class _ZeroPad(_ConstantPad):
 
 # The ranks differ in a number and a name. A class for each by hand would be the same lines three times; editors find
 # them by the assignments below.
-def _family(parent: type[Module], stem: str, ranks: tuple[int, ...] = (1, 2, 3), **facets: Any) -> tuple[Any, ...]:
-    """The classes of one kind for each rank, such as MaxPool1d, MaxPool2d, MaxPool3d."""
+def _family(parent: type[Module], stem: str, examples: tuple[str, ...], **facets: Any) -> tuple[Any, ...]:
+    """Return the classes of one kind for each rank from 1, such as MaxPool1d, MaxPool2d and MaxPool3d."""
     classes = []
-    for rank in ranks:
-        own = {"rank": rank, "__doc__": f"{parent.__doc__} Spatial dimensions: {rank}.", "__module__": __name__}
+    for rank, example in enumerate(examples, 1):
+        doc = with_example(f"{parent.__doc__} Spatial dimensions: {rank}.", example)
+        own: dict[str, Any] = {"rank": rank, "__doc__": doc, "__module__": __name__}
         own |= {k: v.format(rank=rank) for k, v in facets.items()}
         classes.append(type(f"{stem}{rank}d", (parent,), own))
     return tuple(classes)
 
 
-MaxPool1d, MaxPool2d, MaxPool3d = _family(_MaxPool, "MaxPool")
-AvgPool1d, AvgPool2d, AvgPool3d = _family(_AvgPool, "AvgPool")
-MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _family(_MaxUnpool, "MaxUnpool")
+MaxPool1d, MaxPool2d, MaxPool3d = _family(
+    _MaxPool,
+    "MaxPool",
+    (
+        ">>> lt.nn.MaxPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[3., 7.]])",
+        ">>> lt.nn.MaxPool2d(2)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 4, 4])",
+        ">>> lt.nn.MaxPool3d(2)(lt.ones(1, 4, 4, 4)).shape\ntorch.Size([1, 2, 2, 2])",
+    ),
+)
+AvgPool1d, AvgPool2d, AvgPool3d = _family(
+    _AvgPool,
+    "AvgPool",
+    (
+        ">>> lt.nn.AvgPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[2., 6.]])",
+        ">>> lt.nn.AvgPool2d(2)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 4, 4])",
+        ">>> lt.nn.AvgPool3d(2)(lt.ones(1, 4, 4, 4)).shape\ntorch.Size([1, 2, 2, 2])",
+    ),
+)
+MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _family(
+    _MaxUnpool,
+    "MaxUnpool",
+    (
+        ">>> lt.nn.MaxUnpool1d(2)(lt.tensor([[5.0]]), lt.tensor([[1]]))\ntensor([[0., 5.]])",
+        ">>> lt.nn.MaxUnpool2d(2)(lt.tensor([[[5.0]]]), lt.tensor([[[3]]]))\ntensor([[[0., 0.],\n         [0., 5.]]])",
+        ">>> lt.nn.MaxUnpool3d((1, 1, 2))(lt.tensor([[[[5.0]]]]), lt.tensor([[[[1]]]]))\ntensor([[[[0., 5.]]]])",
+    ),
+)
 AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _family(
-    _Adaptive, "AdaptiveAvgPool", name="adaptive_avg_pool{rank}d"
+    _Adaptive,
+    "AdaptiveAvgPool",
+    (
+        ">>> lt.nn.AdaptiveAvgPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[2., 6.]])",
+        ">>> lt.nn.AdaptiveAvgPool2d(1)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 1, 1])",
+        ">>> lt.nn.AdaptiveAvgPool3d(1)(lt.arange(8.0).reshape(1, 2, 2, 2))\ntensor([[[[3.5000]]]])",
+    ),
+    name="adaptive_avg_pool{rank}d",
 )
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _family(
-    _Adaptive, "AdaptiveMaxPool", name="adaptive_max_pool{rank}d"
+    _Adaptive,
+    "AdaptiveMaxPool",
+    (
+        ">>> lt.nn.AdaptiveMaxPool1d(2)(lt.tensor([[1.0, 3.0, 2.0, 4.0]]))\ntensor([[3., 4.]])",
+        ">>> lt.nn.AdaptiveMaxPool2d(1)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 1, 1])",
+        ">>> lt.nn.AdaptiveMaxPool3d(1)(lt.arange(8.0).reshape(1, 2, 2, 2))\ntensor([[[[7.]]]])",
+    ),
+    name="adaptive_max_pool{rank}d",
 )
-ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family(_Pad, "ReflectionPad", mode="reflect")
-ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _family(_Pad, "ReplicationPad", mode="replicate")
-CircularPad1d, CircularPad2d, CircularPad3d = _family(_Pad, "CircularPad", mode="circular")
-ConstantPad1d, ConstantPad2d, ConstantPad3d = _family(_ConstantPad, "ConstantPad")
-ZeroPad1d, ZeroPad2d, ZeroPad3d = _family(_ZeroPad, "ZeroPad")
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family(
+    _Pad,
+    "ReflectionPad",
+    (
+        ">>> lt.nn.ReflectionPad1d(1)(lt.tensor([[1.0, 2.0, 3.0]]))\ntensor([[2., 1., 2., 3., 2.]])",
+        ">>> lt.nn.ReflectionPad2d((1, 0, 0, 0))(lt.tensor([[[1.0, 2.0]]]))\ntensor([[[2., 1., 2.]]])",
+        ">>> lt.nn.ReflectionPad3d((1, 0, 0, 0, 0, 0))(lt.tensor([[[[1.0, 2.0]]]]))\ntensor([[[[2., 1., 2.]]]])",
+    ),
+    mode="reflect",
+)
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _family(
+    _Pad,
+    "ReplicationPad",
+    (
+        ">>> lt.nn.ReplicationPad1d(1)(lt.tensor([[1.0, 2.0]]))\ntensor([[1., 1., 2., 2.]])",
+        ">>> lt.nn.ReplicationPad2d((1, 0, 0, 0))(lt.tensor([[[1.0, 2.0]]]))\ntensor([[[1., 1., 2.]]])",
+        ">>> lt.nn.ReplicationPad3d((1, 0, 0, 0, 0, 0))(lt.tensor([[[[1.0, 2.0]]]]))\ntensor([[[[1., 1., 2.]]]])",
+    ),
+    mode="replicate",
+)
+CircularPad1d, CircularPad2d, CircularPad3d = _family(
+    _Pad,
+    "CircularPad",
+    (
+        ">>> lt.nn.CircularPad1d(1)(lt.tensor([[1.0, 2.0, 3.0]]))\ntensor([[3., 1., 2., 3., 1.]])",
+        ">>> lt.nn.CircularPad2d((1, 0, 0, 0))(lt.tensor([[[1.0, 2.0]]]))\ntensor([[[2., 1., 2.]]])",
+        ">>> lt.nn.CircularPad3d((1, 0, 0, 0, 0, 0))(lt.tensor([[[[1.0, 2.0]]]]))\ntensor([[[[2., 1., 2.]]]])",
+    ),
+    mode="circular",
+)
+ConstantPad1d, ConstantPad2d, ConstantPad3d = _family(
+    _ConstantPad,
+    "ConstantPad",
+    (
+        ">>> lt.nn.ConstantPad1d(1, 9.0)(lt.tensor([[1.0, 2.0]]))\ntensor([[9., 1., 2., 9.]])",
+        ">>> lt.nn.ConstantPad2d(1, 5.0)(lt.zeros(1, 1, 1))\n"
+        "tensor([[[5., 5., 5.],\n         [5., 0., 5.],\n         [5., 5., 5.]]])",
+        ">>> lt.nn.ConstantPad3d((1, 1, 0, 0, 0, 0), 5.0)(lt.zeros(1, 1, 1, 1))\ntensor([[[[5., 0., 5.]]]])",
+    ),
+)
+ZeroPad1d, ZeroPad2d, ZeroPad3d = _family(
+    _ZeroPad,
+    "ZeroPad",
+    (
+        ">>> lt.nn.ZeroPad1d(1)(lt.tensor([[1.0, 2.0]]))\ntensor([[0., 1., 2., 0.]])",
+        ">>> lt.nn.ZeroPad2d(1)(lt.ones(1, 2, 2)).shape\ntorch.Size([1, 4, 4])",
+        ">>> lt.nn.ZeroPad3d((1, 1, 0, 0, 0, 0))(lt.ones(1, 1, 1, 1))\ntensor([[[[0., 1., 0.]]]])",
+    ),
+)
 
 
 class PixelShuffle(Module):
-    """[..., C r^2, H, W] -> [..., C, H r, W r]"""
+    """[..., C r^2, H, W] -> [..., C, H r, W r]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.PixelShuffle(2)(lt.ones(1, 4, 2, 2)).shape
+    torch.Size([1, 1, 4, 4])
+    """
 
     def __init__(self, upscale_factor: int):
         super().__init__()
@@ -209,7 +298,12 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """[..., C, H r, W r] -> [..., C r^2, H, W]"""
+    """[..., C, H r, W r] -> [..., C r^2, H, W]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.PixelUnshuffle(2)(lt.ones(1, 1, 4, 4)).shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     def __init__(self, downscale_factor: int):
         super().__init__()
@@ -224,7 +318,12 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """The channels of all groups interleaved."""
+    """The channels of all groups interleaved.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.ChannelShuffle(2)(lt.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     def __init__(self, groups: int):
         super().__init__()
@@ -239,7 +338,12 @@ class ChannelShuffle(Module):
 
 
 class Upsample(Module):
-    """Interpolation to a size or by a factor."""
+    """Interpolation to a size or by a factor.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Upsample(scale_factor=2)(lt.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    """
 
     def __init__(
         self,

@@ -44,7 +44,12 @@ _REFUSED = {"LSTM": "lstm_cell", "GRU": "gru_cell"}
 
 
 class RNNBase(Module):
-    """Several layers of one kind of cell; parameters are named as in PyTorch: weight_ih_l0, ..., bias_hh_l1_reverse."""
+    """Several layers of one kind of cell; parameters are named as in PyTorch: weight_ih_l0, ..., bias_hh_l1_reverse.
+
+    >>> import lazytensor as lt
+    >>> isinstance(lt.nn.GRU(2, 3), lt.nn.RNNBase)
+    True
+    """
 
     def __init__(
         self,
@@ -223,7 +228,12 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """Layers of h' = tanh(W x + b + V h + c), or relu. Raises ValueError for another nonlinearity."""
+    """Layers of h' = tanh(W x + b + V h + c), or relu. Raises ValueError for another nonlinearity.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.RNN(4, 8)(lt.ones(5, 2, 4))[0].shape
+    torch.Size([5, 2, 8])
+    """
 
     def __init__(
         self,
@@ -241,21 +251,36 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Layers of long short-term memory; the state is (h, c)."""
+    """Layers of long short-term memory; the state is (h, c).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.LSTM(4, 8)(lt.ones(5, 2, 4))[0].shape
+    torch.Size([5, 2, 8])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__("LSTM", *args, **kwargs)
 
 
 class GRU(RNNBase):
-    """Layers of gated recurrent units."""
+    """Layers of gated recurrent units.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.GRU(4, 8)(lt.ones(5, 2, 4))[0].shape
+    torch.Size([5, 2, 8])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__("GRU", *args, **kwargs)
 
 
 class RNNCellBase(Module):
-    """One step of a recurrent layer."""
+    """One step of a recurrent layer.
+
+    >>> import lazytensor as lt
+    >>> isinstance(lt.nn.GRUCell(2, 3), lt.nn.RNNCellBase)
+    True
+    """
 
     mode = ""
 
@@ -301,7 +326,12 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh(W x + b + V h + c), or relu."""
+    """h' = tanh(W x + b + V h + c), or relu.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.RNNCell(4, 8)(lt.ones(2, 4)).shape
+    torch.Size([2, 8])
+    """
 
     def __init__(
         self,
@@ -322,12 +352,22 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of long short-term memory; the state is (h, c)."""
+    """One step of long short-term memory; the state is (h, c).
+
+    >>> import lazytensor as lt
+    >>> lt.nn.LSTMCell(4, 8)(lt.ones(2, 4))[0].shape
+    torch.Size([2, 8])
+    """
 
     mode = "LSTM"
 
 
 class GRUCell(RNNCellBase):
-    """One step of a gated recurrent unit."""
+    """One step of a gated recurrent unit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.GRUCell(4, 8)(lt.ones(2, 4)).shape
+    torch.Size([2, 8])
+    """
 
     mode = "GRU"

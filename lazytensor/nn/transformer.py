@@ -33,11 +33,21 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gel
 
 # The name shows when a model is printed, and programs look for it.
 class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection of attention, under PyTorch's name."""
+    """The output projection of attention, under PyTorch's name.
+
+    >>> import lazytensor as lt
+    >>> isinstance(lt.nn.MultiheadAttention(4, 2).out_proj, lt.nn.Linear)
+    True
+    """
 
 
 class MultiheadAttention(Module):
-    """Attention in several heads; the projections of query, key and value are one matrix if their widths agree."""
+    """Attention in several heads; the projections of query, key and value are one matrix if their widths agree.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MultiheadAttention(8, 2, batch_first=True)(*[lt.ones(1, 5, 8)] * 3)[0].shape
+    torch.Size([1, 5, 8])
+    """
 
     def __init__(
         self,
@@ -218,7 +228,12 @@ def _chosen(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward network, each with a residual connection and a LayerNorm."""
+    """Self-attention and a feed-forward network, each with a residual connection and a LayerNorm.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(lt.ones(1, 5, 8)).shape
+    torch.Size([1, 5, 8])
+    """
 
     def __init__(
         self,
@@ -276,7 +291,13 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Self-attention, attention to the encoder's output and a feed-forward network, each with a LayerNorm."""
+    """Self-attention, attention to the encoder's output and a feed-forward network, each with a LayerNorm.
+
+    >>> import lazytensor as lt
+    >>> layer = lt.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> layer(lt.ones(1, 3, 8), lt.ones(1, 4, 8)).shape
+    torch.Size([1, 3, 8])
+    """
 
     def __init__(
         self,
@@ -340,7 +361,13 @@ class TransformerDecoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after the other."""
+    """Copies of an encoder layer, one after the other.
+
+    >>> import lazytensor as lt
+    >>> layer = lt.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> lt.nn.TransformerEncoder(layer, 2)(lt.ones(1, 3, 8)).shape
+    torch.Size([1, 3, 8])
+    """
 
     def __init__(
         self,
@@ -404,7 +431,13 @@ def _is_nestable(layer: Module) -> bool:
 
 
 class TransformerDecoder(Module):
-    """Copies of a decoder layer, one after the other."""
+    """Copies of a decoder layer, one after the other.
+
+    >>> import lazytensor as lt
+    >>> layer = lt.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> lt.nn.TransformerDecoder(layer, 2)(lt.ones(1, 3, 8), lt.ones(1, 4, 8)).shape
+    torch.Size([1, 3, 8])
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None):
         super().__init__()
@@ -421,7 +454,13 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """Encoder and decoder."""
+    """Encoder and decoder.
+
+    >>> import lazytensor as lt
+    >>> model = lt.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+    >>> model(lt.ones(1, 4, 8), lt.ones(1, 3, 8)).shape
+    torch.Size([1, 3, 8])
+    """
 
     def __init__(
         self,

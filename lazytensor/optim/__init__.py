@@ -1,12 +1,23 @@
 """Optimizers as tensor programs: their state exists before the first step, so that it can be loop-carried."""
 
-from lazytensor.examples import show as _show_examples
-from lazytensor.optim.traced.adam import Adam, AdamW
-from lazytensor.optim.traced.adam_relatives import ASGD, Adamax, Lamb, NAdam, RAdam
-from lazytensor.optim.traced.gradient_history import Adadelta, Adagrad, Lion, RMSprop, Rprop
-from lazytensor.optim.traced.matrices import Adafactor, Muon
 from lazytensor.optim.traced.optimizer import Optimizer
-from lazytensor.optim.traced.sgd import SGD
+from lazytensor.optim.traced.optimizers import (
+    ASGD,
+    SGD,
+    Adadelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Lamb,
+    Lion,
+    Muon,
+    NAdam,
+    RAdam,
+    RMSprop,
+    Rprop,
+)
 
 __all__ = [
     "ASGD",
@@ -26,5 +37,3 @@ __all__ = [
     "RMSprop",
     "Rprop",
 ]
-
-_show_examples(globals(), __all__)

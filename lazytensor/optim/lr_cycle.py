@@ -6,17 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
+from lazytensor.optim import curves
 from lazytensor.optim.lr_scheduler import LRScheduler, _one_each, _set_rate
 from lazytensor.optim.traced.optimizer import Optimizer
-
-
-def _cosine(start: float, end: float, part: float) -> float:
-    # From the end, as PyTorch writes it: the last rate comes out exact.
-    return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
-
-
-def _line(start: float, end: float, part: float) -> float:
-    return (end - start) * part + start
 
 
 def _momentum_name(group: dict[str, Any]) -> str | None:
@@ -31,11 +23,11 @@ def _set_momentum(group: dict[str, Any], value: float) -> None:
         group["momentum"] = value
 
 
-def _phase(end: float, start_name: str, end_name: str) -> dict[str, Any]:
-    """Return a phase of OneCycleLR up to step `end`; momentum is low where the rate is high."""
+def _phase(end: float, start_level: curves.Level, end_level: curves.Level) -> dict[str, Any]:
+    """Return a phase of OneCycleLR as PyTorch's state dicts have it; momentum is low where the rate is high."""
     momentum = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
-    rates = {"end_step": end, "start_lr": f"{start_name}_lr", "end_lr": f"{end_name}_lr"}
-    return {**rates, "start_momentum": momentum[start_name], "end_momentum": momentum[end_name]}
+    rates = {"end_step": end, "start_lr": f"{start_level}_lr", "end_lr": f"{end_level}_lr"}
+    return {**rates, "start_momentum": momentum[start_level], "end_momentum": momentum[end_level]}
 
 
 class OneCycleLR(LRScheduler):
@@ -64,15 +56,9 @@ class OneCycleLR(LRScheduler):
             total_steps = epochs * steps_per_epoch
         if total_steps <= 0 or not 0 <= pct_start <= 1 or anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"OneCycleLR cannot go with {total_steps=}, {pct_start=}, {anneal_strategy=}")
-        rise = float(pct_start * total_steps) - 1
-        # The last batch of each phase; with three the way down is as long as the way up, and a long tail follows.
-        ends = (
-            [rise, float(2 * pct_start * total_steps) - 2, total_steps - 1] if three_phase else [rise, total_steps - 1]
-        )
-        names = ["initial", "max", "initial", "min"] if three_phase else ["initial", "max", "min"]
         self.total_steps = total_steps
-        # Keys and values of PyTorch's state dicts.
-        self._schedule_phases = [_phase(*phase) for phase in zip(ends, names, names[1:], strict=False)]
+        phases = curves.one_cycle_phases(total_steps, pct_start, three_phase)
+        self._schedule_phases = [_phase(*phase) for phase in phases]
         self._anneal_func_type, self.cycle_momentum = anneal_strategy, cycle_momentum
         if last_epoch == -1:
             groups = zip(optimizer.param_groups, _one_each(max_lr, optimizer, "max_lr"), strict=True)
@@ -107,14 +93,14 @@ class OneCycleLR(LRScheduler):
             if t <= end or phase is self._schedule_phases[-1]:
                 break
             start = end
-        anneal = _cosine if self._anneal_func_type == "cos" else _line
-        # Bounds may lie between two batches, and the part with them: the peak need not fall on a batch.
-        part = (t - start) / (end - start)
+        # Bounds may be fractions of a step, and the part with them: the peak need not be at a step.
+        part, is_cosine = (t - start) / (end - start), self._anneal_func_type == "cos"
         rates = []
         for group in self.optimizer.param_groups:
-            rates.append(anneal(group[phase["start_lr"]], group[phase["end_lr"]], part))
+            rates.append(curves.annealed(group[phase["start_lr"]], group[phase["end_lr"]], part, is_cosine))
             if self.cycle_momentum:
-                _set_momentum(group, anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], part))
+                momentum = group[phase["start_momentum"]], group[phase["end_momentum"]]
+                _set_momentum(group, curves.annealed(*momentum, part, is_cosine))
         return rates
 
 
@@ -180,23 +166,21 @@ class CyclicLR(LRScheduler):
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         # x counts cycles from 1, or batches from 0.
-        scale: float = {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
-        return scale
+        return float(curves.cycle_scale(self.mode, self.gamma, x, x))
 
     def get_lr(self) -> list[float]:
         """The rates of this batch; momentum is set on the way."""
         turns = self.last_epoch / self.total_size
         cycle = math.floor(1 + turns)
         x = 1.0 + turns - cycle
-        # x runs from 0 to 1 in a cycle; up to the ratio it rises, behind it falls back to 0.
-        part = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
-        height = part * self._scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        height = curves.triangle(x, self.step_ratio)
+        scale = self._scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
             # Momentum falls as the rate rises, by the same height.
             momenta = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
             for group, low, high in momenta:
-                _set_momentum(group, high - (high - low) * height)
-        return [base + (top - base) * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
+                _set_momentum(group, high - (high - low) * height * scale)
+        return [base + (top - base) * height * scale for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
 
 
 class ReduceLROnPlateau(LRScheduler):

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from lazytensor.optim import curves
 from lazytensor.optim.traced.optimizer import Optimizer
 from lazytensor.tensor import Tensor
 
@@ -167,7 +168,7 @@ class StepLR(LRScheduler):
         return [lr * self.gamma for lr in self._rates()]
 
     def _closed_form(self) -> list[float]:
-        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
+        return [curves.decayed(base, self.gamma, self.last_epoch // self.step_size) for base in self.base_lrs]
 
 
 class MultiStepLR(LRScheduler):
@@ -188,7 +189,7 @@ class MultiStepLR(LRScheduler):
 
     def _closed_form(self) -> list[float]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
-        return [base * self.gamma**passed for base in self.base_lrs]
+        return [curves.decayed(base, self.gamma, passed) for base in self.base_lrs]
 
 
 class ConstantLR(LRScheduler):
@@ -260,7 +261,7 @@ class ExponentialLR(LRScheduler):
         return self._rates() if self._is_initial else [lr * self.gamma for lr in self._rates()]
 
     def _closed_form(self) -> list[float]:
-        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+        return [curves.decayed(base, self.gamma, self.last_epoch) for base in self.base_lrs]
 
 
 class PolynomialLR(LRScheduler):
@@ -301,12 +302,12 @@ class CosineAnnealingLR(LRScheduler):
         if (e - 1 - n) % (2 * n) == 0:
             lift = (1 - math.cos(math.pi / n)) / 2
             return [lr + (base - low) * lift for base, lr in zip(self.base_lrs, self._rates(), strict=True)]
-        quotient = (1 + math.cos(math.pi * e / n)) / (1 + math.cos(math.pi * (e - 1) / n))
+        quotient = curves.half_wave(math.pi * e / n) / curves.half_wave(math.pi * (e - 1) / n)
         return [quotient * (lr - low) + low for lr in self._rates()]
 
     def _closed_form(self) -> list[float]:
-        wave = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
-        return [self.eta_min + (base - self.eta_min) * wave for base in self.base_lrs]
+        angle = math.pi * self.last_epoch / self.T_max
+        return [curves.cosine(base, self.eta_min, angle) for base in self.base_lrs]
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -325,8 +326,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The wave at T_cur of T_i."""
-        wave = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
-        return [self.eta_min + (base - self.eta_min) * wave for base in self.base_lrs]
+        angle = math.pi * self.T_cur / self.T_i
+        return [curves.cosine(base, self.eta_min, angle) for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
         """Go on by one epoch, or to a time that may lie between two."""

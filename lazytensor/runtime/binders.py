@@ -98,7 +98,7 @@ def _routine(instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Rou
 
 def _routine_steps(leaf: Any, work: Routine, arrays: list[np.ndarray]) -> list[Step]:
     flat = tuple(a.reshape(-1) for a in arrays)
-    return chain.routine(leaf, work, flat) or [team.bind(leaf, work, flat)]
+    return chain.routine(leaf, work, flat)
 
 
 def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
@@ -140,7 +140,7 @@ def _shared_steps(
 ) -> list[Step]:
     """A compiled loop over operands, each from an element on, in parts for the team if there are several."""
     flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
-    runs = jit.bound_parts(function, bounds or ((),), flat)
+    runs = function.bound_parts(bounds or ((),), flat)
     return [chain.shared(runs, [k for k, _ in order], _run_of(runs))]
 
 

@@ -1,17 +1,18 @@
 """Chains: neighbouring steps of a program that machine code runs one after the other, in parts that a crew shares.
 
-Between the steps of a chain nobody needs the interpreter, whose threads take long to wake. Bits depend on the parts
-alone, and the parts on shapes alone.
+Between the steps of a chain no thread needs the interpreter, which takes long to wake one. Bits depend on the parts
+only, and the parts on shapes only. The machine code is `lazytensor.runtime.leaves.scheduler`.
 """
 
 import atexit
 import ctypes
+import functools
 import importlib
 import itertools
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,8 +21,9 @@ import numpy as np
 from lazytensor.errors import CompileError
 from lazytensor.kernels.parts import LINE
 from lazytensor.kernels.routine import Routine
-from lazytensor.native.bound_code import Kernel
-from lazytensor.runtime import blas, team
+from lazytensor.native.bound_code import Bound, Kernel
+from lazytensor.runtime import blas, jit, team
+from lazytensor.runtime.leaves.scheduler import BLOCK_WORDS
 from lazytensor.thread_start import try_start
 
 Step = Callable[[], object]
@@ -29,47 +31,38 @@ Refusal = Callable[[], Exception]
 Word = tuple[Any, int]
 """A table of arguments, and a place in it."""
 _WORD = ctypes.c_int64
-_ROUTINE_WORDS = _WORD * 3
-BLOCK_WORDS = 64
-STOP, CREW, PLACE = 48, 58, 8
-"""The words of the block that tell those who serve it to end, and how many they are, and the words of the place of a
-thread; see `lazytensor.native.sharing`."""
+_THREAD_WORDS = 8
+"""Words of each thread, of which the first is the address of its working memory: a cache line."""
+_OWN = 4
+"""The argument of a routine that is the working memory of its thread."""
 
 
-def functions() -> Mapping[str, int] | None:
-    """The machine code that shares work, by name; None where this system has none."""
+@functools.cache
+def can_share() -> bool:
+    """Return whether threads of machine code can wait for each other on this system; else programs run with one."""
     # Imported here: LLVM takes a tenth of a second.
-    known: Mapping[str, int] | None = importlib.import_module("lazytensor.native.sharing").functions()
-    return known
-
-
-class Product:
-    """Products by BLAS of one thread, of matrices or of a stack of them, with the words of their argument."""
-
-    __slots__ = ("argument", "function", "gives", "held")
-    places = (6, 8, 10)
-    """The words that are addresses: of both matrices and of their product."""
-
-    def __init__(self, function: int, words: tuple[int, ...], arrays: tuple[np.ndarray, ...]):
-        table = (_WORD * len(words))(*words)
-        self.function, self.argument, self.gives = function, ctypes.addressof(table), "void"
-        self.held = (table, arrays)
+    way: str = importlib.import_module("lazytensor.native.thread_instructions").way_to_wait()
+    return way != ""
 
 
 class RoutinePart:
-    """A part of a routine, which is given the working memory of the thread that runs it; see `Routine`."""
+    """A part of a routine. The scheduler puts the working memory of the thread at `memory` and the result at `result`.
 
-    __slots__ = ("argument", "function", "held", "kept", "places", "words")
+    Both are addresses; `result` is 0 if the kernel returns nothing.
+    """
 
-    def __init__(self, entry: int, call: Any):
-        self.words = _ROUTINE_WORDS(call.function, call.argument)
-        self.function, self.argument = entry, ctypes.addressof(self.words)
+    __slots__ = ("argument", "function", "held", "kept", "memory", "places", "refused", "result")
+
+    def __init__(self, call: Bound):
+        self.function, self.argument, self.refused = call.function, call.argument, _WORD(0)
+        self.memory = call.argument + 8 * _OWN
+        self.result = ctypes.addressof(self.refused) if call.gives == "bool" else 0
         # Behind phase, part, geometry and both memories come the operands.
         self.held, self.places, self.kept = call.held, call.places[3:], call.held[1][2:4]
 
 
 class Parts:
-    """A step as parts that any thread may run: for each the address of a function and that of its argument.
+    """A step as parts that any thread may run: an entry of the scheduler for each.
 
     `operands` says of each array of a call which operand of the step it is a part of. The arrays are kept elsewhere.
     Parts of a routine need `own` elements of float32 for each thread; with a `refusal` they may refuse their operands.
@@ -80,7 +73,10 @@ class Parts:
     def __init__(self, calls: Sequence[Any], operands: Sequence[int], own: int = 0, refusal: Refusal | None = None):
         self.own, self.refusal = own, refusal
         self.calls, self.operands, self.count = tuple(calls), operands, len(calls)
-        self.entries = (_WORD * (2 * len(calls)))(*(word for c in calls for word in (c.function, c.argument)))
+        words = [
+            word for c in calls for word in (c.function, c.argument, getattr(c, "memory", 0), getattr(c, "result", 0))
+        ]
+        self.entries = (_WORD * len(words))(*words)
         # Arrays that move are not held on to where they were: who holds a block of results tells whether it is free.
         for call in calls:
             call.held = call.held[:1]
@@ -96,36 +92,33 @@ class Parts:
                 yield operand, (call.held[0], place)
 
 
-def routine(function: Any, work: Routine, arrays: tuple[np.ndarray, ...]) -> list[Step] | None:
-    """The phases of a routine as steps that a chain can take; None where its kernel is not machine code of ours."""
-    known = functions()
-    if not isinstance(function, Kernel) or known is None:
-        return None
+def routine(function: Kernel, work: Routine, arrays: tuple[np.ndarray, ...]) -> list[Step]:
+    """Return the phases of a routine as steps that a chain can take."""
     shared = _crew(team.team().threads).shared(work.shared)
     operands: Sequence[int] = range(len(arrays))
     steps: list[Step] = []
     refusal = partial(work.error, work.refusal) if work.refusal else None
-    entry = known["share_routine"]
     for phase, count in enumerate(work.parts):
         # The memory of a thread takes its place in the table when a part runs.
         arguments = work.geometry, shared, shared[:0], *arrays
         calls = function.bound_parts([(phase, k) for k in range(count)], arguments)
-        steps.append(Parts([RoutinePart(entry, c) for c in calls], operands, max(work.own, 1), refusal))
+        steps.append(Parts([RoutinePart(c) for c in calls], operands, max(work.own, 1), refusal))
     return steps
 
 
 def shared(calls: Sequence[Any], operands: Sequence[int], run: Step) -> Step:
-    """`run`, as a step that a chain can take where all of its calls are machine code without a result."""
-    if all(getattr(c, "gives", "") == "void" for c in calls) and functions() is not None:
-        return Parts(calls, operands)
-    return run
+    """Return a step that a chain can take, if all calls are machine code without a result; else return `run`."""
+    return Parts(calls, operands) if all(getattr(c, "gives", "") == "void" for c in calls) else run
 
 
-def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Product | None:
-    """out = a @ b as a call of BLAS; None where it is no product of matrices that BLAS can read in place."""
-    address, known = blas.sgemm(), functions()
+def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Bound | None:
+    """Return out = a @ b as a call of BLAS; None for other operands than matrices that BLAS can read in place.
+
+    The operands may be stacks of matrices. BLAS runs with one thread.
+    """
+    address = blas.sgemm()
     fits = a.dtype == b.dtype == out.dtype == np.float32 and a.ndim == b.ndim == out.ndim >= 2
-    if address is None or known is None or not fits or min(*out.shape, *a.shape) == 0:
+    if address is None or not fits or min(*out.shape, *a.shape) == 0:
         return None
     stack, sides = _stack(a, b, out), [_side(x) for x in (a, b, out)]
     if stack is None or None in sides or sides[2][0] == _FLIPPED:  # type: ignore[index]
@@ -138,8 +131,10 @@ def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Product | None:
     # From row to row of a and from column to column of b, and along the sums.
     across = 4 * (pitch_a if flip_a == _STRAIGHT else 1), 4 * (pitch_b if flip_b == _FLIPPED else 1)
     along = 4 * (1 if flip_a == _STRAIGHT else pitch_a), 4 * (1 if flip_b == _FLIPPED else pitch_b)
-    words += (*across, *along)
-    return Product(known["share_product"], words, (a, b, out))
+    call = jit.machine_code(jit.leaf_text("tiled_product")).bound(*words, *across, *along)
+    # The addresses of both matrices and of their product among the arguments.
+    call.places = (6, 8, 10)
+    return call
 
 
 _STRAIGHT, _FLIPPED = 111, 112  # how CBLAS calls a matrix and a transposed one
@@ -196,14 +191,8 @@ class _Crew:
     """Threads that serve one block; they start when there is something to share, and end with the process."""
 
     def __init__(self, threads: int):
-        known = functions()
-        assert known is not None  # whoever has parts has them
-        word = ctypes.c_void_p
-        self.run = ctypes.CFUNCTYPE(None, word, word, ctypes.c_int64, word)(known["share_run"])
-        self._serve = ctypes.CFUNCTYPE(None, word, word)(known["share_serve"])
-        self._ring = ctypes.CFUNCTYPE(None, word)(known["share_ring"])
         memory = np.zeros(BLOCK_WORDS + 8, np.int64)
-        start = -memory.ctypes.data % 64 // 8  # words that several threads write lie on lines of their own
+        start = -memory.ctypes.data % 64 // 8  # words that several threads write are on cache lines of their own
         self._words = memory[start : start + BLOCK_WORDS]
         self.block = self._words.ctypes.data
         self.lock = threading.Lock()
@@ -213,7 +202,7 @@ class _Crew:
         # what it is too small for now has grown out of it, but may still run in it.
         self._memory = [np.zeros(0, np.float32)] * (threads + 1)
         self._outgrown: list[np.ndarray] = []
-        self.places = np.zeros((threads, PLACE), np.int64)
+        self.places = np.zeros((threads, _THREAD_WORDS), np.int64)
         self.first_place = self.places.ctypes.data
 
     def prepare(self, elements: int) -> None:
@@ -236,23 +225,28 @@ class _Crew:
         return self._memory[number]
 
     def _start(self) -> None:
-        self._words[CREW] = self._waiting
+        serve = scheduler("serve")
         for k in range(self._waiting):
-            arguments = (self.block, self.places[k + 1].ctypes.data)
-            thread = threading.Thread(target=self._serve, args=arguments, name="lazywafer", daemon=True)
+            target = serve.bound(self.block, self.places[k + 1].ctypes.data)
+            thread = threading.Thread(target=target, name="lazywafer", daemon=True)
+            # Fewer, if the system starts no more; without any the caller runs all parts.
             if not try_start(thread):
                 break
             self._threads.append(thread)
-        # Fewer, if the system starts no more; without any the caller runs all parts.
-        self._words[CREW] = len(self._threads)
         self._waiting = 0
 
     def stop(self) -> None:
         """Have the threads end: machine code must not run when its memory is given back."""
-        self._words[STOP] = 1
-        self._ring(self.block)
+        if self._threads:
+            scheduler("stop")(self.block)
         for thread in self._threads:
             thread.join(1)
+
+
+@functools.cache
+def scheduler(name: str) -> Kernel:
+    """Return a kernel of the scheduler as machine code."""
+    return jit.machine_code(jit.leaf_text("scheduler"), name)
 
 
 _crews: dict[int, _Crew] = {}
@@ -267,6 +261,7 @@ def _stop() -> None:
 
 
 def _crew(threads: int) -> _Crew:
+    threads = threads if can_share() else 1
     if threads not in _crews:
         _crews[threads] = _Crew(threads)
     return _crews[threads]
@@ -280,6 +275,7 @@ class Chain:
         self._steps = list(steps)
         self._table = (_WORD * (2 * len(steps)))()
         self._shares = False
+        self._crew: _Crew | None = None  # of the last call; a fork has other threads
         self._own = max(step.own for step in steps)
         for k, step in enumerate(steps):
             self.put(k, step)
@@ -296,15 +292,17 @@ class Chain:
         Raises the error of the last step where that refuses its operands.
         """
         crew = _crew(self._threads)
-        table = ctypes.addressof(self._table)
+        if self._crew is not crew:
+            arguments = crew.block, ctypes.addressof(self._table), len(self._steps), crew.first_place
+            self._crew, self._run = crew, scheduler("run").bound(*arguments)
         if not self._shares:
-            crew.run(crew.block, table, len(self._steps), crew.first_place)
+            self._run()
             return
         with crew.lock:
             crew.prepare(self._own)
-            crew.run(crew.block, table, len(self._steps), crew.first_place)
+            self._run()
         last = self._steps[-1]
-        if last.refusal and any(part.words[2] for part in last.calls):
+        if last.refusal and any(part.refused.value for part in last.calls):
             raise last.refusal()
 
 

@@ -58,8 +58,7 @@ class HostExecutable:
         self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
         block = aligned_zeros(self._arena.size_bytes)
         touching = _touching(block)
-        # Behind the memory, which is touched beside: this loads LLVM.
-        runs = {run.places[0]: run for run in candidates if run.is_machine_code()}
+        runs = {run.places[0]: run for run in candidates}
         outside = {b: blocks.array for b, blocks in self._blocks.items()}
         self._arrays = _memory(program, self._arena, block, store, outside)
         self._bound: list[Any] = [None] * len(program.batch)

@@ -19,12 +19,12 @@ from lazytensor.runtime.element_functions import in_order
 
 _HEAD = """\
 import numpy as np
-from lazytensor.machine_code import kept
+from lazytensor.runtime.language import typed
 from lazytensor.runtime.intrinsics import maximum_f4, maximum_f8, minimum_f4, minimum_f8
 from lazytensor.runtime.lanes import lanes_add, lanes_maximum, lanes_minimum, lanes_mul
 
 
-@kept("void(uint32, uint32, uint32, {kind}[::1], {kind}[::1])", nogil=True)
+@typed("void(uint32, uint32, uint32, {kind}[::1], {kind}[::1])")
 """
 # As `LaneWriter` writes it for one number of elements. Lanes that no element fills do not change the total.
 _ROWS = (

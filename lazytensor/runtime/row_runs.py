@@ -19,7 +19,6 @@ from lazytensor.ir.nest import Access, Nest, rebased
 from lazytensor.ir.program import Instr, Program
 from lazytensor.kernels import BY_NAME
 from lazytensor.kernels.parts import bounds
-from lazytensor.native.bound_code import Kernel
 from lazytensor.runtime import chain, jit
 
 LEAST_BYTES = 1 << 21  # handed on: of less a second-level cache holds a thread's share
@@ -127,10 +126,6 @@ class Run:
                 spans.setdefault(owners.get(b, b), set()).add(stride * loop.extent if is_local else -1)
         return all(len(spans[b]) == 1 and -1 not in spans[b] for b in written)
 
-    def is_machine_code(self) -> bool:
-        """Whether machine code of ours runs all of its loops."""
-        return chain.functions() is not None and all(isinstance(jit.load(loop.text()), Kernel) for loop in self.loops)
-
     def bind(self, arrays: Sequence[np.ndarray], owners: dict[int, int]) -> chain.Parts:
         """The run over the arrays of its operands, as parts that threads share."""
         rows = min(loop.extent for loop in self.loops)
@@ -184,18 +179,21 @@ class Run:
 
 
 class Blocks:
-    """A part of a run: some rows, with the words of the argument of `share_rows`."""
+    """A part of a run: some rows, with the words of the argument of `leaves.row_blocks`.
+
+    Its table of arguments is the address of the words, before them.
+    """
 
     __slots__ = ("argument", "function", "gives", "held", "kept", "places")
 
     def __init__(self, words: list[int], pointers: list[int], streams: list[int], tables: list[Any]):
-        known = chain.functions()
-        assert known is not None
-        table = (_WORD * (len(words) + len(pointers) + len(streams)))(*words, *pointers, *streams)
-        self.function, self.argument, self.gives = known["share_rows"], ctypes.addressof(table), "void"
+        table = (_WORD * (1 + len(words) + len(pointers) + len(streams)))(0, *words, *pointers, *streams)
+        self.function, self.argument = jit.machine_code(jit.leaf_text("row_blocks")).address, ctypes.addressof(table)
+        table[0], self.gives = self.argument + ctypes.sizeof(_WORD), "void"
         self.held, self.kept = (table,), tables
-        end = len(words) + len(pointers)
-        self.places = (*range(len(words) + 1, end, 3), *range(end, end + len(streams), 2))
+        first = 1 + len(words)
+        end = first + len(pointers)
+        self.places = (*range(first + 1, end, 3), *range(end, end + len(streams), 2))
 
 
 def runs_of(program: Program) -> list[Run]:

@@ -12,11 +12,11 @@ from lazytensor.runtime.ordered_sums import row_sums
 
 _TEXT = """\
 import numpy as np
-from lazytensor.machine_code import kept
+from lazytensor.runtime.language import typed
 from lazytensor.runtime.vecmath import {name}
 
 
-@kept("void(uint32, uint32, float32[::1], float32[::1])", nogil=True)
+@typed("void(uint32, uint32, float32[::1], float32[::1])")
 def kernel(first, last, x, y):
     for k in range(np.int64(first), np.int64(last)):
         y[k] = {name}(x[k])

@@ -12,13 +12,8 @@ import pathlib
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any
-
-import numpy as np
 
 from lazytensor import config
-from lazytensor.kernels.routine import Routine
-from lazytensor.runtime import jit
 from lazytensor.thread_start import try_start
 
 Part = Callable[[int, int], object]
@@ -59,7 +54,6 @@ class Team:
         self.threads = threads
         self._jobs: SimpleQueue[tuple[_Job, int]] | None = None
         self.lock = threading.RLock()
-        self._memory: dict[int, np.ndarray] = {}
 
     def share(self, run: Part, parts: int) -> None:
         """Run `run(part, thread)` for every part. Raises what a part raises."""
@@ -84,13 +78,6 @@ class Team:
                 self.threads = started
                 break
         return self._jobs
-
-    def memory(self, thread: int, elements: int) -> np.ndarray:
-        """Working memory of float32 for a thread, or for all as thread -1; its content is of no kernel for long."""
-        block = self._memory.get(thread)
-        if block is None or block.size < elements:
-            block = self._memory[thread] = np.zeros(max(elements, 1), np.float32)
-        return block
 
 
 def _serve(jobs: "SimpleQueue[tuple[_Job, int]]") -> None:
@@ -145,32 +132,3 @@ def team() -> Team:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_teams.clear)  # threads do not survive a fork
-
-
-def bind(function: Callable[..., Any], routine: Routine, arrays: tuple[np.ndarray, ...]) -> Callable[[], None]:
-    """A step that runs the compiled kernel of a routine."""
-    crew, geometry = team(), routine.geometry
-    # By phase, part and thread: the call, and the working memory that it was bound to, which may grow.
-    calls: dict[tuple[int, int, int], tuple[np.ndarray, np.ndarray, Callable[[], object]]] = {}
-
-    def call(phase: int, number: int, thread: int, shared: np.ndarray) -> object:
-        own = crew.memory(thread, routine.own)
-        bound = calls.get((phase, number, thread))
-        if bound is None or bound[0] is not shared or bound[1] is not own:
-            run = jit.bound(function, phase, number, geometry, shared, own, *arrays)
-            bound = calls[phase, number, thread] = shared, own, run
-        return bound[2]()
-
-    def run() -> None:
-        # Working memory is one for all: two models that train in threads of their own take turns.
-        with crew.lock:
-            shared = crew.memory(-1, routine.shared)
-            for phase, parts in enumerate(routine.parts):
-
-                def part(number: int, thread: int, phase: int = phase) -> None:
-                    if call(phase, number, thread, shared):
-                        raise routine.error(routine.refusal)
-
-                crew.share(part, parts)
-
-    return run

@@ -1,4 +1,4 @@
-"""Branch-free mathematics for Numba loops: each helper compiles to straight-line code that LLVM can vectorise.
+"""Branch-free mathematics for compiled loops: each helper compiles to straight-line code that LLVM can vectorise.
 
 Names end in the element type: `exp_f4` for float32, `exp_f8` for float64 (which falls back to the C library).
 Overflow, infinities and NaN go through selects. Error bounds, in units of the last place of float32, as measured by
@@ -9,16 +9,13 @@ Constants are typed, since a bare Python float would turn the loop into float64.
 the same bits in every loop.
 Sources: argument reduction after W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980); sine
 of large arguments after M. Payne and R. Hanek (1983), with a table of the fractions of 2**k * 2/pi; coefficients are
-own least-squares fits with Lawson weights, relative error below 5e-9 before rounding. Only this module and what is
-generated may import Numba.
+own least-squares fits with Lawson weights, relative error below 5e-9 before rounding.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from lazytensor.runtime.intrinsics import (
     abs_f4,
@@ -32,6 +29,7 @@ from lazytensor.runtime.intrinsics import (
     round_f8,
     sqrt_f4,
 )
+from lazytensor.runtime.language import leaf
 
 _ONE, _HALF, _ZERO = np.float32(1), np.float32(0.5), np.float32(0)
 _INF, _NAN = np.float32(np.inf), np.float32(np.nan)
@@ -41,9 +39,7 @@ _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 
 
 Number = Any
-"""A NumPy number: Numba infers at each call of which type, and the names of the helpers say it."""
-Helper = Callable[..., Number]
-_strict: Callable[[Helper], Helper] = njit(error_model="numpy", forceinline=True)
+"""A NumPy number, of the type that the name of the function says."""
 
 
 _SHIFT, _SHIFT_ONCE = np.float32(3 * 2.0**22 + 254), np.float32(3 * 2.0**22 + 127)
@@ -51,7 +47,7 @@ _SHIFT, _SHIFT_ONCE = np.float32(3 * 2.0**22 + 254), np.float32(3 * 2.0**22 + 12
 127: what the exponents of two numbers, or that of one, are larger by as they are written."""
 
 
-@_strict
+@leaf
 def _reduced_exp(x: Number, shift: Number) -> tuple[Number, Number]:
     """Bits that end in n and what the shift adds, and r, with x = n * ln 2 + r, |r| <= ln 2 / 2."""
     shifted = fma(x, _LOG2E, shift)
@@ -61,7 +57,7 @@ def _reduced_exp(x: Number, shift: Number) -> tuple[Number, Number]:
     return bits_f4(shifted), fma(-n, _LN2_LOW, r)
 
 
-@_strict
+@leaf
 def _exp_slope(r: Number) -> Number:
     """(exp(r) - 1 - r) / r**2 for |r| <= ln 2 / 2."""
     # Horner from the highest power; fused, each step rounds once.
@@ -71,7 +67,7 @@ def _exp_slope(r: Number) -> Number:
     return fma(r, p, np.float32(0.49999994))
 
 
-@_strict
+@leaf
 def _exp_within(x: Number) -> Number:
     """exp(x) for -104 <= x <= 89, and for NaN."""
     bits, r = _reduced_exp(x, _SHIFT)
@@ -84,13 +80,13 @@ def _exp_within(x: Number) -> Number:
     return y * float_f4(first) * float_f4(second)
 
 
-@_strict
+@leaf
 def exp_f4(x: Number) -> Number:
     low = np.float32(-104) if x < np.float32(-104) else x
     return _exp_within(np.float32(89) if low > np.float32(89) else low)
 
 
-@_strict
+@leaf
 def exp_below_f4(x: Number) -> Number:
     """exp(x) for x <= 0, and for NaN: `exp_f4` without what large and subnormal results need. 0 below 2**-126.5."""
     # Here n is -127, and what has the exponent of 2**-127 as it is written is 0.
@@ -98,7 +94,7 @@ def exp_below_f4(x: Number) -> Number:
     return fma(r, fma(r, _exp_slope(r), _ONE), _ONE) * float_f4(np.int32(bits << np.int32(23)))
 
 
-@_strict
+@leaf
 def expm1_f4(x: Number) -> Number:
     low = np.float32(-30) if x < np.float32(-30) else x
     safe = np.float32(89) if low > np.float32(89) else low
@@ -110,7 +106,7 @@ def expm1_f4(x: Number) -> Number:
     return _INF if x > np.float32(88.7228394) else y
 
 
-@_strict
+@leaf
 def _split(x: Number) -> tuple[Number, Number]:
     """n and f with x = 2**n * (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), for positive finite x."""
     is_tiny = x < np.float32(1.17549435e-38)
@@ -122,7 +118,7 @@ def _split(x: Number) -> tuple[Number, Number]:
     return np.int32(n - np.int32(23)) if is_tiny else n, m - _ONE
 
 
-@_strict
+@leaf
 def _log1p_tail(f: Number) -> Number:
     """log(1 + f) - f on the reduced interval."""
     p = fma(f, np.float32(0.0691541508), np.float32(-0.117898308))
@@ -137,7 +133,7 @@ def _log1p_tail(f: Number) -> Number:
     return f * square * p - _HALF * square
 
 
-@_strict
+@leaf
 def _log_edges(x: Number, y: Number) -> Number:
     """Return `y`, the logarithm of a finite x > 0; for other `x` infinity, -infinity (of 0) or NaN (of x < 0)."""
     y = x if x == _INF else y
@@ -145,14 +141,14 @@ def _log_edges(x: Number, y: Number) -> Number:
     return y if x >= _ZERO else _NAN
 
 
-@_strict
+@leaf
 def log_f4(x: Number) -> Number:
     n, f = _split(x)
     k = np.float32(n)
     return _log_edges(x, k * _LN2_HIGH + (f + (_log1p_tail(f) + k * _LN2_LOW)))
 
 
-@_strict
+@leaf
 def log2_f4(x: Number) -> Number:
     n, f = _split(x)
     tail = _log1p_tail(f)
@@ -161,7 +157,7 @@ def log2_f4(x: Number) -> Number:
     return _log_edges(x, np.float32(n) + y)
 
 
-@_strict
+@leaf
 def log1p_f4(x: Number) -> Number:
     u = _ONE + x
     # What 1 + x lost in rounding, from the side where the difference is exact.
@@ -174,7 +170,7 @@ def log1p_f4(x: Number) -> Number:
     return near if x < np.float32(0.41) else far
 
 
-@_strict
+@leaf
 def tanh_f4(x: Number) -> Number:
     a = abs_f4(x)
     # tanh(9.02) is 1 in float32.
@@ -189,7 +185,7 @@ def tanh_f4(x: Number) -> Number:
     return copysign_f4(m / (m + np.float32(2)), x)
 
 
-@_strict
+@leaf
 def sigmoid_f4(x: Number) -> Number:
     a = abs_f4(x)
     e = _exp_within(np.float32(-104) if a > np.float32(104) else -a)
@@ -197,7 +193,7 @@ def sigmoid_f4(x: Number) -> Number:
     return (e if x < _ZERO else _ONE) / (_ONE + e)
 
 
-@_strict
+@leaf
 def _erf_near(a: Number) -> Number:
     """erf(a) for 0 <= a <= 1."""
     t = a * a
@@ -210,7 +206,7 @@ def _erf_near(a: Number) -> Number:
     return a * (np.float32(0.12837923) + t * p) + a
 
 
-@_strict
+@leaf
 def _erfc_far(a: Number) -> Number:
     """erfc(a) for 1 <= a <= 4, absolute error below 1e-9."""
     p = fma(a, np.float32(-2.16867666e-5), np.float32(4.41335316e-4))
@@ -222,7 +218,7 @@ def _erfc_far(a: Number) -> Number:
     return exp_f4(np.float32(1.88036924e-4) + a * p)
 
 
-@_strict
+@leaf
 def erf_f4(x: Number) -> Number:
     a = abs_f4(x)
     # erf(4) is 1 in float32.
@@ -236,18 +232,18 @@ _SQRT_HALF = np.float32(math.sqrt(0.5))
 _GELU_SCALE, _GELU_CUBE = np.float32(math.sqrt(2 / math.pi)), np.float32(0.044715 * math.sqrt(2 / math.pi))
 
 
-@_strict
+@leaf
 def gelu_none_f4(x: Number) -> Number:
     return _HALF * x * (_ONE + erf_f4(x * _SQRT_HALF))
 
 
-@_strict
+@leaf
 def gelu_tanh_f4(x: Number) -> Number:
     half = _HALF * x
     return fma(half, tanh_f4(x * fma(x * x, _GELU_CUBE, _GELU_SCALE)), half)
 
 
-@_strict
+@leaf
 def rsqrt_f4(x: Number) -> Number:
     return _ONE / sqrt_f4(x)
 
@@ -296,7 +292,7 @@ _TABLE_HIGH, _TABLE_MIDDLE, _TABLE_LOW = (np.ascontiguousarray(_TABLE[:, k]) for
 _QUARTER_TURN = math.pi / 2
 
 
-@_strict
+@leaf
 def _reduced_angle(x: Number) -> tuple[Number, Number]:
     """The quadrant of |x| and the rest, an angle in -pi/4..pi/4, in float64."""
     bits = np.int32(bits_f4(x) & np.int32(0x7FFFFFFF))
@@ -313,7 +309,7 @@ def _reduced_angle(x: Number) -> tuple[Number, Number]:
     return np.int32(quadrant) & np.int32(3), ((total - quadrant) + low) * _QUARTER_TURN
 
 
-@_strict
+@leaf
 def _sine(r: Number) -> Number:
     t = r * r
     p = 2.7557319223985893e-6 - t * 2.505210838544172e-8
@@ -323,7 +319,7 @@ def _sine(r: Number) -> Number:
     return r + r * t * p
 
 
-@_strict
+@leaf
 def _cosine(r: Number) -> Number:
     t = r * r
     p = 2.48015873015873e-5 - t * 2.755731922398589e-7
@@ -332,7 +328,7 @@ def _cosine(r: Number) -> Number:
     return 1.0 - 0.5 * t + t * t * p
 
 
-@_strict
+@leaf
 def _turned(x: Number, shift: Number) -> Number:
     """sin(|x| + shift * pi/2) in float64."""
     quadrant, r = _reduced_angle(x)
@@ -342,7 +338,7 @@ def _turned(x: Number, shift: Number) -> Number:
     return -y if quadrant >= np.int32(2) else y
 
 
-@_strict
+@leaf
 def sin_f4(x: Number) -> Number:
     y = np.float32(_turned(x, np.int32(0)))
     y = -y if x < _ZERO else y
@@ -350,14 +346,14 @@ def sin_f4(x: Number) -> Number:
     return y if abs_f4(x) < _INF else _NAN
 
 
-@_strict
+@leaf
 def cos_f4(x: Number) -> Number:
     y = np.float32(_turned(x, np.int32(1)))
     y = _ONE if abs_f4(x) < np.float32(1e-5) else y
     return y if abs_f4(x) < _INF else _NAN
 
 
-@_strict
+@leaf
 def tan_f4(x: Number) -> Number:
     quadrant, r = _reduced_angle(x)
     s, c = _sine(r), _cosine(r)
@@ -369,7 +365,7 @@ def tan_f4(x: Number) -> Number:
     return y if abs_f4(x) < _INF else _NAN
 
 
-@_strict
+@leaf
 def _log2_wide(x: Number) -> Number:
     """log2 of a positive finite float32 in float64, relative error below 1e-13."""
     wide = np.float64(x)
@@ -389,7 +385,7 @@ def _log2_wide(x: Number) -> Number:
     return n + 2.8853900817779268 * (s + s * t * p)
 
 
-@_strict
+@leaf
 def _exp2_wide(x: Number) -> Number:
     """2**x in float64 for -1000 < x < 1000."""
     n = round_f8(x)
@@ -405,7 +401,7 @@ def _exp2_wide(x: Number) -> Number:
     return y * float_f8((np.int64(n) + np.int64(1023)) << np.int64(52))
 
 
-@_strict
+@leaf
 def pow_f4(a: Number, b: Number) -> Number:
     """a**b with the special values of C's pow."""
     size = abs_f4(a)
@@ -430,55 +426,55 @@ def pow_f4(a: Number, b: Number) -> Number:
     return _ONE if b == _ZERO or a == _ONE or (size == _ONE and abs_f4(b) == _INF) else y
 
 
-@_strict
+@leaf
 def relu_f4(x: Number) -> Number:
     return _ZERO if x < _ZERO else x
 
 
-@_strict
+@leaf
 def relu_f8(x: Number) -> Number:
     return 0.0 if x < 0.0 else x
 
 
-@_strict
+@leaf
 def sign_f4(x: Number) -> Number:
     return _ONE if x > _ZERO else (-_ONE if x < _ZERO else _ZERO)
 
 
-@_strict
+@leaf
 def sign_f8(x: Number) -> Number:
     return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
 
 
-@_strict
+@leaf
 def sign_i(x: Number) -> Number:
     return np.int64(x > 0) - np.int64(x < 0)
 
 
-@_strict
+@leaf
 def fmod_f4(a: Number, b: Number) -> Number:
     return np.float32(np.fmod(np.float64(a), np.float64(b)))
 
 
-@_strict
+@leaf
 def atan2_f4(a: Number, b: Number) -> Number:
     return np.float32(math.atan2(np.float64(a), np.float64(b)))
 
 
-fmod_f8 = _strict(lambda a, b: np.fmod(a, b))
-atan2_f8 = _strict(lambda a, b: math.atan2(a, b))
-exp_f8 = _strict(lambda x: math.exp(x))
-expm1_f8 = _strict(lambda x: math.expm1(x))
-log_f8 = _strict(lambda x: np.log(x))
-log2_f8 = _strict(lambda x: np.log2(x))
-log1p_f8 = _strict(lambda x: np.log1p(x))
-tanh_f8 = _strict(lambda x: math.tanh(x))
-sigmoid_f8 = _strict(lambda x: 1.0 / (1.0 + math.exp(-x)))
-erf_f8 = _strict(lambda x: math.erf(x))
-sin_f8 = _strict(lambda x: np.sin(x))
-cos_f8 = _strict(lambda x: np.cos(x))
-tan_f8 = _strict(lambda x: np.tan(x))
-rsqrt_f8 = _strict(lambda x: 1.0 / np.sqrt(x))
-pow_f8 = _strict(lambda a, b: np.power(a, b))
-gelu_none_f8 = _strict(lambda x: 0.5 * x * (1.0 + math.erf(x * math.sqrt(0.5))))
-gelu_tanh_f8 = _strict(lambda x: 0.5 * x * (1.0 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
+fmod_f8 = leaf(lambda a, b: np.fmod(a, b))
+atan2_f8 = leaf(lambda a, b: math.atan2(a, b))
+exp_f8 = leaf(lambda x: math.exp(x))
+expm1_f8 = leaf(lambda x: math.expm1(x))
+log_f8 = leaf(lambda x: np.log(x))
+log2_f8 = leaf(lambda x: np.log2(x))
+log1p_f8 = leaf(lambda x: np.log1p(x))
+tanh_f8 = leaf(lambda x: math.tanh(x))
+sigmoid_f8 = leaf(lambda x: 1.0 / (1.0 + math.exp(-x)))
+erf_f8 = leaf(lambda x: math.erf(x))
+sin_f8 = leaf(lambda x: np.sin(x))
+cos_f8 = leaf(lambda x: np.cos(x))
+tan_f8 = leaf(lambda x: np.tan(x))
+rsqrt_f8 = leaf(lambda x: 1.0 / np.sqrt(x))
+pow_f8 = leaf(lambda a, b: np.power(a, b))
+gelu_none_f8 = leaf(lambda x: 0.5 * x * (1.0 + math.erf(x * math.sqrt(0.5))))
+gelu_tanh_f8 = leaf(lambda x: 0.5 * x * (1.0 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))

@@ -10,7 +10,7 @@ from tests.campaign.programs.comparing import difference
 from tests.campaign.programs.drawing import drawn
 
 SEED = 38
-COUNT = 300
+COUNT = 120
 
 
 @pytest.mark.process

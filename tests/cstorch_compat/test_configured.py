@@ -49,7 +49,7 @@ def test_older_names_of_settings_are_taken_with_a_warning():
             "adamw", params, beta1=0.8, beta2=0.9, weight_decay_rate=0.1, learning_rate=1
         )
     assert made.defaults["betas"] == (0.8, 0.9) and made.defaults["weight_decay"] == 0.1
-    assert made.defaults["lr"] == configured.PLACEHOLDER_LR
+    assert made.defaults["lr"] == 0.1
     assert any("learning_rate" in str(w.message) for w in told)
 
 

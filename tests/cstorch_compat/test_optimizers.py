@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import nn, optim
-from lazytensor.optim.traced.matrices import orthogonalized
+from lazytensor.optim.matrix_rules import orthogonalized
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 CASES = json.loads((GOLDEN / "cstorch_optimizers.json").read_text())["cases"]

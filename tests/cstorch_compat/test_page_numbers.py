@@ -65,14 +65,14 @@ def texts(window, selector):
     return window.value(f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => e.innerText)")
 
 
-@pytest.mark.parametrize("call", ROUNDING)
-def test_formatter_shows_the_value_to_its_digits(window, plain, call):
+def test_each_formatter_shows_the_value_to_its_digits(window, plain):
     window.open(plain)
     values = numbers_of_all_sizes()
-    shown = window.value(f"{json.dumps(values)}.map((v) => {call})")
-    assert misleading(values, shown, ROUNDING[call]) == []
-    # A prefix is that of the rounded number: there is no 1,000k.
-    assert [t for t in shown if re.match(r"-?1,000 ?[numkMGTP]", t)] == []
+    for call, digits in ROUNDING.items():
+        shown = window.value(f"{json.dumps(values)}.map((v) => {call})")
+        assert misleading(values, shown, digits) == [], call
+        # A prefix is that of the rounded number: there is no 1,000k.
+        assert [t for t in shown if re.match(r"-?1,000 ?[numkMGTP]", t)] == [], call
 
 
 def test_whole_numbers_show_all_their_digits(window, plain):
@@ -104,7 +104,7 @@ def test_table_of_layers_shows_the_figures_of_the_json_report(window, rewritten)
     assert misleading([100 * row["utilisation"] for row in rows], shown["of peak"], 0.005) == []
 
 
-@pytest.mark.parametrize("value", [1, 999, 999_500, 9_995, 120_300_000, 100_000_000, 340_000, 2_000_000_000])
+@pytest.mark.parametrize("value", [1, 999_500, 120_300_000, 2_000_000_000])
 def test_figures_of_a_step_are_those_of_the_json_report(window, rewritten, value):
     fields = ("step_cycles", "fill_cycles", "peak_bytes_per_pe", "edge_bytes_in", "edge_bytes_out", "micro_batches")
 
@@ -176,8 +176,7 @@ def assert_bars_tell(values, bars, ticks, is_logarithmic):
     assert is_logarithmic or (x0, v0) == (pytest.approx(0, abs=1), 0)
 
 
-@pytest.mark.parametrize("width", [1200, 390])
-@pytest.mark.parametrize("name", RATES)
+@pytest.mark.parametrize("name, width", [*((name, 1200) for name in RATES), ("a large range", 390), ("far apart", 390)])
 def test_bars_of_limits_share_one_axis(window, rewritten, name, width):
     rates = sorted(RATES[name])
 
@@ -231,7 +230,7 @@ def test_bars_of_stages_share_one_axis_from_zero(window, rewritten):
     assert f"The fullest {len(edges)} of 60 stages." in window.text("#memory")
 
 
-@pytest.mark.parametrize("width", [1200, 390, 320])
+@pytest.mark.parametrize("width", [1200, 320])
 @pytest.mark.parametrize("mode", ["pipelined", "streaming"])
 def test_no_text_of_a_drawing_is_cut_off(window, rewritten, width, mode):
     def change(data):

@@ -283,7 +283,8 @@ GENERATIONS = {"1.6": "cbtorch_1_6.py", "1.8": "experimental_1_8.py", "1.9": "ex
 def test_script_of_an_older_release_is_planned_for_any_batch(api, tmp_path):
     for name in (GENERATIONS[api], "data.py"):
         shutil.copy(ROOT / "tests" / "scripts" / "releases" / name, tmp_path)
-    done = lazywafer("plan", "--api", api, "--batch", "8,25", "--json", GENERATIONS[api], "train", "8", cwd=tmp_path)
+    options = ("--machine", "tiny", "--mode", "streaming", "--batch", "8,25", "--json")
+    done = lazywafer("plan", "--api", api, *options, GENERATIONS[api], "train", "8", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [row["batch_size"] for row in json.loads(done.stdout)["rows"]] == [8, 25]
 

@@ -97,7 +97,7 @@ def expected(tmp_path_factory) -> dict[str, Any]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("order", [*itertools.permutations(SCRIPTS)], ids="-".join)
+@pytest.mark.parametrize("order", [tuple(SCRIPTS), tuple(reversed(SCRIPTS))], ids="-".join)
 def test_scripts_in_one_process_give_what_each_gives_alone(order, expected, tmp_path):
     assert {name: outcome(lazywafer, tmp_path / name, name) for name in order} == expected
 

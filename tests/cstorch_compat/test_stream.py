@@ -239,7 +239,7 @@ def test_a_worker_waits_when_its_ring_is_full():
         for taken in range(1, 4):
             next(batches)
             time.sleep(0.1)
-            ahead = [ring.SLOTS + (taken + 1) // 2, ring.SLOTS + taken // 2]
+            ahead = [4 + (taken + 1) // 2, 4 + taken // 2]  # four batches are ready for each worker
             assert list(made[:]) == ahead
 
 

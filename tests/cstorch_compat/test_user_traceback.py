@@ -3,8 +3,9 @@
 import logging
 
 from cstorch_compat.run import user_traceback
-from lazytensor import config, machine_code
+from lazytensor import config
 from lazytensor.errors import ShapeError
+from wse_sim import machine_code
 
 
 def test_an_error_of_ours_shows_the_users_frames_alone(script):

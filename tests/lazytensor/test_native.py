@@ -1,5 +1,6 @@
-"""Kernel texts compiled without Numba: what they compute, what is Numba's, and that a training step needs none."""
+"""The compiler of the kernel language: what kernels compute, what is an error, and that a step needs no Numba."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from lazytensor.dtype import bfloat16, cbfloat16, float16, round_to
+from lazytensor.errors import CompileError
 from lazytensor.native import emit
 from lazytensor.native.bound_code import Kernel
 from lazytensor.native.kinds import Unknown
@@ -15,13 +17,13 @@ from lazytensor.runtime import jit
 
 TEXT = """\
 import numpy as np
-from lazytensor.machine_code import kept
 from lazytensor.runtime.intrinsics import max_f4, sum_f4
+from lazytensor.runtime.language import typed
 from lazytensor.runtime.rounding import round_bfloat16, round_cbfloat16, round_float16
 from lazytensor.runtime.vecmath import exp_f4, exp_f8, sin_f4
 
 
-@kept("void({signature})", nogil=True)
+@typed("void({signature})")
 def kernel({arguments}):
 {body}
 """
@@ -38,7 +40,7 @@ def compiled(expression, *values):
     types = [out, *(f"{'boolean' if v.dtype == bool else v.dtype.name}[::1]" for v in values)]
     body = [f"for i in range({len(values[0])}):", *(f"    t{k} = a{k + 1}[i]" for k in range(len(values)))]
     kernel = jit.load(text(", ".join(types), "\n".join([*body, f"    a0[i] = {expression}"])))
-    assert isinstance(kernel, Kernel), "Numba compiled it"
+    assert isinstance(kernel, Kernel), "it is plain Python"
     result = np.zeros(len(values[0]), out.partition("[")[0])
     kernel(result, *values)
     return result
@@ -94,7 +96,7 @@ def test_truth_takes_a_byte_and_double_precision_asks_the_c_library():
 
 @pytest.mark.parametrize("choice", ["first(a0, i) if i < 1 else i", "i < 1 and first(a0, i) > 1"])
 def test_an_array_is_handed_on_only_where_the_condition_holds(choice):
-    defined = TEXT.replace("@kept", "def first(x, i):\n    return x[i]\n\n\n@kept")
+    defined = TEXT.replace("@typed", "def first(x, i):\n    return x[i]\n\n\n@typed")
     body = f"    for i in range(3):\n        a0[0] = np.float32({choice})"
     code, _ = emit.kernel_text(defined.format(signature="float32[::1]", arguments="a0", body=body), "k")
     # The last branch before the element is read is the one that asks for the condition, and not that of the loop.
@@ -184,19 +186,38 @@ a0[0] = part[2]"""
 
 @pytest.mark.parametrize(
     "body",
-    ["a0[0] = sin_f4(a0[0])", "a0[0] = a0[1] // a0[0]", "for i in range(2):\n    x = 1\n    x = a0[0]", "print(1)"],
+    [
+        "a0[0] = a0[1] // a0[0]",
+        "for i in range(2):\n    x = 1\n    x = a0[0]",
+        "print(1)",
+        "a0[0] = undefined",
+        "with a0:\n    pass",
+        "a0[0] = max_f4(a0[0])",
+    ],
 )
-def test_what_is_not_known_is_left_to_numba(body):
-    with pytest.raises(Unknown):
-        emit.kernel_text(text("float32[::1]", body), "k")
+def test_an_error_names_the_statement_that_the_language_does_not_have(body):
+    with pytest.raises(CompileError, match="does not compile") as raised:
+        jit.load(text("float32[::1]", body))
+    statement = next(line.strip() for line in reversed(body.splitlines()) if line != "    pass")
+    assert f"in line {statement_line(body, statement)}: {statement}" in str(raised.value)
+
+
+def statement_line(body, statement):
+    lines = text("float32[::1]", body).splitlines()
+    return next(k for k, line in enumerate(lines, 1) if line.strip() == statement)
 
 
 @pytest.mark.parametrize("path", sorted(jit.LEAVES.glob("*.py")), ids=lambda path: path.stem)
-def test_no_routine_is_left_to_numba(path):
+def test_every_routine_compiles(path):
     source = path.read_text(encoding="utf-8")
-    if "def kernel" in source:
-        kinds = emit.kernel_text(source, "k")[1]
-        assert kinds[:3] in (("void", "int64", "int64"), ("bool", "int64", "int64"))
+    names = [n.name for n in ast.parse(source).body if isinstance(n, ast.FunctionDef) and "typed(" in decorators(n)]
+    for name in names:
+        kinds = emit.kernel_text(source, "k", name)[1]
+        assert "phase" not in source or kinds[:3] in (("void", "int64", "int64"), ("bool", "int64", "int64"))
+
+
+def decorators(function):
+    return " ".join(map(ast.unparse, function.decorator_list))
 
 
 @pytest.mark.parametrize("way", ["forward", "backward"])

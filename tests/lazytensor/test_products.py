@@ -14,7 +14,7 @@ from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.products import matmul
-from lazytensor.runtime import blas, chain, jit, team
+from lazytensor.runtime import blas, chain, jit
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.testing import batch
@@ -83,7 +83,7 @@ def of_panels(flip_a, flip_b, stack, m, n, k):
     arguments = jit.leaf(routine), routine, tuple(x.reshape(-1) for x in (a, b, out))
 
     def value():
-        for step in chain.chains(chain.routine(*arguments) or [team.bind(*arguments)])[0]:
+        for step in chain.chains(chain.routine(*arguments))[0]:
             step()
         return out.copy()
 

@@ -21,7 +21,7 @@ from lazytensor.kernels.routines import routine_of
 from lazytensor.nn import rnn
 from lazytensor.ops import OPS, call
 from lazytensor.ops.recurrent_cells import CELLS
-from lazytensor.runtime import jit, team
+from lazytensor.runtime import chain, jit
 from lazytensor.testing import batch
 
 MODES = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN_TANH": nn.RNN, "RNN_RELU": lambda *a, **k: nn.RNN(*a, "relu", **k)}
@@ -78,7 +78,9 @@ def routine_run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2) -> lis
     types = [tuple(Type(a.shape, float32) for a in arrays) for arrays in (outs, ins)]
     routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), *types)
     with config.override(threads=threads):
-        team.bind(jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, *outs)))()
+        steps = chain.routine(jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, *outs)))
+        for step in chain.chains(steps)[0]:
+            step()
     return outs
 
 

@@ -46,7 +46,7 @@ def starts() -> tuple[list, list]:
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(alias_programs(), places)
 def test_views_and_writes_agree_with_numpy(program, reads):
     arrays, tensors = starts()

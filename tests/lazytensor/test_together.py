@@ -9,7 +9,7 @@ import pytest
 import lazytensor as lt
 from lazytensor.gradients import grad
 from lazytensor.nn import Parameter
-from lazytensor.optim.eager.moments import Adam
+from lazytensor.optim.eager import Adam
 from lazytensor.together import values_of
 
 SHAPES = [(2, 3), (1, 3), (4, 3)]

@@ -4,14 +4,23 @@ import math
 
 import numpy as np
 import pytest
-from numba import njit
 
 from lazytensor.dtype import bfloat16, cbfloat16, float16, round_to
-from lazytensor.runtime import intrinsics, rounding, vecmath
+from lazytensor.runtime import intrinsics, jit, rounding, vecmath
 from tests.oracles import assert_ulp_close
 
 pytestmark = pytest.mark.slow
 
+LOOP = """\
+from {home} import {name}
+from lazytensor.runtime.language import typed
+
+
+@typed("void(int64, {kinds})")
+def kernel(size, {names}, out):
+    for i in range(size):
+        out[i] = {name}({elements})
+"""
 _erf = np.frompyfunc(math.erf, 1, 1)
 # name: (value in float64, bound in ULP). Sigmoid and tanh carry three roundings: exponential, sum and quotient.
 BOUNDS = {
@@ -53,22 +62,13 @@ def quiet(x: np.ndarray) -> np.ndarray:
 
 def looped(name: str, arity: int = 1):
     """A loop over the helper, as generated code has it."""
-    home = next(m for m in (intrinsics, rounding, vecmath) if hasattr(m, name))
-    helper = getattr(home, name)
-    if arity == 1:
-
-        @njit(error_model="numpy")
-        def loop(x, out):
-            for i in range(x.size):
-                out[i] = helper(x[i])
-    else:
-
-        @njit(error_model="numpy")
-        def loop(x, y, out):
-            for i in range(x.size):
-                out[i] = helper(x[i], y[i])
-
-    return loop
+    home = next(m for m in (intrinsics, rounding, vecmath) if hasattr(m, name)).__name__
+    kinds = ", ".join([f"float{64 if name.endswith('f8') else 32}[::1]"] * (arity + 1))
+    names = ", ".join("xy"[:arity])
+    elements = names.replace("x", "x[i]").replace("y", "y[i]")
+    text = LOOP.format(home=home, name=name, kinds=kinds, names=names, elements=elements)
+    kernel = jit.load(text)
+    return lambda *arrays: kernel(arrays[0].size, *arrays)
 
 
 @pytest.mark.parametrize("name", BOUNDS)

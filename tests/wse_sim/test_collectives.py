@@ -11,8 +11,6 @@ from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import AllReduce, Broadcast, Reduce
 from wse_sim.price.collectives import (
-    NOTHING,
-    _shift_ways,
     broadcast,
     broadcast_plane,
     chain,
@@ -143,8 +141,6 @@ def test_a_shift_pairs_every_pe_once(p, hops, wrap):
         assert len(pairs) == (p if hops % p else 0)
     else:
         assert set(pairs) == {(i, i + hops) for i in range(p) if hops and 0 <= i + hops < p}
-    loads = [max(sum(i <= k < j for i, j in pairs), sum(j <= k < i for i, j in pairs)) for k in range(p)]
-    assert not pairs or _shift_ways(pairs, p)[0] == max(loads)
 
 
 @patient
@@ -161,7 +157,8 @@ def test_neighbours_on_the_folded_ring_are_at_most_two_hops_away(p, hops):
 
 @pytest.mark.parametrize("algorithm", [chain, star, tree, two_phase, ring_all_reduce])
 def test_nothing_to_send_takes_no_time(algorithm):
-    assert algorithm(1, 100, WSE2) == algorithm(100, 0, WSE2) == broadcast(1, 100) == broadcast(100, 0) == NOTHING
+    for time in (algorithm(1, 100, WSE2), algorithm(100, 0, WSE2), broadcast(1, 100), broadcast(100, 0)):
+        assert time.cycles(WSE2) == 0
 
 
 def test_parameters_of_the_machine_enter():

@@ -10,8 +10,6 @@ import pytest
 import wse_sim.fabric
 from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, compiled, simulate
 from wse_sim.fabric.assemble import assemble
-from wse_sim.fabric.runner import SAMPLE_CYCLES, SPAN_CYCLES, Runner, drive
-from wse_sim.isa import record
 from wse_sim.machine import WSE2
 
 GIB = 1 << 30
@@ -24,25 +22,6 @@ def working(width: int, busy: int, cycles: int) -> Mesh:
     mesh = Mesh(WSE2, width, 1)
     mesh.run(builder.build(), slice(0, busy), 0)
     return mesh
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("busy, then_by_list", [(100, False), (90, False), (30, True), (1, True)])
-def test_auto_visits_all_cores_when_most_are_active(busy, then_by_list, monkeypatch):
-    chosen, advance = [], Runner.advance
-
-    def spy(self: Runner, most: int, by_list: bool) -> None:
-        chosen.append((self.now, by_list))
-        advance(self, most, by_list)
-
-    monkeypatch.setattr(Runner, "advance", spy)
-    state, _ = assemble(working(100, busy, 5000))
-    drive(state, "auto", 1, 1_000_000)
-    assert chosen == [
-        (0, True),
-        (SAMPLE_CYCLES, then_by_list),
-        (SAMPLE_CYCLES + SPAN_CYCLES, then_by_list),
-    ]
 
 
 @pytest.mark.slow
@@ -83,13 +62,6 @@ def test_a_kept_binary_depends_on_every_file_that_is_compiled_into_it():
         if re.search(r"^(from wse_sim.fabric.compiled|import numba|from numba)", path.read_text(encoding="utf-8"), re.M)
     }
     assert found | {"isa/record"} == set(compiled.FILES)
-
-
-def test_more_planes_of_bits_than_cycles_of_a_sweep():
-    """Bits of the cycle after a sweep must not fall on those of its first."""
-    assert record.PLANES > record.SWEEP
-    assert record.PLANES & (record.PLANES - 1) == 0
-    assert record.SLOT >= 2 * record.SWEEP
 
 
 @pytest.mark.slow

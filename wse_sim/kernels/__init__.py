@@ -38,8 +38,9 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 
 from collections.abc import Callable, Mapping
 
-from wse_sim.kernels.attention import Heads, attention, attention_gradient
+from wse_sim.kernels.attention.ring import Heads, attention, attention_gradient
 from wse_sim.kernels.bicgstab import bicgstab
+from wse_sim.kernels.cannon import cannon, input_gradient, linear_step, summa, two_hop, weight_gradient
 from wse_sim.kernels.channel_convolution import (
     Images,
     channel_convolution,
@@ -47,9 +48,8 @@ from wse_sim.kernels.channel_convolution import (
     convolution_weight_gradient,
 )
 from wse_sim.kernels.convolution import convolution
-from wse_sim.kernels.counters import add_counters, limbs_of
 from wse_sim.kernels.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
-from wse_sim.kernels.embedding import embedding, embedding_gradient
+from wse_sim.kernels.gather_scatter import at_places, embedding, embedding_gradient, put_places
 from wse_sim.kernels.gemv import gemv_kernel
 from wse_sim.kernels.image_bands import cut
 from wse_sim.kernels.inplace import operand_in_place, result_in_place
@@ -57,19 +57,17 @@ from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, bla
 from wse_sim.kernels.norms import (
     batch_norm,
     batch_norm_gradient,
+    layer_norm,
     layer_norm_gradient,
     rms_norm,
     rms_norm_gradient,
 )
-from wse_sim.kernels.places import at_places, put_places
 from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
-from wse_sim.kernels.products import cannon, input_gradient, summa, two_hop, weight_gradient
-from wse_sim.kernels.random_bits import random_uniform, state_limbs
-from wse_sim.kernels.rowwise import layer_norm, softmax, softmax_cross_entropy
+from wse_sim.kernels.random_bits import add_counters, limbs_of, random_uniform, state_limbs
+from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
 from wse_sim.kernels.spmm import elements_of, spmm
 from wse_sim.kernels.stencil import star
 from wse_sim.kernels.streamed import stream_of, streamed_product, wavelets_of
-from wse_sim.kernels.training import linear_step
 from wse_sim.kernels.windows import Window
 
 # Every row is run by the tests in all three readings, so a kernel that is added here has to have its sample there.

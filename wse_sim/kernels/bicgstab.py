@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
 from wse_sim.kernels.stencil import DIRECTIONS, hand_on
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Local, Phase, Repeat, Seq
 
-WIDE = "float32"
 NEIGHBOURS = ("west", "east", "north", "south", "above", "below")
 """What the operands are called that hold the matrix: for each cell the factor of that neighbour; its own is 1."""
 
@@ -42,7 +41,7 @@ class _Columns:
         return Memory(self.room.take(1, WIDE), 0)
 
     def local(self, builder: Builder) -> Local:
-        return Local(self.rect, body_of(builder))
+        return Local(self.rect, builder.body())
 
     def dots(self, into: Memory, *pairs: tuple[Placed, Placed]) -> Phase:
         """Dot products, in words behind each other."""

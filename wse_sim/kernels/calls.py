@@ -5,27 +5,26 @@ the same elements the host gives on the way.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from lazytensor.errors import LazyError
-from lazytensor.ir.nest import Nest
+from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from wse_sim.kernels.copies import concat, slice_update
-from wse_sim.kernels.counters import add_counters, limbs_of, of_limbs
+from wse_sim.kernels.attention.teams import run_block
 from wse_sim.kernels.domain import ELEMENT_CYCLES, row_groups
-from wse_sim.kernels.lookups import gather, read_places, read_rows, scatter, write_places, write_rows
+from wse_sim.kernels.kernel import WIDE
+from wse_sim.kernels.lookups import read_places, read_rows, scatter, write_places, write_rows
 from wse_sim.kernels.matrix_product import Product, arrange
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
-from wse_sim.kernels.random_bits import random_uniform, state_limbs
+from wse_sim.kernels.random_bits import add_counters, limbs_of, of_limbs, random_uniform, state_limbs
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
-from wse_sim.kernels.score_calls import run_block
 from wse_sim.kernels.window_calls import convolve, find_largest, find_largest_along, pool
 
-WIDE = "float32"
 SOFTMAX_OPERATIONS = 9
 """Vector operations over a row of a softmax, one of which takes its exponentials."""
 
@@ -70,6 +69,42 @@ def _counters(nest: Nest, cores: Cores) -> MeshCall:
         writes[0].reshape(-1)[:] = of_limbs(results["c"])
 
     return MeshCall(add_counters(cores.rect, nest.outputs[0].size), give, take)
+
+
+def _concat(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Arrays one behind the other along a dimension."""
+    dim, size = attributes(instr)["dim"], sum(read.size for read in reads)
+    return _copied(size, reads[0], cores, lambda arrays: np.concatenate(arrays, dim))
+
+
+def _slice_update(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """An array with a part of it replaced by another."""
+    names = ("starts", "limits", "strides")
+    bounds = [slice(*bound) for bound in zip(*(attributes(instr)[name] for name in names), strict=True)]
+
+    def joined(arrays: Arrays) -> np.ndarray:
+        result = np.array(arrays[0])
+        result[tuple(bounds)] = arrays[1]
+        return result
+
+    return _copied(prod(reads[0].shape), reads[0], cores, joined)
+
+
+def _copied(size: int, type: Type, cores: Cores, joined: Callable[[Arrays], np.ndarray]) -> MeshCall:
+    """`size` elements, moved as a loop over all of them does."""
+    flat, each = Type((size,), type.dtype), Access((1,))
+    nest = Nest(
+        name="copy",
+        loops=(Loop("i", size),),
+        inputs=(flat,),
+        outputs=(flat,),
+        reads=(each,),
+        writes=(each,),
+        body=(Scalar("load", type.dtype, attr=0),),
+        stores=(Store(0, 0),),
+    )
+    call = _nest(nest, cores)
+    return replace(call, give=lambda arrays, number: call.give([joined(arrays)], number))
 
 
 def _matmul(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
@@ -117,7 +152,7 @@ def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     groups = _softmax_groups(cores, prod(rows), columns)
     kernel = softmax_cross_entropy(cores.rect, prod(rows), columns, reads[0].dtype.name, groups)
 
-    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+    def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
         """Labels as rows of zeros and a one; of zeros alone where the label is one to be ignored."""
         logits, labels = arrays
         if labels.max(initial=0) >= columns:
@@ -127,11 +162,7 @@ def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
         chosen = labels.reshape(-1, 1) == np.arange(columns)
         return {"x": logits, "target": chosen.astype(np.float32)}
 
-    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        for array, name in zip(writes, ("loss", "y"), strict=True):
-            array.reshape(-1)[:] = results[name].reshape(-1)
-
-    return MeshCall(kernel, give, take)
+    return single(kernel, give, names=("loss", "y"))
 
 
 def _softmax(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
@@ -139,10 +170,6 @@ def _softmax(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     groups = _softmax_groups(cores, prod(rows), columns)
     kernel = softmax(cores.rect, prod(rows), columns, reads[0].dtype.name, groups)
     return single(kernel, lambda arrays: {"x": arrays[0]})
-
-
-def _view(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
-    write.reshape(-1)[:] = reads[0].reshape(-1)
 
 
 def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
@@ -159,21 +186,18 @@ def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     return single(kernel, give)
 
 
-CARRIES: Mapping[str, Callable[[Instr, Arrays, np.ndarray], None]] = {
-    "reshape": _view,
-    "view": _view,
-}
-"""What the host does with whole arrays: kernel or operation -> function of the arrays read and the one written."""
+VIEWS = ("reshape", "view")
+"""Operations that only give an array another shape, which the host does between two calls."""
 
 CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Cores], MeshCall]] = {
     "matmul": _matmul,
     "softmax": _softmax,
     "softmax_cross_entropy": _loss,
-    "at_places": read_places,
+    **dict.fromkeys(("at_places", "gather"), read_places),
     "put_places": write_places,
     "random_uniform": _draw,
-    "concat": concat,
-    "slice_update": slice_update,
+    "concat": _concat,
+    "slice_update": _slice_update,
     "index_get": read_rows,
     "index_put": write_rows,
     **dict.fromkeys(("conv", "conv_input", "conv_weight"), convolve),
@@ -181,7 +205,6 @@ CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Cores], MeshCall]] = {
     "window_argmax": find_largest,
     "arg_reduce": find_largest_along,
     **dict.fromkeys(("attention", "attention_gradient"), run_block),
-    "gather": gather,
     "scatter": scatter,
 }
 """Kernel of the library, or operation -> its call."""

@@ -13,13 +13,10 @@ from dataclasses import dataclass, replace
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.kernels.image_bands import Lines, Neighbours, cut
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of, operand_at
+from wse_sim.kernels.kernel import INDEX, WIDE, MeshKernel, Placed, Room, base_of, operand_at
 from wse_sim.kernels.windows import Pair, Window
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Broadcast, Local, Phase, Reduce, Repeat, Seq, Shift
-
-WIDE = "float32"
-INDEX = "uint16"
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class _Channels:
             build.move(self.lines.own(), x.vector(), x.elements)
         if cleared:
             build.move(cleared.vector(), 0.0, cleared.elements)
-        return Local(self.rect, body_of(build))
+        return Local(self.rect, build.body())
 
     def arriving(self) -> tuple[Phase, ...]:
         """Rows of neighbours, and what all PEs of a row share."""
@@ -167,7 +164,7 @@ def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str =
     total = y if dtype == WIDE else on.outputs("total", WIDE)
     build = on.room.builder()
     on.products(build, _Operands(weights, total, sums="results"))
-    work = on.rounds(Local(on.rect, body_of(build)), comes_home=False)
+    work = on.rounds(Local(on.rect, build.body()), comes_home=False)
     parts = (on.begin(x, total), *on.arriving(), work, *_rounded(on, y, total))
     return MeshKernel(Seq(parts), (on.number, x, weights), (y,), on.room.words)
 
@@ -181,11 +178,11 @@ def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype
     g, weights, x = on.outputs("g"), on.weights("weights"), on.inputs("x")
     build = on.room.builder()
     on.products(build, _Operands(weights, g, sums="images"))
-    work = on.rounds(Local(on.rect, body_of(build)), comes_home=True)
+    work = on.rounds(Local(on.rect, build.body()), comes_home=True)
     back = on.leaving()
     build = on.room.builder()
     build.convert(x.vector(), on.lines.own(), x.elements)
-    parts = (on.begin(None, None), work, *back, Local(on.rect, body_of(build)))
+    parts = (on.begin(None, None), work, *back, Local(on.rect, build.body()))
     return MeshKernel(Seq(parts), (on.number, g, weights), (x,), on.room.words)
 
 
@@ -199,7 +196,7 @@ def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtyp
     total = weights if dtype == WIDE else on.weights("total", WIDE)
     build = on.room.builder()
     on.products(build, _Operands(total, g, sums="weights"))
-    work = on.rounds(Local(on.rect, body_of(build)), comes_home=False)
+    work = on.rounds(Local(on.rect, build.body()), comes_home=False)
     over_samples = AllReduce(on.rect, axis="y", words=total.words, at=total.address)
     parts = (on.begin(x, total), *on.arriving(), work, over_samples, *_rounded(on, weights, total))
     return MeshKernel(Seq(parts), (on.number, x, g), (weights,), on.room.words)
@@ -211,4 +208,4 @@ def _rounded(on: _Channels, result: Placed, total: Placed) -> tuple[Phase, ...]:
         return ()
     build = on.room.builder()
     build.convert(result.vector(), total.vector(), result.elements)
-    return (Local(on.rect, body_of(build)),)
+    return (Local(on.rect, build.body()),)

@@ -4,6 +4,14 @@ from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Phase, Reduce, Seq, Shift
 
+CHAIN_PES = 32
+"""PEs of a line up to which sums are passed on in a chain: each core has one operation, which nothing holds up."""
+
+
+def sum_algorithm(line: int) -> str:
+    """Return the reduction by which sums of a product leave a line of so many PEs."""
+    return "chain" if line <= CHAIN_PES else "two_phase"
+
 
 def launch(rect: Rect, machine: Machine) -> Phase:
     """What passes in the tasks of a program before a collective starts."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from lazytensor.table import Column, Table
 from wse_sim.fabric import simulate_phase
 from wse_sim.kernels import KERNELS
-from wse_sim.kernels.attention import Heads
+from wse_sim.kernels.attention.ring import Heads
 from wse_sim.kernels.channel_convolution import Images
 from wse_sim.kernels.kernel import MeshKernel, blank
 from wse_sim.kernels.windows import Window
@@ -19,96 +20,60 @@ from wse_sim.price.cost import cost
 Size = tuple[int, int]
 """PEs on a side of the mesh, and elements on a side of a tile."""
 SIZES: tuple[Size, ...] = ((4, 8), (8, 8), (8, 16))
-_DENSITY = 0.25
-_SEVEN_POINTS = (-6.0, 1.0)
+_WINDOW = Window((3, 3), (2, 2), ((1, 1), (1, 1)))
 
 
-def _tiles(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
-    """A kernel over a matrix in square tiles."""
-    return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, pes * tile, dtype)
+def _pattern(rows: int, columns: int) -> np.ndarray:
+    """A matrix of which a quarter is not zero."""
+    return (np.random.default_rng(0).random((rows, columns)) < 0.25).astype(np.float32)
 
 
-def _product(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
-    return lambda rect, pes, tile, dtype: KERNELS[name](rect, *(pes * tile,) * 3, dtype)
-
-
-def _streamed(rect: Rect, pes: int, tile: int, dtype: str) -> MeshKernel:
-    weights = np.random.default_rng(0).random((pes * tile, tile)) < _DENSITY
-    # One column more, for the feeders.
-    wider = Rect(0, 0, pes + 1, pes)
-    return KERNELS["streamed_product"](wider, weights.astype(np.float32), pes * tile, dtype)
-
-
-def _sparse(rect: Rect, pes: int, tile: int, dtype: str) -> MeshKernel:
-    matrix = np.random.default_rng(0).random((pes * tile, pes * tile)) < _DENSITY
-    return KERNELS["spmm"](rect, matrix.astype(np.float32), tile, dtype)
-
-
-def _lookup(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
-    return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, 2 * tile, pes * tile, dtype)
-
-
-def _listed(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
-    """A list for each PE and each row of a tile."""
-    return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, pes, 2 * tile, tile, dtype)
-
-
-def _channels(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
-    """Two channels a PE, and an image for each row of PEs."""
-    window = Window((3, 3), (2, 2), ((1, 1), (1, 1)))
-    return lambda rect, pes, tile, dtype: KERNELS[name](
-        rect, Images(pes, 2 * pes, 2 * pes, (tile, tile)), window, dtype
-    )
-
-
-def _pooled(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
-    window = Window((3, 3), (2, 2), ((1, 1), (1, 1)))
-    return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes, 2 * pes, (tile, tile), window, dtype)
-
-
-def _heads(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
-    return lambda rect, pes, tile, dtype: KERNELS[name](rect, Heads(pes * tile // 4, pes, tile // 2), 0.5, dtype)
-
-
-def _batch(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
-    """Two samples and two channels a PE."""
-    return lambda rect, pes, tile, dtype: KERNELS[name](rect, 2 * pes, 2 * pes, tile, dtype)
-
-
-SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
-    "gemv": _tiles("gemv"),
-    **{
-        name: _product(name)
-        for name in ("summa", "cannon", "two_hop", "weight_gradient", "input_gradient", "linear_step")
-    },
-    "operand_in_place": lambda rect, pes, tile, dtype: KERNELS["operand_in_place"](
-        rect, tile, pes * tile, pes * tile, dtype, 4
+ARGUMENTS: tuple[tuple[str, Callable[[int, int], tuple[Any, ...]]], ...] = (
+    (
+        "gemv softmax softmax_cross_entropy layer_norm layer_norm_gradient rms_norm rms_norm_gradient "
+        "bias_relu bias_gelu sgd_momentum adam",
+        lambda pes, tile: (pes * tile, pes * tile),
     ),
-    "result_in_place": lambda rect, pes, tile, dtype: KERNELS["result_in_place"](
-        rect, pes * tile, pes * tile, 2 * tile, dtype, 4
+    (
+        "summa cannon two_hop weight_gradient input_gradient linear_step",
+        lambda pes, tile: (pes * tile, pes * tile, pes * tile),
     ),
-    "streamed_product": _streamed,
-    **{name: _tiles(name) for name in ("softmax", "softmax_cross_entropy", "layer_norm", "bias_relu", "bias_gelu")},
-    **{name: _tiles(name) for name in ("sgd_momentum", "adam")},
-    **{name: _tiles(name) for name in ("rms_norm", "rms_norm_gradient", "layer_norm_gradient")},
-    **{name: _batch(name) for name in ("batch_norm", "batch_norm_gradient")},
-    "embedding": _lookup("embedding"),
-    "embedding_gradient": _lookup("embedding_gradient"),
-    **{name: _listed(name) for name in ("at_places", "put_places")},
-    "spmm": _sparse,
-    "convolution": lambda rect, pes, tile, dtype: KERNELS["convolution"](rect, pes * tile, pes * tile, 2, 3, 1, dtype),
-    **{
-        name: _channels(name)
-        for name in ("channel_convolution", "convolution_input_gradient", "convolution_weight_gradient")
-    },
-    **{name: _pooled(name) for name in ("window_sum", "window_spread", "window_argmax")},
-    "random_uniform": lambda rect, pes, tile, dtype: KERNELS["random_uniform"](rect, pes * tile, pes, 0, dtype),
-    "add_counters": lambda rect, pes, tile, dtype: KERNELS["add_counters"](rect, pes * tile),
-    **{name: _heads(name) for name in ("attention", "attention_gradient")},
-    "bicgstab": lambda rect, pes, tile, dtype: KERNELS["bicgstab"](rect, tile * tile, 2, dtype),
-    "star": lambda rect, pes, tile, dtype: KERNELS["star"](rect, tile * tile, _SEVEN_POINTS, dtype),
+    ("operand_in_place", lambda pes, tile: (tile, pes * tile, pes * tile)),
+    ("result_in_place", lambda pes, tile: (pes * tile, pes * tile, 2 * tile)),
+    ("streamed_product", lambda pes, tile: (_pattern(pes * tile, tile), pes * tile)),
+    ("spmm", lambda pes, tile: (_pattern(pes * tile, pes * tile), tile)),
+    # Two samples and two channels a PE.
+    ("batch_norm batch_norm_gradient", lambda pes, tile: (2 * pes, 2 * pes, tile)),
+    ("embedding embedding_gradient", lambda pes, tile: (pes * tile, 2 * tile, pes * tile)),
+    # A list for each PE and each row of a tile.
+    ("at_places put_places", lambda pes, tile: (pes * tile, pes, 2 * tile, tile)),
+    ("convolution", lambda pes, tile: (pes * tile, pes * tile, 2, 3, 1)),
+    # Two channels a PE, and an image for each row of PEs.
+    (
+        "channel_convolution convolution_input_gradient convolution_weight_gradient",
+        lambda pes, tile: (Images(pes, 2 * pes, 2 * pes, (tile, tile)), _WINDOW),
+    ),
+    ("window_sum window_spread window_argmax", lambda pes, tile: (pes, 2 * pes, (tile, tile), _WINDOW)),
+    ("attention attention_gradient", lambda pes, tile: (Heads(pes * tile // 4, pes, tile // 2), 0.5)),
+    ("random_uniform", lambda pes, tile: (pes * tile, pes, 0)),
+    ("add_counters", lambda pes, tile: (pes * tile,)),
+    ("bicgstab", lambda pes, tile: (tile * tile, 2)),
+    ("star", lambda pes, tile: (tile * tile, (-6.0, 1.0))),
+)
+"""Names of kernels -> their arguments between rectangle and type, by PEs and by elements on a side of a tile."""
+SAMPLES: Mapping[str, Callable[[int, int], tuple[Any, ...]]] = {
+    name: extents for names, extents in ARGUMENTS for name in names.split()
 }
-"""Name of a kernel -> one of a size: (rectangle, PEs on a side, elements on a side of a tile, type)."""
+
+
+def sample(name: str, pes: int, tile: int, dtype: str = "float32") -> MeshKernel:
+    """Return a kernel of a size: `pes` on a side of the mesh, and about `tile` elements on a side of a tile."""
+    how: dict[str, Any] = {"dtype": dtype} if name != "add_counters" else {}
+    if name.endswith("in_place"):
+        how["chunk"] = 4
+    # One column more, for the feeders.
+    rect = Rect(0, 0, pes + (name == "streamed_product"), pes)
+    return KERNELS[name](rect, *SAMPLES[name](pes, tile), **how)
 
 
 @dataclass(frozen=True)
@@ -132,7 +97,7 @@ def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WS
     """Price a kernel, and run it on memories of zeros: its cycles do not depend on the numbers."""
     # Zeros will do: no instruction takes longer for one number than for another.
     pes, tile = size
-    kernel = SAMPLES[name](Rect(0, 0, pes, pes), pes, tile, dtype)
+    kernel = sample(name, pes, tile, dtype)
     done = simulate_phase(kernel.phase, machine, blank(kernel)).expect_finished()
     return Comparison(
         name=name, pes=pes, tile=tile, dtype=dtype, closed=cost(kernel.phase, machine).cycles, simulated=done.cycles

@@ -10,7 +10,7 @@ from lazytensor.errors import LazyError
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Instruction, Memory
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, operand_at
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Par, Phase, Seq, Shift
 
@@ -50,10 +50,7 @@ def convolution(
         raise LazyError(f"an image of {width} x {height} on {rect.width} x {rect.height} PEs", hint=hint)
     room, window = Room(), 2 * radius + 1
     x = room.place("x", rect, height, width * channels, dtype)
-    everywhere = "replicated"
-    weights = room.place(
-        "weights", rect, window * window * channels, outputs, dtype, row_kind=everywhere, column_kind=everywhere
-    )
+    weights = room.whole("weights", rect, window * window * channels, outputs, dtype)
     y = room.place("y", rect, height, width * outputs, dtype)
     # The tile with a border around it, in a buffer of its own: rows of the window are then plain strides, without a
     # case for the edges.
@@ -69,7 +66,7 @@ def convolution(
         # In the full width, with the borders that have just come: the corners travel with them.
         exchange += borders.exchange("y", (radius, rows), (0, wide))
     work = Local(rect, _windows(room, frame, weights, y, radius))
-    return MeshKernel(Seq((Local(rect, body_of(build)), *exchange, work)), (x, weights), (y,), room.words)
+    return MeshKernel(Seq((Local(rect, build.body()), *exchange, work)), (x, weights), (y,), room.words)
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class _Borders:
             Shift(self.rect, axis=axis, words=words, hops=hop, take=take, put=put)
             for hop, take, put in zip((1, -1), buffers[:2], buffers[2:], strict=True)
         ]
-        return Local(self.rect, body_of(out)), Par(tuple(moves)), Local(self.rect, body_of(back))
+        return Local(self.rect, out.body()), Par(tuple(moves)), Local(self.rect, back.body())
 
 
 def _windows(room: Room, frame: _Frame, weights: Placed, y: Placed, radius: int) -> tuple[Instruction, ...]:
@@ -122,4 +119,4 @@ def _windows(room: Room, frame: _Frame, weights: Placed, y: Placed, radius: int)
         seen = frame.plane(0, rows, (line, channels, 1, 0))
         steps = (window * channels * outputs, channels * outputs, outputs, 1)
         build.fmac(target, weights.vector(0, steps), seen, target, rows * pixels)
-    return body_of(build)
+    return build.body()

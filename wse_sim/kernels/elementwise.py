@@ -1,15 +1,12 @@
 """Kernels in which no PE needs a word of another: chains over elements, and updates of weights."""
 
-from math import pi, sqrt
+from collections.abc import Sequence
 
 from wse_sim.isa.builder import Builder
-from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import BANK_PAIRS, WIDE, MeshKernel, Placed, Room
+from wse_sim.kernels.scalars import POINTWISE, append_steps
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
-
-WIDE = "float32"
-GELU_CUBIC = 0.044715
-GELU_SCALE = sqrt(2 / pi)
 
 
 def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
@@ -18,7 +15,7 @@ def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
     build = room.builder()
     _add_bias(build, y, x, bias)
     build.max(y.vector(), y.vector(), 0.0, y.elements)
-    return MeshKernel(Local(rect, body_of(build)), (x, bias), (y,), room.words)
+    return MeshKernel(Local(rect, build.body()), (x, bias), (y,), room.words)
 
 
 def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
@@ -27,23 +24,11 @@ def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
     x and y are [rows, columns], bias [1, columns] is on all PEs of a column of PEs.
     """
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
-    u, t = (
-        Placed(name=name, rect=rect, rows=rows, columns=columns, dtype=WIDE, address=room.take(x.elements, WIDE))
-        for name in "ut"
-    )
-    build, count = room.builder(), x.elements
+    u, t = room.wide(x, "u"), room.wide(x, "t")
+    build = room.builder()
     _add_bias(build, u, x, bias)
-    at, of = t.vector(), u.vector()
-    build.mul(at, of, of, count)
-    # u (1 + c u^2) is u + c u^3 with one operation less.
-    build.fmac(at, at, GELU_CUBIC, 1.0, count)
-    build.mul(at, at, of, count)
-    build.mul(at, at, GELU_SCALE, count)
-    build.special("tanh", at, at, count)
-    build.fmac(at, at, 0.5, 0.5, count)
-    build.mul(at, at, of, count)
-    build.convert(y.vector(), at, count)
-    return MeshKernel(Local(rect, body_of(build)), (x, bias), (y,), room.words)
+    POINTWISE["gelu tanh"].emit(build, y.vector(), [u.vector()], x.elements, [t.vector()])
+    return MeshKernel(Local(rect, build.body()), (x, bias), (y,), room.words)
 
 
 def _with_bias(rect: Rect, rows: int, columns: int, dtype: str) -> tuple[Room, Placed, Placed, Placed]:
@@ -66,14 +51,12 @@ def sgd_momentum(
 
     Velocities are float32; nothing is sent.
     """
-    room = Room()
-    weight, gradient = (room.place(name, rect, rows, columns, dtype) for name in ("weight", "gradient"))
-    velocity, change = (room.place(name, rect, rows, columns, WIDE) for name in ("velocity", "change"))
-    build, count = room.builder(), weight.elements
-    build.fmac(velocity.vector(), velocity.vector(), momentum, gradient.vector(), count)
-    build.mul(change.vector(), velocity.vector(), -rate, count)
-    build.add(weight.vector(), weight.vector(), change.vector(), count)
-    return MeshKernel(Local(rect, body_of(build)), (weight, gradient, velocity), (weight, velocity), room.words)
+    steps = (
+        f"velocity = fmac velocity {momentum} gradient",
+        f"change = mul velocity {-rate}",
+        "weight = add weight change",
+    )
+    return _update(rect, rows, columns, dtype, ("velocity",), steps)
 
 
 def adam(
@@ -90,25 +73,35 @@ def adam(
 
     Both moments and the change are float32.
     """
-    room = Room()
-    weight, gradient = (room.place(name, rect, rows, columns, dtype) for name in ("weight", "gradient"))
-    first, second = (room.place(name, rect, rows, columns, WIDE) for name in ("first", "second"))
-    change = room.place("change", rect, rows, columns, WIDE, bank=gradient.address % BANK_PAIRS)
-    build, count = room.builder(), weight.elements
-    g, m, v, t = (placed.vector() for placed in (gradient, first, second, change))
-    build.mul(t, g, 1 - betas[0], count)
-    build.fmac(m, m, betas[0], t, count)
-    build.mul(t, g, g, count)
-    build.mul(t, t, 1 - betas[1], count)
-    build.fmac(v, v, betas[1], t, count)
     # The corrections of both moments are known when the kernel is built, so they are constants.
-    build.mul(t, v, 1 / (1 - betas[1] ** step), count)
-    build.special("sqrt", t, t, count)
-    build.add(t, t, eps, count)
-    build.special("reciprocal", t, t, count)
-    build.mul(t, t, m, count)
-    build.mul(t, t, -rate / (1 - betas[0] ** step), count)
-    build.add(weight.vector(), weight.vector(), t, count)
-    return MeshKernel(
-        Local(rect, body_of(build)), (weight, gradient, first, second), (weight, first, second), room.words
+    steps = (
+        f"change = mul gradient {1 - betas[0]}",
+        f"first = fmac first {betas[0]} change",
+        "change = mul gradient gradient",
+        f"change = mul change {1 - betas[1]}",
+        f"second = fmac second {betas[1]} change",
+        f"change = mul second {1 / (1 - betas[1] ** step)}",
+        "change = sqrt change",
+        f"change = add change {eps}",
+        "change = reciprocal change",
+        "change = mul change first",
+        f"change = mul change {-rate / (1 - betas[0] ** step)}",
+        "weight = add weight change",
     )
+    return _update(rect, rows, columns, dtype, ("first", "second"), steps)
+
+
+def _update(
+    rect: Rect, rows: int, columns: int, dtype: str, moments: tuple[str, ...], steps: Sequence[str]
+) -> MeshKernel:
+    """Return the update of `weight` by `gradient` and its moments, by way of a float32 tile `change`."""
+    room = Room()
+    types = {"weight": dtype, "gradient": dtype, **dict.fromkeys(moments, WIDE)}
+    tiles = {name: room.place(name, rect, rows, columns, type) for name, type in types.items()}
+    # No step reads the change together with the gradient, so that both may begin in one pair of banks.
+    bank = tiles["gradient"].address % BANK_PAIRS
+    change, build = room.place("change", rect, rows, columns, WIDE, bank), room.builder()
+    named = {name: tile.vector() for name, tile in {**tiles, "change": change}.items()}
+    append_steps(build, steps, named, change.elements)
+    weight, gradient, *others = tiles.values()
+    return MeshKernel(Local(rect, build.body()), (weight, gradient, *others), (weight, *others), room.words)

@@ -43,16 +43,11 @@ def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> C
     )
 
 
-def step(moves: tuple[Phase, ...], *work: Phase) -> Par:
-    """The tiles of the next step come while those of this one are multiplied."""
-    return Par((*moves, *work))
-
-
 def summa(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
     """The steps of SUMMA: two broadcasts beside the products."""
     a, b = _tile_words(tile, machine)
     moves = (Broadcast(rect, axis="x", words=a), Broadcast(rect, axis="y", words=b))
-    return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
+    return Repeat(rect.width, Par((*moves, products(rect, tile, machine, slowdown))))
 
 
 def cannon(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
@@ -73,7 +68,7 @@ def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, wrap: s
         Shift(rect, axis="x", words=a, hops=1, wrap=wrap, take=0, put=a + b),
         Shift(rect, axis="y", words=b, hops=1, wrap=wrap, take=a, put=a + b + a),
     )
-    return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
+    return Repeat(rect.width, Par((*moves, products(rect, tile, machine, slowdown))))
 
 
 def _tile_words(tile: Tile, machine: Machine) -> tuple[int, int]:

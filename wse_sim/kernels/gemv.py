@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from wse_sim.kernels.collective import centred_all_reduce
-from wse_sim.kernels.kernel import MeshKernel, Room, body_of
+from wse_sim.kernels.kernel import MeshKernel, Room
 from wse_sim.kernels.tiles import MatrixView, multiply
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
@@ -38,7 +38,7 @@ def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algo
     # x lies along y and is alike on all PEs of a row, so every tile has the part that it needs.
     multiply(build, MatrixView.of(x, is_transposed=True), MatrixView.of(a), MatrixView.of(y))
     total = AllReduce(rect, axis="y", words=y.words, algorithm=algorithm, at=y.address, dtype=dtype)
-    return MeshKernel(_local_then_sum(Local(rect, body_of(build)), total), (a, x), (y,), room.words)
+    return MeshKernel(_local_then_sum(Local(rect, build.body()), total), (a, x), (y,), room.words)
 
 
 def _local_then_sum(local: Phase, total: Phase) -> Phase:

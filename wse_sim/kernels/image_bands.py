@@ -11,7 +11,7 @@ import numpy as np
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import Room, body_of, operand_at
+from wse_sim.kernels.kernel import Room, operand_at
 from wse_sim.kernels.windows import Pair, Window
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Local, Par, Phase, Shift
@@ -163,7 +163,7 @@ class Neighbours:
                 add.add(own, own, arrived, length)
         # What the row above all bands got goes up, into the last own rows of the PE there.
         moves = self._moves((-1, 1), [lines.row(row) for row in self.foreign], rooms)
-        return *self._borders(), Local(self.rect, body_of(clear)), moves, Local(self.rect, body_of(add))
+        return *self._borders(), Local(self.rect, clear.body()), moves, Local(self.rect, add.body())
 
     def _moves(self, hops: Pair, sources: list[int], targets: list[int]) -> Phase:
         counts = [words_of(count * self.lines.line, self.lines.dtype) for count in self.counts]
@@ -180,7 +180,7 @@ class Neighbours:
                 build, at = self.room.builder(), group * bands.parts + side * (bands.parts - 1)
                 if count:
                     self._clear(build, row, count)
-                    parts.append(Local(Rect(self.rect.x, self.rect.y + at, self.rect.width, 1), body_of(build)))
+                    parts.append(Local(Rect(self.rect.x, self.rect.y + at, self.rect.width, 1), build.body()))
         return (Par(tuple(parts)),) if parts else ()
 
     def _clear(self, build: Builder, row: int, count: int) -> None:

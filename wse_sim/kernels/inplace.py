@@ -15,7 +15,7 @@ from functools import cached_property
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, OnDemand, Placed, Room, body_of
+from wse_sim.kernels.kernel import BANK_PAIRS, Copies, MeshKernel, Placed, Room
 from wse_sim.kernels.tiles import MatrixView, clear, multiply
 from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
@@ -73,8 +73,9 @@ def operand_in_place(
 
     def work(rows: range) -> Phase:
         builder = room.builder()
-        multiply(builder, _view(a, rows), MatrixView.of(b, is_transposed), _view(c, rows), begins=True)
-        return Local(cut.used, body_of(builder))
+        left, total = (MatrixView.of(tile).some(rows) for tile in (a, c))
+        multiply(builder, left, MatrixView.of(b, is_transposed), total, begins=True)
+        return Local(cut.used, builder.body())
 
     def leave(rows: range) -> Phase:
         address, words = _rows(c, rows)
@@ -83,8 +84,8 @@ def operand_in_place(
         )
 
     phase = in_chunks(passing, chunk, (arrive, work, leave))
-    operands = Copies(cut, (b,), (a,)) if is_shared else Copies(cut, (a, b))
-    return MeshKernel(phase, operands, Copies(cut, (c,)), room.words)
+    operands = cut.copies(b, alone=(a,)) if is_shared else cut.copies(a, b)
+    return MeshKernel(phase, operands, cut.copies(c), room.words)
 
 
 def result_in_place(
@@ -119,11 +120,11 @@ def result_in_place(
 
     def work(rows: range) -> Phase:
         builder = room.builder()
-        multiply(builder, _view(a, rows).turned(), _view(b, rows), MatrixView.of(c))
-        return Local(cut.used, body_of(builder))
+        multiply(builder, MatrixView.of(a).some(rows).turned(), MatrixView.of(b).some(rows), MatrixView.of(c))
+        return Local(cut.used, builder.body())
 
     phase = Seq((clear(cut.used, room, c), in_chunks(k, chunk, (arrive, work))))
-    return MeshKernel(phase, Copies(cut, (a, b)), Copies(cut, (c,)), room.words)
+    return MeshKernel(phase, cut.copies(a, b), cut.copies(c), room.words)
 
 
 Stage = Callable[[range], Phase]
@@ -184,7 +185,11 @@ class _Strips:
         width, height = self.rect.width, self.rect.height
         return self.rect.trimmed(width, self.line) if self.across == "y" else self.rect.trimmed(self.line, height)
 
-    def moved(self, placed: Placed, i: int) -> Placed:
+    def copies(self, *first: Placed, alone: tuple[Placed, ...] = ()) -> Copies:
+        """Matrices `alone`, then those of the first strip on all strips, one matrix after the other."""
+        return Copies(first, self.count, self._moved, alone)
+
+    def _moved(self, placed: Placed, i: int) -> Placed:
         """What lies on the first strip, on strip `i`."""
         if self.count == 1:
             return placed
@@ -193,29 +198,7 @@ class _Strips:
         return replace(placed, name=f"{placed.name}{i}", rect=moved)
 
 
-class Copies(OnDemand):
-    """Matrices `alone`, then those of the first strip on all of them, one matrix after the other."""
-
-    def __init__(self, strips: _Strips, first: tuple[Placed, ...], alone: tuple[Placed, ...] = ()):
-        self._strips, self._first, self._alone = strips, first, alone
-
-    def __len__(self) -> int:
-        return len(self._alone) + len(self._first) * self._strips.count
-
-    def matrix(self, number: int) -> Placed:
-        """Matrix `number` of all."""
-        at = number - len(self._alone)
-        if at < 0:
-            return self._alone[at]
-        return self._strips.moved(self._first[at // self._strips.count], at % self._strips.count)
-
-
 def _rows(placed: Placed, rows: range) -> tuple[int, int]:
     """Address and words of some rows of a tile."""
     first = words_of(rows.start * placed.tile_columns, placed.dtype)
     return placed.address + first, words_of(len(rows) * placed.tile_columns, placed.dtype)
-
-
-def _view(placed: Placed, rows: range) -> MatrixView:
-    """Some rows of a tile."""
-    return MatrixView.of(placed).part(rows, range(placed.tile_columns))

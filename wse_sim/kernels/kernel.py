@@ -3,24 +3,27 @@
 Tiles lie row after row and all have the extents of the largest; what a smaller one leaves over holds the fill value.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric import RunResult, simulate_phase
 from wse_sim.isa.builder import Builder
-from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, Memory
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory
 from wse_sim.isa.packing import decode, view, words_of
 from wse_sim.isa.rounding import to_bits
 from wse_sim.layout import Rect, part
 from wse_sim.machine import Machine
 from wse_sim.numbers.data import apply
-from wse_sim.phase import Phase
+from wse_sim.phase import Phase, Repeat
 
+WIDE = "float32"
+"""Type of sums, statistics and what is worked out in several steps, which are rounded once."""
+INDEX = "uint16"
+"""Type of the numbers that name elements or rows."""
 # Two sources of an operation must not begin in the same pair of banks, or its elements take twice as long (SPMM).
 BANK_PAIRS = 4
 """Words of a memory in turn; half of `Machine.sram_banks` of every preset."""
@@ -126,20 +129,29 @@ class Placed:
         return rows, part(self.column_kind, self.columns, across[1], column)
 
 
-class OnDemand(Sequence[Placed], ABC):
-    """Matrices that are written when they are asked for: a price asks for none, and a kernel may have thousands."""
+class Copies(Sequence[Placed]):
+    """Matrices `alone`, then each of `first` with its `count` copies, as `copy` makes them by their number from 0.
 
-    @abstractmethod
-    def matrix(self, number: int) -> Placed:
-        """Matrix `number`, counted from 0."""
+    A copy is made when it is read: a price reads none, and a kernel may have thousands.
+    """
 
-    @overload
-    def __getitem__(self, index: int) -> Placed: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Placed, ...]: ...
-    def __getitem__(self, index: int | slice) -> Placed | tuple[Placed, ...]:
-        numbers = range(len(self))[index]
-        return self.matrix(numbers) if isinstance(numbers, int) else tuple(map(self.matrix, numbers))
+    def __init__(
+        self,
+        first: tuple[Placed, ...],
+        count: int,
+        copy: Callable[[Placed, int], Placed],
+        alone: tuple[Placed, ...] = (),
+    ):
+        self._first, self._count, self._copy, self._alone = first, count, copy, alone
+
+    def __len__(self) -> int:
+        return len(self._alone) + len(self._first) * self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        number = range(len(self))[index] - len(self._alone)
+        if number < 0:
+            return self._alone[number]
+        return self._copy(self._first[number // self._count], number % self._count)
 
 
 @dataclass(frozen=True)
@@ -154,6 +166,10 @@ class MeshKernel:
     results: Sequence[Placed]
     words: int
     rect: Rect | None = None
+
+    def repeated(self, times: int) -> "MeshKernel":
+        """Return the kernel that runs so many times, on the operands of one of them."""
+        return self if times == 1 else replace(self, phase=Repeat(times, self.phase))
 
     @property
     def runs(self) -> bool:
@@ -195,19 +211,38 @@ class Room:
         placed = Placed(name=name, rect=rect, rows=rows, columns=columns, dtype=dtype, address=0, **how)
         return placed.moved(self.take(placed.elements, dtype, bank))
 
+    def whole(self, name: str, rect: Rect, rows: int, columns: int, dtype: str) -> Placed:
+        """Room for a matrix of which every PE has all."""
+        return self.place(name, rect, rows, columns, dtype, row_kind="replicated", column_kind="replicated")
+
     def again(self, placed: Placed, bank: int | None = None) -> Placed:
         """Room for a second tile of this kind, by default in the same pair of banks."""
         own = placed.address % BANK_PAIRS if bank is None else bank
         return placed.moved(self.take(placed.elements, placed.dtype, own))
 
+    def wide(self, placed: Placed, name: str = "") -> Placed:
+        """A float32 tile of this kind to work in: the tile itself if it is of float32 and no `name` is given."""
+        if placed.dtype == WIDE and not name:
+            return placed
+        return replace(placed, name=name or placed.name, dtype=WIDE, address=self.take(placed.elements, WIDE))
+
+    def vector(self, elements: int, dtype: str = WIDE) -> Memory:
+        """Room for `elements` as an operand."""
+        return operand_at(self.take(elements, dtype), dtype)
+
     def builder(self) -> Builder:
-        """A builder of local work over what was given out so far."""
+        """A builder of local work over what was given out so far.
+
+        Its `body` goes into a `Local` unchecked: it is checked where it runs, and a report prices many and runs none.
+        """
         return Builder("local", self.words)
 
 
-def body_of(builder: Builder) -> tuple[Instruction, ...]:
-    """What was built, for a `Local`. It is checked where it is to run: a report prices many and runs none."""
-    return builder.body()
+def round_to(build: Builder, result: Placed, total: Placed) -> Builder:
+    """Append the conversion of a tile to the type of the result, unless they are one tile."""
+    if total is not result:
+        build.convert(result.vector(), total.vector(), result.elements)
+    return build
 
 
 def base_of(address: int, dtype: str) -> int:

@@ -8,19 +8,27 @@ import numpy as np
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from wse_sim.kernels.embedding import embedding, embedding_gradient
+from wse_sim.kernels.gather_scatter import at_places, embedding, embedding_gradient, put_places
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, single
-from wse_sim.kernels.places import at_places, put_places
 
 NUMBERS = 2**16
 """How many numbers there are that an operand's index can have."""
 
 
 def read_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Elements of the last dimension by their places."""
-    (*lead, extent), count = reads[0].shape, reads[1].shape[-1]
-    kernel = at_places(cores.rect, *matrix(lead), _numbered(extent), count, reads[0].dtype.name)
-    return single(kernel, lambda arrays: {"x": arrays[0], "places": _within(arrays[1], extent)})
+    """Elements along a dimension, by default the last, by their places.
+
+    An index may leave out the end of the other dimensions.
+    """
+    dim, index = attributes(instr).get("dim", -1), reads[1].shape
+    lead, extent = other_extents(index, dim), _numbered(reads[0].shape[dim])
+    kernel = at_places(cores.rect, *matrix(lead), extent, index[dim], reads[0].dtype.name)
+
+    def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
+        x, places = (np.moveaxis(array, dim, -1) for array in arrays)
+        return {"x": x[tuple(slice(e) for e in lead)], "places": _within(places, extent)}
+
+    return single(kernel, give, dim=dim)
 
 
 def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
@@ -31,42 +39,22 @@ def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     return single(kernel, lambda arrays: {"g": arrays[0], "places": _within(arrays[1], extent)})
 
 
-def gather(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
-    """Elements along any dimension by their places; the index may leave out the end of the others."""
-    dim, index = attributes(instr)["dim"], reads[1].shape
-    lead = tuple(e for d, e in enumerate(index) if d != dim % len(index))
-    extent = _numbered(reads[0].shape[dim])
-    kernel = at_places(cores.rect, *matrix(lead), extent, index[dim], reads[0].dtype.name)
-
-    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
-        x = np.moveaxis(arrays[0], dim, -1)[tuple(slice(e) for e in lead)]
-        return {"x": x, "places": _within(np.moveaxis(arrays[1], dim, -1), extent)}
-
-    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        np.moveaxis(writes[0], dim, -1)[...] = results["y"].reshape(*lead, index[dim])
-
-    return MeshCall(kernel, give, take)
-
-
 def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Elements set at, or added to, places along any dimension. Raises LazyError for other ways to combine them."""
     attrs, (base, index) = attributes(instr), (read.shape for read in reads[:2])
     dim, extent = attrs["dim"], _numbered(base[attrs["dim"]])
-    lead = tuple(e for d, e in enumerate(base) if d != dim % len(base))
-    if attrs["kind"] not in ("set", "add") or lead != tuple(e for d, e in enumerate(index) if d != dim % len(base)):
+    lead = other_extents(base, dim)
+    if attrs["kind"] not in ("set", "add") or lead != other_extents(index, dim):
         hint = "Set or add elements, with an index as large as the base but along the dimension."
         raise LazyError(f"a scatter by {attrs['kind']!r} of {index} into {base}", hint=hint)
     how = {"accumulate": attrs["kind"] == "add", "has_base": True}
     kernel = put_places(cores.rect, *matrix(lead), extent, index[dim], reads[0].dtype.name, **how)
 
-    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+    def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
         old, places, value = (np.moveaxis(array, dim, -1) for array in arrays)
         return {"base": old, "places": _within(places, extent), "g": value}
 
-    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        np.moveaxis(writes[0], dim, -1)[...] = results["y"].reshape(*lead, extent)
-
-    return MeshCall(kernel, give, take)
+    return single(kernel, give, dim=dim)
 
 
 def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
@@ -97,6 +85,11 @@ def write_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 def matrix(lead: Sequence[int]) -> tuple[int, int]:
     """Leading dimensions as rows and columns: the last one runs along x, so that samples and channels are cut apart."""
     return prod(lead[:-1]), (lead[-1] if lead else 1)
+
+
+def other_extents(shape: Sequence[int], dim: int) -> tuple[int, ...]:
+    """The extents of the other dimensions."""
+    return tuple(e for d, e in enumerate(shape) if d != dim % len(shape))
 
 
 def _numbered(extent: int) -> int:

@@ -10,23 +10,22 @@ priced by the closed forms.
 import heapq
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
+from wse_sim.kernels.collective import sum_algorithm
 from wse_sim.kernels.inplace import operand_in_place, result_in_place, whole_chunk
 from wse_sim.kernels.kernel import MeshKernel, price_alone
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import IDLE, Repeat
+from wse_sim.phase import IDLE
 from wse_sim.price.cost import cost
 
 PRICED = 2
 """Ways that are priced after the estimate; their order by the estimate is hardly ever wrong by more."""
-CHAIN_PES = 32
-"""PEs of a line up to which sums are passed on in a chain: each core has one operation, which nothing holds up."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class Arrangement:
             self.outer,
             product.dtype,
             self.chunk,
-            algorithm="chain" if line <= CHAIN_PES else "two_phase",  # as `_sum_cycles` has it
+            algorithm=sum_algorithm(line),
             sum_dtype=product.sum_dtype,
             strips=self.strips,
             is_turned=self.is_turned,
@@ -107,8 +106,7 @@ class Arrangement:
 
     def all_rounds(self, rect: Rect) -> MeshKernel:
         """The kernel with all rounds, one after the other, on the operands of one of them."""
-        kernel = self.kernel(rect)
-        return kernel if self.rounds == 1 else replace(kernel, phase=Repeat(self.rounds, kernel.phase))
+        return self.kernel(rect).repeated(self.rounds)
 
     def give(self, a: np.ndarray, b: np.ndarray, number: int) -> dict[str, np.ndarray]:
         """The operands of round `number` for a [batch, m, k] and b [batch, k, n]."""
@@ -275,7 +273,7 @@ def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, fl
 
 def _sum_cycles(line: int, words: float, machine: Machine) -> float:
     """Cycles in which sums leave a line, by the reduction that its length asks for."""
-    if line <= CHAIN_PES:
+    if sum_algorithm(line) == "chain":
         return words + (line - 1) * (machine.hop_cycles + machine.depth_step_cycles) + machine.dsd_setup_cycles
     depth = 2 * math.sqrt(line) * machine.depth_step_cycles
     return 2 * words + line * machine.hop_cycles + depth + 2 * machine.dsd_setup_cycles

@@ -44,12 +44,19 @@ class MeshCall:
             self.take(gather(self.kernel, memory), writes, number)
 
 
-def single(kernel: MeshKernel, give: Callable[[Arrays], Mapping[str, np.ndarray]]) -> MeshCall:
-    """A kernel that runs once and whose results are the arrays written, in their order."""
+def single(
+    kernel: MeshKernel, give: Callable[[Arrays], Mapping[str, np.ndarray]], names: Sequence[str] = (), dim: int = -1
+) -> MeshCall:
+    """Return the call of a kernel that runs once.
+
+    The arrays written are the results called `names`, by default the kernel's first ones. Dimension `dim` of an array
+    is the last one of the result.
+    """
 
     def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        for array, placed in zip(writes, kernel.results, strict=True):
-            array.reshape(-1)[:] = results[placed.name].reshape(-1)
+        for array, name in zip(writes, names or [placed.name for placed in kernel.results], strict=False):
+            turned = array if dim == -1 else np.moveaxis(array, dim, -1)
+            turned[...] = results[name].reshape(turned.shape)
 
     return MeshCall(kernel, lambda arrays, number: give(arrays), take)
 

@@ -15,12 +15,11 @@ from lazytensor.ir.nest import Access, Nest, Scalar, Store
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, Instruction, Memory, Operand
 from wse_sim.kernels.domain import Domain
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
-from wse_sim.kernels.scalars import Pointwise, append, cast, known
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
+from wse_sim.kernels.scalars import append, pointwise
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 
-WIDE = "float32"
 LARGEST_INTEGER = 2**24
 """Up to which float32 holds every integer."""
 GIVEN = ("load", "index", "const")
@@ -68,6 +67,12 @@ def nest_results(nest: Nest, rect: Rect, results: Mapping[str, np.ndarray], outp
         if nest.outputs[store.output].dtype.kind == "i":
             _require_exact(result)
         outputs[store.output].reshape(-1)[places] = result
+
+
+def last_reads(nest: Nest) -> dict[int, int]:
+    """For each scalar that is read the number of the last one that reads it; behind all scalars for a store."""
+    last = {a: n for n, scalar in enumerate(nest.body) for a in scalar.args}
+    return last | {store.value: len(nest.body) for store in nest.stores}
 
 
 def _require_exact(numbers: np.ndarray | float) -> None:
@@ -125,8 +130,7 @@ class _NestBuilder:
     def _scalars(self) -> list[Placed | float]:
         """Where each scalar of the body lies; a tile is used again once nobody reads it any more."""
         # 48 KiB hold few tiles: liveness lets a long body do with as many as are alive at once.
-        last = {a: n for n, scalar in enumerate(self.nest.body) for a in scalar.args}
-        last |= {store.value: len(self.nest.body) for store in self.nest.stores}
+        last = last_reads(self.nest)
         free: dict[str, list[Placed]] = {}
         placed: list[Placed | float] = []
         for n, scalar in enumerate(self.nest.body):
@@ -156,7 +160,7 @@ class _NestBuilder:
 
     def _sum(self) -> Placed:
         if self.domain.sums_rows:
-            return self.room.place("sum", self.rect, 1, 1, WIDE, row_kind="replicated", column_kind="replicated")
+            return self.room.whole("sum", self.rect, 1, 1, WIDE)
         return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated", groups=self.groups)
 
     def _output(self, store: Store) -> Placed:
@@ -212,7 +216,7 @@ class _NestBuilder:
         elif count and rows:
             with build.loop(rows):
                 self._row(build, count)
-        return body_of(build)
+        return build.body()
 
     def _row(self, build: Builder, length: int, is_whole: bool = False) -> None:
         spare = [_vector(tile, is_whole) for tile in self.work]
@@ -220,7 +224,7 @@ class _NestBuilder:
             if scalar.op not in GIVEN:
                 assert isinstance(place, Placed)
                 arguments = [_source(self.scalars[a], is_whole) for a in scalar.args]
-                operation = self._operation(scalar)
+                operation = pointwise(self.nest, scalar)
                 operation.emit(build, _vector(place, is_whole), arguments, length, spare)
         for store in self.nest.stores:
             value = _source(self.scalars[store.value], is_whole)
@@ -236,12 +240,7 @@ class _NestBuilder:
     def _spares(self) -> int:
         """Tiles to work in, as many as the operation that needs the most."""
         turned = any(store.reduce in NEGATED for store in self.nest.stores)
-        return max([int(turned), *(self._operation(s).spares for s in self.nest.body if s.op not in GIVEN)])
-
-    def _operation(self, scalar: Scalar) -> Pointwise:
-        if scalar.op == "cast":
-            return cast(self.nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
-        return known(scalar.op, scalar.attr or {})
+        return max([int(turned), *(pointwise(self.nest, s).spares for s in self.nest.body if s.op not in GIVEN)])
 
     def _leaving(self, store: Store) -> Iterator[Phase]:
         """Sums go to the first column of PEs, where they are rounded."""
@@ -253,7 +252,7 @@ class _NestBuilder:
         if store.reduce in NEGATED:
             build.mul(total.vector(), total.vector(), -1.0, total.elements)
         build.convert(out.vector(), total.vector(), total.elements)
-        yield Local(out.rect, body_of(build))
+        yield Local(out.rect, build.body())
 
 
 def _shares(extent: int, pes: int) -> Iterator[tuple[int, int, int]]:

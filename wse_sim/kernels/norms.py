@@ -5,155 +5,140 @@ batch norm samples are cut along y and channels along x, so that all its sums go
 float32. Gradients are given x again, and no statistic is kept.
 """
 
-from dataclasses import dataclass
-
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
-from wse_sim.layout import Rect
-from wse_sim.phase import AllReduce, Local, Phase, Seq
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, round_to
+from wse_sim.kernels.rowwise import Rows, Slices
+from wse_sim.layout import Rect, ceil_div
 
-WIDE = "float32"
 EPS = 1e-5
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Slices of a tile that share a statistic, over `shared` elements of all PEs along `axis`.
+class Channels(Slices):
+    """Slices that are channels: all samples and pixels of each."""
 
-    There are `slices`, each of `parts` stretches of `length` elements; `step` is from one slice to the next and `far`
-    from one stretch to the next.
-    """
+    def __init__(self, rect: Rect, samples: int, channels: int, pixels: int):
+        rect = rect.trimmed(channels, samples)
+        self.extents, self.parts = (samples, channels, pixels), ceil_div(samples, rect.height)
+        slices, elements = ceil_div(channels, rect.width), self.parts * pixels
+        super().__init__(rect, "y", slices=slices, elements=elements, shared=samples * pixels)
 
-    axis: str
-    shared: int
-    slices: int
-    length: int
-    step: int
-    parts: int = 1
-    far: int = 0
+    def tile(self, name: str, dtype: str, fill: float = 0) -> Placed:
+        """Return room for the pixels of all channels and samples of a PE."""
+        samples, channels, pixels = self.extents
+        return self.room.place(name, self.rect, samples, channels, dtype, depth=pixels, fill=fill)
 
-    @property
-    def elements(self) -> int:
-        """Of a slice."""
-        return self.parts * self.length
+    def parameter(self, name: str, dtype: str) -> Placed:
+        """Return room for a number of each channel, on all PEs of a column."""
+        return self.room.place(name, self.rect, 1, self.extents[1], dtype, row_kind="replicated")
+
+    def mask(self) -> Placed:
+        """Return a one for each sample."""
+        return self.room.place("real", self.rect, self.extents[0], 1, WIDE, column_kind="replicated", constant=1)
 
     def of(self, placed: Placed) -> Memory:
-        """The slice of this round of a loop."""
-        outer = ((self.parts, self.far),) if self.parts > 1 else ()
-        return Memory(placed.base, dtype=placed.dtype, steps=(self.step,), outer=outer)
+        """Return a channel's pixels in all samples, its parameter, or for the mask one number for each sample."""
+        if placed.row_kind == "replicated":
+            return placed.vector(stride=0, steps=(1,))
+        if placed.column_kind == "replicated":
+            return Memory(placed.base, stride=0, outer=((self.parts, 1),))
+        pixels = self.extents[2]
+        outer = ((self.parts, self.slices * pixels),) if self.parts > 1 else ()
+        return Memory(placed.base, dtype=placed.dtype, steps=(pixels,), outer=outer)
 
 
 class _Norm:
-    """Tiles of a normalization on every PE, and the phases so far."""
+    """Slices to be normalized: x, `unit`, which is x normalized, and room for their statistics."""
 
-    def __init__(self, rect: Rect):
-        self.rect, self.room = rect, Room()
-        self.phases: list[Phase] = []
+    def __init__(self, on: Slices, dtype: str, eps: float, is_centred: bool = True):
+        self.on, self.eps, self.is_centred = on, eps, is_centred
+        self.x, self.unit, self.real = on.tile("x", dtype), on.tile("unit", WIDE), on.mask()
+        self.first, self.second = on.statistics(2)
+        (self.scale,) = on.statistics(1)
 
-    def lay(self, layout: _Layout, eps: float) -> None:
-        """How the tiles are cut, and room for the statistics."""
-        self.layout, self.eps = layout, eps
-        # Two behind each other go through one all-reduce, whose latency is most of its price.
-        self.first = Memory(self.room.take(2 * layout.slices, WIDE))
-        self.second = Memory(self.first.base + layout.slices)
-        self.scale = Memory(self.room.take(layout.slices, WIDE))
+    def normalize(self) -> Builder:
+        """Add the phases of unit = (x - mean) / sqrt(variance + eps), with `scale` the factor.
 
-    def run(self, build: Builder) -> None:
-        self.phases.append(Local(self.rect, body_of(build)))
-
-    def combine(self, address: int, words: int, axis: str) -> None:
-        """Sums of the PEs of a line, on all of them."""
-        self.phases.append(AllReduce(self.rect, axis=axis, words=words, at=address, dtype=WIDE))
-
-    def each(self, build: Builder, op: str, *operands: Memory | float) -> None:
-        """An operation over every slice."""
-        with build.loop(self.layout.slices):
-            getattr(build, op)(*operands, self.layout.elements)
-
-    def one(self, statistic: Memory) -> Memory:
-        """That of the slice of this round."""
-        return Memory(statistic.base, stride=0, dtype=WIDE, steps=(1,))
-
-    def normalize(self, x: Placed, unit: Placed, real: Memory, is_centred: bool) -> None:
-        """unit = (x - mean) / sqrt(variance + eps) in every slice, with `scale` the factor.
-
-        `first` has the mean then, and `second` the variance. `real` is one for what is no fill of a tile, and zero
-        there: fill must not count as far from the mean.
+        `first` has the mean then, and `second` the variance.
         """
-        layout, build = self.layout, self.room.builder()
-        if is_centred:
-            # Two passes, first the mean: the difference of two large sums would lose the variance of wide rows.
-            build.move(self.first, 0.0, layout.slices)
-            self.each(build, "add", self.one(self.first), self.one(self.first), layout.of(x))
-            self.run(build)
-            self.combine(self.first.base, layout.slices, layout.axis)
-            build = self.room.builder()
-            build.mul(self.first, self.first, 1 / layout.shared, layout.slices)
-            self.each(build, "sub", layout.of(unit), layout.of(x), self.one(self.first))
-            self.each(build, "mul", layout.of(unit), layout.of(unit), real)
-        else:
-            build.convert(unit.vector(), x.vector(), x.elements)
-        build.move(self.scale, 0.0, layout.slices)
-        self.each(build, "fmac", self.one(self.scale), layout.of(unit), layout.of(unit), self.one(self.scale))
-        self.run(build)
-        self.combine(self.scale.base, layout.slices, layout.axis)
-        build = self.room.builder()
-        build.mul(self.second, self.scale, 1 / layout.shared, layout.slices)
-        build.add(self.scale, self.second, self.eps, layout.slices)
-        # Cores have no reciprocal root in one; a number for each slice costs little either way.
-        build.special("sqrt", self.scale, self.scale, layout.slices)
-        build.special("reciprocal", self.scale, self.scale, layout.slices)
-        self.each(build, "mul", layout.of(unit), layout.of(unit), self.one(self.scale))
-        self.run(build)
+        on, scale = self.on, self.scale
+        build = squares(on, self.x, self.unit, self.real, self.first if self.is_centred else None, scale)
+        build.mul(self.second, scale, 1 / on.shared, on.slices)
+        build.add(scale, self.second, self.eps, on.slices)
+        times_root(on, build, self.unit, scale)
+        return on.run(build)
 
-    def pull(self, h: Placed, unit: Placed) -> None:
-        """h = scale (h - first - unit second), with the means of a slice that both statistics hold."""
-        build, layout = self.room.builder(), self.layout
-        # Both statistics lie behind each other, so that one operation makes sums means, with the sign they are used in.
-        build.mul(self.first, self.first, -1 / layout.shared, 2 * layout.slices)
-        self.each(build, "add", layout.of(h), layout.of(h), self.one(self.first))
-        self.each(build, "fmac", layout.of(h), layout.of(unit), self.one(self.second), layout.of(h))
-        self.each(build, "mul", layout.of(h), layout.of(h), self.one(self.scale))
-        self.run(build)
-
-    def rounded(self, result: Placed, value: Placed) -> None:
-        build = self.room.builder()
-        build.convert(result.vector(), value.vector(), result.elements)
-        self.run(build)
-
-    def kernel(self, operands: tuple[Placed, ...], results: tuple[Placed, ...]) -> MeshKernel:
-        return MeshKernel(Seq(tuple(self.phases)), operands, results, self.room.words)
+    def pull(self, build: Builder, h: Placed) -> Builder:
+        """Append h = scale (h - first - unit second), with the means of a slice whose sums both statistics hold."""
+        on = self.on
+        # Both statistics follow one another: one operation makes sums means, with the sign they are used in.
+        build.mul(self.first, self.first, -1 / on.shared, 2 * on.slices)
+        on.each(build, "add", h, h, self.first)
+        on.each(build, "fmac", h, self.unit, self.second, h)
+        on.each(build, "mul", h, h, self.scale)
+        return on.run(build)
 
 
-class _Rows(_Norm):
-    """Over the elements of each row."""
+def squares(on: Slices, x: Placed, unit: Placed, real: Placed, mean: Memory | None, total: Memory) -> Builder:
+    """Add the phases of unit = x - mean, and of the sum of its squares in `total`. Without `mean` unit is x.
 
-    def __init__(self, rect: Rect, rows: int, columns: int, dtype: str, eps: float):
-        super().__init__(rect.trimmed(columns, rows))
-        self.x, self.unit = self.tile("x", rows, columns, dtype), self.tile("unit", rows, columns, WIDE)
-        self.real = self.along("real", columns, WIDE, constant=1)
-        self.mask = self.real.vector()
-        tall, wide = self.x.tile_rows, self.x.tile_columns
-        self.lay(_Layout("x", shared=columns, slices=tall, length=wide, step=wide), eps)
+    `real` is one for what is no fill of a tile, and zero there: fill must not count as far from the mean.
+    """
+    build = on.room.builder()
+    if mean:
+        # Two passes, first the mean: the difference of two large sums would lose the variance of wide rows.
+        build.move(mean, 0.0, on.slices)
+        on.each(build, "add", mean, mean, x)
+        build = on.run(build)
+        on.combine(mean.base, on.slices)
+        build.mul(mean, mean, 1 / on.shared, on.slices)
+        on.each(build, "sub", unit, x, mean)
+        on.each(build, "mul", unit, unit, real)
+    else:
+        build.convert(unit.vector(), x.vector(), x.elements)
+    build.move(total, 0.0, on.slices)
+    on.each(build, "fmac", total, unit, unit, total)
+    build = on.run(build)
+    on.combine(total.base, on.slices)
+    return build
 
-    def tile(self, name: str, rows: int, columns: int, dtype: str) -> Placed:
-        return self.room.place(name, self.rect, rows, columns, dtype)
 
-    def along(self, name: str, columns: int, dtype: str, constant: float | None = None) -> Placed:
-        """One row for all."""
-        return self.room.place(name, self.rect, 1, columns, dtype, row_kind="replicated", constant=constant)
+def times_root(on: Slices, build: Builder, unit: Placed, scale: Memory) -> None:
+    """Append scale = 1 / sqrt(scale) and unit = unit scale."""
+    # Cores have no reciprocal root in one; a number for each slice costs little either way.
+    build.special("sqrt", scale, scale, on.slices)
+    build.special("reciprocal", scale, scale, on.slices)
+    on.each(build, "mul", unit, unit, scale)
+
+
+def layer_norm(
+    rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS, groups: int = 1
+) -> MeshKernel:
+    """y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
+
+    x and y are [rows, columns], gain and bias [1, columns]. The variance is the mean of squared differences.
+    """
+    on = Rows(rect, rows, columns, groups)
+    x, y = on.tile("x", dtype), on.tile("y", dtype)
+    # In float32 the result is worked out where it will lie.
+    work = on.room.wide(y)
+    gain, bias, real = on.parameter("gain", dtype), on.parameter("bias", dtype), on.mask()
+    (mean,), (spread,) = on.statistics(1), on.statistics(1)
+    build = squares(on, x, work, real, mean, spread)
+    build.fmac(spread, spread, 1 / columns, eps, on.slices)
+    times_root(on, build, work, spread)
+    on.each(build, "fmac", work, work, gain, bias)
+    return on.finish(round_to(build, y, work), (x, gain, bias, real), (y,))
 
 
 def rms_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
     """y = x / sqrt(mean of x^2 + eps) gain over each row of x [rows, columns]; gain is [1, columns]."""
-    on = _Rows(rect, rows, columns, dtype, eps)
-    y, gain = on.tile("y", rows, columns, dtype), on.along("gain", columns, dtype)
-    on.normalize(on.x, on.unit, on.mask, is_centred=False)
-    build = on.room.builder()
-    on.each(build, "mul", on.layout.of(y), on.layout.of(on.unit), gain.vector())
-    on.run(build)
-    return on.kernel((on.x, gain, on.real), (y,))
+    on = Rows(rect.trimmed(columns, rows), rows, columns)
+    norm = _Norm(on, dtype, eps, is_centred=False)
+    y, gain = on.tile("y", dtype), on.parameter("gain", dtype)
+    build = norm.normalize()
+    on.each(build, "mul", y, norm.unit, gain)
+    return on.finish(build, (norm.x, gain, norm.real), (y,))
 
 
 def rms_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
@@ -167,67 +152,29 @@ def layer_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float
 
 
 def _row_gradient(rect: Rect, rows: int, columns: int, dtype: str, eps: float, is_centred: bool) -> MeshKernel:
-    on = _Rows(rect, rows, columns, dtype, eps)
-    dy, dx = (on.tile(name, rows, columns, dtype) for name in ("dy", "dx"))
-    h = on.tile("h", rows, columns, WIDE)
-    gain = on.along("gain", columns, dtype)
-    sums = [on.along(name, columns, WIDE) for name in ("dgain", "dbias")[: 1 + is_centred]]
-    on.normalize(on.x, on.unit, on.mask, is_centred)
-    build, layout = on.room.builder(), on.layout
-    build.move(on.first, 0.0, 2 * layout.slices)
-    on.each(build, "mul", layout.of(h), layout.of(dy), gain.vector())
+    on = Rows(rect.trimmed(columns, rows), rows, columns)
+    norm = _Norm(on, dtype, eps, is_centred)
+    dy, dx, h, gain = on.tile("dy", dtype), on.tile("dx", dtype), on.tile("h", WIDE), on.parameter("gain", dtype)
+    sums = [on.parameter(name, WIDE) for name in ("dgain", "dbias")[: 1 + is_centred]]
+    build = norm.normalize()
+    build.move(norm.first, 0.0, 2 * on.slices)
+    on.each(build, "mul", h, dy, gain)
     if is_centred:
-        on.each(build, "add", on.one(on.first), on.one(on.first), layout.of(h))
-    on.each(build, "fmac", on.one(on.second), layout.of(h), layout.of(on.unit), on.one(on.second))
+        on.each(build, "add", norm.first, norm.first, h)
+    on.each(build, "fmac", norm.second, h, norm.unit, norm.second)
     # Gradients of the parameters go over all rows, and so down the columns, while the statistics went along them.
     for total in sums:
         build.move(total.vector(), 0.0, total.elements)
-    on.each(build, "fmac", sums[0].vector(), layout.of(dy), layout.of(on.unit), sums[0].vector())
+    on.each(build, "fmac", sums[0], dy, norm.unit, sums[0])
     for total in sums[1:]:
-        on.each(build, "add", total.vector(), total.vector(), layout.of(dy))
-    on.run(build)
-    on.combine(on.first.base, 2 * layout.slices, "x")
+        on.each(build, "add", total, total, dy)
+    build = on.run(build)
+    on.combine(norm.first.base, 2 * on.slices)
     for total in sums:
-        on.combine(total.address, total.words, "y")
-    on.pull(h, on.unit)
-    on.rounded(dx, h)
-    return on.kernel((on.x, dy, gain, on.real), (dx, *sums))
-
-
-class _Channels(_Norm):
-    """Over all samples and pixels of each channel."""
-
-    def __init__(self, rect: Rect, samples: int, channels: int, pixels: int, dtype: str, eps: float):
-        super().__init__(rect.trimmed(channels, samples))
-        self.extents = samples, channels, pixels
-        self.x, self.unit = self.tile("x", dtype), self.tile("unit", WIDE)
-        self.real = self.room.place("real", rect, samples, 1, WIDE, column_kind="replicated", constant=1)
-        parts, slices = self.x.tile_rows, self.x.tile_columns
-        # One number for all elements of a sample.
-        self.mask = Memory(self.real.base, stride=0, outer=((parts, 1),))
-        layout = _Layout(
-            "y",
-            shared=samples * pixels,
-            slices=slices,
-            length=pixels,
-            step=pixels,
-            parts=parts,
-            far=slices * pixels,
-        )
-        self.lay(layout, eps)
-
-    def tile(self, name: str, dtype: str) -> Placed:
-        samples, channels, pixels = self.extents
-        return self.room.place(name, self.rect, samples, channels, dtype, depth=pixels)
-
-    def parameter(self, name: str, dtype: str, at: Memory | None = None) -> Placed:
-        """A number for each channel, on all PEs of a column; `at` a statistic."""
-        placed = self.room.place(name, self.rect, 1, self.extents[1], dtype, row_kind="replicated")
-        return placed.moved(at.base) if at else placed
-
-    def own(self, parameter: Placed) -> Memory:
-        """That of the channel of this round."""
-        return parameter.vector(stride=0, steps=(1,))
+        on.combine(total.address, total.words, axis="y")
+    build = norm.pull(build, h)
+    build.convert(dx.vector(), h.vector(), h.elements)
+    return on.finish(build, (norm.x, dy, gain, norm.real), (dx, *sums))
 
 
 def batch_norm(
@@ -237,38 +184,38 @@ def batch_norm(
 
     gain and bias are [1, channels]; so are the results `mean` and `variance`, in float32 and without a correction.
     """
-    on = _Channels(rect, samples, channels, pixels, dtype, eps)
+    on = Channels(rect, samples, channels, pixels)
+    norm = _Norm(on, dtype, eps)
     y, gain, bias = on.tile("y", dtype), on.parameter("gain", dtype), on.parameter("bias", dtype)
-    mean, variance = on.parameter("mean", WIDE, on.first), on.parameter("variance", WIDE, on.second)
-    on.normalize(on.x, on.unit, on.mask, is_centred=True)
-    build, unit = on.room.builder(), on.layout.of(on.unit)
-    on.each(build, "fmac", unit, unit, on.own(gain), on.own(bias))
-    build.convert(y.vector(), on.unit.vector(), y.elements)
-    on.run(build)
-    return on.kernel((on.x, gain, bias, on.real), (y, mean, variance))
+    mean, variance = (
+        on.parameter("mean", WIDE).moved(norm.first.base),
+        on.parameter("variance", WIDE).moved(norm.second.base),
+    )
+    build = norm.normalize()
+    on.each(build, "fmac", norm.unit, norm.unit, gain, bias)
+    build.convert(y.vector(), norm.unit.vector(), y.elements)
+    return on.finish(build, (norm.x, gain, bias, norm.real), (y, mean, variance))
 
 
 def batch_norm_gradient(
     rect: Rect, samples: int, channels: int, pixels: int, dtype: str = "float32", eps: float = EPS
 ) -> MeshKernel:
     """dx, dgain and dbias of `batch_norm` from dy, x and gain; the last two are in float32."""
-    on = _Channels(rect, samples, channels, pixels, dtype, eps)
+    on = Channels(rect, samples, channels, pixels)
+    norm = _Norm(on, dtype, eps)
     dy, dx, gain, h = on.tile("dy", dtype), on.tile("dx", dtype), on.parameter("gain", dtype), on.tile("h", WIDE)
     dbias, dgain = on.parameter("dbias", WIDE), on.parameter("dgain", WIDE)
-    on.normalize(on.x, on.unit, on.mask, is_centred=True)
-    build, layout = on.room.builder(), on.layout
-    build.move(on.first, 0.0, 2 * layout.slices)
-    on.each(build, "add", on.one(on.first), on.one(on.first), layout.of(dy))
-    on.each(build, "fmac", on.one(on.second), layout.of(dy), layout.of(on.unit), on.one(on.second))
-    on.run(build)
-    on.combine(on.first.base, 2 * layout.slices, "y")
+    build = norm.normalize()
+    build.move(norm.first, 0.0, 2 * on.slices)
+    on.each(build, "add", norm.first, norm.first, dy)
+    on.each(build, "fmac", norm.second, dy, norm.unit, norm.second)
+    build = on.run(build)
+    on.combine(norm.first.base, 2 * on.slices)
     # Both sums are the gradients of the parameters; the gain goes into the factor, not into every element.
-    build = on.room.builder()
-    build.move(dbias.vector(), on.first, layout.slices)
-    build.move(dgain.vector(), on.second, layout.slices)
-    build.mul(on.scale, on.scale, gain.vector(), layout.slices)
+    build.move(dbias.vector(), norm.first, on.slices)
+    build.move(dgain.vector(), norm.second, on.slices)
+    build.mul(norm.scale, norm.scale, gain.vector(), on.slices)
     build.convert(h.vector(), dy.vector(), h.elements)
-    on.run(build)
-    on.pull(h, on.unit)
-    on.rounded(dx, h)
-    return on.kernel((on.x, dy, gain, on.real), (dx, dgain, dbias))
+    build = norm.pull(on.run(build), h)
+    build.convert(dx.vector(), h.vector(), h.elements)
+    return on.finish(build, (norm.x, dy, gain, norm.real), (dx, dgain, dbias))

@@ -2,7 +2,7 @@
 
 The host hashes each element's number by splitmix64 (Steele, Lea, Flood 2014) in integers of 64 bits. A core has 16:
 such a number is four limbs, lowest first, that are shifted and combined; a product is one of bytes, whose sums are
-exact in float32. Nothing is sent: each element is hashed where it is wanted.
+exact in float32. Nothing is sent: each element is hashed where it is wanted. Seeds and counters are added as limbs too.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,10 @@ import numpy as np
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Instruction, Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
+from wse_sim.kernels.kernel import INDEX, WIDE, MeshKernel, Placed, Room
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Seq
 
-WIDE, INDEX = "float32", "uint16"
 LIMBS, LIMB_BITS, BYTES = 4, 16, 8
 WORD = 1 << LIMBS * LIMB_BITS
 # As the host's: the step of the counter and the multipliers of D. Stafford's mixing function, variant 13, with shifts.
@@ -48,7 +47,7 @@ class _Drawing:
         self.y = room.place("y", rect, rows, columns, dtype)
         self.low = room.place("low", rect, rows, columns, INDEX, counts=1)
         self.high = room.place("high", rect, rows, columns, INDEX, counts=1 << LIMB_BITS)
-        self.state = room.place("state", rect, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
+        self.state = room.whole("state", rect, LIMBS, 2, INDEX)
 
 
 @lru_cache(64)
@@ -64,12 +63,42 @@ def _bodies(elements: int, call: int, dtype: str) -> tuple[tuple[Instruction, ..
         draw_numbers(build, numbers, base, (on.y, on.low, on.high), chunk, steps=(chunk,))
     if rest:
         draw_numbers(build, numbers, base, (on.y, on.low, on.high), rest, start=full * chunk)
-    return key.body, body_of(build), on.room.words
+    return key.body, build.body(), on.room.words
+
+
+def add_counters(rect: Rect, count: int) -> MeshKernel:
+    """c = a + b, modulo 2 ** 64, of `count` integers each, as limbs [count, 4]."""
+    room = Room()
+    a, b, c = (room.place(name, rect, count, 1, INDEX, depth=LIMBS) for name in "abc")
+    rows = a.tile_rows * a.tile_columns
+    total, carried, other = (room.vector(rows) for _ in range(3))
+    build = room.builder()
+    build.move(carried, 0.0, rows)
+    for limb in range(LIMBS):
+        first, second, target = (p.vector(LIMBS, start=limb) for p in (a, b, c))
+        build.convert(total, first, rows)
+        build.add(total, total, carried, rows)
+        build.convert(other, second, rows)
+        build.add(total, total, other, rows)
+        build.greater(carried, total, 65535.0, rows)
+        build.fmac(total, carried, -65536.0, total, rows)
+        build.convert(target, total, rows)
+    return MeshKernel(Local(rect, build.body()), (a, b), (c,), room.words)
+
+
+def limbs_of(numbers: np.ndarray) -> np.ndarray:
+    """Limbs [count, 4], the lowest first."""
+    return np.ascontiguousarray(numbers, "<i8").view("<u2").reshape(-1, LIMBS)
+
+
+def of_limbs(limbs: np.ndarray) -> np.ndarray:
+    """The integers of limbs [count, 4]."""
+    return np.ascontiguousarray(limbs.astype("<u2")).view("<i8").reshape(-1).astype(np.int64)
 
 
 def state_limbs(state: np.ndarray) -> np.ndarray:
     """Limbs [4, 2] of two integers of 64 bits."""
-    return np.ascontiguousarray(state, "<i8").view("<u2").reshape(2, LIMBS).T
+    return limbs_of(state).T
 
 
 class Numbers:
@@ -84,7 +113,7 @@ class Numbers:
         self.spare = self._room(room, INDEX)
 
     def _room(self, room: Room, dtype: str) -> Memory:
-        return operand_at(room.take(self.count, dtype), dtype)
+        return room.vector(self.count, dtype)
 
     def shifted(self, build: Builder, shift: int, length: int) -> None:
         """Combines each with itself, shifted to the right by more than a limb."""
@@ -153,7 +182,7 @@ def draw_key(rect: Rect, room: Room, state: Placed, call: int, base: Numbers) ->
         build.move(base.limbs[limb], counter.limbs[limb], 1)
     base.mixed(build, 1)
     base.split(build, 1)
-    return Local(rect, body_of(build))
+    return Local(rect, build.body())
 
 
 def draw_numbers(

@@ -1,104 +1,136 @@
-"""Kernels over rows that are cut along x: what is common to a row is combined over the fabric.
+"""Tiles in slices with statistics, and the kernels over rows: softmax and its cross-entropy.
 
-With `groups` a row of PEs holds so many rows of the matrix side by side, each on a group of its own.
-
-Sums, differences and functions are taken in float32 for every element type, and results are rounded once.
+Rows are cut along y and their elements along x. Sums, differences and functions are taken in float32 for every element
+type, and results are rounded once. `norms.py` has the kernels that normalize slices.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
-from wse_sim.layout import Rect
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room, round_to
+from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
-WIDE = "float32"
 LOWEST = -1e30
-"""Stands for minus infinity where it is multiplied by zero; its exponential is zero too."""
+"""Replaces minus infinity where it is multiplied by zero; its exponential is zero too."""
 
 
-class _Rows:
-    """Tiles of rows, with one float32 tile to work in and statistics of one word for each row.
+class Slices(ABC):
+    """Tiles of one extent on the PEs of `rect`, in slices, and the phases so far.
 
-    With `groups` each row of PEs has so many rows side by side; PEs that are left over stay idle.
+    A PE has `slices`, with `elements` of each. A slice has `shared` elements on all PEs of a line along `axis`, or of
+    one of the `groups` that a line is cut into.
     """
 
-    def __init__(self, rect: Rect, rows: int, columns: int, dtype: str, fill: float = 0, groups: int = 1):
-        # Groups are of one length, so that all of them have one program.
-        self.rect, self.room, self.groups = replace(rect, width=rect.width // groups * groups), Room(), groups
-        self.x = self.tile("x", rows, columns, dtype, fill=fill)
-        self.y = self.tile("y", rows, columns, dtype)
-        # In float32 the result is worked out where it will lie.
-        self.work = self.y if dtype == WIDE else self.tile("work", rows, columns, WIDE)
-        self.phases: list[Phase] = []
+    def __init__(self, rect: Rect, axis: str, slices: int, elements: int, shared: int, groups: int = 1):
+        self.rect, self.axis, self.groups = rect, axis, groups
+        self.slices, self.elements, self.shared = slices, elements, shared
+        self.room = Room()
+        self._phases: list[Phase] = []
 
-    def tile(self, name: str, rows: int, columns: int, dtype: str, **how: Any) -> Placed:
-        """Room for rows; `how` as the fields of `Placed`."""
-        return self.room.place(name, self.rect, rows, columns, dtype, groups=self.groups, **how)
+    @abstractmethod
+    def tile(self, name: str, dtype: str, fill: float = 0) -> Placed:
+        """Return room for all slices of a PE."""
 
-    def along(self, name: str, dtype: str, constant: float | None = None) -> Placed:
-        """One row for all: its columns as those of the tiles."""
-        return self.tile(name, 1, self.x.columns, dtype, row_kind="replicated", constant=constant)
+    @abstractmethod
+    def parameter(self, name: str, dtype: str) -> Placed:
+        """Return room for what all PEs across the slices have alike."""
 
-    def statistic(self) -> Memory:
-        """One number for each row."""
-        return Memory(self.room.take(self.x.tile_rows, WIDE))
+    @abstractmethod
+    def mask(self) -> Placed:
+        """Return an operand of one for each element of the matrix, and of zero for the fill of a tile."""
 
-    def each_row(self, builder: Builder, op: str, target: Placed | Memory, *sources: Placed | Memory) -> None:
-        """An operation over every row; a statistic gives or takes one element of each."""
-        operands = [self._row(operand) for operand in (target, *sources)]
-        with builder.loop(self.x.tile_rows):
-            # A statistic has stride 0 within a row: as a target it accumulates, as a source it is the same for all
-            # columns.
-            getattr(builder, op)(*operands, self.x.tile_columns)
+    @abstractmethod
+    def of(self, placed: Placed) -> Memory:
+        """Return what belongs to the slice of this round of a loop."""
 
-    def _row(self, operand: Placed | Memory) -> Memory:
-        if isinstance(operand, Memory):
-            return Memory(operand.base, stride=0, dtype=WIDE, steps=(1,))
-        return operand.vector(steps=(operand.tile_columns,) if operand.tile_rows > 1 else ())
+    def statistics(self, count: int) -> list[Memory]:
+        """Return room for `count` numbers of each slice, in one stretch, so that one all-reduce combines them."""
+        first = self.room.vector(count * self.slices)
+        return [Memory(first.base + n * self.slices) for n in range(count)]
 
-    def run(self, builder: Builder) -> None:
-        self.phases.append(Local(self.rect, body_of(builder)))
+    def each(self, build: Builder, op: str, *operands: Placed | Memory) -> None:
+        """Append an operation over every slice, in which a statistic is one number; as a target it accumulates."""
+        with build.loop(self.slices):
+            getattr(build, op)(*map(self._operand, operands), self.elements)
 
-    def combine(self, statistic: Memory, combine: str = "add", count: int = 1) -> None:
-        """What the PEs of a row have becomes one number, on all of them; or `count` that lie behind each other."""
-        words = words_of(count * self.x.tile_rows, WIDE)
-        self.phases.append(
-            AllReduce(
-                self.rect,
-                axis="x",
-                words=words,
-                groups=self.groups,
-                at=statistic.base,
-                dtype=WIDE,
-                combine=combine,
-            )
+    def _operand(self, operand: Placed | Memory) -> Memory:
+        if isinstance(operand, Placed):
+            return self.of(operand)
+        return Memory(operand.base, stride=0, dtype=WIDE, steps=(1,))
+
+    def run(self, build: Builder) -> Builder:
+        """Add what was built as a phase. Returns a builder of the next one."""
+        self._phases.append(Local(self.rect, build.body()))
+        return self.room.builder()
+
+    def combine(self, address: int, words: int, axis: str = "", combine: str = "add") -> None:
+        """Add an all-reduce of float32, along the axis of the slices unless `axis` is another."""
+        axis = axis or self.axis
+        groups = self.groups if axis == self.axis else 1
+        self._phases.append(
+            AllReduce(self.rect, axis=axis, words=words, groups=groups, at=address, dtype=WIDE, combine=combine)
         )
 
-    def finish(
-        self, builder: Builder, operands: tuple[Placed, ...] = (), results: tuple[Placed, ...] = ()
-    ) -> MeshKernel:
-        """Round the result, and run what was built; these and x are read, these and y written."""
-        if self.work is not self.y:
-            builder.convert(self.y.vector(), self.work.vector(), self.y.elements)
-        self.run(builder)
-        return MeshKernel(Seq(tuple(self.phases)), (self.x, *operands), (self.y, *results), self.room.words)
+    def finish(self, build: Builder, operands: tuple[Placed, ...], results: tuple[Placed, ...]) -> MeshKernel:
+        """Return the kernel that ends with what was built."""
+        self.run(build)
+        return MeshKernel(Seq(tuple(self._phases)), operands, results, self.room.words)
+
+
+class Rows(Slices):
+    """Slices that are the rows of a matrix. With `groups` a row of PEs has several rows of the matrix side by side.
+
+    PEs that groups of one length leave over stay idle.
+    """
+
+    def __init__(self, rect: Rect, rows: int, columns: int, groups: int = 1):
+        # Groups are of one length, so that all of them have one program.
+        rect = replace(rect, width=rect.width // groups * groups)
+        tall, wide = ceil_div(rows, rect.height * groups), ceil_div(columns, rect.width // groups)
+        super().__init__(rect, "x", slices=tall, elements=wide, shared=columns, groups=groups)
+        self.rows = rows
+
+    def _place(self, name: str, rows: int, columns: int, dtype: str, **how: Any) -> Placed:
+        return self.room.place(name, self.rect, rows, columns, dtype, groups=self.groups, **how)
+
+    def tile(self, name: str, dtype: str, fill: float = 0) -> Placed:
+        """Return room for the rows of a PE."""
+        return self._place(name, self.rows, self.shared, dtype, fill=fill)
+
+    def parameter(self, name: str, dtype: str) -> Placed:
+        """Return room for one row, which all rows share."""
+        return self._place(name, 1, self.shared, dtype, row_kind="replicated")
+
+    def mask(self) -> Placed:
+        """Return a row of ones for what is no fill of a tile."""
+        return self._place("real", 1, self.shared, WIDE, row_kind="replicated", constant=1)
+
+    def number(self, name: str) -> Placed:
+        """Return room for a float32 number of each row, on all its PEs."""
+        return self._place(name, self.rows, 1, WIDE, column_kind="replicated")
+
+    def of(self, placed: Placed) -> Memory:
+        """Return a row of a tile, or the only row of a parameter."""
+        return placed.vector(steps=(placed.tile_columns,) if placed.tile_rows > 1 else ())
 
 
 def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
     """y = exp(x - max x) / sum of that, over each row of x [rows, columns]."""
-    on = _Rows(rect, rows, columns, dtype, fill=float("-inf"), groups=groups)
-    total, build = on.statistic(), _less_the_largest(on)
-    _exponentials(on, build, total)
-    on.run(build)
-    on.combine(total)
-    build = on.room.builder()
-    build.special("reciprocal", total, total, on.x.tile_rows)
-    on.each_row(build, "mul", on.work, on.work, total)
-    return on.finish(build)
+    on = Rows(rect, rows, columns, groups)
+    x, y = on.tile("x", dtype, fill=float("-inf")), on.tile("y", dtype)
+    work = on.room.wide(y)
+    (total,) = on.statistics(1)
+    build = _less_the_largest(on, x, work)
+    _exponentials(on, build, work, total)
+    build = on.run(build)
+    on.combine(total.base, on.slices)
+    build.special("reciprocal", total, total, on.slices)
+    on.each(build, "mul", work, work, total)
+    return on.finish(round_to(build, y, work), (x,), (y,))
 
 
 def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
@@ -106,78 +138,40 @@ def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "flo
 
     x, y and target are [rows, columns]; each row of `target` adds up to 1. Losses are float32, on all PEs of a row.
     """
-    on = _Rows(rect, rows, columns, dtype, fill=float("-inf"), groups=groups)
-    target = on.tile("target", rows, columns, dtype)
-    count = on.x.tile_rows
-    # Two sums of each row behind each other go through one all-reduce, whose latency is most of its price.
-    both = Memory(on.room.take(2 * count, WIDE))
-    total, aimed = both, Memory(both.base + count)
-    build = _less_the_largest(on)
-    build.move(aimed, 0.0, count)
+    on = Rows(rect, rows, columns, groups)
+    x, y = on.tile("x", dtype, fill=float("-inf")), on.tile("y", dtype)
+    work, target = on.room.wide(y), on.tile("target", dtype)
+    total, aimed = on.statistics(2)
+    build = _less_the_largest(on, x, work)
+    build.move(aimed, 0.0, on.slices)
     # Filled columns are minus infinity, and minus infinity times a target of zero would be NaN.
-    build.max(on.work.vector(), on.work.vector(), LOWEST, on.work.elements)
-    on.each_row(build, "fmac", aimed, on.work, target, aimed)
-    _exponentials(on, build, total)
-    on.run(build)
-    on.combine(both, count=2)
-    loss = on.tile("loss", rows, 1, WIDE, column_kind="replicated")
-    build = on.room.builder()
-    build.special("log", loss.vector(), total, count)
-    build.sub(loss.vector(), loss.vector(), aimed, count)
-    build.special("reciprocal", total, total, count)
-    on.each_row(build, "mul", on.work, on.work, total)
-    on.each_row(build, "sub", on.work, on.work, target)
-    return on.finish(build, (target,), (loss,))
+    build.max(work.vector(), work.vector(), LOWEST, work.elements)
+    on.each(build, "fmac", aimed, work, target, aimed)
+    _exponentials(on, build, work, total)
+    build = on.run(build)
+    on.combine(total.base, 2 * on.slices)
+    loss = on.number("loss")
+    build.special("log", loss.vector(), total, on.slices)
+    build.sub(loss.vector(), loss.vector(), aimed, on.slices)
+    build.special("reciprocal", total, total, on.slices)
+    on.each(build, "mul", work, work, total)
+    on.each(build, "sub", work, work, target)
+    return on.finish(round_to(build, y, work), (x, target), (y, loss))
 
 
-def _less_the_largest(on: _Rows) -> Builder:
-    """x less the largest of its row, which begins what comes after."""
-    largest, build = on.statistic(), on.room.builder()
-    build.move(largest, float("-inf"), on.x.tile_rows)
-    on.each_row(build, "max", largest, largest, on.x)
-    on.run(build)
-    on.combine(largest, combine="max")
-    build = on.room.builder()
-    on.each_row(build, "sub", on.work, on.x, largest)
+def _less_the_largest(on: Rows, x: Placed, work: Placed) -> Builder:
+    """Add the phases that find the largest of each row. Returns a builder that begins with work = x less it."""
+    (largest,), build = on.statistics(1), on.room.builder()
+    build.move(largest, float("-inf"), on.slices)
+    on.each(build, "max", largest, largest, x)
+    build = on.run(build)
+    on.combine(largest.base, on.slices, combine="max")
+    on.each(build, "sub", work, x, largest)
     return build
 
 
-def _exponentials(on: _Rows, build: Builder, total: Memory) -> None:
-    """Their own in place of all elements, and the sum of each row in `total`."""
-    build.special("exp", on.work.vector(), on.work.vector(), on.work.elements)
-    build.move(total, 0.0, on.x.tile_rows)
-    on.each_row(build, "add", total, total, on.work)
-
-
-def layer_norm(
-    rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = 1e-5, groups: int = 1
-) -> MeshKernel:
-    """y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
-
-    x and y are [rows, columns], gain and bias [1, columns]. The variance is the mean of squared differences. PEs at
-    the end of a row may hold fewer columns than the others: a row of ones and zeros keeps the rest out of the sum.
-    """
-    on = _Rows(rect, rows, columns, dtype, groups=groups)
-    gain, bias, real = on.along("gain", dtype), on.along("bias", dtype), on.along("real", WIDE, constant=1)
-    count, mean, spread = on.x.tile_rows, on.statistic(), on.statistic()
-    build = on.room.builder()
-    build.move(mean, 0.0, count)
-    on.each_row(build, "add", mean, mean, on.x)
-    on.run(build)
-    on.combine(mean)
-    build = on.room.builder()
-    build.mul(mean, mean, 1 / columns, count)
-    on.each_row(build, "sub", on.work, on.x, mean)
-    # Filled columns hold minus the mean by now: ones and zeros take them out of the sum of squares.
-    on.each_row(build, "mul", on.work, on.work, real)
-    build.move(spread, 0.0, count)
-    on.each_row(build, "fmac", spread, on.work, on.work, spread)
-    on.run(build)
-    on.combine(spread)
-    build = on.room.builder()
-    build.fmac(spread, spread, 1 / columns, eps, count)
-    build.special("sqrt", spread, spread, count)
-    build.special("reciprocal", spread, spread, count)
-    on.each_row(build, "mul", on.work, on.work, spread)
-    on.each_row(build, "fmac", on.work, on.work, gain, bias)
-    return on.finish(build, (gain, bias, real))
+def _exponentials(on: Rows, build: Builder, work: Placed, total: Memory) -> None:
+    """Append work = exp(work), and the sum of each row into `total`."""
+    build.special("exp", work.vector(), work.vector(), work.elements)
+    build.move(total, 0.0, on.slices)
+    on.each(build, "add", total, total, work)

@@ -7,14 +7,14 @@ that is not chosen by minus infinity and takes the larger one, so infinities are
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import factorial, log, pi, sqrt
-from typing import Any
 
 from lazytensor.errors import LazyError
+from lazytensor.ir.nest import Nest, Scalar
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory, Operand
 from wse_sim.isa.operations import SPECIAL_OPS
-from wse_sim.kernels.elementwise import GELU_CUBIC, GELU_SCALE
 
+GELU_CUBIC, GELU_SCALE = 0.044715, sqrt(2 / pi)
 Spare = Sequence[Memory]
 Emit = Callable[[Builder, Memory, list[Operand], int, Spare], None]
 """Appends instructions: (builder, target, arguments, length, float32 vectors to work in)."""
@@ -35,15 +35,17 @@ class Pointwise:
     spares: int = 0
 
 
-def known(op: str, attrs: Mapping[str, Any]) -> Pointwise:
-    """How an operation with these attributes is done. Raises LazyError for one that cores do not have."""
-    name = f"{op} {' '.join(map(str, attrs.values()))}".strip()
+def pointwise(nest: Nest, scalar: Scalar) -> Pointwise:
+    """How a scalar of a nest is computed. Raises LazyError for an operation that cores do not have."""
+    if scalar.op == "cast":
+        return _cast(nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
+    name = f"{scalar.op} {' '.join(map(str, (scalar.attr or {}).values()))}".strip()
     if name not in POINTWISE:
         raise LazyError(f"no instructions for {name!r}", hint=f"Use {', '.join(sorted(POINTWISE))}.")
     return POINTWISE[name]
 
 
-def cast(source: str, target: str) -> Pointwise:
+def _cast(source: str, target: str) -> Pointwise:
     """How a value of a kind, as types have it, becomes one of another."""
     if target == "b" and source != "b":
         return _NOT_ZERO
@@ -56,6 +58,14 @@ def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) 
         build.special(op, operands[0], operands[1], length)
     else:
         getattr(build, op)(*operands, length)
+
+
+def append_steps(build: Builder, steps: Sequence[str], named: Mapping[str, Operand], length: int) -> None:
+    """Append steps such as "s = greater b a", over operands by their names and numbers."""
+    for step in steps:
+        to, _, name, *sources = step.split()
+        operands = [named[s] if s in named else float(s) for s in sources]
+        append(build, name, (named[to], *operands), length)
 
 
 def _one(name: str, ulp: float = 0) -> Pointwise:
@@ -77,15 +87,11 @@ def _with(name: str, constant: float) -> Pointwise:
 
 
 def _several(ulp: float, *steps: str) -> Pointwise:
-    """Steps like "s = greater b a"; the last one says what the result is."""
+    """Steps of which s is the result; a, b, c are the arguments, and s, t, u, v vectors to work in."""
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
-        # Letters are short for operands within a step: a, b, c are read, s, t, u worked in.
         named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip(SPARES, spare, strict=False))
-        for step in steps:
-            to, _, name, *sources = step.split()
-            operands = [named[s] if s in named else float(s) for s in sources]
-            append(build, name, (named[to], *operands), length)
+        append_steps(build, steps, named, length)
         # One rounding at the end, also where the target has 16 bits.
         build.convert(target, named["s"], length)
 

@@ -7,11 +7,9 @@ import numpy as np
 
 from wse_sim.isa.core_program import ITEM_BYTES, Memory
 from wse_sim.isa.packing import pack, view
-from wse_sim.kernels.kernel import MeshKernel, Room, base_of, body_of, operand_at
+from wse_sim.kernels.kernel import INDEX, MeshKernel, Room, base_of
 from wse_sim.layout import Rect, part
 from wse_sim.phase import Local, Reduce, Seq
-
-INDEX = "uint16"
 
 
 def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> MeshKernel:
@@ -26,7 +24,7 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Mes
     c = room.place("c", column, n, columns, dtype, column_kind="replicated")
     b = room.place("b", rect, k, columns, dtype, is_turned=True, column_kind="replicated")
     listed = room.place("elements", rect, rect.height, rect.width * most, INDEX)
-    numbers = operand_at(room.take(2, INDEX), INDEX)
+    numbers = room.vector(2, INDEX)
     # 16-bit numbers of one element: row, column, and a value of one or two.
     step = 2 + ITEM_BYTES[dtype] // 2
     value = Memory(
@@ -43,7 +41,7 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Mes
         build.move(numbers, listed.vector(steps=(step,)), 2)
         build.fmac(target, value, source, target, columns)
     total = Reduce(rect, axis="x", words=c.words, at=c.address, dtype=dtype)
-    return MeshKernel(Seq((Local(rect, body_of(build)), total)), (b, listed), (c,), room.words)
+    return MeshKernel(Seq((Local(rect, build.body()), total)), (b, listed), (c,), room.words)
 
 
 def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray:

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from wse_sim.kernels.collective import scalar
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift
@@ -83,7 +83,7 @@ def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float
         build.fmac(v.vector(), total.vector(), weights[distance], v.vector(), cells)
     # A column travels one PE further in each exchange: no route is longer than a hop, whatever the radius.
     exchange = [hand_on(rect, near, far) for near, far in pairwise([[u] * len(DIRECTIONS), *halos])]
-    return MeshKernel(Seq((*exchange, Local(rect, body_of(build)))), (u,), (v,), room.words)
+    return MeshKernel(Seq((*exchange, Local(rect, build.body()))), (u,), (v,), room.words)
 
 
 DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))

@@ -12,11 +12,9 @@ import numpy as np
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.isa.packing import pack, view
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
+from wse_sim.kernels.kernel import INDEX, MeshKernel, Placed, Room
 from wse_sim.layout import Rect, part
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
-
-INDEX = "uint16"
 
 
 def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = "float32") -> MeshKernel:
@@ -33,7 +31,7 @@ def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = 
     y = room.place("y", mesh, outputs, tokens, dtype, row_kind="replicated")
     length = stream_of(weights, rect.height, dtype).shape[1]
     stream = room.place("stream", feeders, rect.height, length, INDEX)
-    numbers = operand_at(room.take(2, INDEX), INDEX)
+    numbers = room.vector(2, INDEX)
     rows = [_row(mesh, row, weights, room, (x, y, stream), numbers) for row in range(rect.height)]
     total = Reduce(mesh, axis="y", words=y.words, at=y.address, dtype=dtype)
     first = Rect(mesh.x, mesh.y, mesh.width, 1)
@@ -77,11 +75,11 @@ def _row(
     local = Rect(mesh.x, mesh.y + row, mesh.width, 1)
     # Rows whose weights are all zero get none: work goes with what is not zero.
     if not own.any():
-        return Local(local, body_of(build))
+        return Local(local, build.body())
     _products(build, np.count_nonzero(own, axis=0), x, y, stream, numbers)
     line = Rect(mesh.x - 1, mesh.y + row, mesh.width + 1, 1)
     sent = Broadcast(line, axis="x", words=wavelets_of(own, x.dtype), take=stream.address, put=stream.address)
-    return Seq((sent, Local(local, body_of(build))))
+    return Seq((sent, Local(local, build.body())))
 
 
 def _products(build: Builder, counts: np.ndarray, x: Placed, y: Placed, stream: Placed, numbers: Memory) -> None:

@@ -1,11 +1,11 @@
 """Tiles on one PE: multiplied, with either of two read the other way, and cleared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import Placed, Room, body_of
+from wse_sim.kernels.kernel import Placed, Room
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
 
@@ -22,35 +22,29 @@ class MatrixView:
     dtype: str
 
     @classmethod
+    def packed(cls, base: int, rows: int, columns: int, dtype: str) -> "MatrixView":
+        """Rows that follow one another without gaps."""
+        return cls(base=base, rows=rows, columns=columns, row_stride=columns, column_stride=1, dtype=dtype)
+
+    @classmethod
     def of(cls, placed: Placed, is_transposed: bool = False) -> "MatrixView":
         """The tile of a placed matrix, or its transpose without moving an element."""
-        rows, columns = placed.tile_rows, placed.tile_columns
-        plain = cls(
-            base=placed.base, rows=rows, columns=columns, row_stride=columns, column_stride=1, dtype=placed.dtype
-        )
+        plain = cls.packed(placed.base, placed.tile_rows, placed.tile_columns, placed.dtype)
         return plain.turned() if is_transposed else plain
 
     def turned(self) -> "MatrixView":
         """The transpose, without moving an element."""
-        return MatrixView(
-            base=self.base,
-            rows=self.columns,
-            columns=self.rows,
-            row_stride=self.column_stride,
-            column_stride=self.row_stride,
-            dtype=self.dtype,
-        )
+        extents = self.columns, self.rows, self.column_stride, self.row_stride
+        return MatrixView(self.base, *extents, self.dtype)
 
     def part(self, rows: range, columns: range) -> "MatrixView":
         """Some of its rows and columns that follow one another."""
-        return MatrixView(
-            base=self.base + rows.start * self.row_stride + columns.start * self.column_stride,
-            rows=len(rows),
-            columns=len(columns),
-            row_stride=self.row_stride,
-            column_stride=self.column_stride,
-            dtype=self.dtype,
-        )
+        base = self.base + rows.start * self.row_stride + columns.start * self.column_stride
+        return replace(self, base=base, rows=len(rows), columns=len(columns))
+
+    def some(self, rows: range) -> "MatrixView":
+        """Some of its rows that follow one another."""
+        return self.part(rows, range(self.columns))
 
     def along(self, axis: str, steps: tuple[int, ...]) -> Memory:
         """A row ("x"), a column ("y") or one element (""), moving with the rounds of the loops around it."""
@@ -113,11 +107,11 @@ def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
     builder = room.builder()
     for one in placed:
         builder.move(one.vector(), 0.0, one.elements)
-    return Local(rect, body_of(builder))
+    return Local(rect, builder.body())
 
 
 def product(room: Room, tiles: Sequence[Placed], transposed: str = "") -> Local:
     """Adds the product of the first two tiles to the third."""
     (a, b, c), builder = tiles, room.builder()
     multiply(builder, MatrixView.of(a, transposed == "a"), MatrixView.of(b, transposed == "b"), MatrixView.of(c))
-    return Local(c.rect, body_of(builder))
+    return Local(c.rect, builder.body())

@@ -15,10 +15,10 @@ from wse_sim.kernels.channel_convolution import (
 )
 from wse_sim.kernels.image_bands import cut
 from wse_sim.kernels.kernel import MeshKernel
-from wse_sim.kernels.lookups import matrix
+from wse_sim.kernels.lookups import matrix, other_extents
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
 from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
-from wse_sim.kernels.windows import Window, image
+from wse_sim.kernels.windows import Pair, Window, image
 
 _CONVOLUTIONS: Mapping[str, tuple[Callable[..., MeshKernel], str, str, str]] = {
     "conv": (channel_convolution, "x", "weights", "y"),
@@ -88,34 +88,25 @@ def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """The places of the largest elements under windows."""
     attrs, (x,) = attributes(instr), reads
     rank, window = len(attrs["kernel"]), Window.of(attrs, attrs["kernel"])
-    extents = image(x.shape[-rank:])
-    kernel = window_argmax(cores.rect, *matrix(x.shape[:-rank]), extents, window, x.dtype.name)
-    numbers = window_numbers(extents, window)
-
-    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        writes[0].reshape(-1)[:] = results["places"].reshape(-1)
-
-    return MeshCall(kernel, lambda arrays, number: {"x": arrays[0], **numbers}, take)
+    return _largest(cores, x, x.shape[:-rank], image(x.shape[-rank:]), window)
 
 
 def find_largest_along(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """The first place of the largest element along a dimension. Raises LazyError for the smallest."""
-    attrs, shape = attributes(instr), reads[0].shape
+    attrs, (x,) = attributes(instr), reads
     if attrs["kind"] != "max":
         raise LazyError("no kernel that finds the smallest", hint="Look for the largest of what is negated.")
-    dim, extent = attrs["dim"], shape[attrs["dim"]]
+    dim, extent = attrs["dim"], x.shape[attrs["dim"]]
     if extent > LONGEST:
         raise LazyError(f"the largest of {extent:,}", hint=f"Look among at most {LONGEST:,}.")
-    lead = tuple(e for d, e in enumerate(shape) if d != dim % len(shape))
     # One window over all.
-    window, extents = Window((1, extent)), (1, extent)
-    kernel = window_argmax(cores.rect, *matrix(lead), extents, window, reads[0].dtype.name)
+    return _largest(cores, x, other_extents(x.shape, dim), (1, extent), Window((1, extent)), dim)
+
+
+def _largest(cores: Cores, x: Type, lead: tuple[int, ...], extents: Pair, window: Window, dim: int = -1) -> MeshCall:
+    kernel = window_argmax(cores.rect, *matrix(lead), extents, window, x.dtype.name)
     numbers = window_numbers(extents, window)
-
-    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        writes[0].reshape(-1)[:] = results["places"].reshape(-1)
-
-    return MeshCall(kernel, lambda arrays, number: {"x": np.moveaxis(arrays[0], dim, -1), **numbers}, take)
+    return single(kernel, lambda arrays: {"x": np.moveaxis(arrays[0], dim, -1), **numbers})
 
 
 LONGEST = 1024

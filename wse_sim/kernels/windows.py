@@ -1,12 +1,10 @@
-"""Windows that go over images, and images in a core's memory with their padding around them."""
+"""Windows that go over images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lazytensor.errors import LazyError
-from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import operand_at
 
 Pair = tuple[int, int]
 T = TypeVar("T")
@@ -56,59 +54,3 @@ def _two(values: Sequence[T], fill: T) -> tuple[T, T]:
     """One for each dimension; what has one dimension is an image of one row, for which `fill` stands."""
     down, across = values if len(values) == DIMENSIONS else (fill, *values)
     return down, across
-
-
-@dataclass(frozen=True)
-class Frame:
-    """`planes` images of `extents` at an address, one after the other, each with the padding of a window around it."""
-
-    address: int
-    planes: int
-    extents: Pair
-    window: Window
-    dtype: str
-
-    @property
-    def around(self) -> Pair:
-        """Extents with the padding."""
-        down, across = (e + sum(p) for e, p in zip(self.extents, self.window.padding, strict=True))
-        return down, across
-
-    @property
-    def plane(self) -> int:
-        """Elements of an image with its padding."""
-        down, across = self.around
-        return down * across
-
-    @property
-    def elements(self) -> int:
-        """Elements of all images."""
-        return self.planes * self.plane
-
-    def inner(self) -> Memory:
-        """The images without their padding."""
-        (top, _), (left, _) = self.window.padding
-        down, across = self.around
-        outer = (self.planes, down * across), (self.extents[0], across)
-        return operand_at(self.address, self.dtype, top * across + left, outer=outer)
-
-    def seen(self, planes: int, step: int, start: int = 0, steps: tuple[int, ...] = ()) -> Memory:
-        """What a tap sees at all places: of `planes` images that are `step` elements apart.
-
-        `start` is that of the tap, and loops go on by `steps`.
-        """
-        (down, across), width = self.window.stride, self.around[1]
-        places = self.window.places(self.extents)[0]
-        outer = ((planes, step), (places, down * width))
-        return operand_at(self.address, self.dtype, start, across, steps, outer)
-
-    @property
-    def tap_steps(self) -> Pair:
-        """Elements from a tap to that below it, and to the next."""
-        down, across = self.window.dilation
-        return down * self.around[1], across
-
-    def taps(self) -> list[int]:
-        """Where each tap of the window begins, row by row."""
-        down, across = self.tap_steps
-        return [i * down + j * across for i in range(self.window.kernel[0]) for j in range(self.window.kernel[1])]

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Instruction
-from wse_sim.kernels.kernel import body_of
 from wse_sim.kernels.tiles import MatrixView, multiply
 from wse_sim.pipeline.chain import Home, Loss, Pointwise, When
 from wse_sim.pipeline.losses import lower_loss
@@ -52,7 +51,7 @@ class Bodies:
             change = matrix(memory.at(self.chain.weight_gradient(n).result, 0), inner, outer)
             multiply(builder, matrix(other, inner, micro), matrix(at, outer, micro).turned(), change)
         self.words = max(self.words, memory.room.words)
-        return body_of(builder)
+        return builder.body()
 
     def edge(self, n: int, outer: int, m: int, is_back: bool) -> Body:
         """What a core at the edge of layer n does with its `outer` columns of a micro-batch."""
@@ -90,7 +89,7 @@ class Bodies:
             self.end_words = max(self.end_words, room.words)
         else:
             self.words = max(self.words, room.words)
-        return body_of(builder)
+        return builder.body()
 
 
 def matrix(address: int, rows: int, columns: int) -> MatrixView:

@@ -12,7 +12,7 @@ from typing import Literal
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Nest, Scalar, Store
 from lazytensor.ir.program import Instr, Program
-from wse_sim.kernels.calls import CARRIES
+from wse_sim.kernels.calls import VIEWS
 from wse_sim.kernels.mesh_call import operation
 
 Site = Literal["tiles", "edge", "end", "feed"]
@@ -180,7 +180,7 @@ class _Reader:
                 self._loss(instr)
             elif instr.nest:
                 self._nest(instr, instr.nest)
-            elif operation(instr) in CARRIES:
+            elif operation(instr) in VIEWS:
                 self._view(instr)
             else:
                 raise _refuse(instr, "no part of a chain of layers")

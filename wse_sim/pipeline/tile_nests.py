@@ -12,7 +12,7 @@ from lazytensor.ir.nest import Access, Nest, Scalar
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory, Operand
 from wse_sim.kernels.kernel import Room
-from wse_sim.kernels.scalars import Pointwise, append, cast, known
+from wse_sim.kernels.scalars import append, pointwise
 from wse_sim.pipeline.chain import Value
 
 WIDE = "float32"
@@ -130,7 +130,7 @@ class _Emitter:
             return self._vector(self.reads[int(scalar.attr)])
         if scalar.op == "index":
             raise LazyError(f"{self.nest.name} reads the number of a row", hint=HINT)
-        operation = self._operation(scalar)
+        operation = pointwise(self.nest, scalar)
         # What is stored as it is, is worked out where it will lie; operands are read before that.
         stores = zip(self.nest.stores, self.writes, strict=True)
         target = next((self._vector(w) for s, w in stores if s.value == n and not s.reduce), None)
@@ -138,11 +138,6 @@ class _Emitter:
         spare = [Memory(self.room.take(self.length, WIDE)) for _ in range(operation.spares)]
         operation.emit(self.builder, target, [operands[a] for a in scalar.args], self.length, spare)
         return target
-
-    def _operation(self, scalar: Scalar) -> Pointwise:
-        if scalar.op == "cast":
-            return cast(self.nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
-        return known(scalar.op, scalar.attr or {})
 
     def _vector(self, placing: Placing) -> Memory:
         if placing.kind == SINGLE:

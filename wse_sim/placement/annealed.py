@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lazytensor.machine_code import kept
+from wse_sim.machine_code import kept
 
 CUT, FIRST, SECOND, PARENT, ROOT = range(5)
 ROWS = 5

@@ -15,7 +15,7 @@ import numpy as np
 from lazytensor.ir.nest import Access, Loop, Nest
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Work
-from wse_sim.kernels.score_block import Given, Kind, ScoreBlock, Step, Value
+from wse_sim.kernels.attention.block import Given, Kind, ScoreBlock, Step, Value
 
 FORWARD, BACKWARD = "attention", "attention_gradient"
 KERNELS = FORWARD, BACKWARD

@@ -15,11 +15,6 @@ LONG, KEPT = 200, 64
 _timed: dict[tuple[int, int], tuple[tuple[int, int], tuple[Instruction, ...], Machine]] = {}
 
 
-def vector_cycles(vector: Vector, machine: Machine) -> int:
-    """Setup and elements of one vector operation whose wavelets never wait."""
-    return whole_cycles(machine.dsd_setup_cycles) + _element_cycles(vector, machine, {})
-
-
 def _element_cycles(vector: Vector, machine: Machine, rates: dict[Demand, int]) -> int:
     """`rates` are those that are known of the machine."""
     needs = demand(vector, machine)

@@ -1,9 +1,19 @@
 """PyTorch's own optimizers, for eager loops: the numbers and the state dicts are PyTorch's."""
 
-from lazytensor.optim.eager.adaptive import Adadelta, Adagrad, RMSprop
 from lazytensor.optim.eager.eager_optimizer import Optimizer
-from lazytensor.optim.eager.gradient import ASGD, SGD, Rprop
-from lazytensor.optim.eager.moments import Adam, Adamax, AdamW, NAdam, RAdam
+from lazytensor.optim.eager.optimizers import (
+    ASGD,
+    SGD,
+    Adadelta,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    NAdam,
+    RAdam,
+    RMSprop,
+    Rprop,
+)
 
 __all__ = [
     "ASGD",

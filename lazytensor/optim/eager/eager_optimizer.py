@@ -1,8 +1,8 @@
-"""The base of PyTorch's own optimizers: a rule on arrays, applied at once.
+"""The base of PyTorch's own optimizers, which apply a rule to arrays at once.
 
 The rules compute in NumPy on values that exist, and write the results back as leaves: an eager loop records no graph
 for its updates, so it neither grows nor slows down. Inside a traced step values do not exist; there the optimizers of
-`lazytensor.optim` (cstorch.optim) are the ones to use; a step that is planned, without arrays, records these rules.
+`lazytensor.optim` (cstorch.optim) are the ones to use. A step that is planned, without arrays, gives the rules tensors.
 """
 
 import copy
@@ -18,40 +18,21 @@ from lazytensor import dtype as dt
 from lazytensor.dtype import round_to
 from lazytensor.errors import AutogradError, OperandInvalid, TraceError, refuse
 from lazytensor.functions.conversion import to
+from lazytensor.functions.writing import assign
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager.batches import SCALARS, batches, joined, parts, rounded
-from lazytensor.optim.eager.recorded import RecordedArray, RecordedState
+from lazytensor.optim.rules import State
 from lazytensor.optim.traced import optimizer
-from lazytensor.tensor import Tensor, grad_mode, handle, untracked, wrap
+from lazytensor.tensor import Tensor, grad_mode, handle, wrap
 from lazytensor.together import Whole, values_of, whole_of
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 """Parameters, groups of them with settings of their own, or parameters with names."""
-State = dict[str, Any]
-"""Arrays by the names that PyTorch's state dict gives them, and the host's float32 numbers for the 0-d ones."""
+PLANNED_STEP = 1000.0
+"""The number of the step that is planned: late enough for rules whose first steps are other ones."""
 NUMBER = Type((), dt.float32)
 """What a scalar of the state is as a tensor."""
-
-
-def refuse_negative(what: str, value: Any) -> None:
-    """Raise ValueError for a setting below zero (or NaN)."""
-    # Asked this way around, so that NaN, which compares as False, is refused.
-    if not isinstance(value, Tensor) and not value >= 0.0:
-        raise ValueError(f"Invalid {what}: {value}")
-
-
-def counted(s: State) -> float:
-    """The number of this step, which is noted in the state."""
-    step: float = s.get("step", 0.0) + 1.0
-    s["step"] = step
-    return step
-
-
-def started(s: State, name: str, like: np.ndarray, value: float = 0.0) -> np.ndarray:
-    """A piece of state; before the first step it is `value` everywhere."""
-    array = s.get(name)
-    return np.full_like(like, value) if array is None else array
 
 
 def _way_out(kind: type) -> str:
@@ -81,6 +62,9 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         # By this a schedule notices that it was asked to go on before the first update.
         self.steps_taken = 0
         super().__init__(params, defaults)
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        """Make no state: PyTorch's optimizers make it in the first step."""
 
     def _take_group(self, group: dict[str, Any]) -> None:
         params = group["params"]
@@ -115,8 +99,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         loss = optimizer.loss_of(closure)
         with grad_mode(False):
             for group in self.param_groups:
-                # Rates that a schedule gives as tensors are numbers here: nothing is traced.
-                plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
+                plain = {k: _number(v) for k, v in group.items() if k != "params"}
                 # A parameter on "meta" has no value to change.
                 ready = [p for p in group["params"] if p.grad is not None and p.device.type != "meta"]
                 _check_implementation(plain, ready)
@@ -144,13 +127,14 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         new: State = dict(numbers)
         for name, whole in wholes.items():
             new[name] = joined([s[name].array() for s in states]) if whole is None else whole.array
-        g = _values([p.grad for p in batch])  # type: ignore[misc]
-        # Before the rule, whose weight decay is not turned round with the gradient.
-        if group.get("maximize"):
-            g = -g
+        g, value = _values([p.grad for p in batch]), _values(batch)  # type: ignore[misc]
+        for slot in self.slots:
+            if slot.name not in new and slot.is_used(group) and not slot.is_late:
+                start = slot.start_of(group)
+                new[slot.name] = start if slot.is_number else np.full_like(value, start)
         # Half types are held in float32 on the host, so a rule rounds to them once at its end; PyTorch rounds after
         # each operation.
-        updated = self.rule(group, _values(batch), g, new)
+        updated = self._apply_rule(group, value, g, new)
         self._write_state(batch, states, new, wholes)
         dtype = batch[0].dtype
         leaves = [leaf(part, p.spec) for p, part in zip(batch, parts(updated, batch, dtype), strict=True)]
@@ -186,20 +170,26 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 Whole(rounded(value, dtype)).take([s[name].cell for s in states])
 
     def _record(self, group: dict[str, Any], p: Tensor) -> None:
-        """The rule as nodes of the step that is recorded."""
-        gradient = p.grad.node  # type: ignore[union-attr]
+        """Record the rule as a part of the step that is planned, which is late enough to have all state."""
         number = next(i for i, other in enumerate(self._parameters()) if other is p)
-        name = f"optimizer_{self._number}" if self._number else "optimizer"
-        state = RecordedState(p, self.state[p], f"{name}.state.{number}", SCALARS)
-        g = RecordedArray(-gradient if group.get("maximize") else gradient, p.spec)
-        value = RecordedArray(untracked(p.node), p.spec)
-        updated: Any = self.rule(group, value, g, state)  # type: ignore[arg-type]
-        state.write()
-        p.write(updated.node)
-
-    def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
-        """The new value of a parameter. State is read from `s` and put back there; arrays given are not written to."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither step nor rule")
+        state, prefix = self.state[p], f"{self._prefix()}.state.{number}"
+        new: State = {}
+        for slot in self.slots:
+            if not slot.is_used(group):
+                continue
+            if slot.is_number:
+                new[slot.name] = PLANNED_STEP if slot.name == "step" else slot.start_of(group)
+                continue
+            if slot.name not in state:
+                state[slot.name] = t = handle(cells.Cell.outside(cells.without_value(p.spec)))
+                t.device = p.device
+                cells.register(t.cell, f"{prefix}.{slot.name}")
+            new[slot.name] = state[slot.name]
+        updated = self._apply_rule(group, p, p.grad, new)
+        for name, value in new.items():
+            if isinstance(value, Tensor) and value is not state[name]:
+                assign(state[name], value)
+        assign(p, updated)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Replace state and settings by those of `state_dict`; a key "step" keeps its type, other state is cast.
@@ -222,7 +212,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
     def _name_state(self) -> None:
         # State that a file brings keeps its name: the optimizer that was saved may share the tensor.
-        prefix = f"optimizer_{self._number}" if self._number else "optimizer"
+        prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
                 if isinstance(value, Tensor) and not value.cell.state:
@@ -236,13 +226,20 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         self.__dict__.update(saved)
         # Absent in what PyTorch has pickled.
         self.__dict__.setdefault("steps_taken", 0)
-        if type(self).rule is Optimizer.rule:
+        if self.rule is None:
             return
         # Old files have numbers where newer ones have tensors.
         for state in self.state.values():
             for name in SCALARS if isinstance(state, dict) else ():
                 if name in state and not isinstance(state[name], Tensor):
                     state[name] = wrap(leaf(np.asarray(state[name], np.float32), NUMBER))
+
+
+def _number(setting: Any) -> Any:
+    """Return a setting with Python numbers in place of tensors: nothing is traced."""
+    if isinstance(setting, tuple):
+        return tuple(_number(v) for v in setting)
+    return setting.item() if isinstance(setting, Tensor) else setting
 
 
 def _check_defaults(defaults: dict[str, Any]) -> None:

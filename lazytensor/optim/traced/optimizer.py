@@ -6,18 +6,20 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from lazytensor import cells
 from lazytensor.dtype import DType
-from lazytensor.functions.creation import zeros_like
+from lazytensor.functions.creation import full_like, zeros_like
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.promotion import default_dtype
-from lazytensor.functions.writing import write_values
+from lazytensor.functions.writing import assign, write_values
 from lazytensor.ir.graph import Node
 from lazytensor.ir.graph_function import Function
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import full
+from lazytensor.optim.rules import Rule
+from lazytensor.optim.settings import STEP, Slot
 from lazytensor.optim.traced import step_hooks
 from lazytensor.optim.traced.equal_updates import function_of, kind_of
 from lazytensor.tensor import Tensor, grad_mode, wrap
@@ -42,9 +44,17 @@ def forget() -> None:
 class Optimizer(step_hooks.Hooked):
     """Changes parameters by their gradients.
 
-    A subclass gives each parameter its state in `_make_state`, before the first step, and changes one parameter in
-    `update`; or it overrides `preinitialize` and `step`, which go over all of them.
+    A subclass has the `rule` that updates one parameter and the `slots` of its state, which are filled before the first
+    step; or it overrides `preinitialize` and `step`, which go over all parameters.
+
+    >>> import lazytensor as lt
+    >>> weight = lt.nn.Parameter(lt.ones(2))
+    >>> isinstance(lt.optim.SGD([weight], lr=0.1), lt.optim.Optimizer)
+    True
     """
+
+    rule: ClassVar[Rule | None] = None
+    slots: ClassVar[tuple[Slot, ...]] = ()
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
         if isinstance(params, Tensor):
@@ -107,7 +117,12 @@ class Optimizer(step_hooks.Hooked):
                 self._make_state(group, p)
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
-        """Make the state of one parameter with `new_state`; by default there is none."""
+        """Fill the slots of one parameter."""
+        for slot in self.slots:
+            if slot.is_used(group):
+                start = slot.start_of(group)
+                value = start if slot.is_number else full_like(p, start) if start else None
+                self.new_state(p, slot.name, value)
 
     def new_state(self, p: Tensor, name: str, value: Tensor | float | None = None) -> None:
         """Give a parameter a piece of state unless it has it: a number, or without a value zeros of its shape."""
@@ -122,8 +137,12 @@ class Optimizer(step_hooks.Hooked):
         value.device = p.device
         own[name] = value
 
+    def _prefix(self) -> str:
+        """Return what the names of its state in a graph begin with."""
+        return f"optimizer_{self._number}" if self._number else "optimizer"
+
     def _name_state(self) -> None:
-        prefix = f"optimizer_{self._number}" if self._number else "optimizer"
+        prefix = self._prefix()
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
                 # Names by number, like the keys of the state dict: reports, summaries and checkpoints speak of the same
@@ -198,8 +217,22 @@ class Optimizer(step_hooks.Hooked):
         cells.write_in_step([t.cell for t in changed], results)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
-        """Update one parameter and its state in place; a function of the values given and of nothing else."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither step nor update")
+        """Update one parameter and its state in place by the rule."""
+        new: dict[str, Any] = dict(state)
+        value = self._apply_rule(group, p, g, new)
+        for name, changed in new.items():
+            # Raises KeyError for state of a setting that the script has switched on since, as the original.
+            if changed is not state[name]:
+                assign(state[name], changed)
+        assign(p, value)
+
+    def _apply_rule(self, group: dict[str, Any], p: Any, g: Any, state: dict[str, Any]) -> Any:
+        """Return the new value of a parameter, and put that of its state into `state`: tensors, or arrays."""
+        if self.rule is None:
+            raise NotImplementedError(f"{type(self).__name__} defines neither step nor rule")
+        if STEP in self.slots:
+            state["step"] = state["step"] + 1.0
+        return self.rule(group, p, g, state)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""

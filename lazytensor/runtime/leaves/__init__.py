@@ -1,6 +1,5 @@
-"""Kernels for any shape as Numba modules: they are compiled once for all shapes, from their text, by `jit.load`.
+"""Kernels for any shape in the kernel language: they are compiled once for all shapes, from their text, by `jit.load`.
 
 Each file defines `kernel(phase, part, geometry, shared, own, *ins, *outs)` over flat arrays. Parts of a phase may run
-at the same time; `shared` is memory for all of them, `own` for the thread. Only what is generated or stands here and in
-the helpers may import Numba.
+at the same time; `shared` is memory for all of them, `own` for the thread.
 """

@@ -1,20 +1,10 @@
 """Laying images out for register tiles: rows with their padding, phases of a stride apart from each other."""
 
-from collections.abc import Callable
 from typing import Any
 
 from lazytensor.kernels.places import BOX, CHANNELS, EXTENTS, PHASES, STARTS, STEPS, TOGETHER
+from lazytensor.runtime.language import leaf
 from lazytensor.runtime.panels import address, copied
-
-
-def leaf(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function that texts of kernels call: it is written out where they do."""
-    return function
-
-
-def typed(signature: str) -> Callable[..., Any]:
-    """Mark the `kernel` of a text with the types of its arguments."""
-    return leaf
 
 
 @leaf

@@ -33,7 +33,8 @@ from lazytensor.kernels.places import (
     WEIGHT_GROUP,
     WEIGHT_RESULT,
 )
-from lazytensor.runtime.leaves.gather import gather, leaf, typed
+from lazytensor.runtime.language import leaf, typed
+from lazytensor.runtime.leaves.gather import gather
 from lazytensor.runtime.panels import LANES, ROWS, VECTORS, address, copied, products, products_narrow
 
 TILE = LANES * VECTORS

@@ -20,8 +20,9 @@ from lazytensor.kernels.panel_products import (
     SWAPPED,
     TERMS,
 )
-from lazytensor.runtime.leaves.gather import leaf, typed
-from lazytensor.runtime.panels import LANES, PAIR, ROWS, address, asked, block, block_more, copied, turned
+from lazytensor.runtime.atomics import prefetch
+from lazytensor.runtime.language import leaf, typed
+from lazytensor.runtime.panels import LANES, PAIR, ROWS, address, block, block_more, copied, turned
 
 
 @leaf
@@ -129,7 +130,7 @@ def _multiply_strips(
             for r in range(row, rows, ROWS):
                 for t in range(ahead, min(ahead + each, terms)):
                     for line in range(row, rows, LANES):
-                        asked(a + 4 * (t * m + line))
+                        prefetch(a + 4 * (t * m + line))
                 ahead += each
                 strip = (r - row) // LANES * LANES
                 left, to = address(own) + 4 * (strip * depth + r - row - strip), out + 4 * (r * n + c)

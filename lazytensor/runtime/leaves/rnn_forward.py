@@ -3,7 +3,7 @@
 from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_RELU, IS_REVERSE, PACKERS, SLACK, STEPS
-from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.language import leaf, typed
 from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece, tanhs
 from lazytensor.runtime.vecmath import relu_f4
 

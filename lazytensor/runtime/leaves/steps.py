@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.kernels.times import SLACK
-from lazytensor.runtime.leaves.gather import leaf
+from lazytensor.runtime.language import leaf
 from lazytensor.runtime.panels import PAIR, ROWS, address, block_asking
 from lazytensor.runtime.vecmath import sigmoid_f4, tanh_f4
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lazytensor.runtime.leaves.gather import typed
+from lazytensor.runtime.language import typed
 
 
 @typed("boolean(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], float32[::1])")

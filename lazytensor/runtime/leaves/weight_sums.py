@@ -30,7 +30,8 @@ from lazytensor.kernels.places import (
     SUMS,
     TOGETHER,
 )
-from lazytensor.runtime.leaves.gather import gather, leaf, typed
+from lazytensor.runtime.language import leaf, typed
+from lazytensor.runtime.leaves.gather import gather
 from lazytensor.runtime.panels import DOTS, LANES, ROWS, address, copied, dots
 
 SLACK = 64

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.language import leaf, typed
 
 
 @leaf

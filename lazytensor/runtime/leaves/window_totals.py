@@ -5,7 +5,7 @@ One tap of the window after the other over an image that stays in the cache: the
 
 from typing import Any
 
-from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.language import leaf, typed
 
 
 @leaf

@@ -28,7 +28,7 @@ from lazytensor.kernels.places import (
     WEIGHT_RESULT,
 )
 from lazytensor.runtime.intrinsics import sum_f4
-from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.language import leaf, typed
 from lazytensor.runtime.panels import (
     LANES,
     PAIR,

@@ -4,6 +4,7 @@ A line of the input is a JSON object: "folder" to be in, and the options of the 
 """
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -11,13 +12,16 @@ import sys
 from cstorch_compat.check import check_command
 from cstorch_compat.names import table
 
-PACKAGES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "cerebras.pytorch")
-"""What scripts import, and no fork should have to read again."""
+MIRRORS = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "cerebras.pytorch")
+MODULES = ("wse_sim", "cstorch_compat.data.supply", "cstorch_compat.optim.optimizers", "tqdm")
+"""What scripts and backends import: forks share these modules."""
 
 
 def main() -> None:
-    for path in PACKAGES:
+    for path in MIRRORS:
         table.load(path)
+    for name in MODULES:
+        importlib.import_module(name)
     for line in sys.stdin:
         options = json.loads(line)
         answer, tell = os.pipe()

@@ -4,10 +4,10 @@ from functools import lru_cache
 
 from lazytensor.dtype import by_name
 from lazytensor.ir.program import Instr
+from wse_sim.kernels.attention.block import ScoreBlock
+from wse_sim.kernels.attention.teams import block_in_rounds
 from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.kernels.nest import core_type as core_name
-from wse_sim.kernels.score_block import ScoreBlock
-from wse_sim.kernels.score_calls import block_in_rounds
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.plan.recipes.running import core_dtype, nest_on_cores

@@ -17,7 +17,7 @@ from wse_sim.kernels.kernel import MeshKernel, price_alone
 from wse_sim.kernels.mesh_call import Cores
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.phase import IDLE, Repeat
+from wse_sim.phase import IDLE
 from wse_sim.plan.recipes.generic import generic
 from wse_sim.plan.wiring import Wiring
 
@@ -109,5 +109,4 @@ def _kernel(call: _Call, cores: Cores) -> MeshKernel | None:
         mesh_call = call_of(call.instr, call.reads, cores)
     except LazyError:
         return None
-    kernel = mesh_call.kernel
-    return kernel if mesh_call.rounds == 1 else replace(kernel, phase=Repeat(mesh_call.rounds, kernel.phase))
+    return mesh_call.kernel.repeated(mesh_call.rounds)

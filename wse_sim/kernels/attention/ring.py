@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Local, Phase, Repeat, Seq, Shift
 
-WIDE = "float32"
 LOWEST = -1e30
 """Added to a score that does not count: its exponential is zero."""
 NOWHERE = 2.0**30
@@ -88,7 +87,7 @@ class _Blocks:
 
     def square(self) -> Memory:
         """Room for a number for each pair of a token and one of a block."""
-        return Memory(self.room.take(self.tokens * self.tokens, WIDE))
+        return self.room.vector(self.tokens * self.tokens)
 
     def rounds(self, work: Local) -> Phase:
         """`work` with each block in turn, which ends where it began."""
@@ -164,7 +163,7 @@ def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") ->
     on = _Blocks(rect, heads, dtype, {"k": dtype, "v": dtype})
     q, y, total = on.matrix("q"), on.matrix("y"), on.matrix("total", WIDE)
     largest, sums = on.statistic("log_sums"), on.statistic("sums")
-    newest, factor, work = (Memory(on.room.take(on.tokens, WIDE)) for _ in range(3))
+    newest, factor, work = (on.room.vector(on.tokens) for _ in range(3))
     build, count = on.room.builder(), on.tokens
     with build.loop(on.own):
         on.product(build, on.scores, q, on.blocks["k"])
@@ -184,7 +183,7 @@ def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") ->
         with build.loop(count):
             build.mul(on.row(total), on.row(total), Memory(factor.base, stride=0, steps=(0, 1)), heads.width)
         on.weighted(build, total, on.scores, on.blocks["v"])
-    work_phase = on.rounds(Local(on.rect, body_of(build)))
+    work_phase = on.rounds(Local(on.rect, build.body()))
     parts = (_begin(on, largest, sums, total), work_phase, _finish(on, y, total, largest, sums))
     operands = (q, *on.blocks.values(), on.positions, on.limits)
     return MeshKernel(Seq(parts), operands, (y, largest), on.room.words)
@@ -202,7 +201,7 @@ def _begin(on: _Blocks, largest: Placed, sums: Placed, total: Placed) -> Local:
     build.move(largest.vector(), LOWEST, largest.elements)
     build.move(sums.vector(), 0.0, sums.elements)
     build.move(total.vector(), 0.0, total.elements)
-    return Local(on.rect, body_of(build))
+    return Local(on.rect, build.body())
 
 
 def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed) -> Local:
@@ -211,7 +210,7 @@ def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed
     inverse = Memory(on.scores.base)
     # Scores are done with, and have room for these unless a tile is thinner than it has heads.
     if sums.elements > on.tokens * on.tokens:
-        inverse = Memory(on.room.take(sums.elements, WIDE))
+        inverse = on.room.vector(sums.elements)
         build = on.room.builder()
     build.special("reciprocal", inverse, sums.vector(), sums.elements)
     with build.loop(sums.elements):
@@ -220,7 +219,7 @@ def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed
     # One number for the way back in place of two: exp(score - it) is the probability.
     build.special("log", sums.vector(), sums.vector(), sums.elements)
     build.add(largest.vector(), largest.vector(), sums.vector(), sums.elements)
-    return Local(on.rect, body_of(build))
+    return Local(on.rect, build.body())
 
 
 def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") -> MeshKernel:
@@ -230,7 +229,7 @@ def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "flo
     q, y, dy, dq = (on.matrix(name) for name in ("q", "y", "dy", "dq"))
     dk, dv, dq_sum = on.matrix("dk"), on.matrix("dv"), on.matrix("dq_sum", WIDE)
     log_sums, shared = on.statistic("log_sums"), on.statistic("shared")
-    slopes, work = on.square(), Memory(on.room.take(on.tokens, WIDE))
+    slopes, work = on.square(), on.room.vector(on.tokens)
     build, count = on.room.builder(), on.tokens
     with build.loop(on.own):
         on.product(build, on.scores, q, on.blocks["k"])
@@ -250,7 +249,7 @@ def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "flo
     sums = (dq_sum, on.blocks["dk_sum"], on.blocks["dv_sum"])
     parts = (
         _shared(on, shared, y, dy, sums),
-        on.rounds(Local(on.rect, body_of(build))),
+        on.rounds(Local(on.rect, build.body())),
         _round(on, (dq, dk, dv), sums),
     )
     operands = (q, on.blocks["k"], on.blocks["v"], y, dy, log_sums, on.positions, on.limits)
@@ -265,11 +264,11 @@ def _shared(on: _Blocks, shared: Placed, y: Placed, dy: Placed, sums: tuple[Plac
     with build.loop(shared.elements):
         target = shared.vector(stride=0, steps=(1,))
         build.fmac(target, y.vector(steps=(width,)), dy.vector(steps=(width,)), target, width)
-    return Local(on.rect, body_of(build))
+    return Local(on.rect, build.body())
 
 
 def _round(on: _Blocks, results: tuple[Placed, ...], sums: tuple[Placed, ...]) -> Local:
     build = on.room.builder()
     for result, total in zip(results, sums, strict=True):
         build.convert(result.vector(), total.vector(), result.elements)
-    return Local(on.rect, body_of(build))
+    return Local(on.rect, build.body())

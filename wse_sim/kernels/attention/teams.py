@@ -10,18 +10,16 @@ import numpy as np
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
+from wse_sim.kernels.attention.block import ScoreBlock
+from wse_sim.kernels.attention.tiles import LIMB, PLACES, Teams, block_kernel, words_needed
 from wse_sim.kernels.inplace import whole_chunk
-from wse_sim.kernels.kernel import MeshKernel
+from wse_sim.kernels.kernel import WIDE, MeshKernel
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall
 from wse_sim.kernels.nest import core_type
 from wse_sim.kernels.random_bits import state_limbs
-from wse_sim.kernels.score_block import ScoreBlock
-from wse_sim.kernels.score_tiles import LIMB, PLACES, Teams, block_kernel, words_needed
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import Repeat
 
-WIDE = "float32"
 MOST_PARTS = 8
 SCORE_CYCLES, DRAW_CYCLES = 100, 300
 """Roughly what is done with a score beside its products; they weigh one way against another, and price nothing."""
@@ -72,8 +70,7 @@ def block_in_rounds(block: ScoreBlock, rect: Rect, machine: Machine, sum_dtype: 
 def _in_rounds(x: int, y: int, block: ScoreBlock, teams: Teams, sum_dtype: str) -> MeshKernel:
     calls = [0] * sum(step.op == "draw" for step in block.steps)
     corner = Rect(x, y, teams.width * teams.across, teams.height * teams.down)
-    kernel = block_kernel(corner, block, teams, sum_dtype, calls)
-    return replace(kernel, phase=Repeat(ceil_div(block.heads, teams.count), kernel.phase))
+    return block_kernel(corner, block, teams, sum_dtype, calls).repeated(ceil_div(block.heads, teams.count))
 
 
 def _places(block: ScoreBlock, head: int) -> dict[str, np.ndarray]:

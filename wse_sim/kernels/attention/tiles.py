@@ -12,20 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from lazytensor.ir.nest import Nest, Scalar
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, Memory, Operand
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import MeshKernel, OnDemand, Placed, Room, body_of, operand_at
-from wse_sim.kernels.nest import GIVEN, core_type
-from wse_sim.kernels.random_bits import INDEX, LIMBS, LONGEST, Numbers, draw_key, draw_numbers
-from wse_sim.kernels.scalars import Pointwise, cast, known
-from wse_sim.kernels.score_block import Kind, ScoreBlock, Step, Value
+from wse_sim.kernels.attention.block import Kind, ScoreBlock, Step, Value
+from wse_sim.kernels.collective import sum_algorithm
+from wse_sim.kernels.kernel import INDEX, WIDE, Copies, MeshKernel, Placed, Room
+from wse_sim.kernels.nest import GIVEN, core_type, last_reads
+from wse_sim.kernels.random_bits import LIMBS, LONGEST, Numbers, draw_key, draw_numbers
+from wse_sim.kernels.scalars import pointwise
 from wse_sim.kernels.tiles import MatrixView, multiply, multiply_short
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
 
-WIDE = "float32"
-CHAIN_PES = 32  # as for sums of products
 LIMB = 1 << 16
 Places = Sequence[Memory | None]
 """Where the scalars of a nest are worked out."""
@@ -49,9 +47,20 @@ class Teams:
         """Heads at the same time."""
         return self.across * self.down
 
+    @property
+    def lines(self) -> tuple[tuple[Kind, str, int, int], ...]:
+        """Along which axis rows and keys come and go, over how many groups of PEs, and how many PEs a group has."""
+        return ("rows", "x", self.across, self.width), ("keys", "y", self.down, self.height)
+
     def rect(self, corner: Rect) -> Rect:
         """All PEs that belong to a team."""
         return Rect(corner.x, corner.y, self.width * self.across, self.height * self.down)
+
+    def moved(self, placed: Placed, team: int) -> Placed:
+        """What lies on the first team, on team `team`; matrix n is `n.team` there."""
+        down, along = divmod(team, self.across)
+        x, y = placed.rect.x + along * self.width, placed.rect.y + down * self.height
+        return replace(placed, name=f"{placed.name}.{team}", rect=replace(placed.rect, x=x, y=y))
 
 
 def block_kernel(
@@ -89,7 +98,7 @@ class _Pool:
     def take(self, kind: str, dtype: str) -> Memory:
         """Room for one of a kind, of a type."""
         free = self._free[kind, dtype]
-        return free.pop() if free else operand_at(self._room.take(self._sizes[kind], dtype), dtype)
+        return free.pop() if free else self._room.vector(self._sizes[kind], dtype)
 
     def give_back(self, kind: str, memory: Memory) -> None:
         """Nobody reads it any more."""
@@ -138,19 +147,15 @@ class _Tiles:
         """A matrix of the first team: on its first column, its first row, or all of it."""
         block, room = self.block, self.room
         team = Rect(self.rect.x, self.rect.y, self.teams.width, self.teams.height)
-        if value.kind == "rows":
-            first = replace(team, width=1)
-            return room.place(name, first, block.rows, value.width, value.dtype, fill=fill, constant=constant)
-        if value.kind == "keys":
-            # Rows of this matrix are keys, and run along x.
-            first = replace(team, height=1)
-            return replace(
-                room.place(name, first, block.keys, value.width, value.dtype, is_turned=True, fill=fill),
-                constant=constant,
-            )
+        if value.kind in ("rows", "keys"):
+            # Rows of a matrix of keys run along x.
+            is_turned = value.kind == "keys"
+            extent, first = (block.keys, replace(team, height=1)) if is_turned else (block.rows, replace(team, width=1))
+            how = {"is_turned": is_turned, "fill": fill, "constant": constant}
+            return room.place(name, first, extent, value.width, value.dtype, None, **how)
         if value.kind == "grid":
             return room.place(name, team, block.rows, block.keys, value.dtype, fill=1)
-        return room.place(name, team, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
+        return room.whole(name, team, LIMBS, 2, INDEX)
 
     def _arriving(self, kind: Kind) -> tuple[int, int]:
         """Places what is given for rows, or for keys, behind each other. Returns the address and the words of all."""
@@ -204,8 +209,7 @@ class _Tiles:
         """Where each scalar of a nest is worked out; None for what is given."""
         nest = step.nest
         assert nest
-        last = {a: n for n, scalar in enumerate(nest.body) for a in scalar.args}
-        last |= {store.value: len(nest.body) for store in nest.stores}
+        last = last_reads(nest)
         stored = {s.value: self.tiles[step.writes[s.output]] for s in nest.stores if not s.reduce}
         places: list[Memory | None] = []
         own: dict[int, Memory] = {}
@@ -230,7 +234,7 @@ class _Tiles:
         needed = [1, 2 * self.has_draw]
         for step in self.block.steps:
             if step.nest:
-                bodies = (_operation(step.nest, scalar).spares for scalar in step.nest.body if scalar.op not in GIVEN)
+                bodies = (pointwise(step.nest, scalar).spares for scalar in step.nest.body if scalar.op not in GIVEN)
                 needed += [*bodies, 1 + len(step.nest.stores)]
         return max(needed)
 
@@ -247,33 +251,27 @@ class _Tiles:
         # A chunk that is not full has vectors of its own length.
         if rest := self.rows - rounds * self.chunk:
             parts += self._chunk(self.rows - rest, rest)
-        for kind, axis, groups, line in (("rows", "x", team.across, team.width), ("keys", "y", team.down, team.height)):
+        for kind, axis, groups, line in team.lines:
             address, words = self.leaving[kind]
             if words and line > 1:
-                # One operation on each core, which nothing holds up, as long as the line is short.
-                algorithm, dtype = "chain" if line <= CHAIN_PES else "two_phase", self._sum_type(kind)
-                sums = Reduce(
-                    rect=self.rect, axis=axis, words=words, groups=groups, algorithm=algorithm, at=address, dtype=dtype
-                )
-                parts.append(sums)
+                algorithm, dtype = sum_algorithm(line), self._sum_type(kind)
+                parts.append(Reduce(self.rect, axis, words, groups, algorithm, at=address, dtype=dtype))
         build = self.room.builder()
         for n, output in self.outputs.items():
             if output is not self.sums[n]:
                 build.convert(output.vector(), self.sums[n].vector(), output.elements)
-        parts.append(Local(self.rect, body_of(build)))
-        given, own = [*self.placed.values()], [*self.own.values()]
-        operands = _OnTeams(team, (*given, *own))
-        results = _OnTeams(team, tuple(self.outputs.values()))
+        parts.append(Local(self.rect, build.body()))
+        operands = Copies((*self.placed.values(), *self.own.values()), team.count, team.moved)
+        results = Copies(tuple(self.outputs.values()), team.count, team.moved)
         return MeshKernel(Seq(tuple(parts)), operands, results, self.room.words, self.rect)
 
     def _sum_type(self, kind: str) -> str:
         return next(self.sums[n].dtype for n, _ in self.block.results if self.block.values[n].kind == kind)
 
     def _arrive(self) -> Iterator[Phase]:
-        team = self.teams
-        for kind, axis, groups, line in (("rows", "x", team.across, team.width), ("keys", "y", team.down, team.height)):
+        for kind, axis, groups, line in self.teams.lines:
             address, words = self.arriving[kind]
-            # To the same address everywhere: whoever has it already copies nothing.
+            # To the same address everywhere: a PE that has it already copies nothing.
             if words and line > 1:
                 yield Broadcast(self.rect, axis=axis, words=words, groups=groups, take=address, put=address)
 
@@ -283,7 +281,7 @@ class _Tiles:
         for n, placed in self.sums.items():
             if self.block.values[n].kind == "keys":
                 build.move(placed.vector(), 0.0, placed.elements)
-        return body_of(build)
+        return build.body()
 
     def _chunk(self, start: int, count: int) -> list[Phase]:
         """All steps on some rows."""
@@ -315,7 +313,7 @@ class _Chunk:
         return self.parts
 
     def _run(self) -> None:
-        self.parts.append(Local(self.on.rect, body_of(self.build)))
+        self.parts.append(Local(self.on.rect, self.build.body()))
         self.build = self.on.room.builder()
 
     def _combine(self, statistic: Memory, combine: str) -> None:
@@ -357,20 +355,11 @@ class _Chunk:
         return replace(memory, stride=0, outer=((self.count, 1),))
 
     def _tile(self, memory: Memory) -> MatrixView:
-        columns = self.on.columns
-        return MatrixView(
-            base=memory.base,
-            rows=self.count,
-            columns=columns,
-            row_stride=columns,
-            column_stride=1,
-            dtype=memory.dtype,
-        )
+        return MatrixView.packed(memory.base, self.count, self.on.columns, memory.dtype)
 
     def _rows(self, placed: Placed) -> MatrixView:
         """The rows of the chunk."""
-        whole = MatrixView.of(placed)
-        return replace(whole, base=whole.base + self.start * whole.row_stride, rows=self.count)
+        return MatrixView.of(placed).some(range(self.start, self.start + self.count))
 
     # Steps.
 
@@ -424,7 +413,7 @@ class _Chunk:
             else:
                 assert place
                 arguments = [operands[a] for a in scalar.args]
-                _operation(nest, scalar).emit(self.build, place, arguments, self.length, self.on.spares)
+                pointwise(nest, scalar).emit(self.build, place, arguments, self.length, self.on.spares)
                 operands.append(place)
         for store in nest.stores:
             target = self.on.tiles[step.writes[store.output]]
@@ -462,27 +451,3 @@ class _Chunk:
         piece = ceil_div(length, ceil_div(length, LONGEST))
         with build.loop(ceil_div(length, piece)):
             draw_numbers(build, on.numbers, next(self.bases), (numbers, on.low, on.high), piece, steps=(piece,))
-
-
-def _operation(nest: Nest, scalar: Scalar) -> Pointwise:
-    if scalar.op == "cast":
-        return cast(nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
-    return known(scalar.op, scalar.attr or {})
-
-
-class _OnTeams(OnDemand):
-    """Matrices of the first team on all of them; `n.t` is matrix n of team t."""
-
-    def __init__(self, teams: Teams, first: tuple[Placed, ...]):
-        self._teams, self._first = teams, first
-
-    def __len__(self) -> int:
-        return len(self._first) * self._teams.count
-
-    def matrix(self, number: int) -> Placed:
-        """Matrix `number` of all."""
-        number, team = divmod(number, self._teams.count)
-        down, along = divmod(team, self._teams.across)
-        placed = self._first[number]
-        x, y = placed.rect.x + along * self._teams.width, placed.rect.y + down * self._teams.height
-        return replace(placed, name=f"{placed.name}.{team}", rect=replace(placed.rect, x=x, y=y))

@@ -1,0 +1,298 @@
+"""PyTorch's optimizers: their signatures, defaults, state and refusals over the rules.
+
+The order of the slots and `ORDER`, that of the settings, are those of PyTorch's state dicts.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lazytensor.functions.creation import full_like
+from lazytensor.ir.graph import leaf
+from lazytensor.optim import rules
+from lazytensor.optim.eager.eager_optimizer import NUMBER, Optimizer, Params
+from lazytensor.optim.settings import STEP, Slot, checked
+from lazytensor.tensor import Tensor, wrap
+
+Betas = tuple[float, float]
+MEAN, SQUARE = Slot("exp_avg"), Slot("exp_avg_sq")
+
+
+class SGD(Optimizer):
+    """p -= lr * d, where d is the gradient or its momentum buffer, which starts as the first gradient."""
+
+    rule = staticmethod(rules.sgd)
+    slots = (Slot("momentum_buffer", needs="momentum", is_late=True),)
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(params, checked(locals(), "lr momentum weight_decay nesterov"))
+
+
+class Adam(Optimizer):
+    """Moments with bias correction (Kingma and Ba 2015); weight decay is added to the gradient."""
+
+    rule = staticmethod(partial(rules.adam, system="PyTorch"))
+    slots = (STEP, MEAN, SQUARE, Slot("max_exp_avg_sq", needs="amsgrad"))
+    # PyTorch's AdamW is Adam with the last setting, and its state dicts list it so.
+    ORDER = "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        if isinstance(lr, Tensor) and foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        super().__init__(params, checked(locals(), "lr eps betas weight_decay", self.ORDER))
+
+
+class AdamW(Adam):
+    """Adam with weight decay that bypasses the moments (Loshchilov and Hutter 2019)."""
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        implementation = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        settings: dict[str, Any] = {**implementation, "fused": fused, "maximize": maximize}
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, decoupled_weight_decay=True, **settings)
+
+
+class Adamax(Optimizer):
+    """Adam with the largest gradient so far, fading, instead of the second moment."""
+
+    rule = staticmethod(partial(rules.adamax, system="PyTorch"))
+    slots = (STEP, MEAN, Slot("exp_inf"))
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        super().__init__(params, checked(locals(), "lr eps betas weight_decay"))
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's look ahead (Dozat 2016)."""
+
+    rule = staticmethod(partial(rules.nadam, system="PyTorch"))
+    slots = (STEP, Slot("mu_product", 1.0, is_number=True), MEAN, SQUARE)
+    ORDER = "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach capturable differentiable"
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(params, checked(locals(), "momentum_decay lr eps betas weight_decay", self.ORDER))
+
+
+class RAdam(Optimizer):
+    """Adam that trusts the second moment only once enough of it is known (Liu et al. 2020)."""
+
+    rule = staticmethod(partial(rules.radam, system="PyTorch"))
+    slots = (STEP, MEAN, SQUARE)
+    ORDER = "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay differentiable"
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(params, checked(locals(), "lr eps betas weight_decay", self.ORDER))
+
+
+class ASGD(Optimizer):
+    """Gradient descent with a decaying rate, and the average of the parameters over time in the state (`ax`)."""
+
+    rule = staticmethod(rules.asgd)
+    slots = (
+        STEP,
+        Slot("eta", lambda settings: settings["lr"], is_number=True),
+        Slot("mu", 1.0, is_number=True),
+        Slot("ax"),
+    )
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        super().__init__(params, checked(locals(), "lr weight_decay"))
+
+
+class Adagrad(Optimizer):
+    """Each element's rate falls with the root of the sum of its squared gradients (Duchi et al. 2011)."""
+
+    rule = staticmethod(partial(rules.adagrad, system="PyTorch"))
+    slots = (STEP, Slot("sum", lambda settings: settings["initial_accumulator_value"]))
+    ORDER = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params, checked(locals(), "lr lr_decay weight_decay initial_accumulator_value eps", self.ORDER)
+        )
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        # The other optimizers make their state in the first step.
+        if p not in self.state:
+            total = full_like(p, group["initial_accumulator_value"])
+            self.state[p] = {"step": wrap(leaf(np.zeros((), np.float32), NUMBER)), "sum": total}
+
+
+class RMSprop(Optimizer):
+    """Division by the root of a running mean of squares (Hinton's lectures; centered: Graves 2013)."""
+
+    rule = staticmethod(partial(rules.rmsprop, system="PyTorch"))
+    slots = (
+        STEP,
+        Slot("square_avg"),
+        Slot("momentum_buffer", needs="momentum"),
+        Slot("grad_avg", needs="centered"),
+    )
+    ORDER = "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(params, checked(locals(), "lr eps momentum weight_decay alpha", self.ORDER))
+
+
+class Adadelta(Optimizer):
+    """Division by past gradients and multiplication by past steps, so that units agree (Zeiler 2012)."""
+
+    rule = staticmethod(rules.adadelta)
+    slots = (STEP, Slot("square_avg"), Slot("acc_delta"))
+    ORDER = "lr rho eps weight_decay maximize capturable foreach differentiable"
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(params, checked(locals(), "lr rho eps weight_decay", self.ORDER))
+
+
+class Rprop(Optimizer):
+    """Steps of a size of their own for each element, which grow while the sign of the gradient stays."""
+
+    rule = staticmethod(rules.rprop)
+    slots = (STEP, Slot("prev"), Slot("step_size", lambda settings: settings["lr"]))
+    ORDER = "lr etas step_sizes foreach maximize differentiable capturable"
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(params, checked(locals(), "lr etas", self.ORDER))

@@ -1,0 +1,128 @@
+"""Functions of elements that the rules of optimizers use: of tensors, of NumPy arrays and of Python numbers alike.
+
+A rule gets NumPy arrays from an optimizer that computes at once, and tensors from one that records a step. The counts
+in its state are Python numbers in the first case and mostly 0-d tensors in the second.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import tensor
+from lazytensor.tensor import Tensor
+
+Array = Any
+"""A Tensor, a NumPy array (or a NumPy number, which 0-d arrays become), or a Python number."""
+CONSTANT_OPS = ("const", "leaf")
+"""Operations of nodes whose value is known and stays."""
+
+
+def _is_number(x: Array) -> bool:
+    # A NumPy float64 is a Python float too, and is an array here.
+    return x.__class__ in (float, int)
+
+
+def is_constant(x: Tensor) -> bool:
+    """Return whether the value of a tensor is a constant of the step."""
+    return x.node.op in CONSTANT_OPS
+
+
+def is_on(setting: Any) -> bool:
+    """Return whether a setting has an effect. A tensor has one unless it is a constant of the step that is zero."""
+    return bool(setting) if not isinstance(setting, Tensor) or is_constant(setting) else True
+
+
+def as_tensor(setting: Any) -> Tensor:
+    """Return a setting as a tensor: a number becomes a float32 scalar."""
+    return setting if isinstance(setting, Tensor) else tensor(float(setting))
+
+
+def as_float32(x: Array) -> Array:
+    """Return a count of a state in float32, the type that state dicts have; a tensor is of that type already."""
+    return x if isinstance(x, Tensor) else float(np.float32(x))
+
+
+def as_type_of(like: Array, x: Array) -> Array:
+    """Return x in the type of `like`. Tensors of a half type may have met a number of a wider type; arrays have not."""
+    return pw.cast_to(x, like.dtype) if isinstance(x, Tensor) and x.dtype is not like.dtype else x
+
+
+def sqrt(x: Array) -> Array:
+    """Return the square root; NaN where x is negative."""
+    if isinstance(x, Tensor):
+        return pw.sqrt(x)
+    if _is_number(x):
+        return math.sqrt(x) if x >= 0 else math.nan
+    return np.sqrt(x)
+
+
+def power(base: Array, exponent: Array) -> Array:
+    """Return `base` to the power of `exponent`."""
+    if isinstance(base, Tensor) or isinstance(exponent, Tensor):
+        return pw.pow(base, exponent)
+    return base**exponent
+
+
+def quotient(a: Array, b: Array) -> Array:
+    """Return a / b, rounded once; NaN if both are numbers and b is zero."""
+    if isinstance(b, Tensor):
+        # The quotient of a plain number and a tensor is a product with the reciprocal, which rounds twice.
+        return pw.div(as_tensor(a), b)
+    return math.nan if _is_number(a) and _is_number(b) and not b else a / b
+
+
+def absolute(x: Array) -> Array:
+    """Return the absolute value."""
+    return pw.abs(x) if isinstance(x, Tensor) else np.abs(x)
+
+
+def sign(x: Array) -> Array:
+    """Return -1, 0 or 1."""
+    return pw.sign(x) if isinstance(x, Tensor) else np.sign(x)
+
+
+def larger(a: Array, b: Array) -> Array:
+    """Return the larger of two arrays. Of tensors it is a clamp: the wafer has no maximum of two tensors."""
+    return pw.clamp(a, b, math.inf) if isinstance(a, Tensor) else np.maximum(a, b)
+
+
+def at_least(x: Array, least: float) -> Array:
+    """Return a count, or `least` if the count is smaller."""
+    return pw.maximum(tensor(least), x) if isinstance(x, Tensor) else max(least, x)
+
+
+def clipped(x: Array, least: float, most: float) -> Array:
+    """Return x limited to least..most."""
+    if isinstance(x, Tensor):
+        return pw.clamp(x, least, most)
+    return np.clip(x, x.dtype.type(least), x.dtype.type(most))
+
+
+def where(condition: Array, a: Array, b: Array, like: Array) -> Array:
+    """Return a where the condition holds, else b. Arrays have the type of `like`, also if a and b are numbers."""
+    if isinstance(condition, Tensor):
+        return pw.where(condition, a, b)
+    if isinstance(condition, bool):
+        return a if condition else b
+    chosen: Any = np.where(condition, a, b)
+    return chosen.astype(like.dtype)
+
+
+def add_scaled(a: Array, b: Array, alpha: float) -> Array:
+    """Return a + alpha * b. Of tensors of a half type the sum is rounded once."""
+    return pw.add(a, b, alpha=alpha) if isinstance(a, Tensor) else a + b * alpha
+
+
+def descended(p: Array, d: Array, lr: Any) -> Array:
+    """Return p - lr * d."""
+    return p + scaled(d, lr)
+
+
+def scaled(d: Array, lr: Any) -> Array:
+    """Return -lr * d. The rate is a number, or a 0-d tensor that a schedule computes."""
+    # The order of the products is that of the front end: it is seen in the CIRH, and in the last bit of half types.
+    if isinstance(lr, Tensor) and not is_constant(lr):
+        return lr * -1.0 * d
+    return d * -float(lr)

@@ -1,0 +1,131 @@
+"""The settings of optimizers, which are checked before use, and the state that an optimizer keeps of a parameter."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lazytensor import cells
+from lazytensor.tensor import Tensor
+
+Settings = Mapping[str, Any]
+"""The settings of a group of parameters."""
+
+NAMES = {"lr": "learning rate", "eps": "epsilon value", "momentum": "momentum value"}
+"""What errors call a setting, if not its name and "value"."""
+LEAST = " - should be >= 0.0"
+"""What the errors of some of the vendor's optimizers end with."""
+NUMBERED_BETA = "Invalid beta parameter at index {i}: {beta}"
+BETA = "Invalid beta parameter: {beta} - should be in [0.0, 1.0)"
+CLOSED_BETA = "Invalid beta parameter: {beta} - should be in [0.0, 1.0]"
+"""Errors of decays outside [0, 1). The interval that the last one names is the vendor's slip."""
+
+
+def checked(
+    arguments: Settings,
+    checks: str,
+    order: str = "",
+    *,
+    hint: str = "",
+    beta_error: str = NUMBERED_BETA,
+    takes_nan: bool = False,
+) -> dict[str, Any]:
+    """Return the settings among the arguments of an optimizer's constructor, in the order of state dicts.
+
+    arguments: the `locals()` of the constructor.
+    checks: the settings to check, in the order in which they are checked.
+    order: the order of the result; without it, that of the arguments.
+    hint, beta_error: the end of the error of a number below 0, and the error of betas.
+    takes_nan: whether a NaN passes.
+
+    Raises ValueError for betas outside [0, 1), rho outside [0, 1], etas that are not on both sides of 1, Nesterov
+    momentum without momentum or with dampening, and for any other setting that is negative. A tensor passes: its value
+    may not exist yet.
+    """
+    for name in checks.split():
+        if name in _SPECIAL_CHECKS:
+            _SPECIAL_CHECKS[name](arguments, beta_error)
+        else:
+            _check_number(name, arguments[name], hint, takes_nan)
+    names = order.split() or [name for name in arguments if name not in ("self", "params", "__class__")]
+    # Tuples, whatever the script gives: settings are compared and saved.
+    return {name: tuple(v) if isinstance(v := arguments[name], list | np.ndarray) else v for name in names}
+
+
+def _check_number(name: str, value: Any, hint: str, takes_nan: bool) -> None:
+    if not isinstance(value, Tensor) and (value < 0 if takes_nan else not value >= 0.0):
+        raise ValueError(f"Invalid {NAMES.get(name, f'{name} value')}: {value}{hint}")
+
+
+def _check_betas(arguments: Settings, error: str) -> None:
+    for i, beta in enumerate(arguments["betas"]):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(error.format(i=i, beta=beta))
+
+
+def _check_nesterov(arguments: Settings, _: str) -> None:
+    # The look-ahead g + momentum * buffer is the next buffer only if gradients enter it whole.
+    if arguments["nesterov"] and (arguments["momentum"] <= 0 or arguments["dampening"] != 0):
+        raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+
+
+def _check_rho(arguments: Settings, _: str) -> None:
+    if not 0.0 <= arguments["rho"] <= 1.0:
+        raise ValueError(f"Invalid rho value: {arguments['rho']}")
+
+
+def _check_etas(arguments: Settings, _: str) -> None:
+    shrink, grow = arguments["etas"]
+    if not 0.0 < shrink < 1.0 < grow:
+        raise ValueError(f"Invalid eta values: {shrink}, {grow}")
+
+
+_SPECIAL_CHECKS: dict[str, Callable[[Settings, str], None]] = {
+    "betas": _check_betas,
+    "nesterov": _check_nesterov,
+    "rho": _check_rho,
+    "etas": _check_etas,
+}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A piece of the state that an optimizer keeps of each parameter.
+
+    name: its key in the state dict.
+    start: its value before the first step, in each element, or a function of the settings that gives it.
+    is_number: whether it is a float32 scalar; other state is an array of the shape and type of the parameter.
+    needs: the setting without which there is no such state; "" if there always is.
+    is_late: whether PyTorch's optimizer has it only after the first step, whose rule makes it.
+    """
+
+    name: str
+    start: float | Callable[[Settings], float] = 0.0
+    is_number: bool = False
+    needs: str = ""
+    is_late: bool = False
+
+    def is_used(self, settings: Settings) -> bool:
+        """Return whether an optimizer with these settings has this state."""
+        return not self.needs or bool(settings[self.needs])
+
+    def start_of(self, settings: Settings) -> float:
+        """Return the value before the first step."""
+        return float(self.start(settings) if callable(self.start) else self.start)
+
+
+STEP = Slot("step", is_number=True)
+"""The number of steps."""
+
+
+def complement(beta: float) -> float:
+    """Return 1 - beta; in a step that is traced for the wafer as `folded_complement`."""
+    if cells.here.current is None or cells.here.current.readable:
+        return 1.0 - beta
+    return folded_complement(beta)
+
+
+def folded_complement(beta: float) -> float:
+    """Return 1 - beta in float32, as the front end folds it (0.100000024 for 0.9)."""
+    return float(np.float32(1) - np.float32(beta))

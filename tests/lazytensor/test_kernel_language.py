@@ -1,0 +1,136 @@
+"""The kernel language: every operation compiles, and every kernel is a function of Python with the same results."""
+
+import inspect
+import subprocess
+import sys
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+from lazytensor import config
+from lazytensor import dtype as dt
+from lazytensor.compiler.codegen import generate
+from lazytensor.compiler.pipeline import HOST, compile_graph
+from lazytensor.ir.graph import Graph
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Type
+from lazytensor.kernels import BY_NAME, correlation
+from lazytensor.kernels.routines import routine_of
+from lazytensor.native.emit import kernel_text
+from lazytensor.ops import OPS, call
+from lazytensor.runtime import jit
+from lazytensor.testing import batch
+from tests.op_rows import ROWS, Draw
+
+DTYPES = {"f": [dt.float32, dt.bfloat16, dt.float16, dt.cbfloat16, dt.float64], "i": [dt.int32, dt.int64, dt.int8]}
+
+
+def texts(name, dtype):
+    """The text of each kernel that the host compiles for an operation."""
+    arrays, attrs = ROWS[name].make(Draw((3, 4, 5), dtype, 0))
+    types = [Type(a.shape, dtype if a.dtype == dtype.host else dt.of_array(a)) for a in arrays]
+    operands = [batch(k, t) for k, t in enumerate(types)]
+    n = call(name, *operands, **attrs)
+    outputs = [call("result", n, index=k) for k in range(len(n.type))] if isinstance(n.type, tuple) else [n]
+    program = compile_graph(Graph(tuple(operands), {}, tuple(outputs), {}), HOST)
+    for instr in program.instrs:
+        outs, ins = (tuple(program.buffers[b].type for b in side) for side in (instr.writes, instr.reads))
+        kernel = BY_NAME.get(instr.kernel)
+        if instr.nest is not None:
+            yield generate(instr.nest)
+        elif kernel is not None and kernel.source is not None:
+            yield kernel.source(instr.attrs, outs, ins)
+
+
+# A constant is data of the program, and no kernel writes it.
+@pytest.mark.parametrize("name", sorted(ROWS.keys() - {"const"}))
+def test_every_operation_compiles(name):
+    for dtype in (d for kind in ROWS[name].kinds for d in DTYPES.get(kind, [dt.bool_])):
+        for text in texts(name, dtype):
+            if text:
+                llvm.parse_assembly(kernel_text(text, "kernel")[0]).verify()
+
+
+def ran(kernel, routine, arrays):
+    shared, own = (np.zeros(max(n, 1) + 64, np.float32) for n in (routine.shared, routine.own))
+    for phase, parts in enumerate(routine.parts):
+        for part in range(parts):
+            kernel(phase, part, routine.geometry, shared, own, *arrays)
+
+
+ROUTINES = {
+    "conv": (((2, 16, 6, 7), (16, 16, 3, 3)), {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "groups": 1}),
+    "strided conv": (((1, 3, 9, 8), (5, 3, 3, 2)), {"stride": (2, 1), "padding": ((1, 0), (0, 1)), "groups": 1}),
+}
+
+
+@pytest.mark.parametrize("case", ROUTINES)
+def test_a_routine_runs_as_plain_python(case, monkeypatch):
+    monkeypatch.setattr(correlation, "LEAST_FLOPS", 0)
+    shapes, attrs = ROUTINES[case]
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s, dtype="f4") for s in shapes)
+    forward = {**attrs, "dilation": (1, 1)}
+    g = rng.standard_normal(OPS["conv"].eval(x, w, **forward).shape, dtype="f4")
+    for name, more, ins in (
+        ("conv", {}, (x, w)),
+        ("conv_input", {"extents": x.shape[2:]}, (g, w)),
+        ("conv_weight", {"kernel": w.shape[2:]}, (x, g)),
+    ):
+        expected = OPS[name].eval(*ins, **forward, **more)
+        out = np.zeros_like(expected)
+        types = [Type(a.shape, dt.float32) for a in (out, *ins)]
+        instr = Instr("call", (), (), {"op": name, "attrs": {**forward, **more}})
+        routine = routine_of(instr, (types[0],), tuple(types[1:]))
+        with config.override(jit=False):
+            ran(jit.leaf(routine), routine, [a.reshape(-1) for a in (*ins, out)])
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gelu", "sin", "pow", "softmax", "reduce", "layer_norm"])
+def test_a_nest_runs_as_plain_python(name):
+    for text in texts(name, dt.float32):
+        compiled = jit.load(text)
+        with config.override(jit=False):
+            plain = jit.load(text)
+        kinds = kernel_text(text, "k")[1][1:]
+        rng = np.random.default_rng(0)
+        arrays = [rng.uniform(0.5, 2, 256).astype(k[:-1]) for k in kinds if k.endswith("*")]
+        numbers = [0, 3][: sum(not k.endswith("*") for k in kinds)]
+        others = [a.copy() for a in arrays]
+        compiled(*numbers, *arrays)
+        with np.errstate(all="ignore"):
+            plain(*numbers, *others)
+        for a, b in zip(arrays, others, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_a_debugger_shows_the_lines_of_a_plain_kernel():
+    with config.override(jit=False):
+        kernel = jit.load(jit.leaf_text("product"))
+    assert "def kernel" in inspect.getsource(kernel)
+
+
+STEP = """
+import sys
+import torch
+m = torch.nn.Linear(4, 3)
+o = torch.optim.SGD(m.parameters(), lr=0.1)
+loss = m(torch.rand(5, 4)).sin().sum()
+loss.backward()
+o.step()
+print(float(loss), "numba" in sys.modules)
+"""
+
+
+@pytest.mark.process
+def test_a_first_step_does_not_import_numba(tmp_path):
+    (tmp_path / "script.py").write_text(STEP)
+    done = subprocess.run(
+        [sys.executable, "-m", "cstorch_compat", "run", str(tmp_path / "script.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split()[-1] == "False"

@@ -1,0 +1,116 @@
+"""The scheduler of shared steps: compiled, and as plain functions of Python that threads of Python run."""
+
+import ctypes
+import threading
+
+import numpy as np
+import pytest
+
+from lazytensor.runtime import chain, jit
+from lazytensor.runtime.leaves import scheduler
+
+CALLBACK = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64)
+
+
+class Compiled:
+    """The scheduler as machine code, with the names of the plain functions."""
+
+    def __getattr__(self, name):
+        return jit.machine_code(jit.leaf_text("scheduler"), name)
+
+
+WAYS = {"plain": scheduler, "compiled": Compiled()}
+
+
+@pytest.fixture(params=WAYS)
+def way(request):
+    if request.param == "compiled" and not chain.can_share():
+        pytest.skip("threads of this system cannot wait for each other")
+    return WAYS[request.param]
+
+
+class Steps:
+    """A table of steps whose parts note the order in which they run."""
+
+    def __init__(self, counts, seconds=0.0):
+        self.ran, self.threads, self.memory = [], set(), np.zeros((sum(counts), 2), np.int64)
+        self._callback = CALLBACK(self._part)
+        address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        self._entries, number = [], 0
+        self.table = np.zeros((len(counts), 2), np.int64)
+        for k, count in enumerate(counts):
+            rows = [[address, number + p, *self._targets(number + p)] for p in range(count)]
+            self._entries.append(np.array(rows, np.int64))
+            self.table[k] = count, self._entries[-1].ctypes.data
+            number += count
+        self._lock, self._seconds = threading.Event(), seconds
+
+    def _targets(self, number):
+        """Where the working memory of the thread and the result of the part go."""
+        at = self.memory[number].ctypes.data
+        return at, at + 8
+
+    def _part(self, number):
+        self.ran.append(number)
+        self.threads.add(threading.get_ident())
+        self._lock.wait(self._seconds)
+        return True
+
+
+@pytest.mark.parametrize("helpers", [0, 1, 2])
+def test_every_part_runs_once_and_steps_run_one_after_the_other(way, helpers):
+    counts = [1, 5, 1, 17, 2, 3]
+    steps, block = Steps(counts, 0.001), np.zeros(scheduler.BLOCK_WORDS + 8, np.int64)
+    at = block.ctypes.data + -block.ctypes.data % 64
+    # The first word of each thread is the address of its working memory: here a number that tells which it is.
+    places = np.zeros((helpers + 1, 8), np.int64)
+    places[:, 0] = np.arange(100, 101 + helpers)
+    others = [threading.Thread(target=way.serve, args=(at, places[k + 1].ctypes.data)) for k in range(helpers)]
+    for thread in others:
+        thread.start()
+    for turn in range(3):
+        way.run(at, steps.table.ctypes.data, len(counts), places.ctypes.data)
+        assert sorted(steps.ran) == sorted([*range(sum(counts))] * (turn + 1))
+    way.stop(at)
+    for thread in others:
+        thread.join(30)
+        assert not thread.is_alive()
+    ends = np.cumsum(counts)
+    by_step = [int(np.searchsorted(ends, number, side="right")) for number in steps.ran]
+    for turn in range(3):
+        part = by_step[turn * sum(counts) : (turn + 1) * sum(counts)]
+        assert part == sorted(part)
+    assert len(steps.threads) <= helpers + 1
+    assert set(steps.memory[:, 0]) <= set(places[:, 0])
+    assert (steps.memory[:, 1] == 1).all()
+
+
+def test_threads_share_the_parts_of_a_step(way):
+    steps, block = Steps([40], 0.005), np.zeros(scheduler.BLOCK_WORDS, np.int64)
+    places = np.zeros((2, 8), np.int64)
+    other = threading.Thread(target=way.serve, args=(block.ctypes.data, places[1].ctypes.data))
+    other.start()
+    way.run(block.ctypes.data, steps.table.ctypes.data, 1, places.ctypes.data)
+    way.stop(block.ctypes.data)
+    other.join(30)
+    assert len(steps.threads) == 2
+    # The thread that runs the table takes the last parts, the others the first ones.
+    assert steps.ran[-1] not in (0, 39)
+
+
+def test_threads_that_found_no_work_for_long_sleep_and_are_woken(way):
+    block, places = np.zeros(scheduler.BLOCK_WORDS, np.int64), np.zeros((2, 8), np.int64)
+    other = threading.Thread(target=way.serve, args=(block.ctypes.data, places[1].ctypes.data))
+    other.start()
+    pause = threading.Event()
+    for _ in range(3000):
+        if block[scheduler.SLEEPERS]:
+            break
+        pause.wait(0.01)
+    assert block[scheduler.SLEEPERS] == 1
+    steps = Steps([8], 0.01)
+    way.run(block.ctypes.data, steps.table.ctypes.data, 1, places.ctypes.data)
+    assert sorted(steps.ran) == list(range(8)) and len(steps.threads) == 2
+    way.stop(block.ctypes.data)
+    other.join(30)
+    assert not other.is_alive()

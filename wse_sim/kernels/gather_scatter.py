@@ -1,0 +1,116 @@
+"""Elements and rows read by number, and added by number, which is the gradient of that.
+
+A core has no gather over a vector. Each number is moved to the address where an operand's index is read, and then one
+element or row goes. Rows of a table have their columns cut along x, and the numbers along y.
+"""
+
+from dataclasses import replace
+
+from wse_sim.isa.core_program import Memory
+from wse_sim.kernels.kernel import INDEX, MeshKernel, Placed, Room, round_to
+from wse_sim.layout import Rect
+from wse_sim.phase import AllReduce, Local, Phase, Seq
+
+
+def at_places(rect: Rect, rows: int, columns: int, extent: int, count: int, dtype: str = "float32") -> MeshKernel:
+    """y = the elements of x that `places` name, in each of rows x columns lists.
+
+    x is [rows, columns x extent], y and places [rows, columns x count]; places count within their own list.
+    """
+    room = Room()
+    x = room.place("x", rect, rows, columns, dtype, depth=extent)
+    places = room.place("places", rect, rows, columns, INDEX, depth=count)
+    y = room.place("y", rect, rows, columns, dtype, depth=count)
+    number, build = room.vector(1, INDEX), room.builder()
+    with build.loop(x.tile_rows * x.tile_columns), build.loop(count):
+        build.move(number, places.vector(steps=(count, 1)), 1)
+        build.move(y.vector(steps=(count, 1)), _named(x, number, steps=(extent,)), 1)
+    return MeshKernel(Local(rect, build.body()), (x, places), (y,), room.words)
+
+
+def put_places(
+    rect: Rect,
+    rows: int,
+    columns: int,
+    extent: int,
+    count: int,
+    dtype: str = "float32",
+    accumulate: bool = True,
+    has_base: bool = False,
+) -> MeshKernel:
+    """y [rows, columns x extent] is zero but at `places`, where g is put; both are [rows, columns x count].
+
+    With `has_base` it is what the operand "base" was, instead of zero. What comes to one place is added up in float32
+    and rounded once, or with `accumulate` off the last of it stays.
+    """
+    room = Room()
+    g = room.place("g", rect, rows, columns, dtype, depth=count)
+    places = room.place("places", rect, rows, columns, INDEX, depth=count)
+    y = room.place("y", rect, rows, columns, dtype, depth=extent)
+    total, number = room.wide(y), room.vector(1, INDEX)
+    operands = [g, places]
+    if has_base:
+        operands.append(room.place("base", rect, rows, columns, dtype, depth=extent))
+    build = room.builder()
+    build.convert(total.vector(), operands[-1].vector() if has_base else 0.0, total.elements)
+    with build.loop(g.tile_rows * g.tile_columns), build.loop(count):
+        build.move(number, places.vector(steps=(count, 1)), 1)
+        target, value = _named(total, number, steps=(extent,)), g.vector(steps=(count, 1))
+        if accumulate:
+            build.add(target, target, value, 1)
+        else:
+            build.convert(target, value, 1)
+    round_to(build, y, total)
+    return MeshKernel(Local(rect, build.body()), tuple(operands), (y,), room.words)
+
+
+def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
+    """y [tokens, width] = the rows of table [vocabulary, width] that `tokens` (uint16) name."""
+    room, table, numbers, y = _table(rect, tokens, vocabulary, width, dtype, "table", "y")
+    row, build = room.vector(1, INDEX), room.builder()
+    with build.loop(y.tile_rows):
+        build.move(row, numbers.vector(steps=(1,)), 1)
+        build.move(y.vector(steps=(y.tile_columns,)), _named(table, row, table.tile_columns), y.tile_columns)
+    return MeshKernel(Local(rect, build.body()), (table, numbers), (y,), room.words)
+
+
+def embedding_gradient(
+    rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32", has_base: bool = False
+) -> MeshKernel:
+    """gradient [vocabulary, width] of a table: each row of dy [tokens, width] is added to the row that it came from.
+
+    With `has_base` the sums are added to the operand "base", a gradient from elsewhere.
+    """
+    room, gradient, numbers, dy = _table(rect, tokens, vocabulary, width, dtype, "gradient", "dy")
+    row, build = room.vector(1, INDEX), room.builder()
+    build.move(gradient.vector(), 0.0, gradient.elements)
+    with build.loop(dy.tile_rows):
+        build.move(row, numbers.vector(steps=(1,)), 1)
+        # Target and source are the same row: the same number may come twice, and both are added.
+        target = _named(gradient, row, gradient.tile_columns)
+        build.add(target, target, dy.vector(steps=(dy.tile_columns,)), dy.tile_columns)
+    total = AllReduce(rect, axis="y", words=gradient.words, at=gradient.address, dtype=dtype)
+    parts: list[Phase] = [Local(rect, build.body()), total]
+    operands = [numbers, dy]
+    if has_base:
+        base = replace(gradient, name="base", address=room.take(gradient.elements, dtype))
+        build = room.builder()
+        build.add(gradient.vector(), gradient.vector(), base.vector(), gradient.elements)
+        parts.append(Local(rect, build.body()))
+        operands.append(base)
+    return MeshKernel(Seq(tuple(parts)), tuple(operands), (gradient,), room.words)
+
+
+def _table(
+    rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str, table: str, rows: str
+) -> tuple[Room, Placed, Placed, Placed]:
+    """Place a table, the numbers of its rows, and as many rows as there are numbers."""
+    room = Room()
+    placed = room.place(table, rect, vocabulary, width, dtype, row_kind="replicated")
+    numbers = room.place("tokens", rect, tokens, 1, INDEX, column_kind="replicated")
+    return room, placed, numbers, room.place(rows, rect, tokens, width, dtype)
+
+
+def _named(placed: Placed, number: Memory, width: int = 1, steps: tuple[int, ...] = ()) -> Memory:
+    """Return what lies `width` times `number` elements behind the start, which loops move by `steps`."""
+    return Memory(placed.base, dtype=placed.dtype, steps=steps, index=number.base, index_step=width)
