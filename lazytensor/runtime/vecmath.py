@@ -37,7 +37,6 @@ _LOG2E = np.float32(1.44269504)
 _LN2 = np.float32(0.693147181)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 
-
 Number = Any
 """A NumPy number, of the type that the name of the function says."""
 
@@ -82,6 +81,7 @@ def _exp_within(x: Number) -> Number:
 
 @leaf
 def exp_f4(x: Number) -> Number:
+    """Return e**x."""
     low = np.float32(-104) if x < np.float32(-104) else x
     return _exp_within(np.float32(89) if low > np.float32(89) else low)
 
@@ -96,6 +96,7 @@ def exp_below_f4(x: Number) -> Number:
 
 @leaf
 def expm1_f4(x: Number) -> Number:
+    """Return e**x - 1."""
     low = np.float32(-30) if x < np.float32(-30) else x
     safe = np.float32(89) if low > np.float32(89) else low
     bits, r = _reduced_exp(safe, _SHIFT)
@@ -143,6 +144,7 @@ def _log_edges(x: Number, y: Number) -> Number:
 
 @leaf
 def log_f4(x: Number) -> Number:
+    """Return the natural logarithm."""
     n, f = _split(x)
     k = np.float32(n)
     return _log_edges(x, k * _LN2_HIGH + (f + (_log1p_tail(f) + k * _LN2_LOW)))
@@ -150,6 +152,7 @@ def log_f4(x: Number) -> Number:
 
 @leaf
 def log2_f4(x: Number) -> Number:
+    """Return the logarithm to base 2."""
     n, f = _split(x)
     tail = _log1p_tail(f)
     # log2(e) = 1 + 0.4427: the two parts keep the sum exact to the last place.
@@ -159,6 +162,7 @@ def log2_f4(x: Number) -> Number:
 
 @leaf
 def log1p_f4(x: Number) -> Number:
+    """Return the natural logarithm of 1 + x."""
     u = _ONE + x
     # What 1 + x lost in rounding, from the side where the difference is exact.
     lost_near, lost_far = x - (u - _ONE), _ONE - (u - x)
@@ -172,6 +176,7 @@ def log1p_f4(x: Number) -> Number:
 
 @leaf
 def tanh_f4(x: Number) -> Number:
+    """Return the hyperbolic tangent."""
     a = abs_f4(x)
     # tanh(9.02) is 1 in float32.
     a = np.float32(9.02) if a > np.float32(9.02) else a
@@ -187,6 +192,7 @@ def tanh_f4(x: Number) -> Number:
 
 @leaf
 def sigmoid_f4(x: Number) -> Number:
+    """Return 1 / (1 + e**-x)."""
     a = abs_f4(x)
     e = _exp_within(np.float32(-104) if a > np.float32(104) else -a)
     # e / (1 + e) for negative x keeps its places where 1 / (1 + exp(-x)) would be 1 / inf.
@@ -220,6 +226,7 @@ def _erfc_far(a: Number) -> Number:
 
 @leaf
 def erf_f4(x: Number) -> Number:
+    """Return the error function."""
     a = abs_f4(x)
     # erf(4) is 1 in float32.
     a = np.float32(4) if a > np.float32(4) else a
@@ -234,17 +241,20 @@ _GELU_SCALE, _GELU_CUBE = np.float32(math.sqrt(2 / math.pi)), np.float32(0.04471
 
 @leaf
 def gelu_none_f4(x: Number) -> Number:
+    """Return x times the normal distribution function of x."""
     return _HALF * x * (_ONE + erf_f4(x * _SQRT_HALF))
 
 
 @leaf
 def gelu_tanh_f4(x: Number) -> Number:
+    """Return the approximation of `gelu_none_f4` by a hyperbolic tangent."""
     half = _HALF * x
     return fma(half, tanh_f4(x * fma(x * x, _GELU_CUBE, _GELU_SCALE)), half)
 
 
 @leaf
 def rsqrt_f4(x: Number) -> Number:
+    """Return 1 / sqrt(x)."""
     return _ONE / sqrt_f4(x)
 
 
@@ -340,6 +350,7 @@ def _turned(x: Number, shift: Number) -> Number:
 
 @leaf
 def sin_f4(x: Number) -> Number:
+    """Return the sine."""
     y = np.float32(_turned(x, np.int32(0)))
     y = -y if x < _ZERO else y
     y = x if abs_f4(x) < np.float32(1e-5) else y
@@ -348,6 +359,7 @@ def sin_f4(x: Number) -> Number:
 
 @leaf
 def cos_f4(x: Number) -> Number:
+    """Return the cosine."""
     y = np.float32(_turned(x, np.int32(1)))
     y = _ONE if abs_f4(x) < np.float32(1e-5) else y
     return y if abs_f4(x) < _INF else _NAN
@@ -355,6 +367,7 @@ def cos_f4(x: Number) -> Number:
 
 @leaf
 def tan_f4(x: Number) -> Number:
+    """Return the tangent."""
     quadrant, r = _reduced_angle(x)
     s, c = _sine(r), _cosine(r)
     is_odd = (quadrant & np.int32(1)) == np.int32(1)
@@ -428,36 +441,43 @@ def pow_f4(a: Number, b: Number) -> Number:
 
 @leaf
 def relu_f4(x: Number) -> Number:
+    """Return x, and 0 for x < 0."""
     return _ZERO if x < _ZERO else x
 
 
 @leaf
 def relu_f8(x: Number) -> Number:
+    """Return x, and 0 for x < 0."""
     return 0.0 if x < 0.0 else x
 
 
 @leaf
 def sign_f4(x: Number) -> Number:
+    """Return 1, -1 or 0; 0 for NaN."""
     return _ONE if x > _ZERO else (-_ONE if x < _ZERO else _ZERO)
 
 
 @leaf
 def sign_f8(x: Number) -> Number:
+    """Return 1, -1 or 0; 0 for NaN."""
     return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
 
 
 @leaf
 def sign_i(x: Number) -> Number:
+    """Return 1, -1 or 0."""
     return np.int64(x > 0) - np.int64(x < 0)
 
 
 @leaf
 def fmod_f4(a: Number, b: Number) -> Number:
+    """Return the remainder of a / b with the sign of a."""
     return np.float32(np.fmod(np.float64(a), np.float64(b)))
 
 
 @leaf
 def atan2_f4(a: Number, b: Number) -> Number:
+    """Return the angle of the point (b, a)."""
     return np.float32(math.atan2(np.float64(a), np.float64(b)))
 
 

@@ -15,8 +15,8 @@ from lazytensor.compiler.pipeline import HOST, compile_graph
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from lazytensor.kernels import BY_NAME, correlation
-from lazytensor.kernels.routines import routine_of
+from lazytensor.kernels import BY_NAME, correlation, pooled_places, recurrent
+from lazytensor.kernels.routines import ROUTINES, routine_of
 from lazytensor.native.emit import kernel_text
 from lazytensor.ops import OPS, call
 from lazytensor.runtime import jit
@@ -52,40 +52,72 @@ def test_every_operation_compiles(name):
                 llvm.parse_assembly(kernel_text(text, "kernel")[0]).verify()
 
 
-def ran(kernel, routine, arrays):
+def ran(kernel, routine, *arrays):
     shared, own = (np.zeros(max(n, 1) + 64, np.float32) for n in (routine.shared, routine.own))
+    flat = [a.reshape(-1) for a in arrays]
     for phase, parts in enumerate(routine.parts):
         for part in range(parts):
-            kernel(phase, part, routine.geometry, shared, own, *arrays)
+            kernel(phase, part, routine.geometry, shared, own, *flat)
 
 
-ROUTINES = {
-    "conv": (((2, 16, 6, 7), (16, 16, 3, 3)), {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "groups": 1}),
-    "strided conv": (((1, 3, 9, 8), (5, 3, 3, 2)), {"stride": (2, 1), "padding": ((1, 0), (0, 1)), "groups": 1}),
+def compare(op, attrs, *ins):
+    """Run a routine compiled and as plain Python; return False if the host has none for these operands."""
+    expected = OPS[op].eval(*ins, **attrs)
+    outs = [np.zeros_like(v) for v in (expected if isinstance(expected, tuple) else (expected,))]
+    types = [tuple(Type(a.shape, dt.of_array(a)) for a in side) for side in (outs, ins)]
+    instr = Instr("call", (), (), {"op": op, "attrs": attrs})
+    routine = routine_of(instr if op != "matmul" else Instr(op, (), (), attrs), *types)
+    if routine is None:
+        return False
+    ran(jit.leaf(routine), routine, *ins, *outs)
+    others = [np.zeros_like(v) for v in outs]
+    with config.override(jit=False), np.errstate(all="ignore"):
+        ran(jit.leaf(routine), routine, *ins, *others)
+    for a, b in zip(outs, others, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
+    return True
+
+
+@pytest.fixture
+def small_is_enough(monkeypatch):
+    monkeypatch.setattr(correlation, "LEAST_FLOPS", 0)
+    monkeypatch.setattr(pooled_places, "LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(recurrent, "LEAST_FLOPS", 0)
+
+
+@pytest.mark.parametrize("op", sorted(ROUTINES.keys() & ROWS.keys() - {"matmul"}))
+def test_a_routine_runs_as_plain_python(op, small_is_enough):
+    found = 0
+    for seed in range(60):
+        ins, attrs = ROWS[op].make(Draw((3, 4, 5), dt.float32, seed))
+        found += compare(op, attrs, *(np.asarray(a, order="C") for a in ins))
+        if found == 3:
+            break
+    assert found
+
+
+def test_products_run_as_plain_python():
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((2, 64, 33), dtype="f4") for _ in range(2))
+    assert compare("matmul", {"transpose_a": False, "transpose_b": True}, a, b)
+
+
+CONVOLUTIONS = {
+    "Winograd": (((2, 16, 6, 7), (16, 16, 3, 3)), {"stride": (1, 1), "padding": ((1, 1), (1, 1))}),
+    "strided": (((1, 3, 9, 8), (5, 3, 3, 2)), {"stride": (2, 1), "padding": ((1, 0), (0, 1))}),
 }
 
 
-@pytest.mark.parametrize("case", ROUTINES)
-def test_a_routine_runs_as_plain_python(case, monkeypatch):
-    monkeypatch.setattr(correlation, "LEAST_FLOPS", 0)
-    shapes, attrs = ROUTINES[case]
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_a_convolution_runs_as_plain_python(case, small_is_enough):
+    shapes, attrs = CONVOLUTIONS[case]
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal(s, dtype="f4") for s in shapes)
-    forward = {**attrs, "dilation": (1, 1)}
-    g = rng.standard_normal(OPS["conv"].eval(x, w, **forward).shape, dtype="f4")
-    for name, more, ins in (
-        ("conv", {}, (x, w)),
-        ("conv_input", {"extents": x.shape[2:]}, (g, w)),
-        ("conv_weight", {"kernel": w.shape[2:]}, (x, g)),
-    ):
-        expected = OPS[name].eval(*ins, **forward, **more)
-        out = np.zeros_like(expected)
-        types = [Type(a.shape, dt.float32) for a in (out, *ins)]
-        instr = Instr("call", (), (), {"op": name, "attrs": {**forward, **more}})
-        routine = routine_of(instr, (types[0],), tuple(types[1:]))
-        with config.override(jit=False):
-            ran(jit.leaf(routine), routine, [a.reshape(-1) for a in (*ins, out)])
-        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+    attrs = {**attrs, "dilation": (1, 1), "groups": 1}
+    g = rng.standard_normal(OPS["conv"].eval(x, w, **attrs).shape, dtype="f4")
+    assert compare("conv", attrs, x, w)
+    assert compare("conv_input", {**attrs, "extents": x.shape[2:]}, g, w)
+    assert compare("conv_weight", {**attrs, "kernel": w.shape[2:]}, x, g)
 
 
 @pytest.mark.parametrize("name", ["gelu", "sin", "pow", "softmax", "reduce", "layer_norm"])

@@ -3,11 +3,19 @@
 import ctypes
 import threading
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+import lazytensor as lt
+from cstorch_compat.names import installation
+from lazytensor import config
+from lazytensor.native import thread_instructions
+from lazytensor.native.emit import kernel_text
 from lazytensor.runtime import chain, jit
+from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.leaves import scheduler
+from lazytensor.runtime.store import Store
 
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64)
 
@@ -114,3 +122,25 @@ def test_threads_that_found_no_work_for_long_sleep_and_are_woken(way):
     way.stop(block.ctypes.data)
     other.join(30)
     assert not other.is_alive()
+
+
+@pytest.mark.parametrize("wait", ["futex", "os_sync", "ulock", ""])
+@pytest.mark.parametrize("name", ["run", "serve", "stop"])
+def test_the_scheduler_compiles_for_each_way_to_wait(wait, name, monkeypatch):
+    monkeypatch.setattr(thread_instructions, "way_to_wait", lambda: wait)
+    text, _ = kernel_text(jit.leaf_text("scheduler"), "kernel", name)
+    llvm.parse_assembly(text).verify()
+    calls = {"futex": "@syscall(", "os_sync": "@os_sync_w", "ulock": "@__ulock_w"}
+    assert [way for way, call in calls.items() if call in text] == ([wait] if wait else [])
+
+
+def test_where_threads_cannot_wait_a_program_runs_with_one_and_info_says_so(monkeypatch):
+    monkeypatch.setattr(chain, "can_share", lambda: False)
+    monkeypatch.setattr(chain, "_crews", {})
+    x = np.linspace(-1, 1, 300_000, dtype=np.float32)
+    with config.override(threads=3):
+        program = lt.trace(lambda t: t.exp().sin().sum(), lt.tensor(x))
+        (result,) = HostBackend().compile(program, Store()).step([x])
+    np.testing.assert_allclose(result, np.sin(np.exp(x)).sum(), rtol=1e-4)
+    assert list(chain._crews) == [1]
+    assert installation.information()["step threads"].startswith("1: threads cannot wait")
