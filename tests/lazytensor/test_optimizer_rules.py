@@ -54,3 +54,16 @@ def test_radam_takes_betas_for_which_the_trust_of_the_paper_divides_by_zero():
     p.grad = lt.ones(2)
     optimizer.step()
     np.testing.assert_allclose(p.tolist(), [0.9, 0.9], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Adam", "Adagrad", "NAdam", "RMSprop", "ASGD"])
+def test_settings_that_are_numpy_numbers_give_the_bits_of_plain_ones(name):
+    found = []
+    for number in (float, np.float64):
+        p = Parameter(lt.tensor([1.0, -2.0, 0.3]))
+        optimizer = getattr(eager, name)([p], lr=number(0.1), weight_decay=number(0.01))
+        for k in range(6):
+            p.grad = lt.tensor([0.37 * (k + 1), -0.11, 0.05 * k])
+            optimizer.step()
+        found.append(p.tolist())
+    assert found[0] == found[1]

@@ -236,10 +236,10 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
 
 def _number(setting: Any) -> Any:
-    """Return a setting with Python numbers in place of tensors: nothing is traced."""
+    """Return a setting with Python numbers in place of tensors and NumPy numbers, whose type would widen the update."""
     if isinstance(setting, tuple):
         return tuple(_number(v) for v in setting)
-    return setting.item() if isinstance(setting, Tensor) else setting
+    return setting.item() if isinstance(setting, Tensor | np.generic) else setting
 
 
 def _check_defaults(defaults: dict[str, Any]) -> None:
