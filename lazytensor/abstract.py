@@ -15,7 +15,6 @@ from lazytensor import cells, precision
 from lazytensor.capture import Capture
 from lazytensor.captured_cells import CapturedCells, FedCell
 from lazytensor.cells import Cell
-from lazytensor.compiler.deep import DeepCompiler
 from lazytensor.compiler.pipeline import CSX, PRINT_CIRH, Target, compile_graph
 from lazytensor.dtype import DType, float32
 from lazytensor.errors import CompileError
@@ -107,14 +106,9 @@ class AbstractCapture(Capture):
         return _no_array(n.type) if self.shows_zeros else super().value_of(n, what)
 
 
-def planner() -> DeepCompiler:
-    """What gives the programs of one step, recorded with several batches."""
-    return DeepCompiler(lambda graph: compile_graph(graph, PLANNED))
-
-
 def program_of(graph: Graph) -> Program:
     """The program of a recorded step, which is bound to nothing."""
-    return planner().program(graph)
+    return compile_graph(inlined(graph), PLANNED)
 
 
 def record(
@@ -131,13 +125,12 @@ def record(
     [64, 128]
     """
     given = dict(batch) if isinstance(batch, Mapping) else {str(i): t for i, t in enumerate(batch)}
-    # One for all batches: the second recording has the layers of the first.
-    own, compiler = leading(t.spec for t in given.values()), planner()
+    own = leading(t.spec for t in given.values())
 
     def again(size: int) -> Program:
         tensors = {name: tensor(scaled(t.spec, own, size).shape, t.dtype) for name, t in given.items()}
         call = (lambda: step(**tensors)) if isinstance(batch, Mapping) else (lambda: step(*tensors.values()))
-        return compiler.program(graph_of_step(call, tensors, half))
+        return program_of(graph_of_step(call, tensors, half))
 
     return StepFamily(own, again(own), again)
 

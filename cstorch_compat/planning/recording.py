@@ -47,7 +47,6 @@ def record_script(
     when it is recorded for another batch; what else it raises.
     """
 
-    compiler = abstract.planner()
     files = journal or FileJournal()
 
     def record(batch: StepBatch) -> tuple[int, Program]:
@@ -64,7 +63,7 @@ def record_script(
                     raise TraceError(text, where=path, hint=hint if args else "Make it run first.") from None
             if on_graph is not None and not batch.wanted:
                 on_graph(inlined(graph))
-            return leading(n.type for n in graph.inputs), _noted(compiler.program(graph))
+            return leading(n.type for n in graph.inputs), _noted(abstract.program_of(graph))
 
     own, program = record(StepBatch(shows_zeros=shows_zeros))
 

@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 
 from lazytensor.errors import CompileError, LazyError
-from lazytensor.ir.growth import grown
 from lazytensor.ir.nest import Nest, Scalar, Store
 from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import Type, Where
@@ -259,26 +258,15 @@ class StepFamily:
         raise difference
 
 
-_NOTED = ("density", "precision_level", "micro_batching", "systems")
-"""The fields of a program that are no part of its step."""
-
-
 def _between(line: Line, a: Program, b: Program) -> Program:
     try:
-        if a.grown is None or b.grown is None or a.grown.skeleton != b.grown.skeleton:
-            return cast(Program, line.through(replace(a, grown=None), replace(b, grown=None)))
-        # Of a deep net the few layers that the others are equal to.
-        short = line.through(a.grown.short, b.grown.short)
-        noted = {name: line.through(getattr(a, name), getattr(b, name)) for name in _NOTED}
-        return replace(grown(short, a.grown.skeleton, a), **noted)
+        return cast(Program, line.through(a, b))
     except NotAffine as e:
         raise _refused(str(e), None, line.first, line.second) from None
 
 
 def unlike(a: Program, b: Program, first: int, second: int) -> CompileError | None:
     """Why no straight line goes through two programs, with the line of the user; None if one does."""
-    if a.grown is not None and b.grown is not None and a.grown.skeleton == b.grown.skeleton:
-        return unlike(a.grown.short, b.grown.short, first, second)
     line = Line(first, second, 2 * second - first)
     for x, y in zip(a.instrs, b.instrs, strict=False):
         try:
@@ -291,7 +279,7 @@ def unlike(a: Program, b: Program, first: int, second: int) -> CompileError | No
         return _refused(f"{len(a.instrs)} and {len(b.instrs)} kernels", None, first, second)
     try:
         # What is left beside the instructions.
-        line.through(replace(a, instrs=(), grown=None), replace(b, instrs=(), grown=None))
+        line.through(replace(a, instrs=()), replace(b, instrs=()))
     except NotAffine as e:
         return _refused(str(e), None, first, second)
     return None

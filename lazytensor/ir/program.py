@@ -13,7 +13,6 @@ import numpy as np
 from lazytensor.errors import CompileError
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.nest import Nest
-from lazytensor.ir.skeleton import Skeleton
 from lazytensor.ir.types import StateId, Type, Where, Work
 from lazytensor.table import Column, Table
 
@@ -41,15 +40,6 @@ class Buffer:
     kind: str
     name: str = ""
     value: np.ndarray | None = field(default=None, compare=False)
-
-    def like(self, index: int, name: str) -> "Buffer":
-        """The same in another place, by another name."""
-        other = object.__new__(Buffer)
-        facts = self.__dict__.copy()
-        facts["index"], facts["name"] = index, name
-        # Past the guard of frozen records; see `Instr.like`.
-        object.__setattr__(other, "__dict__", facts)
-        return other
 
 
 @dataclass(frozen=True)
@@ -85,15 +75,6 @@ class Instr:
     where: Where | None = None
     direction: str = "forward"
 
-    def like(self, reads: tuple[int, ...], writes: tuple[int, ...], where: Where | None) -> "Instr":
-        """The same on other buffers, at another line."""
-        # A deep net has ten thousand of them, and this takes a fifth of the time of `replace`.
-        other = object.__new__(Instr)
-        facts = self.__dict__.copy()
-        facts["reads"], facts["writes"], facts["where"] = reads, writes, where
-        object.__setattr__(other, "__dict__", facts)
-        return other
-
     @property
     def label(self) -> str:
         """A short name for reports: the module path, if known, and the kernel."""
@@ -109,8 +90,7 @@ class Program:
     `state` maps a StateId to (buffer read at the start, buffer that holds the new value at the end); the two are
     equal when the instruction updates in place or nothing changes. `batch` and `fetches` are buffer indices in order.
     Only plans look at `density`, which has the states that are sparse, at `precision_level`, the vendor's level of how
-    wide a wafer's sums are, and at what the script asks for: `micro_batching` and the number of `systems`. `grown` is
-    there for a deep net with equal layers.
+    wide a wafer's sums are, and at what the script asks for: `micro_batching` and the number of `systems`.
     """
 
     buffers: tuple[Buffer, ...]
@@ -123,7 +103,6 @@ class Program:
     precision_level: int = 1
     micro_batching: MicroBatching = AUTO
     systems: int = 1
-    grown: "Grown | None" = field(default=None, repr=False, compare=False)
 
     @property
     def work(self) -> Work:
@@ -170,11 +149,3 @@ class Program:
         if missing:
             raise CompileError(f"buffers {missing} are asked for and never written")
         return self
-
-
-@dataclass(frozen=True)
-class Grown:
-    """Where the program of a deep net comes from: that of the same net with few layers, and what is repeated of it."""
-
-    short: Program
-    skeleton: Skeleton

@@ -43,6 +43,8 @@ class Type:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
 
+DRAW = "call"
+"""The attribute that numbers the draws of random bits in a step."""
 REPORTED = "reported"
 """The `operation` of what a refused call records while a check goes on: the refusal has been reported."""
 

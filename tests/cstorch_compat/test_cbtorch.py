@@ -26,6 +26,7 @@ def step(batch, factor=1.0):
 """
 
 
+@pytest.mark.slow
 def test_a_session_takes_its_arguments_in_every_order_and_closures_see_values(script):
     done = script(
         """
@@ -87,6 +88,7 @@ def test_a_loop_that_is_left_early_runs_its_last_step_if_it_is_marked(script):
     assert done.stdout.splitlines()[0] == "True 0 False True"
 
 
+@pytest.mark.slow
 def test_the_step_takes_back_what_the_scaler_did(script):
     done = script(
         """

@@ -220,6 +220,7 @@ def test_existing_target_is_replaced_only_by_force_even_the_source_itself(tmp_pa
     assert read(str(tmp_path / "b.npz"))[1]["a"].read().tolist() == [0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_arrays_of_a_file_outlive_it_and_then_close_it(name, tmp_path):
     path = put({"a": ramp(3), "b": ramp(2)}, tmp_path / f"t{SUFFIX[name]}")

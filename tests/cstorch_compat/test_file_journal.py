@@ -94,6 +94,7 @@ def test_check_lists_files_in_json(folder):
     assert {"runs", "out", "train.log", "results.csv", "features.h5", "initial.pt", "latest"} <= set(files["undone"])
 
 
+@pytest.mark.slow
 def test_a_script_that_names_a_folder_by_the_second_is_planned_for_another_batch(tmp_path):
     (tmp_path / "script.py").write_text(FOLDER_OF_A_RUN)
     for _ in range(3):

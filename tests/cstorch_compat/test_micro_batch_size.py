@@ -51,6 +51,7 @@ def reported(request, command, tmp_path):
     return lambda **given: request.param(command, tmp_path, **given)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "systems", "expected"),
     [
@@ -69,6 +70,7 @@ def test_flag_decides_the_number_and_the_size_of_micro_batches(reported, value, 
     assert (row["micro_batches"], row["micro_batch_size"]) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["explore", {"explore": {"min": 2}}, {"explore": {"min": 2, "max": 8}}])
 def test_a_search_reports_the_sizes_between_its_bounds(reported, value):
     bounds = value["explore"] if isinstance(value, dict) else {}

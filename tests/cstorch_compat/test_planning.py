@@ -137,6 +137,7 @@ def test_value_of_the_step_is_refused_with_its_line(plan):
     assert "after optimizer.step()" in outcome.stderr
 
 
+@pytest.mark.slow
 def test_script_that_trains_nothing_is_planned_by_the_call_of_its_model(plan):
     body = PLAIN.partition("for epoch")[0].replace("optimizer = torch.optim.Adam(model.parameters())\n", "")
     outcome = plan(body, "--json")
@@ -244,6 +245,7 @@ optimizer.step()
 """
 
 
+@pytest.mark.slow
 def test_distributions_of_a_plan_are_checked_in_its_step_alone(plan):
     """Before the step a plan has no values, and draws all the same; in it nobody has any, as on the system."""
     outcome = plan(POLICY)
@@ -270,6 +272,7 @@ torch.autograd.grad(y.sum(), x, create_graph=True)
     assert "A plan begins where the model is called" in outcome.stderr
 
 
+@pytest.mark.slow
 def test_value_that_is_only_printed_may_be_zero(plan):
     text = PLAIN.replace("loss.backward()", "print(loss.item()); loss.backward()")
     assert plan(text, "--zeros", "--output").stderr.splitlines()[1:2] == ["0.0"]

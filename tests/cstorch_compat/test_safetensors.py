@@ -140,6 +140,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(max_size=3), values, max_size=3) | values)
 def test_no_json_gives_anything_but_values_or_our_error(header):

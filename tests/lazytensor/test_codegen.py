@@ -129,6 +129,7 @@ def test_strict_arithmetic_survives_in_a_reduction():
     assert got[0] == want[0] != values.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(7, 5), (3, 49), (2, 64), (2, 3, 100), (2, 1000), (20011,)], ids=str)
 def test_a_sum_has_the_same_bits_whatever_is_fused_with_it(shape):
     dims = tuple(range(1, len(shape))) or (0,)

@@ -62,6 +62,7 @@ def test_a_loop_that_comes_again_keeps_its_values(reads_first):
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 def test_equal_trainings_give_equal_bits_however_often_they_run_and_in_threads():
     runs = [training(2 * TURNS) for _ in range(3)]
     with ThreadPoolExecutor(4) as pool:

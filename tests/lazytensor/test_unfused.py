@@ -26,6 +26,7 @@ from tests.test_tables import built, draws
 
 KINDS = {"f": (float32, float32, bfloat16, float16, float64), "i": (int64, int32), "b": (bool_,)}
 seeds = st.integers(0, 2**32 - 1)
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -52,14 +53,14 @@ def assert_equal_bits(graph, arrays, state=None, target=HOST):
             np.testing.assert_array_equal(np.signbit(got) | np.isnan(got), np.signbit(want) | np.isnan(want))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(graph=graphs(smooth=True), seed=seeds, target=st.sampled_from((HOST, AS_IS)))
 def test_random_graphs(graph, seed, target):
     assert_equal_bits(graph, *values_for(graph, seed, smooth=True), target)
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=1, deadline=None)
 @given(data=st.data())
 def test_every_operation_and_sums_of_its_results(name, data):
     row = ROWS[name]
@@ -92,7 +93,7 @@ def reductions(draw):
     return Graph((x, y), {}, (*sums, *more), {})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(graph=reductions(), seed=seeds)
 def test_sums_of_every_extent(graph, seed):
     rng = np.random.default_rng(seed)
@@ -118,7 +119,7 @@ def test_softmax_and_cross_entropy(columns):
     assert_equal_bits(Graph((x, labels), {}, roots, {}), [values, rng.integers(-1, columns + 1, 37)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_products_of_operands_in_any_order(data):
     extents = st.one_of(st.integers(1, 70), st.sampled_from((128, 257, 400)))

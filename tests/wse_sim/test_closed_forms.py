@@ -24,7 +24,7 @@ from wse_sim.testing.phase_programs import MEMORY_WORDS, any_two_moves, programs
 pytestmark = pytest.mark.slow
 
 IS_FIXED = os.environ.get("SEEDS") != "random"
-SHARE = 1 if os.environ.get("CAMPAIGN") else 8
+SHARE = 1 if os.environ.get("CAMPAIGN") else 4
 """One program in so many is run."""
 
 

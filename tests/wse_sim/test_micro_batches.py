@@ -75,6 +75,7 @@ def test_each_size_of_a_search_takes_what_a_plan_with_that_size_takes():
         assert (alone.samples_per_s, alone.has_recompute) == (one.samples_per_s, one.has_recompute)
 
 
+@pytest.mark.slow
 def test_a_search_is_no_slower_than_the_planners_own_choice():
     for batch in (33, 50, 128):
         program = mlp((64, 256, 256, 64), batch)
@@ -116,6 +117,7 @@ def test_a_step_whose_samples_read_each_other_is_planned_whole_alone():
     assert "asks for micro-batches" in cut.reason and "test_micro_batches.py" in cut.reason
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_closed_forms_has_no_micro_batches_so_that_streaming_is_chosen():
     program, machine = mlp((64, 32, 8), 64), replace(TINY, width=40, height=40)
     own = plan(replace(program, micro_batching=MicroBatching("size", 16)), machine).report

@@ -312,12 +312,14 @@ def test_slow_arithmetic_is_named_as_the_limit():
         assert report.verdict.startswith("Limited by wafer compute of relu")
 
 
+@pytest.mark.slow
 def test_large_weights_are_limited_by_their_stream():
     report = plan(mlp((4096, 4096), batch=1), WSE2).report
     assert report.streaming.limit == "weights"
     assert "larger batch" in report.streaming.verdict
 
 
+@pytest.mark.slow
 def test_a_slow_weight_host_is_named_though_the_batch_has_more_bytes():
     slow = replace(FREE_HOST, stream_bits_per_s=1e6)
     program = mlp((200, 200), batch=2048)
@@ -359,6 +361,7 @@ def test_a_program_is_known_for_one_batch_only():
         plan(mlp(), WSE2, batch_size=65)
 
 
+@pytest.mark.slow
 def test_auto_takes_the_fastest_that_fits():
     report = wafer(tiny_mlp(), TINY)
     assert report.samples_per_s == max(report.pipelined.samples_per_s, report.streaming.samples_per_s)
@@ -435,6 +438,7 @@ class Sized:
         return mlp(self.sizes, batch_size)
 
 
+@pytest.mark.slow
 def test_samples_of_micro_batches_come_in_once_and_weights_for_each():
     program = mlp((64, 256, 256, 64), batch=50)
     small = replace(TINY, usable_bytes_per_pe=1200)
@@ -446,6 +450,7 @@ def test_samples_of_micro_batches_come_in_once_and_weights_for_each():
     assert cut.edge_bytes_in - batch_bytes == cut.micro_batches * (whole.edge_bytes_in - batch_bytes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bytes_per_pe", [700, 1200, 2000])
 def test_micro_batches_that_are_alike_are_timed_once_and_take_as_long(bytes_per_pe, monkeypatch):
     streaming = importlib.import_module("wse_sim.plan.modes.streamed_run")
@@ -487,6 +492,7 @@ def test_wider_sums_cost_more_cycles():
         plan(program, WSE2, precision_level=3)
 
 
+@pytest.mark.slow
 def test_energy_lies_between_idle_and_mean_power():
     report = plan(mlp(), WSE2).report
     for mode in (report.pipelined, report.streaming):

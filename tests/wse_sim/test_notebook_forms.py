@@ -29,6 +29,7 @@ def report():
     return simulate(lt.trace(model, lt.ones(32, 64)), "wse2", "pipelined")
 
 
+@pytest.mark.slow
 def test_report_shows_verdict_floor_plan_and_layers(report):
     page = parsed(report)
     assert page.find("p/b").text == report.verdict

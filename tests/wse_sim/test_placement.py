@@ -80,6 +80,7 @@ def test_stages_of_equal_work_get_equal_parts():
     assert others == [first] * 3
 
 
+@pytest.mark.slow
 def test_the_heavier_stage_gets_more_pes():
     b = Builder()
     x = b.matmul(b.input((64, 512)), b.weight("small", (512, 512)))
@@ -143,6 +144,7 @@ def test_a_sample_too_large_is_refused_in_streaming_mode_with_numbers():
     assert "bytes over" in report.reason
 
 
+@pytest.mark.slow
 def test_a_batch_too_large_is_cut_into_micro_batches():
     report = plan(mlp((784, 256, 10), batch=4096), TINY).streaming.report
     assert report.fits

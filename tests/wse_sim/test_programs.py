@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import patient, quick
 
-from wse_sim.kernels import fft, gemm, solver, sparse, stencil
+from wse_sim.kernels import fft, gemm, sparse, stencil
+from wse_sim.kernels.bicgstab import bicgstab_iteration
 from wse_sim.kernels.collective import centred_all_reduce, chain_all_reduce
 from wse_sim.kernels.gemv import gemv
 from wse_sim.kernels.transformer import TRANSFORMERS, decode_token, prefill
@@ -78,9 +79,9 @@ def test_longer_contexts_are_never_faster(name, pes, tokens, more):
 @given(st.integers(0, 5000), st.integers(0, 200), st.integers(1, 300))
 def test_sparse_products_grow_with_elements_and_lines(elements, lines, columns):
     rect = square(4)
-    base = cycles(sparse.spmm(rect, elements, lines, columns))
-    assert base <= cycles(sparse.spmm(rect, elements + 1, lines, columns))
-    assert base <= cycles(sparse.spmm(rect, elements, lines + 1, columns))
+    base = cycles(sparse.spmm_loop(rect, elements, lines, columns))
+    assert base <= cycles(sparse.spmm_loop(rect, elements + 1, lines, columns))
+    assert base <= cycles(sparse.spmm_loop(rect, elements, lines + 1, columns))
     assert base >= 1640  # of no elements, as measured
 
 
@@ -96,10 +97,10 @@ def test_star_stencil_scales_weakly(width, height, cells):
     "program",
     [
         lambda n: fft.transform(square(64), 64 * n, WSE2),
-        lambda n: solver.bicgstab_iteration(square(64), 100 * n, WSE2),
+        lambda n: bicgstab_iteration(square(64), 100 * n, WSE2),
         lambda n: stencil.plane_step(square(2), 8 * n, 2, 9, WSE3),
         lambda n: gemv(square(64), 512 * n, 512, 2, WSE2),
-        lambda n: sparse.dense(square(4), 100 * n, 64, WSE2),
+        lambda n: sparse.dense_loop(square(4), 100 * n, 64, WSE2),
     ],
 )
 def test_larger_problems_take_longer(program):

@@ -248,6 +248,7 @@ def test_an_adapter_takes_as_long_as_a_port_of_simulated_cores():
     assert run.result.counters["busy"][y, x] == 4 * adapter_cycles(9 * 2, WSE2)
 
 
+@pytest.mark.slow
 def test_the_fullest_link_is_a_bound_that_names_its_two_stages():
     report = plan(mlp((64, 32, 16), batch=64), WSE2, "pipelined", other=False).report
     bound = next(b for b in report.pipelined.bounds if b.kind == "link")

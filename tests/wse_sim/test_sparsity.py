@@ -12,8 +12,8 @@ from lazytensor.dtype import bool_, float16, float32
 from lazytensor.ir.program import Density
 from lazytensor.ir.types import Type
 from wse_sim.host import APPLIANCE
+from wse_sim.kernels.sparse import streamed_product
 from wse_sim.kernels.sparse_stream import SparseProduct, sparse_phase
-from wse_sim.kernels.streamed import streamed_product
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.modes import plan
@@ -77,6 +77,7 @@ def test_elements_travel_with_their_indices_and_never_take_more_than_dense():
     assert streamed_bytes(thin, Density(0.9, "mask")) == thin.nbytes == streamed_bytes(thin, None)
 
 
+@pytest.mark.slow
 def test_streaming_sends_and_multiplies_less_and_says_so():
     program = masked(1024, 256, 256, share=0.05)
     dense, sparse = (plan(p, TINY, host=FREE_HOST).report for p in (replace(program, density={}), program))

@@ -36,6 +36,7 @@ def planned(monkeypatch):
     return points
 
 
+@pytest.mark.slow
 def test_record_says_what_plan_says():
     records = sweep({"small": SMALL}, [TINY], MODES)
     assert [r.asked_mode for r in records] == list(MODES)
@@ -45,6 +46,7 @@ def test_record_says_what_plan_says():
         assert r.step_seconds == report.step_cycles / TINY.clock_hz
 
 
+@pytest.mark.slow
 def test_step_is_looked_up_once_for_all_that_plan_it(monkeypatch):
     looks, own = [], mode_plan.wire
 
@@ -114,6 +116,7 @@ def test_stopped_sweep_goes_on_with_its_file(tmp_path, planned, monkeypatch, sto
     assert [SweepRecord.from_dict(json.loads(line)) for line in lines[1:]] == records
 
 
+@pytest.mark.slow
 def test_torn_last_line_is_planned_again(tmp_path, planned):
     path = tmp_path / "points.jsonl"
     records = sweep(PROGRAMS, ["tiny"], ["streaming"], path=path)

@@ -13,7 +13,8 @@ from lazytensor.errors import LazyError
 from tests.conftest import ROOT, python
 from wse_sim.fabric import simulate_phase
 from wse_sim.host import HOST_FIELDS
-from wse_sim.kernels import gemm, solver, sparse, stencil
+from wse_sim.kernels import gemm, sparse, stencil
+from wse_sim.kernels.bicgstab import bicgstab_iteration
 from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, NUMERIC_FIELDS, WSE2
 from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
@@ -185,7 +186,7 @@ TILE = gemm.Tile(5, 4, 6, 4)
         Compute(WIDE, "fma", 3, 40, 2, 7),
         Repeat(3, Seq((Shift(WIDE, "y", 5, wrap="folded"), Compute(WIDE, "add", 1, 4, 4)))),
         *(algorithm(Rect(0, 0, 18, 18), TILE, WSE2) for algorithm in gemm.GEMM_ALGORITHMS.values()),
-        solver.bicgstab_iteration(Rect(0, 0, 18, 18), 50, WSE2),
+        bicgstab_iteration(Rect(0, 0, 18, 18), 50, WSE2),
         stencil.acoustic_step(Rect(0, 0, 20, 15), 30, WSE2),
         stencil.plane_step(WIDE, 8, 2, 25, WSE2),
     ],

@@ -65,9 +65,8 @@ from wse_sim.kernels.norms import (
 from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
 from wse_sim.kernels.random_bits import add_counters, limbs_of, random_uniform, state_limbs
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
-from wse_sim.kernels.spmm import elements_of, spmm
+from wse_sim.kernels.sparse import elements_of, spmm, stream_of, streamed_product, wavelets_of
 from wse_sim.kernels.stencil import star
-from wse_sim.kernels.streamed import stream_of, streamed_product, wavelets_of
 from wse_sim.kernels.windows import Window
 
 # Every row is run by the tests in all three readings, so a kernel that is added here has to have its sample there.

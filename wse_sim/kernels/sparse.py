@@ -1,14 +1,30 @@
-"""Sparse matrix times dense matrix in float32: one vector multiply-add for each stored element of a PE's tile.
+"""Sparse matrix times dense matrix: what was published, a matrix that stays, and weights that stream in.
 
-Source: the public SpMM_Cerebras repository. A is cut in tiles over the PEs, the rows of B are local, and the counters
-that were published stop before the partial results are combined. The scalar code around an operation is not published;
-four constants stand for it, fitted on four of the rows (`wse_sim.validation` marks them). `spmm.py` runs the loop.
+`spmm_loop` and `dense_loop` are prices of the public SpMM_Cerebras repository: one vector multiply-add in float32 for
+each stored element of a PE's tile. The rows of B are local, and the counters that were published stop before the
+partial results are combined. The scalar code around an operation is not published; four constants replace it, fitted
+on four of the rows (`wse_sim.validation` marks them). `spmm` runs this loop, and combines the results.
+
+`streamed_product` sends only the weights that are not zero, and each weight triggers its work. Activations stay on the
+mesh, inputs along y and tokens along x, and a column of cores on the left feeds each row with the weights of its
+inputs, which all PEs of the row take as they pass. A float32 weight is two wavelets, the numbers of its input and
+output and then its value; one of 16 bits is a single wavelet of input and value, in the order of outputs, of which the
+program knows how many weights each has. Partial sums of a column then go up to its first PE. The weights of a row are
+all there before its work begins: that the two overlap on the machine is not in this program.
 """
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import ITEM_BYTES, Memory
+from wse_sim.isa.packing import pack, view
 from wse_sim.kernels.collective import scalar
-from wse_sim.layout import Rect
+from wse_sim.kernels.kernel import INDEX, MeshKernel, Placed, Room, base_of
+from wse_sim.layout import Rect, part
 from wse_sim.machine import Machine
-from wse_sim.phase import Compute, Phase, Seq
+from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Reduce, Seq
 
 # Fitted on COO 64x8 with 5 and 10 % (68 columns), COO 128x16 with 20 % (132 columns) and CSC 64x8 with 5 %.
 ELEMENT_SCALAR_CYCLES = 33  # reads an index and a value, finds two rows, closes the loop
@@ -17,7 +33,7 @@ LINE_SCALAR_CYCLES = 45  # turns to the next compressed row or column
 LAUNCH_CYCLES = 1640  # from the first time stamp to the first element, and from the last to the second stamp
 
 
-def spmm(rect: Rect, elements: float, lines: int, columns: int) -> Phase:
+def spmm_loop(rect: Rect, elements: float, lines: int, columns: int) -> Phase:
     """`elements` stored elements on a PE in `lines` compressed rows or columns, times `columns` of B."""
     work = Compute(
         rect,
@@ -31,7 +47,7 @@ def spmm(rect: Rect, elements: float, lines: int, columns: int) -> Phase:
     return Seq((scalar(rect, 1, LAUNCH_CYCLES), scalar(rect, lines, LINE_SCALAR_CYCLES), work))
 
 
-def dense(rect: Rect, elements: int, columns: int, machine: Machine) -> Phase:
+def dense_loop(rect: Rect, elements: int, columns: int, machine: Machine) -> Phase:
     """The same loop over a tile without zeros and without indices; its rows are not padded, so they conflict."""
     return Compute(
         rect,
@@ -42,3 +58,147 @@ def dense(rect: Rect, elements: int, columns: int, machine: Machine) -> Phase:
         scalar_cycles=machine.loop_cycles,
         slowdown=machine.conflict_slowdown,
     )
+
+
+def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> MeshKernel:
+    """c [n, columns] = a b of a [n, k], given by its elements as `elements_of` lists them, and b [k, columns].
+
+    Rows of a are cut along y, its columns and the rows of b along x. Every PE works on as many elements as the fullest
+    one has; what others have too few is zero. c ends in the first column of PEs.
+    """
+    (n, k), room = a.shape, Room()
+    most = elements_of(a, rect, dtype).shape[1] // rect.width
+    column = Rect(rect.x, rect.y, 1, rect.height)
+    c = room.place("c", column, n, columns, dtype, column_kind="replicated")
+    b = room.place("b", rect, k, columns, dtype, is_turned=True, column_kind="replicated")
+    listed = room.place("elements", rect, rect.height, rect.width * most, INDEX)
+    numbers = room.vector(2, INDEX)
+    # 16-bit numbers of one element: row, column, and a value of one or two.
+    step = 2 + ITEM_BYTES[dtype] // 2
+    value = Memory(
+        base_of(listed.address, dtype) + (1 if dtype == "float32" else 2),
+        stride=0,
+        dtype=dtype,
+        steps=(step * 2 // ITEM_BYTES[dtype],),
+    )
+    target = Memory(c.base, stride=1, dtype=dtype, index=numbers.base, index_step=columns)
+    source = Memory(b.base, stride=1, dtype=dtype, index=numbers.base + 1, index_step=columns)
+    build = room.builder()
+    build.move(c.vector(), 0.0, c.elements)
+    with build.loop(most // step):
+        build.move(numbers, listed.vector(steps=(step,)), 2)
+        build.fmac(target, value, source, target, columns)
+    total = Reduce(rect, axis="x", words=c.words, at=c.address, dtype=dtype)
+    return MeshKernel(Seq((Local(rect, build.body()), total)), (b, listed), (c,), room.words)
+
+
+def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray:
+    """The elements of a [n, k] that are not zero, as numbers of 16 bits [height, width x as many as the fullest has].
+
+    For each its row and column in the tile of its PE, and its value.
+    """
+    lists = []
+    for y in range(rect.height):
+        for x in range(rect.width):
+            rows, columns = part("block", a.shape[0], rect.height, y), part("block", a.shape[1], rect.width, x)
+            tile = np.asarray(a, np.float32)[rows.start : rows.stop, columns.start : columns.stop]
+            row, column = np.nonzero(tile)
+            lists.append(_list_of((row, column), tile[row, column], dtype))
+    # At least one element: a loop has at least one round, and an element of value zero adds nothing.
+    return _padded(lists, 2 + ITEM_BYTES[dtype] // 2).reshape(rect.height, -1)
+
+
+def _list_of(numbers: Sequence[np.ndarray], values: np.ndarray, dtype: str) -> np.ndarray:
+    """Return for each element its numbers and its value of a type, as numbers of 16 bits in one row."""
+    bits = view(pack(values[:, None], dtype), INDEX)[:, : ITEM_BYTES[dtype] // 2]
+    return np.concatenate([*(n[:, None] for n in numbers), bits], 1).astype(np.uint16).reshape(-1)
+
+
+def _padded(lists: Sequence[np.ndarray], least: int) -> np.ndarray:
+    """Return lists as rows of one length, of at least `least` numbers, with zeros behind."""
+    longest = max(least, *(len(one) for one in lists))
+    return np.array([np.pad(one, (0, longest - len(one))) for one in lists])
+
+
+def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = "float32") -> MeshKernel:
+    """y [outputs, tokens] = weights^T x of x [inputs, tokens], for the pattern of `weights` [inputs, outputs].
+
+    The first column of `rect` holds the stream, as `stream_of` makes it. Raises LazyError for a rectangle without
+    other columns.
+    """
+    inputs, outputs = weights.shape
+    feeders = Rect(rect.x, rect.y, 1, rect.height)
+    mesh = Rect(rect.x + 1, rect.y, rect.width - 1, rect.height)
+    room = Room()
+    x = room.place("x", mesh, inputs, tokens, dtype)
+    y = room.place("y", mesh, outputs, tokens, dtype, row_kind="replicated")
+    length = stream_of(weights, rect.height, dtype).shape[1]
+    stream = room.place("stream", feeders, rect.height, length, INDEX)
+    numbers = room.vector(2, INDEX)
+    rows = [_row(mesh, row, weights, room, (x, y, stream), numbers) for row in range(rect.height)]
+    total = Reduce(mesh, axis="y", words=y.words, at=y.address, dtype=dtype)
+    first = Rect(mesh.x, mesh.y, mesh.width, 1)
+    result = Placed(name="y", rect=first, rows=outputs, columns=tokens, dtype=dtype, address=y.address)
+    return MeshKernel(Seq((Par(tuple(rows)), total)), (x, stream), (result,), room.words)
+
+
+def stream_of(weights: np.ndarray, rows: int, dtype: str = "float32") -> np.ndarray:
+    """What the feeder of each of `rows` rows of PEs sends, as numbers of 16 bits [rows, longest]; the rest is zero."""
+    streams = []
+    for row in range(rows):
+        own = np.asarray(weights, np.float32)[_inputs(weights, rows, row)]
+        outputs, inputs = np.nonzero(own.T)
+        # Indices and values share one stream of 16-bit numbers, as sparse wavelets have 16 bits of each.
+        numbers = [inputs, outputs] if dtype == "float32" else [inputs]
+        streams.append(_list_of(numbers, own[inputs, outputs], dtype))
+    return _padded(streams, 1)
+
+
+def wavelets_of(weights: np.ndarray, dtype: str = "float32") -> int:
+    """Wavelets that the feeders send: two for each weight that is not zero, in 16 bits one."""
+    return int(np.count_nonzero(weights)) * (2 if dtype == "float32" else 1)
+
+
+def _inputs(weights: np.ndarray, rows: int, row: int) -> slice:
+    own = part("block", len(weights), rows, row)
+    return slice(own.start, own.stop)
+
+
+def _row(
+    mesh: Rect, row: int, weights: np.ndarray, room: Room, placed: tuple[Placed, Placed, Placed], numbers: Memory
+) -> Phase:
+    """The weights of one row of PEs pass, and its PEs add up products."""
+    x, y, stream = placed
+    own = weights[_inputs(weights, mesh.height, row)]
+    build = room.builder()
+    build.move(y.vector(), 0.0, y.elements)
+    local = Rect(mesh.x, mesh.y + row, mesh.width, 1)
+    # Rows whose weights are all zero get none: work goes with what is not zero.
+    if not own.any():
+        return Local(local, build.body())
+    _products(build, np.count_nonzero(own, axis=0), x, y, stream, numbers)
+    line = Rect(mesh.x - 1, mesh.y + row, mesh.width + 1, 1)
+    sent = Broadcast(line, axis="x", words=wavelets_of(own, x.dtype), take=stream.address, put=stream.address)
+    return Seq((sent, Local(local, build.body())))
+
+
+def _products(build: Builder, counts: np.ndarray, x: Placed, y: Placed, stream: Placed, numbers: Memory) -> None:
+    """For each weight: read its numbers, and add its multiple of a row of x to a row of y."""
+    tokens = x.tile_columns
+    named = Memory(x.base, stride=1, dtype=x.dtype, index=numbers.base, index_step=tokens)
+    if x.dtype == "float32":
+        target = Memory(y.base, stride=1, dtype=y.dtype, index=numbers.base + 1, index_step=tokens)
+        value = Memory(stream.address + 1, stride=0, dtype=x.dtype, steps=(2,))
+        with build.loop(int(counts.sum())):
+            # The indices go to fixed places first, since an operand's index is read at one address.
+            build.move(numbers, stream.vector(steps=(4,)), 2)
+            build.fmac(target, value, named, target, tokens)
+        return
+    start = 0
+    for output in np.flatnonzero(counts):
+        target = y.vector(start=int(output) * tokens)
+        value = Memory(stream.base + start + 1, stride=0, dtype=x.dtype, steps=(2,))
+        with build.loop(int(counts[output])):
+            build.move(numbers, stream.vector(steps=(2,), start=start), 1)
+            build.fmac(target, value, named, target, tokens)
+        start += 2 * int(counts[output])

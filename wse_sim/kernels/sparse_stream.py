@@ -1,5 +1,5 @@
 """The price of products with sparse weights that stream in, at extents for which no program can be written weight by
-weight: `streamed.py` is what runs, for a pattern that is given.
+weight: `sparse.streamed_product` is what runs, for a pattern that is given.
 
 Inputs lie along y and tokens along x. Each weight that is not zero is a wavelet of a row of PEs, and a vector operation
 over a PE's tokens; a row waits for the one with the most weights. Sums of a column then go up. Strips of the rectangle
@@ -104,7 +104,7 @@ def _gradient_round(
 
 
 def _stream(product: SparseProduct, mesh: Rect, weights: int) -> Phase:
-    """As `streamed.wavelets_of`: two wavelets for a weight, in 16 bits one; past a column of feeders."""
+    """As `sparse.wavelets_of`: two wavelets for a weight, in 16 bits one; past a column of feeders."""
     each = 2 if ITEM_BYTES[product.dtype] == ITEM_BYTES["float32"] else 1
     line = Rect(mesh.x, mesh.y, mesh.width + 1, mesh.height)
     return Broadcast(line, axis="x", words=weights * each)

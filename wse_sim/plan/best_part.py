@@ -14,8 +14,8 @@ from wse_sim.plan.wiring import Wiring
 
 MAX_PES_PER_ELEMENT = 4
 """With more PEs for each element there is a smaller part that has one PE for each."""
-LONG_SIDES = 3
-"""With all pairs of sides twice as many prices are needed: the published runs then take at most 0.01 % less."""
+LONG_SIDES = 2
+"""All pairs of sides would need more than twice as many prices, for steps of published runs that are 0.01 % shorter."""
 
 MAX_FINER_SIDE = 32
 """On a short side each PE more or less changes the price of a kernel by percents."""

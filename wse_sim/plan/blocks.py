@@ -7,7 +7,7 @@ scores themselves, where a mask has other numbers for each head and pair, or whe
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,36 +27,11 @@ class _NoBlockError(Exception):
     """What shares these scores is no block."""
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What a block has of the instructions that it stands for: the line of `named`, and the numbers of `draws`."""
-
-    named: int
-    draws: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Blocked:
-    """A program with its attention blocks as single instructions.
-
-    `places` are those of its instructions in the program of before; `origins` are there for its blocks.
-    """
-
-    program: Program
-    places: Sequence[int]
-    origins: Mapping[int, Origin]
-
-    @classmethod
-    def of(cls, program: Program, accepts: Callable[[Instr], bool] = lambda instr: True) -> "Blocked":
-        """With those blocks of which `accepts` takes all."""
-        if not any(instr.kernel == "softmax" for instr in program.instrs):
-            return cls(program, range(len(program.instrs)), {})
-        return _Search(program, accepts).rewritten()
-
-
 def in_blocks(program: Program, accepts: Callable[[Instr], bool] = lambda instr: True) -> Program:
     """The program with its attention blocks as single instructions, as far as `accepts` takes all of a block's."""
-    return Blocked.of(program, accepts).program
+    if not any(instr.kernel == "softmax" for instr in program.instrs):
+        return program
+    return _Search(program, accepts).rewritten()
 
 
 @dataclass
@@ -89,9 +64,8 @@ class _Search:
         self.late: set[int] = set()
         self.asked_for = {(b, holder.get(b, -1)) for b in ends}
         self._blocks: dict[ScoreBlock, ScoreBlock] = {}
-        self.origins: dict[int, Origin] = {}
 
-    def rewritten(self) -> Blocked:
+    def rewritten(self) -> Program:
         placed: dict[int, Instr] = {}
         gone: set[int] = set()
         makers: set[int] = set()
@@ -115,13 +89,11 @@ class _Search:
             if readers <= gone and not self.asked_for & {(w, m) for w in self.instrs[m].writes}:
                 gone.add(m)
         if not placed:
-            return Blocked(self.program, range(len(self.instrs)), {})
+            return self.program
         # All others keep their places: a sort is stable.
         order = sorted(range(len(self.instrs)), key=lambda i: i in self.late)
         places = [i for i in order if i in placed or i not in gone]
-        program = replace(self.program, instrs=tuple([placed.get(i) or self.instrs[i] for i in places]))
-        origins = {n: self.origins[i] for n, i in enumerate(places) if i in placed}
-        return Blocked(program, places, origins)
+        return replace(self.program, instrs=tuple([placed.get(i) or self.instrs[i] for i in places]))
 
     # What belongs together.
 
@@ -260,7 +232,6 @@ class _Search:
         reads, writes = [version[0] for version in block.arrays], [version[0] for version, _, _ in block.results]
         named = next((i for i in own if self.instrs[i].kernel == "matmul"), own[0])
         draws = tuple(i for i in (*again, *own) if _is_draw(self.instrs[i]))
-        self.origins[place] = Origin(named, draws)
         sizes = [sum(self.buffers[b].type.nbytes for b in some) for some in (reads, writes)]
         return Instr(
             kernel=kernel,

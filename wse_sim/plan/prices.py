@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from lazytensor.ir.skeleton import DRAW
+from lazytensor.ir.types import DRAW
 from wse_sim.isa.core_program import ITEM_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
@@ -38,14 +38,14 @@ def _extents(attrs: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _selves(attrs: Mapping[str, Any]) -> tuple[object, ...]:
-    """The same attributes by who they are: equal layers of a deep net have the same objects."""
+    """The same attributes by the identity of their values."""
     return tuple([_selves(v) if isinstance(v, Mapping) else id(v) for name, v in attrs.items() if name != DRAW])
 
 
 def _looks(wiring: Wiring, i: int) -> object:
-    """What kernels of equal layers have in common: the objects that they consist of.
+    """A key that is equal only for equal kernels: the identities of the objects that kernel `i` consists of.
 
-    A program keeps its records, so that no other one comes by the number of an object.
+    Equal layers share most of these objects. The program keeps them, so that no identity is used twice.
     """
     instr, buffers = wiring.program.instrs[i], wiring.program.buffers
     resident, sparse = wiring.resident, wiring.sparsity
@@ -100,7 +100,7 @@ class Prices:
         for i in kernels:
             if i not in known:
                 # Most equal ones are told without a comparison of records.
-                looks = ("like", wiring.alike[i]) if wiring.alike else _looks(wiring, i)
+                looks = _looks(wiring, i)
                 if looks not in known:
                     known[looks] = self._kind(wiring, i)
                 known[i] = known[looks]

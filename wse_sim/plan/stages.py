@@ -135,7 +135,6 @@ class _Census:
         self.made_again = {version.source for version in again}
         self.number = {i: n for n, group in enumerate(groups) for layer in group for i in layer.every_kernel}
         self.depths = stage_depths(wiring, self.number)
-        self._known: dict[tuple[int, ...], tuple[int, int, int]] = {}
         # Where the way back begins: the depth of the last kernel that only knows what is before it.
         sweeps = wiring.sweeps
         self.middle = max((d for i, d in self.depths.items() if sweeps[i] == "forward"), default=0)
@@ -150,17 +149,13 @@ class _Census:
         group = self.groups[n]
         inner = frozenset(b for layer in group for b in layer.inner)
         kernels = [i for layer in group for i in layer.every_kernel]
-        # Of equal layers only what waits differs, by how far they are from the end.
-        likes = self.wiring.likes(kernels)
-        if likes not in self._known:
-            self._known[likes] = self._state_bytes(group), *self._touched_bytes(n, kernels, inner)
-        state_bytes, working, bytes_in = self._known[likes]
+        working, bytes_in = self._touched_bytes(n, kernels, inner)
         waiting, bytes_out = self._waiting(n, kernels, inner)
         # What comes in is received while the sample before is worked on.
         return Stage(
             layers=group,
             recomputed=self._recomputed(kernels),
-            state_bytes=state_bytes,
+            state_bytes=self._state_bytes(group),
             waiting_bytes=waiting,
             working_bytes=working + bytes_in,
             bytes_in=bytes_in,

@@ -42,16 +42,12 @@ class TurnBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class Turn:
-    """Kernels of layer `number` and a sweep that run one after the other.
-
-    Turns of equal `likes` are equal but for their layers.
-    """
+    """Kernels of layer `number` and a sweep that run one after the other."""
 
     number: int
     layer: Layer
     sweep: Sweep
     kernels: tuple[int, ...]
-    likes: tuple[int, ...]
     bytes: TurnBytes
 
 
@@ -61,19 +57,6 @@ class Memory:
 
     per_batch: int
     fixed: int
-
-
-@dataclass(frozen=True)
-class _Traffic:
-    """Tensors that cross the wafer's edge in a turn, or go from another layer's layout to its own.
-
-    Results go out with the number of their kernel.
-    """
-
-    weights: frozenset[int]
-    batch: tuple[int, ...]
-    out: tuple[BufferVersion, ...]
-    moved: frozenset[BufferVersion]
 
 
 @dataclass(frozen=True)
@@ -89,25 +72,19 @@ class _Course:
 
 
 class Turns:
-    """The turns of a step. Those of the same step with another batch are `like` them, in all but bytes."""
+    """The turns of a step."""
 
-    def __init__(
-        self, wiring: Wiring, layers: Sequence[Layer], again: frozenset[BufferVersion], like: "Turns | None" = None
-    ):
+    def __init__(self, wiring: Wiring, layers: Sequence[Layer], again: frozenset[BufferVersion]):
         self.wiring, self._again = wiring, again
         self._arrived: set[int] = set()
         self._repeated: set[int] = set()
         self._inner = frozenset(b for layer in layers for b in layer.inner)
         self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
-        self._leaving: frozenset[BufferVersion] = like._leaving if like else _leaving(wiring)
-        self._held: dict[int, list[_Held]] = like._held if like else {}
-        self._slots: dict[int, list[tuple[int, bool, int]]] = {}
-        self._traffic: dict[tuple[int, ...], _Traffic] = like._traffic if like else {}
-        self._bytes: dict[tuple[int, ...], TurnBytes] = {}
-        self._like = like if like and _is_in_proportion(wiring, like.wiring) else None
-        self.forward: tuple[Turn, ...] = tuple(self._resized(like.forward) if like else self._forward(layers))
+        self._leaving = _leaving(wiring)
+        self._held: dict[int, list[_Held]] = {}
+        self.forward: tuple[Turn, ...] = tuple(self._forward(layers))
         self._ends = {turn.number: n for n, turn in enumerate(self.forward)}
-        self.backward: tuple[Turn, ...] = tuple(self._resized(like.backward) if like else self._backward(layers))
+        self.backward: tuple[Turn, ...] = tuple(self._backward(layers))
 
     @property
     def every(self) -> tuple[Turn, ...]:
@@ -117,9 +94,6 @@ class Turns:
     def _on_wafer(self, layer: Layer, sweep: Sweep) -> tuple[int, ...]:
         again = layer.recomputed if sweep == "backward" else ()
         return (*again, *(i for i in layer.kernels[sweep] if i not in self.wiring.on_host))
-
-    def _resized(self, turns: Sequence[Turn]) -> Iterable[Turn]:
-        return (self._turn(t.number, t.layer, t.sweep, t.kernels) for t in turns)
 
     def _backward(self, layers: Sequence[Layer]) -> Iterable[Turn]:
         """The last use of a weight comes first on the way back."""
@@ -148,26 +122,11 @@ class Turns:
             yield self._turn(number, layers[number], "forward", tuple(kernels))
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> Turn:
-        likes = self.wiring.likes(kernels)
-        if likes not in self._bytes:
-            # What crosses the edge does not depend on the batch, and how much of it does.
-            if likes not in self._traffic:
-                self._traffic[likes] = self._traffic_of(number, kernels)
-            self._bytes[likes] = self._bytes_of(self._traffic[likes])
-        return Turn(number=number, layer=layer, sweep=sweep, kernels=kernels, likes=likes, bytes=self._bytes[likes])
+        return Turn(number=number, layer=layer, sweep=sweep, kernels=kernels, bytes=self._bytes_of(number, kernels))
 
-    def _bytes_of(self, traffic: _Traffic) -> TurnBytes:
+    def _bytes_of(self, number: int, kernels: tuple[int, ...]) -> TurnBytes:
+        """Bytes of tensors that cross the wafer's edge in a turn, or go from another layer's layout to its own."""
         wiring, nbytes, sparsity = self.wiring, self.wiring.nbytes, self.wiring.sparsity
-        return TurnBytes(
-            weights=sum([streamed_bytes(wiring.type(b), sparsity.weights.get(b)) for b in traffic.weights]),
-            dense=sum([nbytes[b] for b in traffic.weights]),
-            batch=sum([nbytes[b] for b in traffic.batch]),
-            out=sum([streamed_bytes(wiring.type(b), sparsity.gradients.get(i)) for b, i in traffic.out]),
-            moved=sum([nbytes[b] for b, _ in traffic.moved]),
-        )
-
-    def _traffic_of(self, number: int, kernels: tuple[int, ...]) -> _Traffic:
-        wiring = self.wiring
         weights, moved = set[int](), set[BufferVersion]()
         batch: list[int] = []
         for i in kernels:
@@ -185,17 +144,18 @@ class Turns:
                     # Once for each tensor: kernels of one layer have their operands in the same place.
                     moved.add(o)
         results = (BufferVersion(b, i) for i in kernels for b in wiring.results[i])
-        out = tuple([version for version in results if version in self._leaving])
-        return _Traffic(frozenset(weights), tuple(batch), out, frozenset(moved))
+        out = [version for version in results if version in self._leaving]
+        return TurnBytes(
+            weights=sum([streamed_bytes(wiring.type(b), sparsity.weights.get(b)) for b in weights]),
+            dense=sum([nbytes[b] for b in weights]),
+            batch=sum([nbytes[b] for b in batch]),
+            out=sum([streamed_bytes(wiring.type(b), sparsity.gradients.get(i)) for b, i in out]),
+            moved=sum([nbytes[b] for b, _ in moved]),
+        )
 
     def memory(self) -> Memory:
         """What the whole step holds without recompute."""
-        return self._in_proportion(self._like.memory()) if self._like else self._whole.most()
-
-    def _in_proportion(self, memory: Memory) -> Memory:
-        """What this batch holds where the other one holds that."""
-        assert self._like is not None
-        return Memory(memory.per_batch * self.wiring.batch_size // self._like.wiring.batch_size, memory.fixed)
+        return self._whole.most()
 
     @cached_property
     def _whole(self) -> _Course:
@@ -211,18 +171,12 @@ class Turns:
     @cached_property
     def _peaks(self) -> list[Memory]:
         """The most that each segment holds while it runs forward and back."""
-        if self._like and self._like.segment_ends == self.segment_ends:
-            return [self._in_proportion(peak) for peak in self._like._peaks]
         peaks = []
-        known: dict[tuple[tuple[int, ...], ...], Memory] = {}
         start = 0
         for end in self.segment_ends:
             turns = [*self.forward[start : end + 1], *self.backward_of(start, end)]
-            # Segments of equal layers hold the same: what others make does not count.
-            likes = tuple([turn.likes for turn in turns])
-            if likes not in known:
-                known[likes] = self._course(turns, frozenset(i for turn in turns for i in turn.kernels)).most()
-            peaks.append(known[likes])
+            # What others make does not count.
+            peaks.append(self._course(turns, frozenset(i for turn in turns for i in turn.kernels)).most())
             start = end + 1
         return peaks
 
@@ -273,8 +227,6 @@ class Turns:
 
     def held(self) -> tuple[Memory, ...]:
         """Most bytes in each turn of the whole step without recompute."""
-        if self._like:
-            return tuple(map(self._in_proportion, self._like.held()))
         ends = list(accumulate(len(turn.kernels) for turn in self.every))
         return tuple(self._whole.most(start, end) for start, end in zip([0, *ends], ends, strict=False))
 
@@ -321,24 +273,12 @@ class Turns:
         if i not in self._held:
             wiring, again, inner = self.wiring, self._again, self._inner
             versions = (*wiring.operands[i], *[(b, i) for b in wiring.results[i]])
-            # Kernels of equal layers hold the same of their operands and results.
-            like = wiring.alike[i] if wiring.alike else i
-            if like not in self._slots:
-                self._slots[like] = [
-                    (slot, v in again, int(v[0] not in wiring.per_sample))
-                    for slot, v in enumerate(versions)
-                    if not (v[0] in wiring.resident or v[0] in inner or v in wiring.gradients)
-                ]
-            self._held[i] = [(versions[slot], is_again, kind) for slot, is_again, kind in self._slots[like]]
+            self._held[i] = [
+                (v, v in again, int(v[0] not in wiring.per_sample))
+                for v in versions
+                if not (v[0] in wiring.resident or v[0] in inner or v in wiring.gradients)
+            ]
         return self._held[i]
-
-
-def _is_in_proportion(wiring: Wiring, other: Wiring) -> bool:
-    """Whether tensors per sample are as large as those of the other batch for each sample, and all others are equal."""
-    size, like, per_sample = wiring.batch_size, other.batch_size, wiring.per_sample
-    mine, theirs = wiring.nbytes, other.nbytes
-    differ = [b for b, (own, its) in enumerate(zip(mine, theirs, strict=True)) if own != its]
-    return per_sample.issuperset(differ) and all(mine[b] * like == theirs[b] * size for b in per_sample)
 
 
 def _leaving(wiring: Wiring) -> frozenset[BufferVersion]:

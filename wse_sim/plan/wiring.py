@@ -18,7 +18,7 @@ all gradients, a mean that is only reported. It runs once for a batch, after the
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -88,8 +88,6 @@ class Wiring:
     batch_size: int
     precision_level: int = 1  # as `PRECISION_LEVELS` has it
     sparsity: Sparsity = Sparsity()  # of weights that stream in; nothing is spared where they lie still
-    # Equal numbers for instructions that are equal in equal layers, and have as much to do with those around them.
-    alike: tuple[int, ...] = ()
 
     @cached_property
     def sweeps(self) -> dict[int, Sweep]:
@@ -110,11 +108,6 @@ class Wiring:
         """(buffer, writer or OUTSIDE) -> instructions that read it."""
         return _users(self.operands)
 
-    def likes(self, kernels: Sequence[int]) -> tuple[int, ...]:
-        """The same for kernels of equal layers; those themselves if nothing is known of equal ones."""
-        alike = self.alike
-        return tuple([alike[i] for i in kernels]) if alike else tuple(kernels)
-
     @cached_property
     def nbytes(self) -> list[int]:
         """Bytes of each buffer, for whoever asks for those of all."""
@@ -132,12 +125,6 @@ class Wiring:
     def on_host(self) -> frozenset[int]:
         """What the weight host does in streaming mode: updates and what settles, and preparing weights."""
         return self.settling | self.preparing
-
-
-def is_alike(a: Wiring, b: Wiring) -> bool:
-    """Whether two programs are wired in the same way, whatever the sizes of their tensors."""
-    other = ("program", "batch_size", "alike")
-    return all(getattr(a, f.name) == getattr(b, f.name) for f in fields(Wiring) if f.name not in other)
 
 
 def work_of(instr: Instr) -> Work:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from lazytensor.ir.graph import Node, like, topological
 from lazytensor.ir.graph_function import Function
-from lazytensor.ir.skeleton import DRAW
+from lazytensor.ir.types import DRAW
 
 CONSTANTS = ("full", "const")
 """Leaves that are the same in all updates."""

@@ -11,9 +11,8 @@ from lazytensor.ir.program import Program
 from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.plan.blocks import Blocked
+from wse_sim.plan.blocks import in_blocks
 from wse_sim.plan.bounds import Bound
-from wse_sim.plan.depth import Depth, depth_of, program_in_blocks
 from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
@@ -24,7 +23,7 @@ from wse_sim.plan.sparsity import sparsity_of
 from wse_sim.plan.stages import Stage, computed_again, stages_of
 from wse_sim.plan.timeline import Timeline
 from wse_sim.plan.turns import Turns
-from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, is_alike, wire, work_of
+from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, wire, work_of
 from wse_sim.price.relayout import adapter_cycles
 
 
@@ -81,63 +80,23 @@ class LayerWork:
 
 @dataclass(eq=False)
 class Reading:
-    """What is looked up of a program, whichever mode, share or system asks for it.
-
-    `other` is a reading of the same deep net with another batch, if there is one.
-    """
+    """What is looked up of a program, whichever mode, share or system asks for it."""
 
     program: Program
     precision_level: int
-    other: "Reading | None" = None
     _works: dict[tuple[int, ...], LayerWork] = field(default_factory=dict, repr=False)
 
     @cached_property
     def wiring(self) -> Wiring:
         """The program, looked up."""
-        like = self._like
-        if like is None or like._shallow is None or self._shallow is None:
-            if self._depth is not None:
-                return self._depth.wiring
-            return replace(wire(self._blocked.program), precision_level=self.precision_level)
-        own, theirs, depth = self._shallow._blocked, like._shallow._blocked, like._depth
-        are_told = depth is not None and (own.places, own.origins) == (theirs.places, theirs.origins)
-        program = program_in_blocks(depth.likes, self.program, own) if depth and are_told else self._blocked.program
-        return replace(like.wiring, program=program, batch_size=batch_size(program))
-
-    @cached_property
-    def _like(self) -> "Reading | None":
-        """The other reading, if what is looked up does not depend on the batch.
-
-        It depends on how sizes of operands compare. In a deep net these are all there in its shallow program: what is
-        the same in the shallow programs of both batches is the same in the deep ones.
-        """
-        if self.other is None or self._shallow is None or self.other._shallow is None:
-            return None
-        own, like = self._shallow, self.other._shallow
-        return self.other if is_alike(own.wiring, like.wiring) and own.layers == like.layers else None
-
-    @cached_property
-    def _shallow(self) -> "Reading | None":
-        grown = self.program.grown
-        return None if grown is None else Reading(grown.short, self.precision_level)
-
-    @cached_property
-    def _blocked(self) -> Blocked:
-        return Blocked.of(self.program)
-
-    @cached_property
-    def _depth(self) -> Depth | None:
-        """What is told from the shallow program of a deep net."""
-        few = self._shallow
-        return None if few is None else depth_of(self.program, few._blocked, few.wiring, few.layers, few.again)
+        return replace(wire(in_blocks(self.program)), precision_level=self.precision_level)
 
     @cached_property
     def streamed(self) -> Wiring:
         """The same with what is sparse, for weights that stream in."""
         sparsity = sparsity_of(self.wiring)
-        # Most programs have no sparse weight, and what is looked up of them is there already. Where some have, equal
-        # layers may have other shares of zeros.
-        return replace(self.wiring, sparsity=sparsity, alike=()) if sparsity != self.wiring.sparsity else self.wiring
+        # Most programs have no sparse weight, and what is looked up of them is there already.
+        return replace(self.wiring, sparsity=sparsity) if sparsity != self.wiring.sparsity else self.wiring
 
     @cached_property
     def passing(self) -> Wiring:
@@ -147,21 +106,19 @@ class Reading:
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The program, folded."""
-        known = self._like or self._depth
-        return known.layers if known is not None else fold(self.wiring)
+        return fold(self.wiring)
 
     def work(self, layer: Layer) -> LayerWork:
-        """What the kernels of a layer do, told once for equal layers."""
-        likes = self.wiring.likes(layer.every_kernel)
-        if likes not in self._works:
-            self._works[likes] = LayerWork.of(self.wiring, layer)
-        return self._works[likes]
+        """What the kernels of a layer do."""
+        key = layer.every_kernel
+        if key not in self._works:
+            self._works[key] = LayerWork.of(self.wiring, layer)
+        return self._works[key]
 
     @cached_property
     def again(self) -> frozenset[BufferVersion]:
         """What the backward sweep computes again."""
-        known = self._like or self._depth
-        return known.again if known is not None else computed_again(self.wiring, self.layers)
+        return computed_again(self.wiring, self.layers)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -171,7 +128,7 @@ class Reading:
     @cached_property
     def turns(self) -> Turns:
         """The program as layers take the wafer in turn."""
-        return Turns(self.streamed, self.layers, self.again, self._like.turns if self._like else None)
+        return Turns(self.streamed, self.layers, self.again)
 
 
 @dataclass(eq=False)
@@ -194,17 +151,8 @@ class Readings:
         # A reading has its program, so that no other one comes by its number.
         key = id(program), precision_level
         if key not in self._readings:
-            self._readings[key] = Reading(program, precision_level, self._other(program, precision_level))
+            self._readings[key] = Reading(program, precision_level)
         return self._readings[key]
-
-    def _other(self, program: Program, precision_level: int) -> Reading | None:
-        """The first reading of a program that consists of the same layers."""
-        grown = program.grown
-        for (_, level), reading in self._readings.items():
-            known = reading.program.grown
-            if known and grown and level == precision_level and known.skeleton == grown.skeleton:
-                return reading
-        return None
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,7 @@ class StreamedRun:
         self.share = 1.0 if other else size / case.batch_size
         self.wiring = self.part.passing
         self.mesh = case.machine.usable_width, case.machine.usable_height
-        # By the likes of turns, and by what is looked at of those that have none.
-        self._times: dict[tuple[int, ...], _LaneTimes] = {}
-        self._times_of: dict[object, _LaneTimes] = {}
+        self._times: dict[object, _LaneTimes] = {}
         self._parts_of: dict[tuple[int, Size], tuple[int, Size]] = {}
         self.turns = self.part.turns
 
@@ -156,16 +154,11 @@ class StreamedRun:
         return [self._time(turn) for turn in (*order, *left)]
 
     def _time(self, turn: Turn) -> _Timed:
-        if turn.likes not in self._times:
-            self._times[turn.likes] = self._known_time(turn)
-        return _Timed(turn, *self._times[turn.likes])
-
-    def _known_time(self, turn: Turn) -> _LaneTimes:
-        # Equal layers take equally long: they are timed once.
-        looks = tuple(self.case.prices.kinds(self.wiring, turn.kernels)), turn.bytes
-        if looks not in self._times_of:
-            self._times_of[looks] = self._time_of(turn)
-        return self._times_of[looks]
+        # Turns of equal kernels take equally long: they are timed once.
+        key = tuple(self.case.prices.kinds(self.wiring, turn.kernels)), turn.bytes
+        if key not in self._times:
+            self._times[key] = self._time_of(turn)
+        return _Timed(turn, *self._times[key])
 
     def _time_of(self, turn: Turn) -> _LaneTimes:
         machine, host = self.case.machine, self.case.host

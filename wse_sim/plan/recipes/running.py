@@ -10,8 +10,7 @@ from lazytensor.dtype import DType, bfloat16, float32
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Nest
 from lazytensor.ir.program import Instr
-from lazytensor.ir.skeleton import DRAW
-from lazytensor.ir.types import Type
+from lazytensor.ir.types import DRAW, Type
 from wse_sim.isa.core_program import ITEM_BYTES
 from wse_sim.kernels.calls import call_of
 from wse_sim.kernels.kernel import MeshKernel, price_alone

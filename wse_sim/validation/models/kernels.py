@@ -1,6 +1,7 @@
 """Models of whole kernels: matrix products, sparse products, stencils, a solver, a Fourier transform."""
 
-from wse_sim.kernels import fft, gemm, solver, sparse, stencil
+from wse_sim.kernels import fft, gemm, sparse, stencil
+from wse_sim.kernels.bicgstab import bicgstab_iteration
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import WSE1, WSE2, WSE3, Machine
 from wse_sim.validation.reading import Cycles
@@ -26,7 +27,7 @@ def sparse_by_line(row: MeasuredRow, cycles: Cycles, axis: int) -> float:
     rect, *extents = _tile(row)
     # Non-zeros are drawn at random and equally dense everywhere, so the average PE stands for all.
     elements = extents[0] * extents[1] * row.params["density_pct"] / 100
-    return cycles(sparse.spmm(rect, elements, extents[axis], row.params["M"]), WSE2)
+    return cycles(sparse.spmm_loop(rect, elements, extents[axis], row.params["M"]), WSE2)
 
 
 def sparse_padded(row: MeasuredRow, cycles: Cycles, has_lines: bool) -> float:
@@ -34,13 +35,13 @@ def sparse_padded(row: MeasuredRow, cycles: Cycles, has_lines: bool) -> float:
     rect, rows, _ = _tile(row)
     # Padding is counted in the file's operations: two for each element and column of B.
     elements = row.params["flops"] / (2 * row.params["M"] * rect.area)
-    return cycles(sparse.spmm(rect, elements, rows if has_lines else 0, row.params["M"]), WSE2)
+    return cycles(sparse.spmm_loop(rect, elements, rows if has_lines else 0, row.params["M"]), WSE2)
 
 
 def dense(row: MeasuredRow, cycles: Cycles) -> float:
     """Cycles of the dense product that the sparse ones are compared with."""
     rect, rows, columns = _tile(row)
-    return cycles(sparse.dense(rect, rows * columns, row.params["M"], WSE2), WSE2)
+    return cycles(sparse.dense_loop(rect, rows * columns, row.params["M"], WSE2), WSE2)
 
 
 def summa(row: MeasuredRow, cycles: Cycles) -> float:
@@ -85,7 +86,7 @@ def plane(row: MeasuredRow, cycles: Cycles) -> float:
 
 def bicgstab(row: MeasuredRow, cycles: Cycles) -> float:
     """Microseconds of an iteration, at the assumed clock of the WSE-1."""
-    return 1e6 * _seconds(cycles(solver.bicgstab_iteration(_rect(row), row.params["nz"], WSE1), WSE1), WSE1)
+    return 1e6 * _seconds(cycles(bicgstab_iteration(_rect(row), row.params["nz"], WSE1), WSE1), WSE1)
 
 
 def fourier(row: MeasuredRow, cycles: Cycles) -> float:
