@@ -198,6 +198,7 @@ class _Crew:
         self.lock = threading.Lock()
         self._waiting = threads - 1
         self._threads: list[threading.Thread] = []
+        self._stop: Kernel | None = None
         # Where the memory of each thread is, and behind them all that of a routine as a whole. None is ever given back:
         # what it is too small for now has grown out of it, but may still run in it.
         self._memory = [np.zeros(0, np.float32)] * (threads + 1)
@@ -225,7 +226,8 @@ class _Crew:
         return self._memory[number]
 
     def _start(self) -> None:
-        serve = scheduler("serve")
+        # `stop` is loaded now: nothing should be compiled when the process ends.
+        serve, self._stop = scheduler("serve"), scheduler("stop")
         for k in range(self._waiting):
             target = serve.bound(self.block, self.places[k + 1].ctypes.data)
             thread = threading.Thread(target=target, name="lazywafer", daemon=True)
@@ -237,8 +239,8 @@ class _Crew:
 
     def stop(self) -> None:
         """Have the threads end: machine code must not run when its memory is given back."""
-        if self._threads:
-            scheduler("stop")(self.block)
+        if self._stop is not None:
+            self._stop(self.block)
         for thread in self._threads:
             thread.join(1)
 

@@ -55,7 +55,7 @@ def forget_process_memory():
 
 def run(extent: int, factor: float) -> list[float]:
     a = np.ones(4, np.float32)
-    jit.load(SCALE.format(extent=extent, factor=factor))(a)
+    jit.machine_code(SCALE.format(extent=extent, factor=factor))(a)
     return a.tolist()
 
 
@@ -71,7 +71,7 @@ def test_kernels_that_differ_in_one_literal_or_extent_do_not_answer_for_each_oth
 
 @pytest.mark.slow
 def test_equal_text_compiles_once(cache):
-    assert jit.load(SCALE.format(extent=4, factor=2.0)) is jit.load(SCALE.format(extent=4, factor=2.0))
+    assert jit.machine_code(SCALE.format(extent=4, factor=2.0)) is jit.machine_code(SCALE.format(extent=4, factor=2.0))
     first = {p: p.stat().st_mtime_ns for p in kernels(cache)}
     forget_process_memory()
     run(4, 2.0)
@@ -305,7 +305,7 @@ def test_the_digest_covers_the_surroundings(monkeypatch):
 @pytest.mark.slow
 def test_a_text_that_does_not_compile_is_reported():
     with pytest.raises(CompileError, match=r"does not compile(.|\n)*LT_JIT=0"):
-        jit.load("kernel = undefined_name\n")
+        jit.machine_code("kernel = undefined_name\n")
 
 
 @pytest.mark.process

@@ -39,7 +39,7 @@ def compiled(expression, *values):
     out = "float64[::1]" if "f8" in expression else "float32[::1]"
     types = [out, *(f"{'boolean' if v.dtype == bool else v.dtype.name}[::1]" for v in values)]
     body = [f"for i in range({len(values[0])}):", *(f"    t{k} = a{k + 1}[i]" for k in range(len(values)))]
-    kernel = jit.load(text(", ".join(types), "\n".join([*body, f"    a0[i] = {expression}"])))
+    kernel = jit.machine_code(text(", ".join(types), "\n".join([*body, f"    a0[i] = {expression}"])))
     assert isinstance(kernel, Kernel), "it is plain Python"
     result = np.zeros(len(values[0]), out.partition("[")[0])
     kernel(result, *values)
@@ -117,7 +117,7 @@ if s > np.float32(9999):
     a0[0] = s
 else:
     a0[0] += np.float32(7)"""
-    kernel = jit.load(text("float32[::1], float32[::1]", body))
+    kernel = jit.machine_code(text("float32[::1], float32[::1]", body))
     for value, expected in ((1, 10000), (0.5, 7)):
         out = np.zeros(1, np.float32)
         kernel(out, np.full(10000, value, np.float32))
@@ -140,7 +140,7 @@ def test_more_vectors_are_abreast_in_a_long_chain_over_few_elements(steps, eleme
 @pytest.mark.slow
 def test_a_long_chain_has_the_bits_of_its_pieces():
     body = f"for i in range(np.int64(a2), np.int64(a3)):\n    {CHAIN.format('a1[i]')}"
-    kernel = jit.load(text("float32[::1], float32[::1], uint32, uint32", body))
+    kernel = jit.machine_code(text("float32[::1], float32[::1], uint32, uint32", body))
     x = np.random.default_rng(0).standard_normal(5000, np.float32)
     whole, pieces = np.zeros_like(x), np.zeros_like(x)
     kernel(whole, x, 0, len(x))
@@ -152,7 +152,7 @@ def test_a_long_chain_has_the_bits_of_its_pieces():
 @pytest.mark.slow
 def test_quotients_and_rests_are_pythons_and_zero_of_a_divisor_of_zero():
     body = "for i in range(5):\n    a1[i] = a2[i] // a3[i]\n    a0[i] = a2[i] % a3[i]"
-    kernel = jit.load(text("int64[::1], int64[::1], int64[::1], int64[::1]", body))
+    kernel = jit.machine_code(text("int64[::1], int64[::1], int64[::1], int64[::1]", body))
     a = np.array([-7, 7, -6, 5, -(2**63)], np.int64)
     for divisor in (3, -3, 2, 0, -1):
         b, quotients, rests = np.full(5, divisor), np.zeros(5, np.int64), np.zeros(5, np.int64)
@@ -177,7 +177,7 @@ for k in range(4):
     scratch[k] = total
 part = scratch[1:]
 a0[0] = part[2]"""
-    kernel = jit.load(text("int64[::1]", body))
+    kernel = jit.machine_code(text("int64[::1]", body))
     assert isinstance(kernel, Kernel)
     values = np.array([5, 5, 5, 5, 5, 5, -1], np.int64)
     kernel(values)
@@ -197,7 +197,7 @@ a0[0] = part[2]"""
 )
 def test_an_error_names_the_statement_that_the_language_does_not_have(body):
     with pytest.raises(CompileError, match="does not compile") as raised:
-        jit.load(text("float32[::1]", body))
+        jit.machine_code(text("float32[::1]", body))
     statement = next(line.strip() for line in reversed(body.splitlines()) if line != "    pass")
     assert f"in line {statement_line(body, statement)}: {statement}" in str(raised.value)
 
@@ -232,7 +232,7 @@ def test_recurrent_layers_compute_in_single_precision_while_memory_brings_what_i
 @pytest.mark.slow
 def test_a_name_may_stand_for_one_of_two_arrays():
     body = "b, c = a0[1:], a0[2:]\nd = b if a0[0] > 0 else c\nd[0] = 5"
-    kernel = jit.load(text("float32[::1]", body))
+    kernel = jit.machine_code(text("float32[::1]", body))
     for first, changed in ((1, 1), (-1, 2)):
         values = np.array([first, 0, 0], "f4")
         kernel(values)
@@ -247,7 +247,7 @@ def test_a_choice_of_what_is_not_alike_is_not_known(other):
 
 @pytest.mark.slow
 def test_a_kernel_takes_the_arrays_of_its_signature_only():
-    kernel = jit.load(text("float32[::1]", "a0[0] = np.float32(1)"))
+    kernel = jit.machine_code(text("float32[::1]", "a0[0] = np.float32(1)"))
     for wrong in ((np.zeros(1),), (np.zeros((4, 4), "f4").T,), (), (np.zeros(1, "f4"),) * 2):
         with pytest.raises(TypeError, match="a kernel"):
             kernel(*wrong)
@@ -256,7 +256,7 @@ def test_a_kernel_takes_the_arrays_of_its_signature_only():
 @pytest.mark.slow
 def test_parts_of_a_kernel_share_their_arrays_and_differ_in_their_numbers():
     body = "for i in range(a0, a1):\n    a3[i] = a2[i] + np.float32(1)"
-    kernel = jit.load(text("int64, int64, float32[::1], float32[::1]", body))
+    kernel = jit.machine_code(text("int64, int64, float32[::1], float32[::1]", body))
     a, b = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     for part in kernel.bound_parts(((0, 3), (5, 8)), (a, b)):
         part()

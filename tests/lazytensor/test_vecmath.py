@@ -67,7 +67,7 @@ def looped(name: str, arity: int = 1):
     names = ", ".join("xy"[:arity])
     elements = names.replace("x", "x[i]").replace("y", "y[i]")
     text = LOOP.format(home=home, name=name, kinds=kinds, names=names, elements=elements)
-    kernel = jit.load(text)
+    kernel = jit.machine_code(text)
     return lambda *arrays: kernel(arrays[0].size, *arrays)
 
 
