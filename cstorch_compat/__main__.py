@@ -17,11 +17,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from cstorch_compat.check import check_command as checking
-from cstorch_compat.check.own_files import read_files
+from cstorch_compat.check.own_files import read_script_files
 from cstorch_compat.ckpt import ckpt_command as ckpt
 from cstorch_compat.names import completion, coverage, examples, installation, shim, stubs
 from cstorch_compat.names.mirror import Mirror
-from cstorch_compat.page.writing import step_of, write_page
+from cstorch_compat.page.writing import make_page_step, write_page
 from cstorch_compat.planning import opt_command, published_runs
 from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.run import process, script, stops, user_traceback
@@ -29,9 +29,9 @@ from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
 from lazytensor import command_line, config, dialect, private_files
 from lazytensor.errors import LazyError
-from lazytensor.output_files import json_text, write_whole
+from lazytensor.output_files import json_text, write_file_atomically
 from lazytensor.runtime import timing
-from lazytensor.terminal import printable, printable_lines, tell
+from lazytensor.terminal import escape_line, escape_lines, print_escaped
 from wse_sim import MACHINES, Machine, Report
 from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
@@ -40,7 +40,7 @@ MAX_CLOSURE_LAG = 1_000_000
 """Steps. Each step that closures lag behind holds its results in memory."""
 
 
-def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
+def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     """The command line, and the names of its commands."""
     parser: argparse.ArgumentParser = command_line.Parser(
         prog="lazywafer",
@@ -77,15 +77,15 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     examples.add_parser(commands, _write_digits)
     stubs.add_parser(commands)
     ckpt.add_parser(commands)
-    validating.add_parser(commands, published_runs.recorded_run)
+    validating.add_parser(commands, published_runs.record_run)
     informer = commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
     informer.add_argument("--json", action="store_true", help="print JSON")
-    informer.set_defaults(execute=lambda options: info(options.json))
+    informer.set_defaults(execute=lambda options: print_info(options.json))
     keeper = commands.add_parser("cache", help="print how many compiled kernels are kept, and where")
     keeper.add_argument("--clear", action="store_true", help="remove them all")
-    keeper.set_defaults(execute=lambda options: cache(options.clear))
+    keeper.set_defaults(execute=lambda options: print_cache(options.clear))
     completion.add_parser(commands, parser)
-    _describe(parser)
+    _describe_commands(parser)
     return parser, commands.choices
 
 
@@ -95,7 +95,7 @@ def _write_digits(folder: pathlib.Path) -> str:
     return told
 
 
-def _describe(parser: argparse.ArgumentParser) -> None:
+def _describe_commands(parser: argparse.ArgumentParser) -> None:
     """Let the help of each command begin with what the list of commands says of it."""
     for actions in parser._actions:
         if isinstance(actions, argparse._SubParsersAction):
@@ -103,7 +103,7 @@ def _describe(parser: argparse.ArgumentParser) -> None:
                 command = actions.choices[row.dest]
                 # What a command says of itself is longer, and stays.
                 command.description = command.description or f"{str(row.help)[:1].upper()}{str(row.help)[1:]}."
-                _describe(command)
+                _describe_commands(command)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -111,8 +111,8 @@ def main(argv: list[str] | None = None) -> int:
     _open_standard_streams()
     try:
         # Around the reports behind a script too, and around commands that write files of their own.
-        with stops.raising(), _printable_warnings():
-            options = _parser()[0].parse_args(argv)
+        with stops.raise_on_signals(), _printable_warnings():
+            options = _make_parser()[0].parse_args(argv)
             # A plan and its recorded step live to the end of the process: searching them for reference cycles, also at
             # the exit, would take a third of the time of a plan. A caller that passes `argv` keeps its collector.
             if argv is None and "all_lives" in options:
@@ -125,14 +125,14 @@ def main(argv: list[str] | None = None) -> int:
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.flush()
             raise
-        return _hung_up()
+        return _handle_lost_reader()
     except BrokenPipeError:
-        return _hung_up()
+        return _handle_lost_reader()
     except BaseException as e:
-        stopped = stops.status_of(e)
+        stopped = stops.find_signal_status(e)
         if stopped is None:
             raise
-        stops.tell(stopped)
+        stops.print_signal(stopped)
         return stopped
     return status
 
@@ -144,7 +144,7 @@ def _printable_warnings() -> Iterator[None]:
 
     def show(message: Any, category: Any, filename: str, lineno: int, line: str | None = None) -> str:
         line = linecache.getline(filename, lineno) if line is None else line
-        return shown(message, category, printable(filename), lineno, line)
+        return shown(message, category, escape_line(filename), lineno, line)
 
     warnings.formatwarning = show
     try:
@@ -176,7 +176,7 @@ def _has_lost_reader() -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-def _hung_up() -> int:
+def _handle_lost_reader() -> int:
     """Whoever read the output has stopped, as `head` does: say nothing more. Returns the status of that signal."""
     # Python flushes once more when it ends, and would complain of the same.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -185,8 +185,10 @@ def _hung_up() -> int:
 
 def run_script(options: argparse.Namespace) -> int:
     """Run a script with the shim installed; then print and write the reports of its wafer runs."""
-    script.read_behind(options, lambda: [f.path.read_text(encoding="utf-8") for f in read_files(options.script)])
-    if not script.is_there(script.named(options)):
+    script.parse_trailing_options(
+        options, lambda: [f.path.read_text(encoding="utf-8") for f in read_script_files(options.script)]
+    )
+    if not script.check_target(script.target_name(options)):
         return 2
     chosen = process.RUN.options
     chosen.machine, chosen.mode, chosen.progress = options.machine, options.mode, True
@@ -194,16 +196,16 @@ def run_script(options: argparse.Namespace) -> int:
     chosen.keeps_compilations = options.html is not None
     # Before the script is read: its imports have to find our torch.
     shim.install(options.api, options.numbers)
-    record = spans.follow() if options.trace is not None else None
+    record = spans.start_recording() if options.trace is not None else None
     with timing.follow() if options.profile else contextlib.nullcontext() as timings:
-        status = _execute(script.named(options), options.args)
+        status = _execute(script.target_name(options), options.args)
     if timings is not None:
-        tell(timings.text())
+        print_escaped(timings.text())
     if status == 0:
-        return _reported(options, record)
+        return _report_run(options, record)
     if record is not None:
         # Of a run that failed too: up to where it stopped.
-        _written("--trace", options.trace, lambda path: write_trace(path, record))
+        _write_output("--trace", options.trace, lambda path: write_trace(path, record))
     return status
 
 
@@ -221,17 +223,19 @@ def _execute(path: str, args: list[str]) -> int:
         return 1
     except BaseException as e:
         # As a shell says of what a signal ended: 128 and its number.
-        status = stops.status_of(e)
+        status = stops.find_signal_status(e)
         if status is not None:
             # What the script raised on its way out is still its error.
-            if not isinstance(e, KeyboardInterrupt | stops.Stopped):
+            if not isinstance(e, KeyboardInterrupt | stops.RunStopped):
                 _print_error(e)
-            stops.tell(status)
+            stops.print_signal(status)
             return status
         # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)
-        if user_traceback.is_of_a_refusal(e) and pathlib.Path(path).is_file():
-            tell(f"\nTry `lazywafer check {shlex.quote(path)}`: it lists all that is refused at once.", sys.stderr)
+        if user_traceback.is_refusal(e) and pathlib.Path(path).is_file():
+            print_escaped(
+                f"\nTry `lazywafer check {shlex.quote(path)}`: it lists all that is refused at once.", sys.stderr
+            )
         return 1
     return 0
 
@@ -256,12 +260,12 @@ def _print_error(e: BaseException) -> None:
         except AttributeError as reason:
             # It names this line in place of that of the import.
             place, _, words = str(reason).partition(": ")
-            e.add_note(f"{user_traceback.line(e) or place}: {words}")
+            e.add_note(f"{user_traceback.find_user_line(e) or place}: {words}")
     try:
-        told = user_traceback.text(e)
+        told = user_traceback.format_traceback(e)
     except Exception:  # in a folder that is gone, or of an error whose own text fails: the error itself comes first
         told = "".join(traceback.format_exception(e))
-    tell(told, sys.stderr, end="")
+    print_escaped(told, sys.stderr, end="")
 
 
 def _scope_hint(e: UnboundLocalError) -> str:
@@ -274,7 +278,7 @@ def _scope_hint(e: UnboundLocalError) -> str:
     )
 
 
-def _reported(options: argparse.Namespace, record: spans.Record | None) -> int:
+def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> int:
     """Write the files and print the reports of a run's steps on the wafer. Returns the exit status.
 
     A file that cannot be written does not keep the others from being written.
@@ -285,39 +289,41 @@ def _reported(options: argparse.Namespace, record: spans.Record | None) -> int:
     reports = [r for r in backend.reports if r is not None] if backend is not None else []
     steps, status = [], 0
     if backend is not None and is_csx:
-        steps = [step_of(c, Machine.by_name(options.machine)) for c in backend.compilations]
+        steps = [make_page_step(c, Machine.by_name(options.machine)) for c in backend.compilations]
     elif options.report or options.html or record is not None:
         # Nothing of such a run was compiled for the wafer; its step is recorded in a run that goes no further.
         try:
-            steps = [planning.planned_step(options)]
+            steps = [planning.plan_step(options)]
         except LazyError as e:
-            tell(f"lazywafer: there is no step to report on: {e}", sys.stderr)
+            print_escaped(f"lazywafer: there is no step to report on: {e}", sys.stderr)
             status = 1
         reports = [step.plan.report for step in steps]
     has_step = status == 0
     if options.html and has_step:
-        status |= _written("--html", options.html, lambda path: write_page(path, script.named(options), steps))
+        status |= _write_output(
+            "--html", options.html, lambda path: write_page(path, script.target_name(options), steps)
+        )
     if options.report and has_step:
-        status |= _written("--report", options.report, lambda path: _write_reports(path, reports))
+        status |= _write_output("--report", options.report, lambda path: _write_reports(path, reports))
     if record is not None:
         # What ran on the wafer stands in the record.
         plans = [] if record.wafer else [step.plan for step in steps]
-        status |= _written("--trace", options.trace, lambda path: write_trace(path, record, plans))
+        status |= _write_output("--trace", options.trace, lambda path: write_trace(path, record, plans))
     # Printed last: the reader of a pipe may have enough after some lines.
     for report in reports:
-        tell(f"\n{report.text()}")
+        print_escaped(f"\n{report.text()}")
     # What a loop took goes last, where it is seen: reports of large models have many rows.
     for loop in backend.loops if backend is not None and is_csx else ():
-        tell(loop.text())
+        print_escaped(loop.text())
     return status
 
 
-def _written(option: str, path: pathlib.Path, write: Callable[[pathlib.Path], None]) -> int:
+def _write_output(option: str, path: pathlib.Path, write: Callable[[pathlib.Path], None]) -> int:
     """Write a file. Returns 0, or 1 after a message if it cannot be written."""
     try:
         write(path)
     except OSError as e:
-        tell(f"lazywafer: {option} cannot be written to {path}: {e.strerror or e}", sys.stderr)
+        print_escaped(f"lazywafer: {option} cannot be written to {path}: {e.strerror or e}", sys.stderr)
     except Exception as e:
         _print_error(e)
     else:
@@ -327,31 +333,31 @@ def _written(option: str, path: pathlib.Path, write: Callable[[pathlib.Path], No
 
 def _write_reports(path: pathlib.Path, reports: Sequence[Report]) -> None:
     if path.suffix == ".json":
-        write_whole(path, json_text([r.as_dict() for r in reports], indent=1) + "\n")
+        write_file_atomically(path, json_text([r.as_dict() for r in reports], indent=1) + "\n")
     else:
-        write_whole(path, printable_lines("\n\n".join(r.text() for r in reports)) + "\n")
+        write_file_atomically(path, escape_lines("\n\n".join(r.text() for r in reports)) + "\n")
 
 
-def cache(clear: bool = False) -> int:
+def print_cache(clear: bool = False) -> int:
     """Print how much is kept of compiled kernels, after removing it if asked to. Returns the exit status."""
-    count, size = private_files.kept(0 if clear else sys.maxsize)
-    most = f"at most {private_files.MOST_BYTES / 1e6:.0f}"
-    tell(f"{config.current().cache_folder}: {count} kernels, {size / 1e6:.1f} MB of {most}")
+    count, size = private_files.trim_cache(0 if clear else sys.maxsize)
+    most = f"at most {private_files.MAX_CACHE_BYTES / 1e6:.0f}"
+    print_escaped(f"{config.current().cache_folder}: {count} kernels, {size / 1e6:.1f} MB of {most}")
     return 0
 
 
-def info(as_json: bool = False) -> int:
+def print_info(as_json: bool = False) -> int:
     """Print what a bug report needs."""
     if as_json:
-        print(json_text(installation.information(), indent=1))
+        print(json_text(installation.collect_information(), indent=1))
         return 0
-    for name, value in installation.information().items():
-        tell(f"{name:15} {value}")
+    for name, value in installation.collect_information().items():
+        print_escaped(f"{name:15} {value}")
     return 0
 
 
 if __name__ == "__main__":
     # `python -m cstorch_compat SCRIPT` runs a script, as `python SCRIPT` would.
-    names = {"-h", "--help", "--version", *_parser()[1]}
+    names = {"-h", "--help", "--version", *_make_parser()[1]}
     names_script = len(sys.argv) > 1 and sys.argv[1] not in names
     sys.exit(main(["run", *sys.argv[1:]] if names_script else None))

@@ -13,21 +13,21 @@ import numpy as np
 
 from lazytensor import cells, precision
 from lazytensor.capture import Capture
-from lazytensor.captured_cells import CapturedCells, FedCell
-from lazytensor.cells import Cell
+from lazytensor.captured_cells import CapturedStorages, InputStorage
+from lazytensor.cells import Storage
 from lazytensor.compiler.pipeline import CSX, PRINT_CIRH, Target, compile_graph
 from lazytensor.dtype import DType, float32
 from lazytensor.errors import CompileError
 from lazytensor.ir.family import StepFamily as StepFamily
 from lazytensor.ir.graph import Graph, Node, node, topological
-from lazytensor.ir.graph_function import inlined
+from lazytensor.ir.graph_function import inline_calls
 from lazytensor.ir.program import Program
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
-from lazytensor.tensor import Tensor, handle
+from lazytensor.tensor import Tensor, tensor_from_storage
 
-PLANNED = Target("plan", tuple(p for p in CSX.passes if p is not PRINT_CIRH))
+PLAN_TARGET = Target("plan", tuple(p for p in CSX.passes if p is not PRINT_CIRH))
 """What a step is compiled for that is planned and not executed: the passes of CSX, without its text."""
 
 
@@ -43,19 +43,19 @@ def mode() -> Iterator[None]:
 
 def tensor(shape: Sequence[int], dtype: DType = float32) -> Tensor:
     """A tensor that has a type and no array."""
-    return handle(Cell(cells.without_value(Type(tuple(shape), dtype))))
+    return tensor_from_storage(Storage(cells.new_abstract_leaf(Type(tuple(shape), dtype))))
 
 
-class AbstractCells(CapturedCells):
+class AbstractStorages(CapturedStorages):
     """The cells of a step whose values are not asked for."""
 
-    def feed(self, cell: Cell, index: int, name: str) -> None:
+    def feed(self, cell: Storage, index: int, name: str) -> None:
         """Make the cell's value input number `index` of the step."""
         batch = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
-        self.inputs.append(FedCell(cell, cell.node, batch, _no_array(cell.type)))
+        self.inputs.append(InputStorage(cell, cell.node, batch, _zeros_without_memory(cell.type)))
         cell.node, cell.epoch = batch, self.epoch
 
-    def _bring(self, cell: Cell) -> None:
+    def _bring(self, cell: Storage) -> None:
         """Leave the store without the value."""
 
     def values_before(self, known: Container[Node] = ()) -> dict[Node, np.ndarray]:
@@ -64,7 +64,7 @@ class AbstractCells(CapturedCells):
         return {state: cells.value_of(n) for state, n in befores.items() if cells.is_computable(n)}
 
 
-def _no_array(t: Type) -> np.ndarray:
+def _zeros_without_memory(t: Type) -> np.ndarray:
     # The shape of it in the memory of one element.
     return np.broadcast_to(np.zeros((), t.dtype.host), t.shape)
 
@@ -81,20 +81,20 @@ class AbstractCapture(Capture):
         super().__init__(Store(), readable=False)
         self.shows_zeros = shows_zeros
         # In place of the cells that bring values into the store.
-        self.cells = AbstractCells(self.store, self)
+        self.cells = AbstractStorages(self.store, self)
         self.touch = self.cells.touch
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of what depends on no parameter and no sample. Raises TraceError for anything else."""
         # A value of the client may stand behind an update and depend on a part of it alone.
-        [n] = inlined(Graph((), {}, (n,), {})).outputs
+        [n] = inline_calls(Graph((), {}, (n,), {})).outputs
         order = topological([n], lambda i: i.value is not None)
-        if any(i.op == "batch" or cells.has_no_value(i) for i in order):
+        if any(i.op == "batch" or cells.is_abstract_leaf(i) for i in order):
             return self._refused(n, what)
         known: dict[Node, np.ndarray] = {}
         # The client's values, as they were when the step began.
         if any(i.op == "state" for i in order):
-            cells.outside(lambda: known.update(self.cells.values_before()))
+            cells.run_outside_capture(lambda: known.update(self.cells.values_before()))
         if any(i.op == "state" and i not in known for i in order):
             return self._refused(n, what)
         return evaluate([n], known)[0]
@@ -103,12 +103,12 @@ class AbstractCapture(Capture):
         """None: `value_of` has the values of the client too."""
 
     def _refused(self, n: Node, what: str) -> np.ndarray:
-        return _no_array(n.type) if self.shows_zeros else super().value_of(n, what)
+        return _zeros_without_memory(n.type) if self.shows_zeros else super().value_of(n, what)
 
 
 def program_of(graph: Graph) -> Program:
     """The program of a recorded step, which is bound to nothing."""
-    return compile_graph(inlined(graph), PLANNED)
+    return compile_graph(inline_calls(graph), PLAN_TARGET)
 
 
 def record(
@@ -125,10 +125,10 @@ def record(
     [64, 128]
     """
     given = dict(batch) if isinstance(batch, Mapping) else {str(i): t for i, t in enumerate(batch)}
-    own = leading(t.spec for t in given.values())
+    own = leading_extent(t.spec for t in given.values())
 
     def again(size: int) -> Program:
-        tensors = {name: tensor(scaled(t.spec, own, size).shape, t.dtype) for name, t in given.items()}
+        tensors = {name: tensor(replace_batch_size(t.spec, own, size).shape, t.dtype) for name, t in given.items()}
         call = (lambda: step(**tensors)) if isinstance(batch, Mapping) else (lambda: step(*tensors.values()))
         return program_of(graph_of_step(call, tensors, half))
 
@@ -154,7 +154,7 @@ def graph_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DT
 def graph_of(capture: Capture, fetches: Any) -> Graph:
     """What a capture has recorded, as a function whose outputs are the tensors of `fetches` alone.
 
-    A planner takes it as it is; for all others its calls of functions are to be `inlined`.
+    A planner takes it as it is; for all others its calls of functions are to be `inline_calls`.
     """
     # Outputs of the capture are all tensors that somebody still holds; of a plan only what is fetched counts.
     traced, _ = capture.graph()
@@ -163,7 +163,7 @@ def graph_of(capture: Capture, fetches: Any) -> Graph:
     return Graph(traced.inputs, traced.state, outputs, traced.updates)
 
 
-def leading(types: Any) -> int:
+def leading_extent(types: Any) -> int:
     """The batch size: the leading extent of the first of the types that has one. Raises CompileError without any."""
     size = next((t.shape[0] for t in types if t.shape and t.shape[0]), None)
     if size is None:
@@ -171,7 +171,7 @@ def leading(types: Any) -> int:
     return int(size)
 
 
-def scaled(t: Type, own: int, size: int) -> Type:
+def replace_batch_size(t: Type, own: int, size: int) -> Type:
     """The type for another batch: where the leading extent is the batch size it is the other one."""
     if not t.shape or t.shape[0] != own:
         return t

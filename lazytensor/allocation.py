@@ -16,13 +16,13 @@ from lazytensor.ir.types import Type
 
 MAX_ITEM_BYTES = 16
 """Of an element, that of complex128."""
-ADDRESS_BYTES = 1 << 47
+MAX_ADDRESS_BYTES = 1 << 47
 """The addresses of a process on x86-64 with four-level paging: the limit where the memory size is unknown."""
 
 
 def machine_bytes() -> int:
     """Return the bytes of memory and swap of this machine: Linux refuses to a process what is more than both."""
-    total = ADDRESS_BYTES
+    total = MAX_ADDRESS_BYTES
     with contextlib.suppress(OSError, ValueError, AttributeError):
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         with contextlib.suppress(OSError, IndexError):
@@ -35,7 +35,7 @@ MAX_BYTES = machine_bytes()
 """Bytes of the largest tensor."""
 
 
-def with_memory(n: Node, device: Device) -> Node:
+def require_node_memory(n: Node, device: Device) -> Node:
     """Return a node, of which a tensor is about to be made. Raises MemoryMissing as `require_memory` does."""
     # Each new tensor comes this way: one comparison is enough for nearly all.
     if n.type._size > MAX_BYTES // MAX_ITEM_BYTES:
@@ -50,7 +50,7 @@ def require_memory(t: Type, device: Device) -> None:
     as a whole. On any device a tensor of 2 ** 63 bytes is refused.
     """
     size_bytes = t.size * t.dtype.itemsize
-    step = cells.here.current
+    step = cells.thread_state.current
     is_recorded = cells.is_abstract or (step is not None and not step.readable)
     if size_bytes >> 63:
         lead = f"Storage size calculation overflowed with sizes={list(t.shape)}"

@@ -6,26 +6,26 @@ from collections.abc import Callable, Sequence
 from lazytensor import source
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, topological
-from lazytensor.ir.replay import MOST_NODES, Question
-from lazytensor.ops.formula import Gradients, accumulate, pullback, push
-from lazytensor.ops.pieces import Piece, whole
+from lazytensor.ir.replay import MAX_REPLAYED_NODES, GradientQuery
+from lazytensor.ops.formula import Gradients, accumulate_gradient, pullback, push_gradient
+from lazytensor.ops.pieces import GradientSlice, materialize_slice
 
-ARRIVAL = "arrival"
+NODE_HOOK_KEY = "arrival"
 """Key in a node's memo of a function that is given its gradient when that is complete, and answers what goes on."""
-_registrations = 0
+_hook_count = 0
 
 
-class _Walk(threading.local):
+class _NodeOrder(threading.local):
     """What the walk back that this thread is at has to pass: from where, and the nodes."""
 
     roots: tuple[Node, ...] | None = None
     order: list[Node] | None = None
 
 
-_walk = _Walk()
+_node_order = _NodeOrder()
 
 
-class one_walk:
+class cached_node_order:
     """A block that asks more than once for the nodes below `outputs`, of which no more are made in it."""
 
     __slots__ = ("_before", "_outputs")
@@ -34,21 +34,21 @@ class one_walk:
         self._outputs = tuple(outputs)
 
     def __enter__(self) -> None:
-        self._before = _walk.roots, _walk.order
-        _walk.roots, _walk.order = self._outputs, None
+        self._before = _node_order.roots, _node_order.order
+        _node_order.roots, _node_order.order = self._outputs, None
 
     def __exit__(self, *error: object) -> None:
-        _walk.roots, _walk.order = self._before
+        _node_order.roots, _node_order.order = self._before
 
 
-def watch(n: Node, arrival: Callable[[Node], Node]) -> None:
+def register_node_hook(n: Node, arrival: Callable[[Node], Node]) -> None:
     """Have a function called with the gradient of a node, in walks to come."""
-    global _registrations
+    global _hook_count
     # A gradient that is remembered was computed without the function.
-    _registrations += 1
+    _hook_count += 1
     if n.memo is None:
         n.memo = {}
-    n.memo[ARRIVAL] = arrival
+    n.memo[NODE_HOOK_KEY] = arrival
 
 
 def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
@@ -56,7 +56,7 @@ def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) ->
 
     Raises AutogradError if an output carries no gradient.
     """
-    return [whole(g) for g in gradients_of(outputs, seeds, wrt)]
+    return [materialize_slice(g) for g in gradients_of(outputs, seeds, wrt)]
 
 
 def gradients_of(
@@ -65,7 +65,7 @@ def gradients_of(
     wrt: Sequence[Node],
     is_everywhere: bool = False,
     is_recurring: bool = False,
-) -> list[Node | Piece | None]:
+) -> list[Node | GradientSlice | None]:
     """As `grad`, but what is a piece of a longer gradient comes as that.
 
     With `is_everywhere` those who watch are told of gradients that lead to no node of `wrt` too.
@@ -76,21 +76,23 @@ def gradients_of(
     Raises AutogradError if an output carries no gradient.
     """
     # Not the node that remembers: it would be in a cycle with all below it, whose arrays then wait for a search.
-    question = (tuple(outputs[1:]), tuple(seeds), tuple(wrt), _registrations)
+    question = (tuple(outputs[1:]), tuple(seeds), tuple(wrt), _hook_count)
     memo = outputs[0].memo
     if memo is None:
         memo = outputs[0].memo = {}
     if question in memo:
-        known: list[Node | Piece | None] = memo[question]
+        known: list[Node | GradientSlice | None] = memo[question]
         return known
-    order = tracked(outputs)
-    gradients = _seeded(outputs, seeds)
-    if any(n.op == "custom_vjp" or (n.memo is not None and ARRIVAL in n.memo) for n in order):
-        return _told(order, gradients, wrt, is_everywhere)  # a user's function is to be called each time
-    turn = Question(order, seeds, wrt) if is_recurring and len(order) <= MOST_NODES else None
+    order = tracked_nodes(outputs)
+    gradients = _seed_gradients(outputs, seeds)
+    if any(n.op == "custom_vjp" or (n.memo is not None and NODE_HOOK_KEY in n.memo) for n in order):
+        return _pull_back_with_hooks(
+            order, gradients, wrt, is_everywhere
+        )  # a user's function is to be called each time
+    turn = GradientQuery(order, seeds, wrt) if is_recurring and len(order) <= MAX_REPLAYED_NODES else None
     replayed = turn.answers() if turn is not None else None
     if replayed is not None:
-        answers: list[Node | Piece | None] = [*replayed]
+        answers: list[Node | GradientSlice | None] = [*replayed]
     else:
         gradients = pullback(order, gradients, wrt, in_pieces=True)
         answers = [gradients.get(n) for n in wrt]
@@ -100,18 +102,18 @@ def gradients_of(
     return answers
 
 
-def tracked(outputs: Sequence[Node]) -> list[Node]:
+def tracked_nodes(outputs: Sequence[Node]) -> list[Node]:
     """The nodes below `outputs` through which a gradient may flow, inputs before users."""
-    if _walk.order is not None and _walk.roots == tuple(outputs):
-        return _walk.order
+    if _node_order.order is not None and _node_order.roots == tuple(outputs):
+        return _node_order.order
     # What a leaf shows was computed without gradients.
     order = [n for n in topological(outputs, lambda n: not n.tracks or n.op == "variable") if n.tracks]
-    if _walk.roots == tuple(outputs):
-        _walk.order = order
+    if _node_order.roots == tuple(outputs):
+        _node_order.order = order
     return order
 
 
-def _seeded(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients:
+def _seed_gradients(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients:
     gradients: Gradients = {}
     for output, seed in zip(outputs, seeds, strict=True):
         if not output.tracks:
@@ -120,13 +122,13 @@ def _seeded(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients:
                 where=source.where(),
                 hint="Compute it from a parameter, or from a tensor with requires_grad=True, outside no_grad().",
             )
-        accumulate(gradients, output, seed)
+        accumulate_gradient(gradients, output, seed)
     return gradients
 
 
-def _told(
+def _pull_back_with_hooks(
     order: Sequence[Node], gradients: Gradients, wrt: Sequence[Node], is_everywhere: bool
-) -> list[Node | Piece | None]:
+) -> list[Node | GradientSlice | None]:
     """The gradients of `wrt`, in a walk that tells those who watch and goes only where somebody waits for it."""
     wanted = set(wrt)
     passed: set[Node] = set()
@@ -135,19 +137,19 @@ def _told(
             passed.add(n)
     answers: dict[Node, Node] = {}
     for n in reversed(order):
-        before = whole(gradients.pop(n, None))
+        before = materialize_slice(gradients.pop(n, None))
         if before is None or not (n in passed or n in wanted):
             continue
-        arrival = n.memo.get(ARRIVAL) if n.memo is not None else None
+        arrival = n.memo.get(NODE_HOOK_KEY) if n.memo is not None else None
         after = before if arrival is None else arrival(before)
         # Recorded from PyTorch 2.13.0: who asks for a gradient that also goes on gets it as it was before the hooks.
         answers[n] = before if n in passed and not is_everywhere else after
         if n in passed and n.inputs:
-            push(gradients, n, after, wanted)
+            push_gradient(gradients, n, after, wanted)
     return [answers.get(n) for n in wrt]
 
 
-def leaves(outputs: Sequence[Node]) -> list[Node]:
+def leaf_variables(outputs: Sequence[Node]) -> list[Node]:
     """The `variable` nodes that `outputs` depend on, in the order of the walk."""
     memo = outputs[0].memo
     if memo is None:
@@ -155,6 +157,6 @@ def leaves(outputs: Sequence[Node]) -> list[Node]:
     key = ("leaves", *outputs[1:])  # without the node itself, as in `gradients_of`
     if key not in memo:
         # A leaf that several tensors share appears once; the order decides in which order hooks run.
-        memo[key] = [n for n in tracked(outputs) if n.op == "variable"]
+        memo[key] = [n for n in tracked_nodes(outputs) if n.op == "variable"]
     variables: list[Node] = memo[key]
     return variables

@@ -1,7 +1,7 @@
 """The capture of a step: how a program full of mutable tensors becomes a pure function of its state.
 
 Outside a step, nodes are run when somebody reads. Inside one, each cell that existed before is replaced, when first
-read, by a `state` leaf; what it points to at the end is its new value. `LIFE` is the table of its phases.
+read, by a `state` leaf; what it points to at the end is its new value. `CAPTURE_LIFE_CYCLE` is the table of its phases.
 After the Lazy Tensor Core of PyTorch (arXiv:2102.13267): handles over values, live handles by weak reference.
 """
 
@@ -13,18 +13,18 @@ from enum import Enum
 import numpy as np
 
 from lazytensor import cells, source
-from lazytensor.captured_cells import CapturedCells
-from lazytensor.cells import Cell
+from lazytensor.captured_cells import CapturedStorages
+from lazytensor.cells import Storage
 from lazytensor.errors import ClientValueError, TraceError, refuse
 from lazytensor.ir.graph import Graph, Node, topological
 from lazytensor.ir.types import Type
-from lazytensor.life_cycle import LifeCycle, Move
+from lazytensor.life_cycle import LifeCycle, Transition
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 
-FETCHING = ("print()", ".tolist()", ".to('cpu')")
+FETCHING_CALLS = ("print()", ".tolist()", ".to('cpu')")
 """What brings a whole tensor to the client; other readings take one number out of it."""
-MATERIALIZED = (
+MATERIALIZED_MESSAGE = (
     "Trying to materialize a tensor outside of a step closure.\nAll PyTorch code must be written to operate fully on "
     "torch.tensors and not call .item() (explicitly or as an implicit conversion to Python scalar), print tensor "
     "contents, or use a tensor as a Python conditional."
@@ -32,7 +32,7 @@ MATERIALIZED = (
 """The original's words for it, by which users search."""
 
 
-class Phase(Enum):
+class CapturePhase(Enum):
     """Where a capture is in its life; the value is how an error says it."""
 
     FEEDING = "taking in its batch"
@@ -45,32 +45,63 @@ class Phase(Enum):
     OVER = "over"
 
 
-LIFE = LifeCycle(
+CAPTURE_LIFE_CYCLE = LifeCycle(
     "a step",
     (
-        Move(Phase.FEEDING, "feed", Phase.FEEDING, "inputs are values from outside, so they are taken before entering"),
-        Move(Phase.FEEDING, "enter", Phase.RECORDING, "operations now belong to the step"),
-        Move(Phase.RECORDING, "pause", Phase.PAUSED, "on CSX traced functions record, and not the loop around them"),
-        Move(Phase.PAUSED, "resume", Phase.RECORDING, "a traced function is called"),
+        Transition(
+            CapturePhase.FEEDING,
+            "feed",
+            CapturePhase.FEEDING,
+            "inputs are values from outside, so they are taken before entering",
+        ),
+        Transition(CapturePhase.FEEDING, "enter", CapturePhase.RECORDING, "operations now belong to the step"),
+        Transition(
+            CapturePhase.RECORDING,
+            "pause",
+            CapturePhase.PAUSED,
+            "on CSX traced functions record, and not the loop around them",
+        ),
+        Transition(CapturePhase.PAUSED, "resume", CapturePhase.RECORDING, "a traced function is called"),
         # The CSX backend's way: one program is recorded and then run for every step, and between two runs the loop's
         # closures see the cells with values (REVEALED); `hide` makes them symbolic again.
-        Move(Phase.PAUSED, "reveal", Phase.REVEALED, "the step has run, and closures read its results"),
-        Move(Phase.REVEALED, "hide", Phase.REPLAYING, "the next step runs the same program over the same cells"),
-        Move(Phase.REPLAYING, "reveal", Phase.REVEALED, "that step has run too"),
+        Transition(
+            CapturePhase.PAUSED, "reveal", CapturePhase.REVEALED, "the step has run, and closures read its results"
+        ),
+        Transition(
+            CapturePhase.REVEALED,
+            "hide",
+            CapturePhase.REPLAYING,
+            "the next step runs the same program over the same cells",
+        ),
+        Transition(CapturePhase.REPLAYING, "reveal", CapturePhase.REVEALED, "that step has run too"),
         # The CPU's way: every step is recorded anew, and its graph found again by identity.
-        Move(Phase.RECORDING, "finish", Phase.FINISHED, "on the CPU a step is executed where it ends"),
-        Move(Phase.PAUSED, "finish", Phase.FINISHED, "the same for a step of several traced functions"),
-        Move(Phase.FINISHED, "leave", Phase.OVER, "every cell has its value; nothing is left to do"),
-        Move(Phase.RECORDING, "leave", Phase.LEFT, "the graph can still be taken from a step that is not executed"),
-        Move(Phase.PAUSED, "leave", Phase.LEFT, "the same where only traced functions record"),
-        Move(Phase.REPLAYING, "leave", Phase.LEFT, "the loop ends before the step has run"),
-        Move(Phase.LEFT, "enter", Phase.RECORDING, "a step that was left can be gone on with"),
-        Move(Phase.FEEDING, "abandon", Phase.OVER, "the batch was wrong"),
-        Move(Phase.LEFT, "abandon", Phase.OVER, "every cell is as it was before"),
+        Transition(
+            CapturePhase.RECORDING, "finish", CapturePhase.FINISHED, "on the CPU a step is executed where it ends"
+        ),
+        Transition(
+            CapturePhase.PAUSED, "finish", CapturePhase.FINISHED, "the same for a step of several traced functions"
+        ),
+        Transition(
+            CapturePhase.FINISHED, "leave", CapturePhase.OVER, "every cell has its value; nothing is left to do"
+        ),
+        Transition(
+            CapturePhase.RECORDING,
+            "leave",
+            CapturePhase.LEFT,
+            "the graph can still be taken from a step that is not executed",
+        ),
+        Transition(CapturePhase.PAUSED, "leave", CapturePhase.LEFT, "the same where only traced functions record"),
+        Transition(CapturePhase.REPLAYING, "leave", CapturePhase.LEFT, "the loop ends before the step has run"),
+        Transition(CapturePhase.LEFT, "enter", CapturePhase.RECORDING, "a step that was left can be gone on with"),
+        Transition(CapturePhase.FEEDING, "abandon", CapturePhase.OVER, "the batch was wrong"),
+        Transition(CapturePhase.LEFT, "abandon", CapturePhase.OVER, "every cell is as it was before"),
     ),
 )
 """What may happen to a capture; anything else raises TraceError."""
-_SILENT = (Phase.PAUSED, Phase.REPLAYING)  # the current step, of which the loop around it is no part
+_NOT_RECORDING_PHASES = (
+    CapturePhase.PAUSED,
+    CapturePhase.REPLAYING,
+)  # the current step, of which the loop around it is no part
 
 
 class Capture:
@@ -86,9 +117,9 @@ class Capture:
 
     def __init__(self, store: Store, readable: bool):
         self.store, self.readable = store, readable
-        self.phase = Phase.FEEDING
+        self.phase = CapturePhase.FEEDING
         self._is_silent = False  # kept beside the phase, since every operation of the step asks
-        self.cells = CapturedCells(store, self)
+        self.cells = CapturedStorages(store, self)
         # Bound here and not forwarded: every parameter is touched in every step.
         self.touch = self.cells.touch
         self.client_state: set[str] = set()  # names of tensors that the step reads and the client keeps
@@ -98,22 +129,22 @@ class Capture:
         self._memo: dict[Node, np.ndarray] = {}
         self._endings: list[Callable[[], None]] = []
         # A step can be captured inside of another one, which is the current one again behind it.
-        self._outer: cells.Epoch | None = None
+        self._outer: cells.ActiveCapture | None = None
 
     def _move(self, event: str) -> None:
         """Go on to the next phase. Raises TraceError for what does not happen in this one."""
-        self.phase = LIFE.after(self.phase, event)
-        self._is_silent = self.phase in _SILENT
+        self.phase = CAPTURE_LIFE_CYCLE.after(self.phase, event)
+        self._is_silent = self.phase in _NOT_RECORDING_PHASES
 
     def __enter__(self) -> "Capture":
         self._move("enter")
-        self._outer = cells.become(self)
+        self._outer = cells.set_active_capture(self)
         return self
 
     def __exit__(self, kind: type | None, *_: object) -> None:
-        was_executed = self.phase is Phase.FINISHED
+        was_executed = self.phase is CapturePhase.FINISHED
         self._move("leave")
-        cells.become(self._outer)
+        cells.set_active_capture(self._outer)
         # Without an error a step that was not executed stays LEFT: its graph may still be asked for.
         # What was executed stays; what was only recorded is forgotten with the exception.
         if was_executed:
@@ -123,16 +154,16 @@ class Capture:
         elif kind is not None:
             self.abandon()
 
-    def feed(self, cell: Cell, index: int, name: str) -> None:
+    def feed(self, cell: Storage, index: int, name: str) -> None:
         """Make the cell's value input number `index` of the step. To be called before entering."""
         self._move("feed")
         self.cells.feed(cell, index, name)
 
-    def supply(self, array: np.ndarray, type: Type) -> Cell:
+    def new_input_storage(self, array: np.ndarray, type: Type) -> Storage:
         """A new cell with a value that is known now and another one in the next step."""
-        return self.cells.supply(array, type)
+        return self.cells.new_input_storage(array, type)
 
-    def bear(self, cell: Cell) -> None:
+    def record_written(self, cell: Storage) -> None:
         """Note a cell that was made or written in this step. Raises TraceError between traced functions."""
         # The loop around the traced function may hold tensors, but on the wafer nothing would ever compute what it does
         # with them: the vendor's message, since users search for it.
@@ -145,7 +176,7 @@ class Capture:
             refuse("outside trace", error)
         self.cells.born.append(weakref.ref(cell))
 
-    def settle(self, cell: Cell) -> None:
+    def settle(self, cell: Storage) -> None:
         """Note a cell that was made in this step around a value that is known."""
         self.cells.settled.append(weakref.ref(cell))
 
@@ -155,7 +186,7 @@ class Capture:
         values = [c.node for r in self.cells.born if (c := r()) is not None and c.node is not None]
         return any(u.tracks and n in u.inputs for u in topological(values))
 
-    def shows(self, n: Node, cell: Cell) -> bool:
+    def shows(self, n: Node, cell: Storage) -> bool:
         """Whether another cell of the step than `cell` has the node for its value."""
         living = (c for r in self.cells.born if (c := r()) is not None)
         return any(c is not cell and c.node is n for c in living)
@@ -168,7 +199,7 @@ class Capture:
                 f"{what} needs the value of a {n.type} inside a traced step, where it has none yet",
                 where=source.where(),
                 hint=self.way_out,
-                lead=MATERIALIZED if what in FETCHING else "",
+                lead=MATERIALIZED_MESSAGE if what in FETCHING_CALLS else "",
             )
             refuse(f"read {what}", error, str(n.type))
         # The CPU backend is eager to the script, so a value that is read is computed now, from what the step began
@@ -194,7 +225,7 @@ class Capture:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """A block in which operations are recorded, whether or not they were before."""
-        is_paused = self.phase is Phase.PAUSED
+        is_paused = self.phase is CapturePhase.PAUSED
         if is_paused:
             self.resume()
         try:
@@ -203,7 +234,7 @@ class Capture:
             if is_paused:
                 self.pause()
 
-    def at_end(self, action: Callable[[], None]) -> None:
+    def run_at_end(self, action: Callable[[], None]) -> None:
         """Have an action recorded after all else that the step does."""
         self._endings.append(action)
 
@@ -218,11 +249,11 @@ class Capture:
                     action()
             self._endings.clear()
 
-    def graph(self) -> tuple[Graph, list[Cell]]:
+    def graph(self) -> tuple[Graph, list[Storage]]:
         """The step as a pure function, and the cells that wait for its outputs."""
         self.finish_recording()
         # Asked for at the end, so that what the body has let go of is no output.
-        waiting = self.cells.living()
+        waiting = self.cells.live_storages()
         outputs = tuple(c.node for c in waiting if c.node is not None)
         inputs = tuple(fed.leaf for fed in self.cells.inputs)
         updates = self.cells.updates()
@@ -234,15 +265,15 @@ class Capture:
         """The batch, in order."""
         return [fed.array for fed in self.cells.inputs]
 
-    def finish(self, waiting: Sequence[Cell], values: Sequence[np.ndarray]) -> None:
+    def finish(self, waiting: Sequence[Storage], values: Sequence[np.ndarray]) -> None:
         """Put the results of the executed step into the cells that wait, and send state home."""
         self._move("finish")
         self.cells.hand_out(waiting, values)
 
-    def reveal(self, waiting: Sequence[Cell], values: Sequence[np.ndarray]) -> None:
+    def reveal(self, waiting: Sequence[Storage], values: Sequence[np.ndarray]) -> None:
         """Leave the step for a while: its results and its state can be read from outside."""
         self._move("reveal")
-        cells.become(self._outer)
+        cells.set_active_capture(self._outer)
         # Before the values: they take the place of the nodes that the next step needs again.
         self.cells.remember(waiting)
         self.client_state |= self.cells.keep_on_client()
@@ -251,13 +282,13 @@ class Capture:
     def hide(self) -> None:
         """Come back after `reveal`: nothing has a value again."""
         self._move("hide")
-        self.cells.take_back()
-        self._outer = cells.become(self)
+        self.cells.restore_symbolic()
+        self._outer = cells.set_active_capture(self)
 
     def leave(self) -> None:
         """Stop being the current step without having run, and forget it."""
         self._move("leave")
-        cells.become(self._outer)
+        cells.set_active_capture(self._outer)
         self.abandon()
 
     def abandon(self) -> None:

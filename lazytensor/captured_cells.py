@@ -12,24 +12,24 @@ from typing import NamedTuple
 import numpy as np
 
 from lazytensor import source
-from lazytensor.cells import Cell, Epoch, read, unpin, value_of
+from lazytensor.cells import ActiveCapture, Storage, read, unpin, value_of
 from lazytensor.errors import StateError
-from lazytensor.ir.graph import Node, again, leaf, topological, unique
+from lazytensor.ir.graph import Node, leaf, node_from_template, topological, unique_id
 from lazytensor.ir.types import Type
-from lazytensor.memory import Memory, has_bits
+from lazytensor.memory import SharedMemory, has_equal_bits
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 
-UNNAMED = "unnamed."
+UNNAMED_PREFIX = "unnamed."
 """The beginning of the names of tensors from before a step that no model, optimizer or metric has named."""
 # Of each store, which cell stands for a name now. A cell that lost its name to another one keeps its value by itself.
-_owners: "weakref.WeakKeyDictionary[Store, dict[str, weakref.ref[Cell]]]" = weakref.WeakKeyDictionary()
+_named_storages: "weakref.WeakKeyDictionary[Store, dict[str, weakref.ref[Storage]]]" = weakref.WeakKeyDictionary()
 
 
-class FedCell(NamedTuple):
+class InputStorage(NamedTuple):
     """A cell of the batch: what it was outside, its leaf in the step, and the array that the step is executed on."""
 
-    cell: Cell
+    cell: Storage
     before: Node | None
     leaf: Node
     array: np.ndarray
@@ -37,47 +37,47 @@ class FedCell(NamedTuple):
 
 # A cell from before the step that the step reads or writes, what it was outside, and its leaf in the step. A plain
 # tuple: one is built for each parameter in each step, and a named one takes several times as long.
-StateCell = tuple[Cell, Node | None, Node]
+StateStorage = tuple[Storage, Node | None, Node]
 
 
-class CapturedCells:
+class CapturedStorages:
     """The cells of one step over one store; `epoch` is what they belong to while the step is recorded."""
 
-    def __init__(self, store: Store, epoch: Epoch):
+    def __init__(self, store: Store, epoch: ActiveCapture):
         self.store, self.epoch = store, epoch
-        self._owners = _owners.setdefault(store, {})
-        self.inputs: list[FedCell] = []
-        self.touched: list[StateCell] = []
+        self._owners = _named_storages.setdefault(store, {})
+        self.inputs: list[InputStorage] = []
+        self.touched: list[StateStorage] = []
         # Weakly: a value that nobody holds when the step ends is no output of it.
-        self.born: list[weakref.ref[Cell]] = []
-        self.settled: list[weakref.ref[Cell]] = []
-        self._symbolic: list[tuple[Cell, Node | None]] = []
-        self._unchanged: list[tuple[Cell, Node]] = []
+        self.born: list[weakref.ref[Storage]] = []
+        self.settled: list[weakref.ref[Storage]] = []
+        self._symbolic: list[tuple[Storage, Node | None]] = []
+        self._unchanged: list[tuple[Storage, Node]] = []
         # Cells that share memory with NumPy: the memory, and the value that the step began with.
-        self._pinned: list[tuple[Cell, Memory, Node]] = []
+        self._pinned: list[tuple[Storage, SharedMemory, Node]] = []
         self._has_run = False
 
-    def feed(self, cell: Cell, index: int, name: str) -> None:
+    def feed(self, cell: Storage, index: int, name: str) -> None:
         """Make the cell's value input number `index` of the step."""
         self._unpin(cell)
         # Before the cell is changed: its value is read in the world outside.
         array = value_of(read(cell))
         # Leaves go by index and name, not by array: the graph of the next batch is the same graph.
         batch = _batch_leaf(index, name, cell.type)
-        self.inputs.append(FedCell(cell, cell.node, batch, array))
+        self.inputs.append(InputStorage(cell, cell.node, batch, array))
         cell.node, cell.epoch = batch, self.epoch
 
-    def supply(self, array: np.ndarray, type: Type) -> Cell:
+    def new_input_storage(self, array: np.ndarray, type: Type) -> Storage:
         """A new cell with a value for this step alone, which is one more input: the next one's graph is the same."""
         place = len(self.inputs)
         before = leaf(array, type)
         batch = _batch_leaf(place, f"draw_{place}", type)
-        cell = Cell(before)
-        self.inputs.append(FedCell(cell, before, batch, array))
+        cell = Storage(before)
+        self.inputs.append(InputStorage(cell, before, batch, array))
         cell.node, cell.epoch = batch, self.epoch
         return cell
 
-    def touch(self, cell: Cell) -> None:
+    def touch(self, cell: Storage) -> None:
         """Replace an outside cell by a state leaf, and see that the store holds its value.
 
         Raises StateError for a cell of another step, and for a second cell of this step under one name.
@@ -87,9 +87,9 @@ class CapturedCells:
         self._unpin(cell)
         # A tensor that nobody registered may still outlive the step, as a closure's running total does.
         if not cell.state:
-            cell.state = f"{UNNAMED}{unique()}"
+            cell.state = f"{UNNAMED_PREFIX}{unique_id()}"
         if cell.home is not self.store:
-            self._claim(cell)
+            self._claim_name(cell)
         if cell.node is not None or cell.home is not self.store:
             self._bring(cell)
         # The same leaf in each step: a step that is traced again then finds its own graph by identity.
@@ -99,18 +99,18 @@ class CapturedCells:
         self.touched.append((cell, cell.node, state))
         cell.node, cell.epoch = state, self.epoch
 
-    def _unpin(self, cell: Cell) -> None:
+    def _unpin(self, cell: Storage) -> None:
         """Let a step compute with a copy of shared memory, as on a device, until it ends."""
         memory = cell.home
-        if isinstance(memory, Memory):
+        if isinstance(memory, SharedMemory):
             unpin(cell)
             assert cell.node is not None
             self._pinned.append((cell, memory, cell.node))
 
-    def _pin_again(self) -> None:
+    def _restore_pins(self) -> None:
         """Pin cells again that shared memory with NumPy before the step, and write to it what the step wrote."""
         for cell, memory, before in self._pinned:
-            if cell.epoch is not None or isinstance(cell.home, Memory):
+            if cell.epoch is not None or isinstance(cell.home, SharedMemory):
                 continue
             n = cell.node
             if n is None:
@@ -118,12 +118,12 @@ class CapturedCells:
                 n = leaf(cell.home.copy(cell.state), cell.type)
             value = value_of(n)
             # What the script wrote to the array during the step stays, if the step wrote nothing.
-            if not has_bits(value, value_of(before), cell.type.dtype):
+            if not has_equal_bits(value, value_of(before), cell.type.dtype):
                 memory.write(n, value)
             cell.node, cell.home, cell.synced = None, memory, None
         self._pinned = []
 
-    def _bring(self, cell: Cell) -> None:
+    def _bring(self, cell: Storage) -> None:
         """Give the store the cell's value, unless what the store has is the newest."""
         if cell.node is None:
             if cell.home is not self.store:
@@ -134,7 +134,7 @@ class CapturedCells:
             self.store.hold(cell.state, _outside_value(cell.node))
             cell.home, cell.synced = self.store, cell.node
 
-    def _claim(self, cell: Cell) -> None:
+    def _claim_name(self, cell: Storage) -> None:
         """Make a cell the one that its name stands for in the store. Raises StateError if this step uses another."""
         owners = self._owners
         other = owners[cell.state]() if cell.state in owners else None
@@ -151,7 +151,7 @@ class CapturedCells:
             other.home, other.synced = None, None
         owners[cell.state] = weakref.ref(cell)
 
-    def living(self) -> list[Cell]:
+    def live_storages(self) -> list[Storage]:
         """The cells that were made or written in this step and that somebody still holds."""
         # By identity, since a cell that was written twice was noted twice; in order, which is the order of the outputs.
         return list({id(c): c for r in self.born if (c := r()) is not None}.values())
@@ -163,10 +163,14 @@ class CapturedCells:
     def used_state(self, outputs: Sequence[Node], updates: Mapping[str, Node]) -> dict[str, Node]:
         """The same without unnamed state that the step neither changes nor needs for its results."""
         state = self.state()
-        if not any(name.startswith(UNNAMED) for name in state):
+        if not any(name.startswith(UNNAMED_PREFIX) for name in state):
             return state
         needed = set(topological([*outputs, *updates.values()]))
-        return {name: n for name, n in state.items() if not name.startswith(UNNAMED) or n in needed or name in updates}
+        return {
+            name: n
+            for name, n in state.items()
+            if not name.startswith(UNNAMED_PREFIX) or n in needed or name in updates
+        }
 
     def updates(self) -> dict[str, Node]:
         """The new value of each piece of state that the step changes."""
@@ -181,7 +185,9 @@ class CapturedCells:
 
     def client_values(self, n: Node) -> dict[Node, np.ndarray] | None:
         """The values of the leaves that a node depends on; None if one of them is of the batch or of named state."""
-        outside = {state: (cell, before) for cell, before, state in self.touched if cell.state.startswith(UNNAMED)}
+        outside = {
+            state: (cell, before) for cell, before, state in self.touched if cell.state.startswith(UNNAMED_PREFIX)
+        }
         known: dict[Node, np.ndarray] = {}
         for i in topological([n], lambda i: i.value is not None):
             if i.op == "batch" or (i.op == "state" and i not in outside):
@@ -191,7 +197,7 @@ class CapturedCells:
                 known[i] = self.store.array(cell.state).copy() if before is None else _outside_value(before)
         return known
 
-    def hand_out(self, waiting: Iterable[Cell], values: Sequence[np.ndarray]) -> None:
+    def hand_out(self, waiting: Iterable[Storage], values: Sequence[np.ndarray]) -> None:
         """Put the results of the executed step into the cells that wait, and send state home."""
         for cell, value in zip(waiting, values, strict=True):
             cell.node, cell.epoch = leaf(value, cell.type), None
@@ -218,15 +224,15 @@ class CapturedCells:
             self._unchanged = [
                 (cell, before)
                 for cell, before, state in self.touched
-                if before is not None and cell.node is state and cell.state.startswith(UNNAMED)
+                if before is not None and cell.node is state and cell.state.startswith(UNNAMED_PREFIX)
             ]
         return {cell.state for cell, _ in self._unchanged}
 
-    def remember(self, waiting: Iterable[Cell]) -> None:
+    def remember(self, waiting: Iterable[Storage]) -> None:
         """Keep what cells are inside the step, while they are seen from outside."""
         self._symbolic = [(c, c.node) for c in waiting]
 
-    def take_back(self) -> None:
+    def restore_symbolic(self) -> None:
         """Make every cell what it was inside the step; state that was changed meanwhile goes to the store."""
         for cell, _, state in self.touched:
             # Written from outside, by a closure or a loaded checkpoint: what was only read is the same leaf still.
@@ -242,7 +248,7 @@ class CapturedCells:
         for cell, _, batch, _ in self.inputs:
             cell.node, cell.epoch = batch, self.epoch
 
-    def refetch(self) -> None:
+    def drop_fetched(self) -> None:
         """Forget what was read of the state since it was shown: who reads again asks the store again."""
         for cell, _, _ in self.touched:
             if cell.node is cell.synced:
@@ -259,11 +265,11 @@ class CapturedCells:
             cell.node, cell.home, cell.synced = kept, None, None
         for cell, before, _, _ in self.inputs:
             cell.node, cell.epoch = before, None
-        self._pin_again()
+        self._restore_pins()
 
     def end(self) -> None:
         """Let go of the step, which was executed, of its cells and of its batch."""
-        self._pin_again()
+        self._restore_pins()
         self.inputs, self.touched, self.born, self.settled, self._symbolic = [], [], [], [], []
         self._unchanged = []
         del self.epoch
@@ -272,13 +278,13 @@ class CapturedCells:
 def _batch_leaf(index: int, name: str, type: Type) -> Node:
     # As `node` makes it, which would sort the attributes.
     items = ("index", index, int), ("name", name, str), ("type", type, Type)
-    return again(("batch", {"index": index, "name": name, "type": type}, items, type, None, False), ())
+    return node_from_template(("batch", {"index": index, "name": name, "type": type}, items, type, None, False), ())
 
 
 def _state_leaf(id: str, type: Type) -> Node:
     # Sorted as well.
     items = ("id", id, str), ("type", type, Type)
-    return again(("state", {"id": id, "type": type}, items, type, None, False), ())
+    return node_from_template(("state", {"id": id, "type": type}, items, type, None, False), ())
 
 
 def _outside_value(n: Node) -> np.ndarray:

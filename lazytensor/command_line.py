@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from lazytensor.terminal import printable, quoted
+from lazytensor.terminal import escape_line, quote_value
 
 Converter = Callable[[str], Any]
 
@@ -23,12 +23,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the message and exit."""
         told = re.sub(r"^argument (\S+): takes ", r"\1 takes ", message).removeprefix("argument ")
-        print(printable(f"{self.prog}: {told}; see {self.prog} --help"), file=sys.stderr)
+        print(escape_line(f"{self.prog}: {told}; see {self.prog} --help"), file=sys.stderr)
         raise SystemExit(2)
 
 
-def _refused(allowed: str, text: str) -> argparse.ArgumentTypeError:
-    return argparse.ArgumentTypeError(f"takes {allowed}, got {quoted(text)}")
+def _refusal_error(allowed: str, text: str) -> argparse.ArgumentTypeError:
+    return argparse.ArgumentTypeError(f"takes {allowed}, got {quote_value(text)}")
 
 
 def whole_number(least: int, greatest: int) -> Converter:
@@ -37,7 +37,7 @@ def whole_number(least: int, greatest: int) -> Converter:
     def convert(text: str) -> int:
         # By its digits: int() takes those of all scripts, and refuses more than some thousands by another error.
         if not re.fullmatch(r"[0-9]{1,30}", text) or not least <= int(text) <= greatest:
-            raise _refused(f"a whole number from {least:,} to {greatest:,}", text)
+            raise _refusal_error(f"a whole number from {least:,} to {greatest:,}", text)
         return int(text)
 
     return convert
@@ -49,7 +49,7 @@ def finite_number(least: float) -> Converter:
     def convert(text: str) -> float:
         is_decimal = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text)
         if not is_decimal or not math.isfinite(float(text)) or float(text) < least:
-            raise _refused(f"a finite number of {least:g} or more", text)
+            raise _refusal_error(f"a finite number of {least:g} or more", text)
         return float(text)
 
     return convert
@@ -61,13 +61,13 @@ def one_of(names: Iterable[Any]) -> Converter:
 
     def convert(text: str) -> Any:
         if text not in by_text:
-            raise _refused(f"one of {', '.join(by_text)}", text)
+            raise _refusal_error(f"one of {', '.join(by_text)}", text)
         return by_text[text]
 
     return convert
 
 
-def several(one: Converter) -> Converter:
+def comma_separated(one: Converter) -> Converter:
     """Values with commas between them, as a tuple."""
 
     def convert(text: str) -> tuple[Any, ...]:
@@ -75,7 +75,7 @@ def several(one: Converter) -> Converter:
             return tuple(one(part.strip()) for part in text.split(","))
         except argparse.ArgumentTypeError as e:
             allowed = str(e).removeprefix("takes ").partition(", got ")[0]
-            raise _refused(f"{allowed}, or several with commas between them", text) from None
+            raise _refusal_error(f"{allowed}, or several with commas between them", text) from None
 
     return convert
 
@@ -86,12 +86,12 @@ def new_file(*endings: str) -> Converter:
     def convert(text: str) -> pathlib.Path:
         path = pathlib.Path(text)
         if not path.name.endswith(endings) or path.name in endings:
-            raise _refused(f"the name of a file that ends in {' or '.join(endings)}", text)
+            raise _refusal_error(f"the name of a file that ends in {' or '.join(endings)}", text)
         # Told before a script runs: its run may take hours.
         if not os.path.isdir(path.parent):
-            raise _refused("a file in a folder that exists", text)
+            raise _refusal_error("a file in a folder that exists", text)
         if os.path.isdir(path):
-            raise _refused("the name of a file, not of a folder", text)
+            raise _refusal_error("the name of a file, not of a folder", text)
         return path
 
     return convert
@@ -100,19 +100,19 @@ def new_file(*endings: str) -> Converter:
 def existing_file(text: str) -> pathlib.Path:
     """The path of a file that exists."""
     if not os.path.exists(text) or os.path.isdir(text):
-        raise _refused("a file that exists", text)
+        raise _refusal_error("a file that exists", text)
     return pathlib.Path(text)
 
 
 def new_folder(text: str) -> pathlib.Path:
     """The path of a folder, which may not exist yet."""
     if not text:
-        raise _refused("the name of a folder", text)
+        raise _refusal_error("the name of a folder", text)
     return pathlib.Path(text)
 
 
-def name(text: str) -> str:
+def nonempty_text(text: str) -> str:
     """A text that is not empty."""
     if not text:
-        raise _refused("a name", text)
+        raise _refusal_error("a name", text)
     return text

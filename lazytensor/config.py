@@ -47,7 +47,7 @@ class Switches:
             return pathlib.Path(tempfile.gettempdir()) / "lazywafer"
 
 
-def read(environment: Mapping[str, str]) -> Switches:
+def read_environment(environment: Mapping[str, str]) -> Switches:
     """The switches that these environment variables ask for; one that is no number counts as its default."""
 
     def number(name: str, default: int) -> int:
@@ -68,7 +68,7 @@ def read(environment: Mapping[str, str]) -> Switches:
 
 
 # Read once: a switch that changes while a graph is compiled would give half of each.
-_current = read(os.environ)
+_current = read_environment(os.environ)
 
 
 def current() -> Switches:

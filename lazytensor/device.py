@@ -9,13 +9,13 @@ import numpy as np
 from lazytensor import source
 from lazytensor.errors import DeviceAbsent, ValuesAbsent
 
-ABSENT = {
+ABSENT_DEVICE_MESSAGES = {
     "cuda": "Torch not compiled with CUDA enabled",
     "xpu": "Torch not compiled with XPU enabled",
     "mps": "PyTorch is not linked with support for mps devices",
 }
 """Devices that scripts ask for and that are not there, with what a CPU build of PyTorch says of them."""
-_OF_ONE_NUMBER = (".item()", "bool()", "float()", "int()", "complex()", "an index")
+_SCALAR_READS = (".item()", "bool()", "float()", "int()", "complex()", "an index")
 
 
 class Size(tuple[int, ...]):
@@ -54,11 +54,11 @@ class Device:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __enter__(self) -> "Device":
-        _chosen.stack.append(CPU if self.type == "cpu" else self)
+        _default_devices.stack.append(CPU if self.type == "cpu" else self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _chosen.stack.pop()
+        _default_devices.stack.pop()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and self.text == other.text
@@ -77,32 +77,32 @@ class Device:
 CPU = Device("cpu")
 
 
-class _Chosen(threading.local):
+class _DefaultDevices(threading.local):
     """The devices that each thread has chosen, as in PyTorch: outside of all blocks, then in each, outermost first."""
 
     def __init__(self) -> None:
         self.stack = [CPU]
 
 
-_chosen = _Chosen()
+_default_devices = _DefaultDevices()
 
 
-def chosen_device() -> Device:
+def default_device() -> Device:
     """Where new tensors live that name no device: that of the innermost `with device:` block, else the CPU."""
-    return _chosen.stack[-1]
+    return _default_devices.stack[-1]
 
 
-def choose_device(device: Device) -> None:
+def set_thread_default_device(device: Device) -> None:
     """Decide where new tensors live outside of all blocks, in this thread."""
-    _chosen.stack[0] = device
+    _default_devices.stack[0] = device
 
 
-def place(device: "str | Device") -> Device:
+def resolve_device(device: "str | Device") -> Device:
     """The device of this name as tensors have it. Raises DeviceAbsent for a GPU."""
     target = device if isinstance(device, Device) else Device(device)
-    if target.type in ABSENT:
+    if target.type in ABSENT_DEVICE_MESSAGES:
         raise DeviceAbsent(
-            ABSENT[target.type],
+            ABSENT_DEVICE_MESSAGES[target.type],
             where=source.where(),
             hint='Choose the device by what is_available() says, or use "cpu".',
         )
@@ -110,18 +110,18 @@ def place(device: "str | Device") -> Device:
     return CPU if target.type == "cpu" else target
 
 
-_rules: list[Callable[[Any, str], None]] = []
+_reading_rules: list[Callable[[Any, str], None]] = []
 
 
 def set_reading_rule(rule: Callable[[Any, str], None] | None) -> None:
     """Call a function before each reading of a tensor's values, with the tensor and what reads; it may raise."""
-    _rules[:] = [rule] if rule is not None else []
+    _reading_rules[:] = [rule] if rule is not None else []
 
 
 def check_reading(t: Any, what: str) -> None:
     """Apply the rules to a tensor whose values are read. Raises ValuesAbsent for one on the device "meta"."""
     if t.device.type == "meta":
-        is_number = what in _OF_ONE_NUMBER
+        is_number = what in _SCALAR_READS
         text = (
             "Tensor.item() cannot be called on meta tensors"
             if is_number
@@ -132,5 +132,5 @@ def check_reading(t: Any, what: str) -> None:
             where=source.where(),
             hint="Make the tensor on the CPU, or give the model values by to_empty() or load_state_dict(assign=True).",
         )
-    for rule in _rules:
+    for rule in _reading_rules:
         rule(t, what)

@@ -9,21 +9,21 @@ from html import escape
 
 import numpy as np
 
-MOST_PIXELS = 128
+MAX_IMAGE_PIXELS = 128
 """Rows and columns of a picture of numbers; of more, each so many-th is shown."""
-WIDE, HIGH, GAP_X, GAP_Y = 116, 30, 10, 22
-_MIDDLE = 128
-_COLD, _WHITE, _WARM = np.array([42, 94, 154]), np.array([255, 255, 255]), np.array([188, 75, 81])
+BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y = 116, 30, 10, 22
+_ZERO_COLOUR = 128
+_NEGATIVE_RGB, _ZERO_RGB, _POSITIVE_RGB = np.array([42, 94, 154]), np.array([255, 255, 255]), np.array([188, 75, 81])
 
 
 def heat_map(values: np.ndarray) -> str:
     """An image of a matrix: white is zero, blue below, red above, as strong as the largest; grey is no number."""
-    rows, columns = (max(1, -(-extent // MOST_PIXELS)) for extent in values.shape)
+    rows, columns = (max(1, -(-extent // MAX_IMAGE_PIXELS)) for extent in values.shape)
     shown = values[::rows, ::columns].astype(np.float64)
     finite = np.isfinite(shown)
     most = np.abs(shown[finite]).max(initial=0.0) or 1.0
     # Number 0 of the palette is for what is no number.
-    scaled = np.rint(np.where(finite, shown, 0) / most * (_MIDDLE - 1)) + _MIDDLE
+    scaled = np.rint(np.where(finite, shown, 0) / most * (_ZERO_COLOUR - 1)) + _ZERO_COLOUR
     data = base64.b64encode(_png(np.where(finite, scaled, 0).astype(np.uint8))).decode()
     side = max(shown.shape)
     zoom = max(1, 240 // side)
@@ -34,8 +34,10 @@ def heat_map(values: np.ndarray) -> str:
 def _png(pixels: np.ndarray) -> bytes:
     """A picture of palette numbers as a PNG file."""
     height, width = pixels.shape
-    shares = np.linspace(0, 1, _MIDDLE)[:, None]
-    palette = np.concatenate([_COLD + (_WHITE - _COLD) * shares, _WHITE + (_WARM - _WHITE) * shares])
+    shares = np.linspace(0, 1, _ZERO_COLOUR)[:, None]
+    palette = np.concatenate(
+        [_NEGATIVE_RGB + (_ZERO_RGB - _NEGATIVE_RGB) * shares, _ZERO_RGB + (_POSITIVE_RGB - _ZERO_RGB) * shares]
+    )
     palette[0] = 128
     # Each row begins with the number of its filter, 0 for none.
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels], axis=1)
@@ -59,7 +61,7 @@ class Box:
     inputs: tuple[int, ...]
 
 
-def layers(boxes: Sequence[Box]) -> str:
+def layered_boxes_svg(boxes: Sequence[Box]) -> str:
     """Boxes from top to bottom, each below all that it comes from, with lines between them, as SVG.
 
     Boxes are given inputs first.
@@ -68,26 +70,26 @@ def layers(boxes: Sequence[Box]) -> str:
     for box in boxes:
         depth.append(1 + max((depth[i] for i in box.inputs), default=-1))
     column = [depth[:n].count(d) for n, d in enumerate(depth)]
-    at = [(c * (WIDE + GAP_X) + 2, d * (HIGH + GAP_Y) + 2) for c, d in zip(column, depth, strict=True)]
+    at = [(c * (BOX_WIDTH + GAP_X) + 2, d * (BOX_HEIGHT + GAP_Y) + 2) for c, d in zip(column, depth, strict=True)]
     width, height = (max((a[k] for a in at), default=0) for k in (0, 1))
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + WIDE + 4} {height + HIGH + 4}" '
-        f'width="{min(900, width + WIDE + 4)}" font-family="sans-serif" font-size="10" text-anchor="middle">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + BOX_WIDTH + 4} {height + BOX_HEIGHT + 4}" '
+        f'width="{min(900, width + BOX_WIDTH + 4)}" font-family="sans-serif" font-size="10" text-anchor="middle">'
     ]
     for box, (x, y) in zip(boxes, at, strict=True):
         for i in box.inputs:
-            ends = f'x1="{at[i][0] + WIDE // 2}" y1="{at[i][1] + HIGH}" x2="{x + WIDE // 2}" y2="{y}"'
+            ends = f'x1="{at[i][0] + BOX_WIDTH // 2}" y1="{at[i][1] + BOX_HEIGHT}" x2="{x + BOX_WIDTH // 2}" y2="{y}"'
             lines.append(f'<line {ends} stroke="#888"/>')
     for box, (x, y) in zip(boxes, at, strict=True):
-        middle = x + WIDE // 2
+        middle = x + BOX_WIDTH // 2
         lines.append(
             f"<g><title>{escape(box.hover)}</title>"
-            f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="4" fill="{box.fill}" stroke="#666"/>'
-            f'<text x="{middle}" y="{y + 12}" font-weight="bold" fill="#111">{escape(_short(box.title))}</text>'
-            f'<text x="{middle}" y="{y + 24}" fill="#333">{escape(_short(box.below))}</text></g>'
+            f'<rect x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="4" fill="{box.fill}" stroke="#666"/>'
+            f'<text x="{middle}" y="{y + 12}" font-weight="bold" fill="#111">{escape(_shorten(box.title))}</text>'
+            f'<text x="{middle}" y="{y + 24}" fill="#333">{escape(_shorten(box.below))}</text></g>'
         )
     return "".join([*lines, "</svg>"])
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 20 else text[:17] + "..."

@@ -67,7 +67,7 @@ class DType:
         return f"torch.{self.name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (by_name, (self.name,))
+        return (dtype_by_name, (self.name,))
 
 
 def _float(name: str, host: str, itemsize: int, mantissa: int, exponent: int, mlir: str) -> DType:
@@ -82,7 +82,7 @@ def _float(name: str, host: str, itemsize: int, mantissa: int, exponent: int, ml
     )
 
 
-def _whole(name: str, host: str, mlir: str, kind: str = "i") -> DType:
+def _integer(name: str, host: str, mlir: str, kind: str = "i") -> DType:
     array = np.dtype(host)
     return DType(name, array, itemsize=array.itemsize, kind=kind, mlir=mlir)
 
@@ -92,13 +92,13 @@ float32 = _float("float32", "f4", 4, 23, 8, "f32")
 float16 = _float("float16", "f4", 2, 10, 5, "f16")
 bfloat16 = _float("bfloat16", "f4", 2, 7, 8, "bf16")
 cbfloat16 = _float("cbfloat16", "f4", 2, 9, 6, "f16")
-int64 = _whole("int64", "i8", "i64")
-int32 = _whole("int32", "i4", "i32")
-int16 = _whole("int16", "i2", "i16")
-int8 = _whole("int8", "i1", "i8")
-uint8 = _whole("uint8", "u1", "ui8")
-uint16 = _whole("uint16", "u2", "ui16")
-bool_ = _whole("bool", "?", "i1", kind="b")
+int64 = _integer("int64", "i8", "i64")
+int32 = _integer("int32", "i4", "i32")
+int16 = _integer("int16", "i2", "i16")
+int8 = _integer("int8", "i1", "i8")
+uint8 = _integer("uint8", "u1", "ui8")
+uint16 = _integer("uint16", "u2", "ui16")
+bool_ = _integer("bool", "?", "i1", kind="b")
 
 ALL = (float64, float32, float16, bfloat16, cbfloat16, int64, int32, int16, int8, uint8, uint16, bool_)
 _BY_NAME = {d.name: d for d in ALL}
@@ -107,14 +107,14 @@ _INTEGER_RANK = {uint8: 1, int8: 1, uint16: 2, int16: 2, int32: 3, int64: 4}
 _FLOAT_RANK = {float16: 1, bfloat16: 1, cbfloat16: 1, float32: 2, float64: 3}
 
 
-def by_name(name: str) -> DType:
+def dtype_by_name(name: str) -> DType:
     """The dtype called `name` ("float32", without the module). Raises ShapeError for an unknown name."""
     if name not in _BY_NAME:
         raise ShapeError(f"there is no element type {name!r}", hint=f"Use one of {', '.join(_BY_NAME)}.")
     return _BY_NAME[name]
 
 
-def of_array(array: np.ndarray) -> DType:
+def dtype_of_array(array: np.ndarray) -> DType:
     """The dtype under which PyTorch would take a NumPy array. Raises ShapeError if there is none."""
     # Half types live in float32 arrays, so that the table of host types cannot say this.
     if array.dtype == np.float16:
@@ -160,14 +160,14 @@ def _promote_integers(a: DType, b: DType) -> DType:
     return a if _INTEGER_RANK[a] > _INTEGER_RANK[b] else b
 
 
-def wrapped(value: int, dtype: DType) -> int:
+def wrap_integer(value: int, dtype: DType) -> int:
     """A whole number in an integer type of as many bits as fit, as C converts it."""
     bits = 8 * dtype.itemsize
     low = value & ((1 << bits) - 1)
     return low - (1 << bits) if dtype.is_signed and low >> (bits - 1) else low
 
 
-def holds(dtype: DType, least: float, largest: float) -> bool:
+def can_hold(dtype: DType, least: float, largest: float) -> bool:
     """Whether a type takes the numbers from `least` to `largest`, as PyTorch sees it; NaN no integer type does."""
     if dtype.kind == "f":
         # Between two of its numbers it rounds, and beyond the last there is no other but infinity.

@@ -3,14 +3,14 @@
 import threading
 
 
-class _Mode(threading.local):
+class _GradRecording(threading.local):
     """What each thread switches for itself, as in PyTorch; a new thread begins with recording on."""
 
     records_gradients = True
     is_inference = False
 
 
-mode = _Mode()
+grad_recording_state = _GradRecording()
 
 
 class grad_mode:
@@ -22,10 +22,10 @@ class grad_mode:
         self._enabled = enabled
 
     def __enter__(self) -> None:
-        self._before, mode.records_gradients = mode.records_gradients, self._enabled
+        self._before, grad_recording_state.records_gradients = grad_recording_state.records_gradients, self._enabled
 
     def __exit__(self, *error: object) -> None:
-        mode.records_gradients = self._before
+        grad_recording_state.records_gradients = self._before
 
 
 def is_grad_enabled() -> bool:
@@ -35,9 +35,9 @@ def is_grad_enabled() -> bool:
     >>> lt.is_grad_enabled()
     True
     """
-    return mode.records_gradients
+    return grad_recording_state.records_gradients
 
 
 def set_grad_enabled(enabled: bool) -> None:
     """Switch the recording of gradients on or off for good, in this thread."""
-    mode.records_gradients = enabled
+    grad_recording_state.records_gradients = enabled

@@ -8,27 +8,40 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from lazytensor import autograd, cells, source
-from lazytensor.arrival import follow, hooked, keep, rule_number, walk_back
+from lazytensor.arrival import (
+    new_rule_id,
+    prepare_double_backward,
+    run_backward,
+    run_leaf_hooks,
+    update_retained_tensors,
+)
 from lazytensor.device import CPU
 from lazytensor.errors import ArgumentInvalid, AutogradError
 from lazytensor.ir.graph import Node
-from lazytensor.members import fact, method
+from lazytensor.members import method, tensor_property
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.identity import VJP
+from lazytensor.ops.identity import VJP_KEY
 from lazytensor.ops.shape import sum_to
-from lazytensor.saved import SAVES, changed, inference_saved, name_of, refreshed, unpacked
-from lazytensor.tensor import Tensor, cell_of, grad_mode, is_grad_enabled, set_grad, untracked, wrap
+from lazytensor.saved import (
+    SAVES_TENSORS_KEY,
+    find_uncounted_changes,
+    grad_fn_name,
+    inference_tensor_saved_error,
+    substitute_current_values,
+    unpack_saved_node,
+)
+from lazytensor.tensor import Tensor, detach_node, grad_mode, is_grad_enabled, set_grad, storage_of_leaf, wrap
 
 Tensors: TypeAlias = Tensor | Sequence[Tensor]
 
 
-def _listed(given: Any) -> list[Any]:
+def _as_list(given: Any) -> list[Any]:
     return [] if given is None else [given] if isinstance(given, Tensor) else list(given)
 
 
 def _seeds(outputs: list[Tensor], given: Any) -> list[Node]:
-    seeds = _listed(given) if given is not None else [None] * len(outputs)
+    seeds = _as_list(given) if given is not None else [None] * len(outputs)
     if len(seeds) != len(outputs):
         raise AutogradError(f"got {len(outputs)} tensors and {len(seeds)} gradients", where=source.where())
     return [o._seed(s) for o, s in zip(outputs, seeds, strict=True)]
@@ -48,26 +61,26 @@ def grad(
 
     Raises AutogradError if an input requires no gradient, or is not used and `allow_unused` does not say so.
     """
-    roots, wanted = _listed(outputs), _listed(inputs)
+    roots, wanted = _as_list(outputs), _as_list(inputs)
     if is_grads_batched:
         raise AutogradError("is_grads_batched is not there", where=source.where(), hint="Call grad once for each row.")
     if not all(t.requires_grad for t in wanted):
         raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
     nodes = [o.node for o in roots]
     # One walk of the graph for all: each input asks at every node where it stands, and gets the sum.
-    uses = _uses(nodes, wanted)
+    uses = _nodes_of_tensors(nodes, wanted)
     ends = {n for places in uses for n in places}
     for i, o in enumerate(roots):
         # What several outputs share is used up with the last of them.
-        o.spend(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots), ends)
-    follow()
+        o.free_graph(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots), ends)
+    update_retained_tensors()
     with grad_mode(create_graph):
         gradients = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), [n for places in uses for n in places]))
-        results = [_summed([next(gradients) for _ in places]) for places in uses]
-        if cells.here.current is None and (fresh := changed(nodes, cell_of)):
-            results = [*refreshed(nodes, results, fresh)]
+        results = [_sum_gradients([next(gradients) for _ in places]) for places in uses]
+        if cells.thread_state.current is None and (fresh := find_uncounted_changes(nodes, storage_of_leaf)):
+            results = [*substitute_current_values(nodes, results, fresh)]
         if create_graph:
-            keep(nodes, results)
+            prepare_double_backward(nodes, results)
     if not (allow_unused or materialize_grads) and any(g is None for g in results):
         hint = "Set allow_unused=True if this is the desired behavior."
         if cells.is_abstract:
@@ -78,7 +91,7 @@ def grad(
             hint=hint,
         )
     with grad_mode(create_graph):
-        answers = [_answer(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]
+        answers = [_wrap_gradient(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]
     if materialize_grads:
         answers = [
             wrap(call("full", value=0.0, type=t.spec), t.device) if g is None else g
@@ -87,18 +100,18 @@ def grad(
     return tuple(answers)
 
 
-def _uses(roots: list[Node], wanted: list[Tensor]) -> list[list[Node]]:
+def _nodes_of_tensors(roots: list[Node], wanted: list[Tensor]) -> list[list[Node]]:
     """Where each tensor stands in the graph: a leaf may have had several values."""
     # Tensors are mutable and nodes are not: a leaf that was changed between two uses is two `variable` nodes, with one
     # number.
     by_uid: dict[int, list[Node]] = {}
     if any(t.leaf_id for t in wanted) and all(r.tracks for r in roots):
-        for n in autograd.leaves(roots):
+        for n in autograd.leaf_variables(roots):
             by_uid.setdefault(n.attrs["uid"], []).append(n)
     return [by_uid.get(t.leaf_id, []) if t.leaf_id else [t.node] for t in wanted]
 
 
-def _summed(parts: list[Node | None]) -> Node | None:
+def _sum_gradients(parts: list[Node | None]) -> Node | None:
     total: Node | None = None
     for g in parts:
         if g is not None:
@@ -106,11 +119,11 @@ def _summed(parts: list[Node | None]) -> Node | None:
     return total
 
 
-def _answer(t: Tensor, g: Node | None, create_graph: bool) -> Tensor | None:
+def _wrap_gradient(t: Tensor, g: Node | None, create_graph: bool) -> Tensor | None:
     if g is None:
         return None
-    g = hooked(t, g) if t.leaf_id else g
-    return wrap(g if create_graph else untracked(g), t.device)
+    g = run_leaf_hooks(t, g) if t.leaf_id else g
+    return wrap(g if create_graph else detach_node(g), t.device)
 
 
 def backward(
@@ -121,7 +134,7 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Add the gradients of several tensors to `.grad` of the leaves."""
-    roots, given = _listed(tensors), _listed(grad_tensors)
+    roots, given = _as_list(tensors), _as_list(grad_tensors)
     if len(roots) == 1 and len(given) <= 1:
         # Through the method, which those who watch a script's losses replace.
         roots[0].backward(given[0] if given else None, retain_graph, create_graph, inputs)
@@ -129,8 +142,8 @@ def backward(
     seeds = _seeds(roots, grad_tensors)
     for i, t in enumerate(roots):
         # What several roots share is used up with the last of them.
-        t.spend(i + 1 < len(roots) or (create_graph if retain_graph is None else retain_graph))
-    walk_back([t.node for t in roots], seeds, create_graph, inputs)
+        t.free_graph(i + 1 < len(roots) or (create_graph if retain_graph is None else retain_graph))
+    run_backward([t.node for t in roots], seeds, create_graph, inputs)
 
 
 @method(names="backward")
@@ -149,9 +162,9 @@ def backward_of(
     root, seed = t.node, t._seed(gradient)
     if not root.tracks:
         autograd.grad([root], [seed], [])
-    with autograd.one_walk([root]):
-        t.spend(create_graph if retain_graph is None else retain_graph)
-        walk_back([root], [seed], create_graph, inputs)
+    with autograd.cached_node_order([root]):
+        t.free_graph(create_graph if retain_graph is None else retain_graph)
+        run_backward([root], [seed], create_graph, inputs)
 
 
 def _assign_grad(t: Tensor, value: Any) -> None:
@@ -223,7 +236,7 @@ class Context:
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """The tensors given to `save_for_backward`."""
-        return tuple(None if s is None else _unpacked(*s) for s in self._saved)
+        return tuple(None if s is None else _unpack_saved_tensor(*s) for s in self._saved)
 
     def freeze(self, outputs: dict[int, Node]) -> None:
         """Remember the values of the kept tensors; `outputs` gives the tracked nodes of those that are results."""
@@ -232,12 +245,12 @@ class Context:
         self._kept = ()
 
 
-def _unpacked(n: Node, kept: Tensor) -> Tensor:
+def _unpack_saved_tensor(n: Node, kept: Tensor) -> Tensor:
     """Return a saved tensor: the tensor that was saved, as long as it has the value, so that they share memory."""
-    if cells.here.current is None:
+    if cells.thread_state.current is None:
         if kept.node is n:
             return kept
-        n = unpacked(n, cell_of)
+        n = unpack_saved_node(n, storage_of_leaf)
         # A write through `.data` does not make it another tensor.
         if kept.node is n:
             return kept
@@ -284,28 +297,28 @@ class Function:
         if is_grad_enabled() and any(ctx.needs_input_grad):
             _check_dirty(ctx, results)
             _check_saved(ctx)
-            results = _attached(cls, ctx, args, inputs, results, tracked)
+            results = _attach_backward(cls, ctx, args, inputs, results, tracked)
         ctx.freeze(tracked)
         if any(s is not None for s in ctx._saved):
             for n in tracked.values():
-                n.memo = {**(n.memo or {}), SAVES: True}
+                n.memo = {**(n.memo or {}), SAVES_TENSORS_KEY: True}
         return type(out)(results) if isinstance(out, tuple) else results[0]
 
 
 def custom_vjp(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
     """x as a node whose gradient goes through `rule`, which gives one for x, or None, and one for each input."""
     # The rule is no attribute: attributes are part of what makes nodes equal, and a closure is equal to nothing.
-    node = call("custom_vjp", x, *inputs, uid=rule_number())
-    node.memo = {**(node.memo or {}), VJP: rule}
+    node = call("custom_vjp", x, *inputs, uid=new_rule_id())
+    node.memo = {**(node.memo or {}), VJP_KEY: rule}
     return node
 
 
-def observed(n: Node, report: Callable[[Node], Node]) -> Node:
+def observe_gradient(n: Node, report: Callable[[Node], Node]) -> Node:
     """The same value as a node whose gradient passes through `report`."""
     return custom_vjp(n, (), lambda g: (report(g),))
 
 
-def _attached(
+def _attach_backward(
     cls: Any, ctx: Context, args: tuple[Any, ...], inputs: list[Node], results: list[Any], tracked: dict[int, Node]
 ) -> list[Any]:
     fixed = {id(t) for t in ctx._fixed}
@@ -324,12 +337,12 @@ def _attached(
             zeros = [None if t is None or not ctx.materialize else call("full", value=0.0, type=t) for t in types]
             nodes = [g if k == i else z for k, z in enumerate(zeros)]
             given = [None if n is None else wrap(n, device) for n, device in zip(nodes, devices, strict=True)]
-            return (None, *_backward_of(cls, ctx, given, args))
+            return (None, *_call_backward(cls, ctx, given, args))
 
-        n = tracked[id(r)] = custom_vjp(untracked(r.node), inputs, rule)
+        n = tracked[id(r)] = custom_vjp(detach_node(r.node), inputs, rule)
         if any(t is not None for t in ctx._kept):
-            n.memo = {**(n.memo or {}), SAVES: True}
-        attached.append(_result(r, n, any(r is d for d in ctx._dirty)))
+            n.memo = {**(n.memo or {}), SAVES_TENSORS_KEY: True}
+        attached.append(_result_tensor(r, n, any(r is d for d in ctx._dirty)))
     return attached
 
 
@@ -344,7 +357,7 @@ def _check_dirty(ctx: Context, results: Sequence[Any]) -> None:
             )
         if t.leaf_id:
             text = "a leaf Variable that requires grad has been used in an in-place operation."
-        elif t.lens and t.lens[0][0] == "variable":
+        elif t.view_ops and t.view_ops[0][0] == "variable":
             text = "a view of a leaf Variable that requires grad is being used in an in-place operation."
         else:
             continue
@@ -353,11 +366,11 @@ def _check_dirty(ctx: Context, results: Sequence[Any]) -> None:
 
 def _check_saved(ctx: Context) -> None:
     """Raise AutogradError for a tensor of inference mode among the saved ones."""
-    if cells.here.current is None and any(t is not None and t.cell.is_inference for t in ctx._kept):
-        raise inference_saved()
+    if cells.thread_state.current is None and any(t is not None and t.cell.is_inference for t in ctx._kept):
+        raise inference_tensor_saved_error()
 
 
-def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
+def _result_tensor(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
     if is_dirty:
         with grad_mode(True):
             r.write(n)
@@ -365,11 +378,11 @@ def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
     return wrap(n, r.device)
 
 
-def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]) -> list[Node | None]:
+def _call_backward(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]) -> list[Node | None]:
     """The gradients of the tensor arguments. Raises AutogradError if there are too few, too many or misshapen ones."""
     answer = (cls.vjp or cls.backward)(ctx, *given)
     answers = list(answer) if isinstance(answer, tuple | list) else [answer]
-    _check_answers(cls, answers, args)
+    _check_gradient_types(cls, answers, args)
     if len(answers) < len(args) or any(a is not None for a in answers[len(args) :]):
         raise AutogradError(
             f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)}, "
@@ -378,10 +391,10 @@ def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]
         )
     # More answers than arguments are fine as long as they are None, as PyTorch has it.
     pairs = zip(answers, args, strict=False)
-    return [_fitting(cls, i, g, a) for i, (g, a) in enumerate(pairs) if isinstance(a, Tensor)]
+    return [_fit_gradient(cls, i, g, a) for i, (g, a) in enumerate(pairs) if isinstance(a, Tensor)]
 
 
-def _check_answers(cls: Any, answers: Sequence[Any], args: Sequence[Any]) -> None:
+def _check_gradient_types(cls: Any, answers: Sequence[Any], args: Sequence[Any]) -> None:
     for k, (g, a) in enumerate(zip(answers, args, strict=False)):
         if g is None:
             continue
@@ -395,7 +408,7 @@ def _check_answers(cls: Any, answers: Sequence[Any], args: Sequence[Any]) -> Non
             )
 
 
-def _fitting(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:
+def _fit_gradient(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:
     if g is None:
         return None
     n, shape = g.node, a.spec.shape
@@ -430,7 +443,7 @@ class GradientFunction:
 
     def name(self) -> str:
         """As in "MulBackward0"."""
-        return name_of(self._node)
+        return grad_fn_name(self._node)
 
     @property
     def next_functions(self) -> tuple[tuple["GradientFunction | None", int], ...]:
@@ -441,7 +454,7 @@ class GradientFunction:
         return f"<{self.name()} object>"
 
 
-@fact()
+@tensor_property()
 def grad_fn(t: Tensor) -> GradientFunction | None:
     """The function that computed t; None for a leaf."""
     n = t.node

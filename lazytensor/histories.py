@@ -6,15 +6,15 @@ the result of a computation that requires a gradient to it, and then one that it
 
 import weakref
 
-from lazytensor.cells import Cell, here, is_pinned, value_of
-from lazytensor.ir.graph import Node, leaf, unique
-from lazytensor.memory import Memory
+from lazytensor.cells import Storage, is_pinned, thread_state, value_of
+from lazytensor.ir.graph import Node, leaf, unique_id
+from lazytensor.memory import SharedMemory
 from lazytensor.ops import call
-from lazytensor.ops.identity import VJP
+from lazytensor.ops.identity import VJP_KEY
 from lazytensor.ops.op import full_like
 
 
-def untracked(n: Node) -> Node:
+def detach_node(n: Node) -> Node:
     """The node without gradient history."""
     return call("detach", n) if n.tracks else n
 
@@ -36,7 +36,7 @@ class History:
     @property
     def is_empty(self) -> bool:
         """Whether no gradient passes; inside a step none does."""
-        return self._node is None or here.current is not None
+        return self._node is None or thread_state.current is not None
 
     @property
     def node(self) -> Node | None:
@@ -51,36 +51,36 @@ class History:
     def seen(self, stored: Node) -> Node:
         """Return `stored`, the present value of the storage, with this history in place of that of the storage."""
         if self.is_empty:
-            return untracked(stored)
+            return detach_node(stored)
         assert self._node is not None
         if stored is not self._stored:
             # Another tensor of the storage was written to.
-            self._node, self._stored = call("written_past", untracked(stored), self._node), stored
+            self._node, self._stored = call("written_past", detach_node(stored), self._node), stored
         return self._node
 
     def follow(self, whole: Node, stored: Node) -> None:
         """Continue with `whole`, which was written; `stored` is the value of the storage now."""
         self._written = weakref.ref(whole)
-        self._node, self._stored = call("written_past", untracked(stored), whole), stored
+        self._node, self._stored = call("written_past", detach_node(stored), whole), stored
 
 
-def values_alone(n: Node) -> Node:
+def detached_value_leaf(n: Node) -> Node:
     """Return a new node with the values of a node, which are computed now, and no history."""
     return leaf(value_of(n), n.type)
 
 
-def past_history(cell: Cell, n: Node) -> Node:
+def attach_storage_history(cell: Storage, n: Node) -> Node:
     """Return `n`, to be written to a cell, with the history that the cell has now."""
     history = cell.node
-    if is_pinned(cell) and isinstance(cell.home, Memory):
+    if is_pinned(cell) and isinstance(cell.home, SharedMemory):
         history = cell.home.node()
     if history is None or not history.tracks:
         return n
-    return call("written_past", untracked(n), history)
+    return call("written_past", detach_node(n), history)
 
 
-def with_nothing(base: Node, n: Node) -> Node:
+def merge_empty_write(base: Node, n: Node) -> Node:
     """Return `base` after a write of `n`, which has no elements: it has the history of both."""
-    written = call("custom_vjp", base, n, uid=unique())
-    written.memo = {**(written.memo or {}), VJP: lambda g: (g, full_like(0, n))}
+    written = call("custom_vjp", base, n, uid=unique_id())
+    written.memo = {**(written.memo or {}), VJP_KEY: lambda g: (g, full_like(0, n))}
     return written

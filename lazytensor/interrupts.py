@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-INTERRUPTING = tuple(getattr(signal, n) for n in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, n))
+INTERRUPT_SIGNALS = tuple(getattr(signal, n) for n in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, n))
 """Signals whose handlers may raise an exception."""
 
 
 @contextlib.contextmanager
-def postponed() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Delay the signals that arrive in a block, in the main thread, to its end.
 
     For libraries that call Python from C, where an exception is dropped or becomes another one, and for forks, whose
@@ -24,7 +24,7 @@ def postponed() -> Iterator[None]:
         return
     arrived: list[int] = []
     owner = os.getpid()
-    handlers = {number: handler for number in INTERRUPTING if callable(handler := signal.getsignal(number))}
+    handlers = {number: handler for number in INTERRUPT_SIGNALS if callable(handler := signal.getsignal(number))}
 
     def note(number: int, frame: Any) -> None:
         if os.getpid() == owner:

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lazytensor.dtype import DType, bfloat16
-from lazytensor.encoding import decoded
+from lazytensor.encoding import decode_elements
 from lazytensor.errors import CheckpointError
 
 # What readers of files (h5py, zipfile, json, struct, NumPy) raise for one that is not what it seems.
-FOREIGN_ERRORS = (
+FILE_READER_ERRORS = (
     *(OSError, EOFError, RuntimeError, ValueError, TypeError, LookupError, OverflowError, AttributeError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     # The header of an npy file is a text of Python's, and is split by its tokens.
@@ -56,7 +56,7 @@ class LazyArray:
 
         Works after the file was deleted or replaced. Raises CheckpointError when its bytes are damaged.
         """
-        with reported(f"{self.key!r} cannot be read", self.where):
+        with report_file_errors(f"{self.key!r} cannot be read", self.where):
             return self.load()
 
     def read(self) -> np.ndarray:
@@ -67,11 +67,11 @@ class LazyArray:
         array = self.stored()
         # bfloat16 is bits in the file whoever saved it; other NumPy arrays come back in the type that they had.
         is_plain = self.dtype is None or not (self.is_tensor or self.dtype is bfloat16)
-        return array if is_plain else decoded(array, self.dtype)  # type: ignore[arg-type]
+        return array if is_plain else decode_elements(array, self.dtype)  # type: ignore[arg-type]
 
 
 @contextmanager
-def reported(what: str, where: str = "", hint: str = "Restore the file from a copy.") -> Iterator[None]:
+def report_file_errors(what: str, where: str = "", hint: str = "Restore the file from a copy.") -> Iterator[None]:
     """Turn what others raise about a file into our error that says `what` failed."""
     try:
         yield
@@ -80,7 +80,7 @@ def reported(what: str, where: str = "", hint: str = "Restore the file from a co
         if e.where:
             raise
         raise CheckpointError(f"{what}: {e.what}", where=where, hint=e.hint or hint) from e
-    except FOREIGN_ERRORS as e:
+    except FILE_READER_ERRORS as e:
         # HDF5 tells an error of the system in a paragraph of addresses and sizes.
         why = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else e
         raise CheckpointError(f"{what}: {why}", where=where, hint=hint) from e

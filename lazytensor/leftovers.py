@@ -16,32 +16,32 @@ from collections.abc import Iterator
 
 # A name of a machine may hold anything; in a file name only these are safe everywhere.
 _HOST = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40]
-_OWNED = re.compile(r"\.(?P<host>[A-Za-z0-9-]*)\.(?P<process>\d+)\.[^.]*\.tmp$")
+_TEMPORARY_NAME_PATTERN = re.compile(r"\.(?P<host>[A-Za-z0-9-]*)\.(?P<process>\d+)\.[^.]*\.tmp$")
 
 
-OLD_SECONDS = 86400
+MAX_WRITE_PAUSE_SECONDS = 86400
 """After this time without a write nobody on another machine can still be at it."""
 
 
-def temporary_beside(path: pathlib.Path) -> tuple[int, str]:
+def create_temporary_file(path: pathlib.Path) -> tuple[int, str]:
     """A new file in the folder of `path` that only its writer may read, open for writing, and its name."""
     # Exclusive and without following links, whatever others put into the folder.
-    return tempfile.mkstemp(dir=path.parent, prefix=f"{path.name[:60]}.{_owner()}.", suffix=".tmp")
+    return tempfile.mkstemp(dir=path.parent, prefix=f"{path.name[:60]}.{_owner_suffix()}.", suffix=".tmp")
 
 
 def temporary_name(path: str) -> str:
     """A name beside `path` for who opens the file by itself, and has to do so exclusively."""
-    return f"{path}.{_owner()}.{secrets.token_hex(4)}.tmp"
+    return f"{path}.{_owner_suffix()}.{secrets.token_hex(4)}.tmp"
 
 
-def _owner() -> str:
+def _owner_suffix() -> str:
     return f"{_HOST}.{os.getpid()}"
 
 
 @contextlib.contextmanager
-def written_whole(path: pathlib.Path) -> Iterator[int]:
+def atomic_write(path: pathlib.Path) -> Iterator[int]:
     """A handle to write the file at `path` with: it takes its place at the end of the block, or goes if that fails."""
-    handle, temporary = temporary_beside(path)
+    handle, temporary = create_temporary_file(path)
     try:
         try:
             yield handle
@@ -55,12 +55,12 @@ def written_whole(path: pathlib.Path) -> Iterator[int]:
         raise
 
 
-def clear(folder: pathlib.Path) -> int:
+def remove_leftovers(folder: pathlib.Path) -> int:
     """Remove the unfinished files of processes that have died. Returns how many."""
     count = 0
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
-            if _is_left(entry):
+            if _is_leftover(entry):
                 # Another process may clear at the same time.
                 with contextlib.suppress(OSError):
                     os.unlink(entry.path)
@@ -68,15 +68,15 @@ def clear(folder: pathlib.Path) -> int:
     return count
 
 
-def _is_left(entry: "os.DirEntry[str]") -> bool:
-    match = _OWNED.search(entry.name)
+def _is_leftover(entry: "os.DirEntry[str]") -> bool:
+    match = _TEMPORARY_NAME_PATTERN.search(entry.name)
     if match is None:
         return False
     if match["host"] == _HOST:
         return not _is_alive(int(match["process"]))
     # Processes of other machines, which share the folder, cannot be asked for from here; nor those of a container that
     # is gone, whose name never comes back.
-    return time.time() - entry.stat(follow_symlinks=False).st_mtime > OLD_SECONDS
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > MAX_WRITE_PAUSE_SECONDS
 
 
 def _is_alive(process: int) -> bool:

@@ -10,7 +10,7 @@ from lazytensor.errors import TraceError
 P = TypeVar("P", bound=Enum)
 
 
-class Move(NamedTuple, Generic[P]):
+class Transition(NamedTuple, Generic[P]):
     """One allowed transition."""
 
     phase: P
@@ -22,10 +22,10 @@ class Move(NamedTuple, Generic[P]):
 class LifeCycle(Generic[P]):
     """The moves of one kind of thing, which errors call `subject`. The value of a phase is how an error says it."""
 
-    def __init__(self, subject: str, moves: Iterable[Move[P]]):
+    def __init__(self, subject: str, moves: Iterable[Transition[P]]):
         self.subject, self.moves = subject, tuple(moves)
         # By event and then by identity: a lookup by phase would hash an Enum, in Python, several times a step.
-        self._by_event: dict[str, tuple[Move[P], ...]] = {
+        self._by_event: dict[str, tuple[Transition[P], ...]] = {
             event: tuple(move for move in self.moves if move.event == event)
             for event in {move.event for move in self.moves}
         }

@@ -1,9 +1,9 @@
 """The names of `torch.linalg`."""
 
 from lazytensor.functions import linalg as _linalg
-from lazytensor.functions.arguments import guarded
-from lazytensor.functions.outputs import public, spelled
-from lazytensor.functions.refusals import refusing
+from lazytensor.functions.arguments import guard_arguments
+from lazytensor.functions.outputs import accept_torch_names, public
+from lazytensor.functions.refusals import with_refusals
 
 cholesky = public(_linalg.cholesky)
 cross = public(_linalg.cross)
@@ -23,7 +23,7 @@ matrix_power = public(_linalg.matrix_power)
 matrix_rank = public(_linalg.matrix_rank)
 multi_dot = public(_linalg.multi_dot)
 # Automatic casts leave the operand as it is, unlike that of torch.norm.
-norm = spelled(refusing("norm", guarded(_linalg.norm)))
+norm = accept_torch_names(with_refusals("norm", guard_arguments(_linalg.norm)))
 pinv = public(_linalg.pinv)
 qr = public(_linalg.qr)
 slogdet = public(_linalg.slogdet)

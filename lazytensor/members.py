@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Mark:
+class MemberMark:
     """Under which names Tensor has a function, and in which forms."""
 
     names: tuple[str, ...]
@@ -50,22 +50,22 @@ def method(
 
     def marked(f: F) -> F:
         own = tuple(names.split()) or (f.__name__,)
-        return _with(f, Mark(names=own, in_place=in_place, operator=operator, is_comparison=is_comparison))
+        return _add_mark(f, MemberMark(names=own, in_place=in_place, operator=operator, is_comparison=is_comparison))
 
     return marked if function is None else marked(function)
 
 
-def fact(*, names: str = "") -> Callable[[F], F]:
+def tensor_property(*, names: str = "") -> Callable[[F], F]:
     """Mark a function of one tensor as a property of Tensor, under its own name or under `names`."""
-    return lambda f: _with(f, Mark(tuple(names.split()) or (f.__name__,), is_property=True))
+    return lambda f: _add_mark(f, MemberMark(tuple(names.split()) or (f.__name__,), is_property=True))
 
 
-def _with(function: F, mark: Mark) -> F:
+def _add_mark(function: F, mark: MemberMark) -> F:
     # In the function's own namespace: a table to register in would have to be filled by importing.
-    function.__dict__["members"] = (*marks(function), mark)
+    function.__dict__["members"] = (*member_marks(function), mark)
     return function
 
 
-def marks(function: Any) -> tuple[Mark, ...]:
+def member_marks(function: Any) -> tuple[MemberMark, ...]:
     """What a function says of itself; nothing for any other object."""
     return tuple(getattr(function, "__dict__", {}).get("members", ()))

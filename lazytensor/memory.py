@@ -9,11 +9,11 @@ import weakref
 import numpy as np
 
 from lazytensor.dtype import DType
-from lazytensor.ir.graph import NO_ATTRS, Node, leaf, uninterned
+from lazytensor.ir.graph import NO_ATTRS, Node, leaf, new_uninterned_node
 from lazytensor.ir.types import Type
 
 
-class Counter:
+class WriteCounter:
     """How often a storage was written to, by writes that backward notices."""
 
     __slots__ = ("count",)
@@ -22,7 +22,7 @@ class Counter:
         self.count = 0
 
 
-class Memory:
+class SharedMemory:
     """The home of a storage whose elements are in an array that the script can read and write.
 
     `array` holds the elements in NumPy's type for `type.dtype`; the shape of `array` is that of the storage.
@@ -33,13 +33,13 @@ class Memory:
     def __init__(self, array: np.ndarray, type: Type):
         self.array, self.type = array, type
         self.history: Node | None = None  # the node of the last write, if gradients pass it
-        self.counter = Counter()
+        self.counter = WriteCounter()
         self._snapshot: weakref.ref[Node] | None = None  # weakly: its node refers to the array
         self._exported: weakref.ref[np.ndarray] | None = None
         self._is_exported = False
 
     @classmethod
-    def of_value(cls, n: Node) -> "Memory":
+    def of_value(cls, n: Node) -> "SharedMemory":
         """New memory with a copy of the value of a node, which has been computed."""
         assert n.value is not None
         array = np.array(n.value, numpy_type(n.type.dtype), order="C")
@@ -69,12 +69,12 @@ class Memory:
         Elements that the script changed in the array of a tensor with a gradient history leave the history as it is.
         """
         known = self._snapshot() if self._snapshot is not None else None
-        if known is not None and known.value is not None and has_bits(self.array, known.value, self.type.dtype):
+        if known is not None and known.value is not None and has_equal_bits(self.array, known.value, self.type.dtype):
             return known
-        known = leaf(values_of(self.array, self.type.dtype), self.type)
+        known = leaf(copy_values(self.array, self.type.dtype), self.type)
         if self.history is not None:
             model = ("written_past", NO_ATTRS, (), self.type, self.history.where, True)
-            written = uninterned(model, (known, self.history))
+            written = new_uninterned_node(model, (known, self.history))
             written.value = known.value
             self.history = known = written
         self._snapshot = weakref.ref(known)
@@ -91,7 +91,7 @@ class Memory:
 
     def copy(self, state: str) -> np.ndarray:
         """Return a new array of the present values."""
-        return values_of(self.array, self.type.dtype)
+        return copy_values(self.array, self.type.dtype)
 
     def claim(self, state: str) -> None:
         """Do nothing: the memory may be changed at any time."""
@@ -102,12 +102,12 @@ def numpy_type(dtype: DType) -> np.dtype:
     return np.dtype(np.float16) if dtype.name == "float16" else np.dtype(dtype.host)
 
 
-def values_of(array: np.ndarray, dtype: DType) -> np.ndarray:
+def copy_values(array: np.ndarray, dtype: DType) -> np.ndarray:
     """Return a copy of an array in the host type of `dtype`."""
     return np.array(array, dtype.host, order="C")
 
 
-def has_bits(array: np.ndarray, value: np.ndarray, dtype: DType) -> bool:
+def has_equal_bits(array: np.ndarray, value: np.ndarray, dtype: DType) -> bool:
     """Return whether the elements of an array are `value` to the last bit, so that -0.0 is not 0.0."""
     present = np.asarray(array, dtype.host)
     if present.shape != value.shape or present.dtype != value.dtype:

@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazytensor.arrival import Handle
+from lazytensor.arrival import RemovableHandle
 from lazytensor.dtype import DType
 from lazytensor.functions.elementary import MantissaExponent
 from lazytensor.functions.linalg import QR, Reflectors, SignLog, Solution
@@ -1193,10 +1193,10 @@ class Methods:
         """1 / x. Of each element of x, in its shape."""
 
     def reciprocal_(self) -> Tensor: ...
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Handle:
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call hook(gradient) when the gradient of t is known; what it returns replaces it."""
 
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Handle:
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call hook(t) whenever backward has added to t.grad. Raises AutogradError for what is no leaf."""
 
     def relu(self) -> Tensor:

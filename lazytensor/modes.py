@@ -15,7 +15,7 @@ from lazytensor.tensor import set_grad_enabled as switch
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _stepwise(function: Callable[..., Any], mode: Callable[[], Any]) -> Callable[..., Any]:
+def _decorate_generator(function: Callable[..., Any], mode: Callable[[], Any]) -> Callable[..., Any]:
     """A generator function whose body runs in a mode, and the code between its values outside."""
 
     @functools.wraps(function)
@@ -65,7 +65,7 @@ class set_grad_enabled(ContextDecorator):
         # that back until the function is called.
         switch(self._before)
         if inspect.isgeneratorfunction(function):
-            return cast(F, _stepwise(function, lambda: _Block(self.mode)))
+            return cast(F, _decorate_generator(function, lambda: _GradModeBlock(self.mode)))
         decorated: F = super().__call__(function)
         return decorated
 
@@ -76,16 +76,16 @@ class set_grad_enabled(ContextDecorator):
         switch(self._before)
 
 
-class _Mode(ContextDecorator):
+class _GradModeDecorator(ContextDecorator):
     enabled = True
 
-    def _recreate_cm(self) -> "_Mode":
-        return _Block(self.enabled)
+    def _recreate_cm(self) -> "_GradModeDecorator":
+        return _GradModeBlock(self.enabled)
 
     def __call__(self, function: F) -> F:
         """Return the function in this mode; a generator has the mode while it runs, not while it waits at a yield."""
         if inspect.isgeneratorfunction(function):
-            return cast(F, _stepwise(function, self._recreate_cm))
+            return cast(F, _decorate_generator(function, self._recreate_cm))
         decorated: F = super().__call__(function)
         return decorated
 
@@ -97,14 +97,14 @@ class _Mode(ContextDecorator):
         switch(self._before)
 
 
-class _Block(_Mode):
+class _GradModeBlock(_GradModeDecorator):
     """A block with recording on or off."""
 
     def __init__(self, enabled: bool):
         self.enabled = enabled
 
 
-class enable_grad(_Mode):
+class enable_grad(_GradModeDecorator):
     """Record gradients in the block.
 
     >>> import lazytensor as lt
@@ -114,7 +114,7 @@ class enable_grad(_Mode):
     """
 
 
-class no_grad(_Mode):
+class no_grad(_GradModeDecorator):
     """Record no gradients in the block.
 
     >>> import lazytensor as lt
@@ -159,12 +159,15 @@ class inference_mode(no_grad):
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._was_inference, grad_recording.mode.is_inference = grad_recording.mode.is_inference, not self.enabled
+        self._was_inference, grad_recording.grad_recording_state.is_inference = (
+            grad_recording.grad_recording_state.is_inference,
+            not self.enabled,
+        )
         if not self.enabled:
-            cells.has_inference, op.refuse_saved = True, refuse_inference
+            cells.has_used_inference_mode, op.check_saved_operands = True, refuse_inference
 
     def __exit__(self, *error: object) -> None:
-        grad_recording.mode.is_inference = self._was_inference
+        grad_recording.grad_recording_state.is_inference = self._was_inference
         super().__exit__(*error)
 
 
@@ -176,4 +179,4 @@ def is_inference_mode_enabled() -> bool:
     ...     print(lt.is_inference_mode_enabled())
     True
     """
-    return grad_recording.mode.is_inference
+    return grad_recording.grad_recording_state.is_inference

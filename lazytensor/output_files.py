@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from lazytensor import leftovers
-from lazytensor.terminal import without_surrogates
+from lazytensor.terminal import replace_surrogates
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes | str) -> None:
+def write_file_atomically(path: str | os.PathLike[str], data: bytes | str) -> None:
     """Write a file, text as UTF-8, that appears under its name when it is complete; an older one stays until then.
 
     What has no UTF-8 in a text, as a part of a file's name, is written as an escape. A new file has the permissions
@@ -43,4 +43,4 @@ def json_text(value: Any, **options: Any) -> str:
 
     What has no UTF-8 in a text is shown as an escape: half of a surrogate pair is an error to many readers of JSON.
     """
-    return json.dumps(without_surrogates(value), **options)
+    return json.dumps(replace_surrogates(value), **options)

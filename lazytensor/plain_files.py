@@ -7,7 +7,7 @@ from typing import BinaryIO
 from lazytensor.errors import CheckpointError
 
 
-def descriptor_of(path: str | os.PathLike[str]) -> int:
+def open_descriptor(path: str | os.PathLike[str]) -> int:
     """A descriptor to read the file at `path` with. Raises OSError, and CheckpointError for a pipe or a device."""
     # Opening a pipe waits for a writer, which may never come.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -22,6 +22,6 @@ def descriptor_of(path: str | os.PathLike[str]) -> int:
     )
 
 
-def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
+def open_plain_file(path: str | os.PathLike[str]) -> BinaryIO:
     """As `open(path, "rb")`. Raises OSError, and CheckpointError for a pipe or a device."""
-    return open(descriptor_of(path), "rb")
+    return open(open_descriptor(path), "rb")

@@ -17,53 +17,53 @@ import warnings
 from lazytensor import config, leftovers
 
 DIGEST_BYTES = 32
-MOST_BYTES = 1 << 28
+MAX_CACHE_BYTES = 1 << 28
 """What a process leaves of earlier ones' files when it writes its first."""
 # A link, or a pipe that would block for ever, is as good as no file.
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_OPEN_TO_WRITE, _OPEN_AT_ALL = 0o022, 0o077
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_OTHERS_WRITE_BITS, _OTHERS_ANY_BITS = 0o022, 0o077
 
-_said: set[str] = set()
-_trimmed: set[pathlib.Path] = set()
+_warned_kinds: set[str] = set()
+_trimmed_folders: set[pathlib.Path] = set()
 
 
-def read(name: str) -> bytes | None:
+def read_kernel(name: str) -> bytes | None:
     """What was written under this name, or None: not there, damaged, or not from this user."""
-    folder = _folder(config.current().cache_folder)
+    folder = _kernel_folder(config.current().cache_folder)
     if folder is None:
         return None
     try:
-        whole = _own_bytes(folder / name)
+        whole = _read_private_file(folder / name)
     except FileNotFoundError:
         return None
     except OSError as error:
-        _say_once("damaged", f"{folder / name} is not used: {error.strerror or error}; its kernel is compiled again")
+        _warn_once("damaged", f"{folder / name} is not used: {error.strerror or error}; its kernel is compiled again")
         return None
     if whole[:DIGEST_BYTES] != _digest(name, whole[DIGEST_BYTES:]):
-        _say_once("damaged", f"{folder / name} is damaged: its kernel is compiled again")
+        _warn_once("damaged", f"{folder / name} is damaged: its kernel is compiled again")
         return None
     return whole[DIGEST_BYTES:]
 
 
-def write(name: str, data: bytes) -> None:
+def write_kernel(name: str, data: bytes) -> None:
     """Keep `data` under a name, in place of what was there."""
-    folder = _folder(config.current().cache_folder)
+    folder = _kernel_folder(config.current().cache_folder)
     if folder is None:
         return
-    if folder not in _trimmed:
-        _trimmed.add(folder)
+    if folder not in _trimmed_folders:
+        _trimmed_folders.add(folder)
         # Not by who only reads: to look at the names of thousands of files takes as long as to load a program's.
-        leftovers.clear(folder)
-        kept(MOST_BYTES)
+        leftovers.remove_leftovers(folder)
+        trim_cache(MAX_CACHE_BYTES)
     try:
-        _put(folder / name, _digest(name, data) + data)
+        _write_atomically(folder / name, _digest(name, data) + data)
     except OSError as error:
-        _without(f"{folder} cannot be written: {error.strerror or error}")
+        _warn_no_cache(f"{folder} cannot be written: {error.strerror or error}")
 
 
-def kept(most_bytes: int = sys.maxsize) -> tuple[int, int]:
+def trim_cache(most_bytes: int = sys.maxsize) -> tuple[int, int]:
     """How many files there are, and their bytes; of more than `most_bytes` those go that nobody read for longest."""
-    folder = _folder(config.current().cache_folder)
+    folder = _kernel_folder(config.current().cache_folder)
     rows = []
     for path in folder.glob("*.kernel") if folder else ():
         with contextlib.suppress(OSError):  # another process may remove it just now
@@ -78,8 +78,8 @@ def kept(most_bytes: int = sys.maxsize) -> tuple[int, int]:
     return count, total
 
 
-def _put(path: pathlib.Path, data: bytes) -> None:
-    with leftovers.written_whole(path) as handle:
+def _write_atomically(path: pathlib.Path, data: bytes) -> None:
+    with leftovers.atomic_write(path) as handle:
         # One write may take a part only, and on a full disk the rest fails by itself.
         while data:
             data = data[os.write(handle, data) :]
@@ -92,38 +92,38 @@ def _digest(name: str, data: bytes) -> bytes:
     return check.digest()
 
 
-def _own_bytes(path: pathlib.Path) -> bytes:
+def _read_private_file(path: pathlib.Path) -> bytes:
     """The bytes of a plain file that nobody else can have written. Raises OSError otherwise."""
-    with open(os.open(path, _READ), "rb") as file:
+    with open(os.open(path, _READ_FLAGS), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError("it is no plain file")
-        if not _is_own(status) or _is_open(status, _OPEN_TO_WRITE):
+        if not _is_owned_by_user(status) or _has_mode_bits(status, _OTHERS_WRITE_BITS):
             raise OSError("other users can write it")
         return file.read()
 
 
-def _is_own(status: os.stat_result) -> bool:
+def _is_owned_by_user(status: os.stat_result) -> bool:
     return os.name != "posix" or status.st_uid == os.geteuid()
 
 
-def _is_open(status: os.stat_result, bits: int) -> bool:
+def _has_mode_bits(status: os.stat_result, bits: int) -> bool:
     return os.name == "posix" and status.st_mode & bits != 0
 
 
 @functools.cache
-def _folder(cache: pathlib.Path) -> pathlib.Path | None:
+def _kernel_folder(cache: pathlib.Path) -> pathlib.Path | None:
     """Return this user's folder in a cache folder that users may share; None if it cannot be made private."""
     folder = cache / (f"compiled-{os.geteuid()}" if os.name == "posix" else "compiled")
     try:
-        _close(folder)
+        _make_private_folder(folder)
     except OSError as error:
-        _without(f"{folder} is not used: {error.strerror or error}")
+        _warn_no_cache(f"{folder} is not used: {error.strerror or error}")
         return None
     return folder
 
 
-def _close(folder: pathlib.Path) -> None:
+def _make_private_folder(folder: pathlib.Path) -> None:
     """Create a folder for this user alone, or see that it is one. Raises OSError if it cannot be."""
     for level in reversed((folder, *folder.parents)):
         # Each level by itself: the parents would be open to everybody under a umask of 0.
@@ -135,25 +135,25 @@ def _close(folder: pathlib.Path) -> None:
         raise OSError("it is a link")
     if not stat.S_ISDIR(status.st_mode):
         raise OSError("it is no folder")
-    if not _is_own(status):
+    if not _is_owned_by_user(status):
         raise OSError(f"it belongs to user {status.st_uid}")
-    if _is_open(status, _OPEN_AT_ALL):
+    if _has_mode_bits(status, _OTHERS_ANY_BITS):
         folder.chmod(0o700)
         # Some file systems take the call and keep the mode.
-        if _is_open(folder.lstat(), _OPEN_TO_WRITE):
+        if _has_mode_bits(folder.lstat(), _OTHERS_WRITE_BITS):
             raise OSError("other users can write it")
 
 
-def _without(reason: str) -> None:
-    _say_once(
+def _warn_no_cache(reason: str) -> None:
+    _warn_once(
         "without",
         f"compiled kernels are not kept: {reason}. The run goes on and compiles what it needs; LT_CACHE names another "
         "folder for them.",
     )
 
 
-def _say_once(kind: str, text: str) -> None:
+def _warn_once(kind: str, text: str) -> None:
     """Warn the first time that something of a kind happens: a cache on a full disk would say it for each kernel."""
-    if kind not in _said:
-        _said.add(kind)
+    if kind not in _warned_kinds:
+        _warned_kinds.add(kind)
         warnings.warn(text, UserWarning, stacklevel=2)

@@ -88,7 +88,7 @@ class TreeSpec:
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """What stands in a tree where this shape has its leaves."""
-        return _leaves_as(self, tree)
+        return _flatten_up_to(self, tree)
 
     def is_leaf(self) -> bool:
         """Whether the tree is nothing but a leaf."""
@@ -111,7 +111,7 @@ def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten
     SUPPORTED_NODES[cls] = NodeDef(flatten_fn, unflatten_fn)
 
 
-def _kind(tree: Any) -> Any:
+def _container_type(tree: Any) -> Any:
     if type(tree) in SUPPORTED_NODES:
         return type(tree)
     # Named tuples are classes of their own each; they share one entry, and their class is the context.
@@ -120,7 +120,7 @@ def _kind(tree: Any) -> Any:
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
     """The leaves from left to right, and the shape."""
-    kind = _kind(tree)
+    kind = _container_type(tree)
     # The caller may stop at a container: it is then a leaf whatever it holds.
     # `is_leaf` is asked of containers alone; what is no container is a leaf without being asked.
     if kind is None or (is_leaf is not None and is_leaf(tree)):
@@ -138,35 +138,35 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
             f"tree_unflatten(leaves, treespec): `leaves` has length {len(items)} but the spec refers to a pytree that "
             f"holds {treespec.num_leaves} items ({treespec})."
         )
-    return _built(iter(items), treespec)
+    return _build_tree(iter(items), treespec)
 
 
-def _built(leaves: Any, spec: TreeSpec) -> Any:
+def _build_tree(leaves: Any, spec: TreeSpec) -> Any:
     if spec.type is None:
         return next(leaves)
-    return SUPPORTED_NODES[spec.type].unflatten_fn([_built(leaves, s) for s in spec.children_specs], spec.context)
+    return SUPPORTED_NODES[spec.type].unflatten_fn([_build_tree(leaves, s) for s in spec.children_specs], spec.context)
 
 
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """The tree with func(leaf, leaves of the other trees at its place) for each leaf."""
     leaves, spec = tree_flatten(tree, is_leaf)
-    others = [_leaves_as(spec, r) for r in rests]
+    others = [_flatten_up_to(spec, r) for r in rests]
     return tree_unflatten([func(*parts) for parts in zip(leaves, *others, strict=True)], spec)
 
 
-def _leaves_as(spec: TreeSpec, tree: Any) -> list[Any]:
+def _flatten_up_to(spec: TreeSpec, tree: Any) -> list[Any]:
     """What stands in a tree where `spec` has its leaves. Raises ValueError if the tree has another shape above them."""
     if spec.type is None:
         return [tree]
     # Compared from the root down and not leaf by leaf: below a leaf of the first tree another may hold a whole
     # container.
-    if _kind(tree) is not spec.type:
+    if _container_type(tree) is not spec.type:
         raise ValueError(f"Node type mismatch; expected {spec.type}, but got {type(tree)}.")
     children, context = SUPPORTED_NODES[spec.type].flatten_fn(tree)
     # The order of keys counts, as in the original: two dicts with other orders are other trees.
     if len(children) != len(spec.children_specs) or context != spec.context:
         raise ValueError(f"Node arity or context mismatch; expected {spec}, but got {tree!r}.")
-    return [leaf for s, c in zip(spec.children_specs, children, strict=True) for leaf in _leaves_as(s, c)]
+    return [leaf for s, c in zip(spec.children_specs, children, strict=True) for leaf in _flatten_up_to(s, c)]
 
 
 def tree_map_only(kinds: Any, func: Callable[[Any], Any], tree: Any) -> Any:

@@ -18,33 +18,35 @@ import numpy as np
 
 from lazytensor import dialect, source
 from lazytensor import dtype as dt
-from lazytensor.dialect import paired
+from lazytensor.dialect import box_muller
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import LazyError, MemoryMissing, ShapeError
 from lazytensor.tensor import CPU, Device, Tensor, from_array
 
 DEFAULT_SEED = 67280421310721
 """The seed that PyTorch starts with."""
-_HEAD, _KEYS, _TAIL = 24, 624, 40
-STATE_BYTES = _HEAD + 8 * _KEYS + _TAIL
+_HEADER_BYTES, _KEY_WORDS, _TRAILER_BYTES = 24, 624, 40
+STATE_BYTES = _HEADER_BYTES + 8 * _KEY_WORDS + _TRAILER_BYTES
 """Seed, position, the twister's words, and the spare normal number: the layout of PyTorch's CPU state."""
 
 
 # One for all generators, since a generator has to be copied and pickled. A process that is forked while another thread
 # draws would begin with it closed, for ever.
-_turn = threading.RLock()
+_draw_lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_turn.release)
+    os.register_at_fork(
+        before=_draw_lock.acquire, after_in_parent=_draw_lock.release, after_in_child=_draw_lock.release
+    )
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _whole(method: "Callable[Concatenate[Generator, P], T]") -> "Callable[Concatenate[Generator, P], T]":
+def _atomic_draw(method: "Callable[Concatenate[Generator, P], T]") -> "Callable[Concatenate[Generator, P], T]":
     """A draw of several steps that no other thread's draw comes into: numbers of one tensor follow each other."""
 
     @functools.wraps(method)
     def alone(self: "Generator", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with _turn:
+        with _draw_lock:
             try:
                 return method(self, *args, **kwargs)
             # NumPy has the second for more numbers than any address could reach.
@@ -76,7 +78,7 @@ class Generator:
 
     seedings = 0  # how often it was seeded
 
-    @_whole
+    @_atomic_draw
     def manual_seed(self, seed: int) -> "Generator":
         """Start over from `seed`; only its low 32 bits matter."""
         self.seedings += 1
@@ -102,7 +104,7 @@ class Generator:
         self.manual_seed(number)
         return number
 
-    @_whole
+    @_atomic_draw
     def get_state(self) -> Tensor:
         """The state as uint8[5056], in PyTorch's own layout."""
         raw = np.zeros(STATE_BYTES, np.uint8)
@@ -110,15 +112,15 @@ class Generator:
         position = int(inner["pos"])
         raw[:8].view(np.uint64)[0] = self.initial_seed() & (1 << 64) - 1
         # PyTorch counts the words that are left of a block, and 1 where the next word makes a new block.
-        raw[8:16].view(np.uint32)[:] = (_KEYS + 1 - position if position else 1, 1)
-        raw[16:24].view(np.uint64)[0] = position % _KEYS
-        raw[_HEAD : _HEAD + 8 * _KEYS].view(np.uint64)[:] = inner["key"]
+        raw[8:16].view(np.uint32)[:] = (_KEY_WORDS + 1 - position if position else 1, 1)
+        raw[16:24].view(np.uint64)[0] = position % _KEY_WORDS
+        raw[_HEADER_BYTES : _HEADER_BYTES + 8 * _KEY_WORDS].view(np.uint64)[:] = inner["key"]
         if self._spare is not None:
             raw[-32:-24].view(np.float64)[0] = self._spare
             raw[-16:-12].view(np.int32)[0] = 1
         return from_array(raw, dt.uint8)
 
-    @_whole
+    @_atomic_draw
     def set_state(self, new_state: Tensor) -> "Generator":
         """Go on from a saved state. Raises ShapeError for anything else than 5056 bytes of one."""
         raw = new_state.array("set_state")
@@ -126,11 +128,11 @@ class Generator:
             raise ShapeError(f"RNG state must be a torch.ByteTensor of {STATE_BYTES} elements", where=source.where())
         raw = np.array(raw)
         left = int(raw[8:12].view(np.uint32)[0])
-        if not 1 <= left <= _KEYS:
+        if not 1 <= left <= _KEY_WORDS:
             raise ShapeError(f"this is no state of a generator: {left} words are said to be left", where=source.where())
-        keys = raw[_HEAD : _HEAD + 8 * _KEYS].view(np.uint64).astype(np.uint32)
+        keys = raw[_HEADER_BYTES : _HEADER_BYTES + 8 * _KEY_WORDS].view(np.uint64).astype(np.uint32)
         self.manual_seed(int(raw[:8].view(np.uint64)[0]))
-        self._bits.state = {"bit_generator": "MT19937", "state": {"key": keys, "pos": _KEYS + 1 - left}}
+        self._bits.state = {"bit_generator": "MT19937", "state": {"key": keys, "pos": _KEY_WORDS + 1 - left}}
         self._spare = float(raw[-32:-24].view(np.float64)[0]) if raw[-16] else None
         return self
 
@@ -142,18 +144,18 @@ class Generator:
         """The next n 32-bit words, as uint64."""
         return self._bits.random_raw(n) if n else np.zeros(0, np.uint64)
 
-    @_whole
+    @_atomic_draw
     def uniform(self, shape: tuple[int, ...], dtype: DType, low: float = 0.0, high: float = 1.0) -> np.ndarray:
         """Numbers in [low, high) in the host type of `dtype`; what a half type rounds up to `high` becomes `low`."""
         n = math.prod(shape)
         if dtype is dt.float64:
-            return _scaled(self._doubles(n), high - low, low).reshape(shape)
+            return _fused_multiply_add(self._doubles(n), high - low, low).reshape(shape)
         # 24 bits are what a float32 has: every result is exact, and 1 is never reached.
-        if dtype.is_half and dialect.current == "2.4":
+        if dtype.is_half and dialect.current_release == "2.4":
             values = dialect.half_uniform(self.words, n, dtype)
         else:
             values = (self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)
-        values = _scaled(values, float(np.float32(high) - np.float32(low)), low)
+        values = _fused_multiply_add(values, float(np.float32(high) - np.float32(low)), low)
         if dtype.is_half:
             values = round_to(values, dtype)
             values = np.where(values >= high, np.float32(low), values)
@@ -165,7 +167,7 @@ class Generator:
         scaled: np.ndarray = whole.astype(np.float64) * 2.0**-53
         return scaled
 
-    @_whole
+    @_atomic_draw
     def normal(
         self,
         shape: tuple[int, ...],
@@ -176,25 +178,25 @@ class Generator:
     ) -> np.ndarray:
         """Return normal numbers in the host type of `dtype`; those for a tensor with gaps are drawn one by one."""
         n = math.prod(shape)
-        if n >= 16 and is_contiguous and dtype.is_half and dialect.current == "2.4":
+        if n >= 16 and is_contiguous and dtype.is_half and dialect.current_release == "2.4":
             return dialect.half_normal(self.words, n, dtype, mean, deviation).reshape(shape)
         # Fewer than 16 are drawn one by one in double precision; PyTorch's vector code begins at 16.
         if n < 16 or not is_contiguous:
-            drawn = np.array([self._one_normal() * deviation + mean for _ in range(n)])
+            drawn = np.array([self._draw_single_normal() * deviation + mean for _ in range(n)])
         else:
             working = dt.float64 if dtype is dt.float64 else dt.float32
             whole = n // 16 * 16
             drawn = np.empty(n, working.host)
             # A half type draws no words for the last block, which is overwritten.
             u = self.uniform((whole if dtype.is_half else n,), working)
-            drawn[:whole] = paired(u[:whole])
+            drawn[:whole] = box_muller(u[:whole])
             if whole < n:
                 # The last block of 16 is drawn again and overlaps the one before it.
-                drawn[n - 16 :] = paired(self.uniform((16,), working))
-            drawn = _scaled(drawn, deviation, mean)
+                drawn[n - 16 :] = box_muller(self.uniform((16,), working))
+            drawn = _fused_multiply_add(drawn, deviation, mean)
         return round_to(drawn.astype(dtype.host), dtype).reshape(shape)
 
-    def _one_normal(self) -> float:
+    def _draw_single_normal(self) -> float:
         if self._spare is not None:
             value, self._spare = self._spare, None
             return value
@@ -204,32 +206,32 @@ class Generator:
         self._spare = radius * math.sin(angle)
         return radius * math.cos(angle)
 
-    @_whole
+    @_atomic_draw
     def bernoulli(self, n: int, p: float) -> np.ndarray:
         """n truth values, each true with the probability p, which is one number."""
-        if dialect.current == "2.4":
+        if dialect.current_release == "2.4":
             return dialect.vendor_uniform(self.words, n) < p
         return self.uniform((n,), dt.float64) < p
 
-    @_whole
+    @_atomic_draw
     def exponential(self, n: int, dtype: DType) -> np.ndarray:
         """n exponential numbers of rate 1, in float64; `dtype` is the type that they are drawn for."""
-        if dialect.current == "2.4":
+        if dialect.current_release == "2.4":
             return dialect.exponential(self.words, n, dtype)
         return np.asarray(-np.log1p(-self.uniform((n,), dt.float64)))
 
-    @_whole
+    @_atomic_draw
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
         """Integers in low..high - 1."""
         n, span = math.prod(shape), high - low
-        if span < dialect.WIDE[dialect.current]:  # beyond, PyTorch takes two words
+        if span < dialect.MIN_TWO_WORD_SPAN[dialect.current_release]:  # beyond, PyTorch takes two words
             drawn = self.words(n) % np.uint64(span)
         else:
             pairs = self.words(2 * n).reshape(n, 2)
             drawn = (pairs[:, 0] << np.uint64(32) | pairs[:, 1]) % np.uint64(span)
         return (drawn.astype(np.int64) + low).reshape(shape)
 
-    @_whole
+    @_atomic_draw
     def permutation(self, n: int) -> np.ndarray:
         """A random order of 0..n - 1, by swapping each place with one at or behind it."""
         out = list(range(n))
@@ -239,7 +241,7 @@ class Generator:
         return np.array(out, np.int64)
 
 
-def _scaled(u: np.ndarray, factor: float, offset: float) -> np.ndarray:
+def _fused_multiply_add(u: np.ndarray, factor: float, offset: float) -> np.ndarray:
     """u * factor + offset, rounded once, as a processor's fused instruction gives it."""
     if (factor, offset) == (1.0, 0.0):
         return u
@@ -247,7 +249,7 @@ def _scaled(u: np.ndarray, factor: float, offset: float) -> np.ndarray:
         return (u.astype(np.float64) * np.float64(np.float32(factor)) + np.float64(np.float32(offset))).astype(u.dtype)
     # The rounding errors of the product and of the sum are found exactly (Dekker 1971, Knuth) and added.
     product = u * factor
-    (a, b), (c, d) = _halves(u), _halves(np.asarray(factor))
+    (a, b), (c, d) = _split_mantissa(u), _split_mantissa(np.asarray(factor))
     error = ((a * c - product) + a * d + b * c) + b * d
     total = product + offset
     back = total - product
@@ -255,7 +257,7 @@ def _scaled(u: np.ndarray, factor: float, offset: float) -> np.ndarray:
     return rounded
 
 
-def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _split_mantissa(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """x as a sum of two numbers of 26 digits each."""
     # Veltkamp's splitting: 2 ** 27 + 1.
     shifted = x * 134217729.0
@@ -264,28 +266,28 @@ def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 default_generator = Generator()
-_scopes = 0
+_scope_depth = 0
 
 
-def chosen(generator: Generator | None) -> Generator:
+def resolve_generator(generator: Generator | None) -> Generator:
     """The given generator, or the one that `manual_seed` seeds; in a scope a new one for each call, seeded by that."""
     if generator is not None:
         return generator
-    if not _scopes:
+    if not _scope_depth:
         return default_generator
     return Generator().manual_seed(int(default_generator.integers(0, sys.maxsize, ())))
 
 
 def enter_scope() -> None:
     """From now on each call that names no generator draws from a new one, which the default generator seeds."""
-    global _scopes
-    _scopes += 1
+    global _scope_depth
+    _scope_depth += 1
 
 
 def leave_scope() -> None:
     """Be as before the last `enter_scope`."""
-    global _scopes
-    _scopes -= 1
+    global _scope_depth
+    _scope_depth -= 1
 
 
 def manual_seed(seed: int) -> Generator:

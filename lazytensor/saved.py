@@ -9,33 +9,33 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from lazytensor import autograd, source, storages
-from lazytensor.cells import SPENT, Cell, here, read
+from lazytensor.cells import FREED_COUNT_KEY, Storage, read, thread_state
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError
-from lazytensor.ir.graph import Node, again, like, node, topological
+from lazytensor.ir.graph import Node, node, node_from_template, node_template, topological
 from lazytensor.ir.operation import saves_values
 from lazytensor.ops import OPS
-from lazytensor.ops.pieces import whole
-from lazytensor.storages import Loss, Storages, no_longer
+from lazytensor.ops.pieces import materialize_slice
+from lazytensor.storages import Overwrite, StorageRecord, return_none
 
-KIND_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
-_KEPT = "kept"
+TENSOR_TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
+_KEPT_VALUES_KEY = "kept"
 """Key in a node's memo: its result (0) and operands (from 1) that were lost already when a walk made the node."""
-SAVES = "saves"
+SAVES_TENSORS_KEY = "saves"
 """Key in a node's memo: a function of the user's kept tensors for its backward."""
-_WITHIN = "within"
+_ENCLOSING_WRITE_KEY = "within"
 """Key in a node's memo: the result of the operation in place that it is a part of."""
-SAVES = "saves"
+SAVES_TENSORS_KEY = "saves"
 """Key in the memo of a node with a gradient rule of the script: the rule needs saved tensors."""
-_RENAMED = frozenset({"cast", "convert", "detach"})
-_TAKEN_AS = frozenset({"broadcast_in_dim", "cast", "written_past"})
+_CONVERSION_OPS = frozenset({"cast", "convert", "detach"})
+_OPERAND_ADAPTING_OPS = frozenset({"broadcast_in_dim", "cast", "written_past"})
 """How an operation takes an operand of another shape, type or history than its own; PyTorch keeps the operand."""
 
 
-def _walked(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:
+def _backward_nodes(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:
     """Yield the nodes that a walk back from `root` passes: all, or those between it and the `wanted` ones."""
     reaching: set[Node] = set()
-    for n in autograd.tracked([root]):
+    for n in autograd.tracked_nodes([root]):
         if wanted is not None and n not in wanted and reaching.isdisjoint(n.inputs):
             continue
         reaching.add(n)
@@ -44,49 +44,53 @@ def _walked(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:
             yield n
 
 
-def check(root: Node, cell_of: Callable[[int], Cell | None], wanted: Collection[Node] | None = None) -> None:
+def check_saved_values(
+    root: Node, cell_of: Callable[[int], Storage | None], wanted: Collection[Node] | None = None
+) -> None:
     """Refuse a walk back from `root` that needs values which were written over, or used up by another walk.
 
     `cell_of` gives the cell of a leaf by its number. With `wanted`, the walk ends at these nodes. Raises AutogradError
     in PyTorch's words.
     """
-    for n in _walked(root, wanted):
+    for n in _backward_nodes(root, wanted):
         # Equal computations are one node: it is used up when as many walks have passed it.
         # A function of the user's is never the same node, but its backward may make tensors of it.
-        if n.memo is not None and n.memo.get(SPENT, 0) >= (1 if SAVES in n.memo else max(n.cells, 1)):
-            raise spent()
+        if n.memo is not None and n.memo.get(FREED_COUNT_KEY, 0) >= (
+            1 if SAVES_TENSORS_KEY in n.memo else max(n.cells, 1)
+        ):
+            raise graph_freed_error()
         if saves_values(n):
-            for at, lost in _lost(n, cell_of):
-                raise _modified(n, at, lost)
+            for at, lost in _overwritten_values(n, cell_of):
+                raise _modified_in_place_error(n, at, lost)
 
 
-class _Question(threading.local):
+class _SavedValueQuery(threading.local):
     """Whether this thread is finding out what a gradient needs."""
 
     is_open = False
 
 
-_question = _Question()
+_saved_value_query = _SavedValueQuery()
 
 
 def refuse_inference(n: Node) -> None:
     """Raise AutogradError if the gradient of a node needs a tensor that inference mode made."""
-    if here.current is not None or _question.is_open or not OPS[n.op].saves:
+    if thread_state.current is not None or _saved_value_query.is_open or not OPS[n.op].saves:
         return
     made = [i for i in n.inputs if _is_inference(i)]
     if not made:
         return
     # The rule of the gradient makes nodes, too.
-    _question.is_open = True
+    _saved_value_query.is_open = True
     try:
-        is_needed = not _needed(n).isdisjoint(made)
+        is_needed = not _needed_by_gradient(n).isdisjoint(made)
     finally:
-        _question.is_open = False
+        _saved_value_query.is_open = False
     if is_needed:
-        raise inference_saved()
+        raise inference_tensor_saved_error()
 
 
-def inference_saved() -> AutogradError:
+def inference_tensor_saved_error() -> AutogradError:
     """The error of a tensor of inference mode that a gradient needs, in PyTorch's words."""
     return AutogradError(
         "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -104,7 +108,7 @@ def _is_inference(n: Node) -> bool:
     return cell is not None and cell.node is n
 
 
-def spent() -> AutogradError:
+def graph_freed_error() -> AutogradError:
     """The error of a second walk back, in PyTorch's words."""
     return AutogradError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
@@ -115,25 +119,25 @@ def spent() -> AutogradError:
     )
 
 
-def spend(root: Node, wanted: Collection[Node] | None = None) -> None:
+def free_graph(root: Node, wanted: Collection[Node] | None = None) -> None:
     """Note that a walk back from `root`, to the `wanted` nodes, has used up the values that its operations kept."""
-    for n in _walked(root, wanted):
+    for n in _backward_nodes(root, wanted):
         # Only what a tensor shows: parts of a formula may be parts of another one, which is computed later.
-        if n.cells and (saves_values(n) or (n.memo is not None and SAVES in n.memo)):
+        if n.cells and (saves_values(n) or (n.memo is not None and SAVES_TENSORS_KEY in n.memo)):
             if n.memo is None:
                 n.memo = {}
-            n.memo[SPENT] = n.memo.get(SPENT, 0) + 1
+            n.memo[FREED_COUNT_KEY] = n.memo.get(FREED_COUNT_KEY, 0) + 1
 
 
-def unpacked(n: Node, cell_of: Callable[[int], Cell | None]) -> Node:
+def unpack_saved_node(n: Node, cell_of: Callable[[int], Storage | None]) -> Node:
     """Return the present value of a tensor that a custom function saved. Raises AutogradError if it was changed."""
-    lost = _replaced(n, cell_of)
+    lost = _find_overwrite(n, cell_of)
     if lost is not None:
-        raise _modified(n, n, lost)
-    return present(n, cell_of) if storages.has_uncounted_writes else n
+        raise _modified_in_place_error(n, n, lost)
+    return current_value(n, cell_of) if storages.has_uncounted_writes else n
 
 
-def join(result: Node, operands: Collection[Node | None]) -> None:
+def mark_as_one_operation(result: Node, operands: Collection[Node | None]) -> None:
     """Note that the nodes between operands and what was written over one of them are one operation.
 
     It keeps what it writes over, as the one kernel does that PyTorch has for it.
@@ -144,65 +148,69 @@ def join(result: Node, operands: Collection[Node | None]) -> None:
     for n in topological([result], lambda n: not n.tracks or n in operands):
         if n.tracks and n is not result and n not in operands:
             n.memo = n.memo or {}
-            n.memo[_WITHIN] = by
+            n.memo[_ENCLOSING_WRITE_KEY] = by
 
 
-def keep(roots: Sequence[Node], gradients: Sequence[Node], cell_of: Callable[[int], Cell | None]) -> None:
+def mark_kept_values(
+    roots: Sequence[Node], gradients: Sequence[Node], cell_of: Callable[[int], Storage | None]
+) -> None:
     """Note of gradients, which a walk back from `roots` made, that they have the lost values that they are made of.
 
     That walk was let through: what it used of them had been kept by operations that write in place.
     """
-    walked = set(autograd.tracked(roots))
+    walked = set(autograd.tracked_nodes(roots))
     for n in topological(gradients, lambda n: not n.tracks or n in walked):
         if n.tracks and n not in walked:
-            lost = {k for k, i in enumerate((n, *n.inputs)) if _replaced(i, cell_of) is not None}
+            lost = {k for k, i in enumerate((n, *n.inputs)) if _find_overwrite(i, cell_of) is not None}
             if lost:
                 n.memo = n.memo or {}
-                n.memo[_KEPT] = lost | n.memo.get(_KEPT, set())
+                n.memo[_KEPT_VALUES_KEY] = lost | n.memo.get(_KEPT_VALUES_KEY, set())
 
 
-def _lost(n: Node, cell_of: Callable[[int], Cell | None]) -> Iterator[tuple[Node, Loss]]:
+def _overwritten_values(n: Node, cell_of: Callable[[int], Storage | None]) -> Iterator[tuple[Node, Overwrite]]:
     """The values that the gradient of a node needs and that were written over."""
-    kept = n.memo.get(_KEPT, ()) if n.memo is not None else ()
+    kept = n.memo.get(_KEPT_VALUES_KEY, ()) if n.memo is not None else ()
     ends = [i for k, i in enumerate((n, *n.inputs)) if k not in kept]
-    candidates = [(i, lost) for i in ends if (lost := _replaced(i, cell_of)) is not None]
+    candidates = [(i, lost) for i in ends if (lost := _find_overwrite(i, cell_of)) is not None]
     if not candidates:
         return
-    needed, keeps = _needed(n), OPS[n.op].keeps
+    needed, keeps = _needed_by_gradient(n), OPS[n.op].keeps
     for at, lost in candidates:
         if keeps == "neither" or keeps == ("operands" if at is n else "result"):
             continue
         # An operation that writes in place keeps a copy of what it replaces.
         by = lost.by()
-        if at in needed and n is not by and not (by is not None and _is_part(n, by)):
+        if at in needed and n is not by and not (by is not None and _is_part_of_write(n, by)):
             yield at, lost
 
 
-def _is_part(n: Node, by: Node) -> bool:
+def _is_part_of_write(n: Node, by: Node) -> bool:
     """Whether a node is a part of the operation whose result was written."""
-    within = n.memo.get(_WITHIN) if n.memo is not None else None
-    return (within is not None and within() is by) or (by.op in _RENAMED and n in by.inputs)
+    within = n.memo.get(_ENCLOSING_WRITE_KEY) if n.memo is not None else None
+    return (within is not None and within() is by) or (by.op in _CONVERSION_OPS and n in by.inputs)
 
 
-def _replaced(n: Node, cell_of: Callable[[int], Cell | None]) -> Loss | None:
+def _find_overwrite(n: Node, cell_of: Callable[[int], Storage | None]) -> Overwrite | None:
     """How the value of a node, or of what a chain of views shows, was lost to all storages that had it."""
-    notes, lost = _notes(n, cell_of)
+    notes, lost = _find_storage_record(n, cell_of)
     if lost is not None:
         return lost if lost.is_counted else None
     snapshot = notes.snapshot if notes is not None else None
     if snapshot is None or snapshot.memory.count == snapshot.version:
         return None
-    return Loss(no_longer, snapshot.version, no_longer, None)
+    return Overwrite(return_none, snapshot.version, return_none, None)
 
 
-def _notes(n: Node, cell_of: Callable[[int], Cell | None]) -> tuple[Storages | None, Loss | None]:
+def _find_storage_record(
+    n: Node, cell_of: Callable[[int], Storage | None]
+) -> tuple[StorageRecord | None, Overwrite | None]:
     """What is known of the storage of a node, or of what a chain of views shows, and how it lost the value."""
     uid = None
     # A value that a tensor holds of its own is no view any more.
-    while n.inputs and not n.cells and _shows(n):
+    while n.inputs and not n.cells and _is_view_of_operand(n):
         uid = n.attrs["uid"] if n.op == "variable" else None
         n = n.inputs[0]
-    notes: Storages | None = n.storage
+    notes: StorageRecord | None = n.storage
     if notes is None or not notes.losses:
         return notes, None
     if uid is not None:
@@ -217,60 +225,65 @@ def _notes(n: Node, cell_of: Callable[[int], Cell | None]) -> tuple[Storages | N
     return notes, next(iter(notes.losses.values()))
 
 
-def present(n: Node, cell_of: Callable[[int], Cell | None]) -> Node:
+def current_value(n: Node, cell_of: Callable[[int], Storage | None]) -> Node:
     """Return the value that the storage of a node has now, if it was changed by writes that do not count; else `n`."""
-    if n.inputs and (n.op == "variable" or not n.cells) and _shows(n):
+    if n.inputs and (n.op == "variable" or not n.cells) and _is_view_of_operand(n):
         inner = n.inputs[0]
         if n.op == "variable":
             cell = cell_of(n.attrs["uid"])
-            _, lost = _notes(n, cell_of)
-            moved = read(cell) if cell is not None and lost is not None and not lost.is_counted else _seen(inner)
+            _, lost = _find_storage_record(n, cell_of)
+            moved = (
+                read(cell) if cell is not None and lost is not None and not lost.is_counted else _reread_snapshot(inner)
+            )
         else:
-            moved = present(inner, cell_of)
-        return n if moved is inner else again(like(n), (moved, *n.inputs[1:]))
-    _, lost = _notes(n, cell_of)
+            moved = current_value(inner, cell_of)
+        return n if moved is inner else node_from_template(node_template(n), (moved, *n.inputs[1:]))
+    _, lost = _find_storage_record(n, cell_of)
     if lost is not None and lost.holder is not None and not lost.is_counted:
         return read(lost.holder)
-    return _seen(n)
+    return _reread_snapshot(n)
 
 
-def _shows(n: Node) -> bool:
+def _is_view_of_operand(n: Node) -> bool:
     """Return whether a node shows elements of its operand: as a view, or as an operation takes them in."""
-    return OPS[n.op].put is not None or n.op in _TAKEN_AS
+    return OPS[n.op].put is not None or n.op in _OPERAND_ADAPTING_OPS
 
 
-def _seen(n: Node) -> Node:
-    notes: Storages | None = n.storage
-    return n if notes is None or notes.snapshot is None else notes.snapshot.present(n)
+def _reread_snapshot(n: Node) -> Node:
+    notes: StorageRecord | None = n.storage
+    return n if notes is None or notes.snapshot is None else notes.snapshot.current_value(n)
 
 
-def changed(roots: Sequence[Node], cell_of: Callable[[int], Cell | None]) -> dict[Node, Node]:
+def find_uncounted_changes(roots: Sequence[Node], cell_of: Callable[[int], Storage | None]) -> dict[Node, Node]:
     """Return the values below `roots` whose storages were changed by writes that do not count, and the present ones."""
     if not storages.has_uncounted_writes:
         return {}
-    walked = dict.fromkeys(i for n in autograd.tracked(roots) for i in (n, *n.inputs))
-    return {n: m for n in walked if (m := present(n, cell_of)) is not n}
+    walked = dict.fromkeys(i for n in autograd.tracked_nodes(roots) for i in (n, *n.inputs))
+    return {n: m for n in walked if (m := current_value(n, cell_of)) is not n}
 
 
-def refreshed(
+def substitute_current_values(
     roots: Sequence[Node], gradients: Sequence[Node | None], fresh: dict[Node, Node]
 ) -> Sequence[Node | None]:
-    """Return gradients in which saved values are those that the storages have now, as `changed` gives them.
+    """Return gradients in which saved values are those that the storages have now, as `find_uncounted_changes` gives
+    them.
 
     A walk back from `roots` made them. PyTorch reads a saved tensor in backward, so that a write through `.data` or
     through an array of NumPy shows in the gradient.
     """
-    walked = {i for n in autograd.tracked(roots) for i in (n, *n.inputs)}
+    walked = {i for n in autograd.tracked_nodes(roots) for i in (n, *n.inputs)}
     # A present value may be computed from the one before.
     ends = walked | set(fresh.values())
     mapping: dict[Node, Node] = {}
     for n in topological([g for g in gradients if g is not None], ends.__contains__):
         inputs = () if n in ends else tuple(mapping[i] for i in n.inputs)
-        mapping[n] = fresh.get(n, n) if n in ends else n if inputs == n.inputs else again(like(n), inputs)
+        mapping[n] = (
+            fresh.get(n, n) if n in ends else n if inputs == n.inputs else node_from_template(node_template(n), inputs)
+        )
     return [None if g is None else mapping[g] for g in gradients]
 
 
-def _needed(n: Node) -> set[Node]:
+def _needed_by_gradient(n: Node) -> set[Node]:
     """Which of its inputs and its result the gradient of a node is computed from."""
     rule = OPS[n.op].vjp
     # What keeps nothing is not asked: the rule may be a function of the user's.
@@ -279,11 +292,11 @@ def _needed(n: Node) -> set[Node]:
     seed = node("batch", (), {"index": -1, "name": "seed", "type": n.type}, n.type)
     ends = {n, *n.inputs}
     parts = zip(n.inputs, rule(seed, n, *n.inputs, **n.attrs), strict=True)
-    gradients = [whole(d) for i, d in parts if d is not None and i.tracks]
-    return (ends & set(topological(gradients, ends.__contains__))) | _also_kept(n)
+    gradients = [materialize_slice(d) for i, d in parts if d is not None and i.tracks]
+    return (ends & set(topological(gradients, ends.__contains__))) | _kept_without_need(n)
 
 
-def _also_kept(n: Node) -> set[Node]:
+def _kept_without_need(n: Node) -> set[Node]:
     """Return what PyTorch keeps of an operation without need."""
     kept = OPS[n.op].also_keeps
     if kept == "result":
@@ -294,28 +307,29 @@ def _also_kept(n: Node) -> set[Node]:
     return {i for i, rest in others if not rest or any(r.tracks for r in rest)} if kept == "operands" else set()
 
 
-def _modified(n: Node, at: Node, lost: Loss) -> AutogradError:
+def _modified_in_place_error(n: Node, at: Node, lost: Overwrite) -> AutogradError:
     cell = lost.cell()
     version = cell.version if cell is not None else lost.version + 1
     # A result is called after the operation that kept it, an operand after what it is now.
     maker = n if at is n else cell.node if cell is not None else None
-    name = f", which is output 0 of {name_of(maker).removesuffix('Backward0')}," if maker and maker.tracks else ""
+    name = f", which is output 0 of {grad_fn_name(maker).removesuffix('Backward0')}," if maker and maker.tracks else ""
     return AutogradError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[torch.{_kind(at.type.dtype)}Tensor {list(at.type.shape)}]{name} is at version {version}; expected "
+        f"[torch.{_tensor_type_name(at.type.dtype)}Tensor {list(at.type.shape)}]{name} is at version "
+        f"{version}; expected "
         f"version {lost.version} instead. Hint: enable anomaly detection to find the operation that failed to compute "
         "its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
         where=source.where(),
     )
 
 
-def _kind(dtype: DType) -> str:
-    return KIND_NAMES.get(dtype.name, "")
+def _tensor_type_name(dtype: DType) -> str:
+    return TENSOR_TYPE_NAMES.get(dtype.name, "")
 
 
-def name_of(n: Node) -> str:
+def grad_fn_name(n: Node) -> str:
     """What PyTorch would call the function that computed a node, as in "MulBackward0"."""
     if n.op == "written_past":
-        return name_of(n.inputs[1])
+        return grad_fn_name(n.inputs[1])
     words = "".join(w.capitalize() for w in n.op.split("_"))
     return "AccumulateGrad" if n.op == "variable" else f"{OPS[n.op].gradient_name or words}Backward0"

@@ -16,41 +16,43 @@ from lazytensor.ir.types import Where
 
 Frames = tuple[tuple[str, str, int], ...]
 """Functions with file and line, innermost first."""
-Line = list[Where]
-"""The place that waits for a call of the house, once somebody has looked for it; see `calling`."""
+CachedLocation = list[Where]
+"""The place that waits for a call of the house, once somebody has looked for it; see `enter_call`."""
 
-_HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
-_LAYERS = tuple(str(pathlib.Path(__file__).with_name(name)) for name in ("nn", "functions"))
-NUMPY = str(pathlib.Path(np.__file__).parent)
+_PACKAGE_FOLDERS = tuple(
+    str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat")
+)
+_LAYER_FOLDERS = tuple(str(pathlib.Path(__file__).with_name(name)) for name in ("nn", "functions"))
+NUMPY_FOLDER = str(pathlib.Path(np.__file__).parent)
 """Where NumPy is, which calls back what it is given: tensors among it."""
 # In a worker the outermost frames are those that started its process, and then the loop over the loader.
-_STARTERS = str(pathlib.Path(os.__file__).parent / "multiprocessing")
-_PASSED = (*_HOUSE, NUMPY, _STARTERS, str(copy.__file__), "<frozen importlib")
+_MULTIPROCESSING_FOLDER = str(pathlib.Path(os.__file__).parent / "multiprocessing")
+_SKIPPED_PREFIXES = (*_PACKAGE_FOLDERS, NUMPY_FOLDER, _MULTIPROCESSING_FOLDER, str(copy.__file__), "<frozen importlib")
 
 
-class _Here(threading.local):
+class _ThreadLocation(threading.local):
     """Where each thread stands in the user's model."""
 
     fixed: Where | None = None
     keeps_frames = False
-    line: "Line | None" = None
+    line: "CachedLocation | None" = None
 
     def __init__(self) -> None:
         self.scopes: list[str] = []
 
 
-_here = _Here()
-blocks: dict[str, str] = {}
+_thread_location = _ThreadLocation()
+block_names: dict[str, str] = {}
 """By path, the names of blocks that are no modules."""
 # Every operation asks where it was called, mostly from few lines of few files.
-_ours: dict[str, bool] = {}
-_places: dict[tuple[str, int, str, Frames], Where] = {}
+_is_internal: dict[str, bool] = {}
+_locations: dict[tuple[str, int, str, Frames], Where] = {}
 
 
 def push_scope(name: str) -> None:
     """Enter a module or name scope; nodes made from now on carry its path."""
     # An empty name adds no part to the path, but has to be pushed: every push has its pop.
-    scopes = _here.scopes
+    scopes = _thread_location.scopes
     scopes.append(f"{scopes[-1]}.{name}" if scopes and name else name or (scopes[-1] if scopes else ""))
 
 
@@ -59,25 +61,25 @@ def push_block(name: str) -> None:
     push_scope(name)
     # Without a name it is the module around it.
     if name:
-        blocks[_here.scopes[-1]] = name
+        block_names[_thread_location.scopes[-1]] = name
 
 
 def pop_scope() -> None:
     """Leave the innermost scope."""
-    _here.scopes.pop()
+    _thread_location.scopes.pop()
 
 
 def reset() -> None:
     """Be outside of every scope."""
-    _here.scopes.clear()
-    blocks.clear()
+    _thread_location.scopes.clear()
+    block_names.clear()
 
 
 def where() -> Where:
     """The line of `user_frame`, or the place that a block is fixed to."""
-    if _here.fixed is not None:
-        return _here.fixed
-    line, scopes = _here.line, _here.scopes
+    if _thread_location.fixed is not None:
+        return _thread_location.fixed
+    line, scopes = _thread_location.line, _thread_location.scopes
     scope = scopes[-1] if scopes else ""
     if line:
         last = line[0]
@@ -86,43 +88,43 @@ def where() -> Where:
         key = last.file, last.line, scope, last.frames
     else:
         frame = user_frame()
-        key = frame.f_code.co_filename, frame.f_lineno, scope, _frames(frame) if _here.keeps_frames else ()
-    place = _places.get(key)
+        key = frame.f_code.co_filename, frame.f_lineno, scope, _frames(frame) if _thread_location.keeps_frames else ()
+    place = _locations.get(key)
     if place is None:
-        place = _places[key] = Where(*key)
+        place = _locations[key] = Where(*key)
     if line is not None:
         line[:] = (place,)
     return place
 
 
-def calling(function: Any) -> Line | None:
-    """Note that a function begins, and give what `called` is told when it ends.
+def enter_call(function: Any) -> CachedLocation | None:
+    """Note that a function begins, and give what `leave_call` is told when it ends.
 
     While a layer of ours runs, the line that called it stays where it is: one look finds it for all nodes.
     """
-    before = _here.line
+    before = _thread_location.line
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     code = getattr(function, "__code__", None)
-    if code is None or not code.co_filename.startswith(_LAYERS):
-        _here.line = None
+    if code is None or not code.co_filename.startswith(_LAYER_FOLDERS):
+        _thread_location.line = None
     elif before is None:
-        _here.line = []
+        _thread_location.line = []
     return before
 
 
-def run(function: Any, *arguments: Any) -> Any:
+def call_user_function(function: Any, *arguments: Any) -> Any:
     """What a function gives that a layer of ours was handed: it may be the user's."""
-    before = calling(function)
+    before = enter_call(function)
     try:
         return function(*arguments)
     finally:
-        called(before)
+        leave_call(before)
 
 
-def called(before: Line | None) -> None:
+def leave_call(before: CachedLocation | None) -> None:
     """Note that the function has ended."""
-    _here.line = before
+    _thread_location.line = before
 
 
 def user_frame() -> FrameType:
@@ -133,7 +135,7 @@ def user_frame() -> FrameType:
     # A dozen frames for each node: files that are known are looked up here, without a call.
     while (outer := frame.f_back) is not None:
         file = frame.f_code.co_filename
-        if not (_ours[file] if file in _ours else is_house(file)):
+        if not (_is_internal[file] if file in _is_internal else is_internal_file(file)):
             break
         frame = outer
     return frame
@@ -144,7 +146,7 @@ def _frames(frame: FrameType | None) -> Frames:
     frames = []
     while frame is not None:
         code = frame.f_code
-        if not is_house(code.co_filename):
+        if not is_internal_file(code.co_filename):
             frames.append((code.co_name, code.co_filename, frame.f_lineno))
         if code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__":
             break
@@ -153,24 +155,24 @@ def _frames(frame: FrameType | None) -> Frames:
 
 
 @contextmanager
-def keeping_frames() -> Iterator[None]:
+def record_call_frames() -> Iterator[None]:
     """A block in which places have their callers too, which takes longer: for graphs that are to be printed."""
-    before, _here.keeps_frames = _here.keeps_frames, True
+    before, _thread_location.keeps_frames = _thread_location.keeps_frames, True
     try:
         yield
     finally:
-        _here.keeps_frames = before
+        _thread_location.keeps_frames = before
 
 
-def is_house(file: str) -> bool:
+def is_internal_file(file: str) -> bool:
     """Whether a file belongs to the house or to the import machinery, and is not the user's."""
-    ours = _ours.get(file)
+    ours = _is_internal.get(file)
     if ours is None:
-        ours = _ours[file] = file.startswith(_PASSED)
+        ours = _is_internal[file] = file.startswith(_SKIPPED_PREFIXES)
     return ours
 
 
-class at:
+class fixed_location:
     """Give every node made in the block this place: a gradient belongs to the line of its forward operation."""
 
     __slots__ = ("_before", "_place")
@@ -180,7 +182,7 @@ class at:
 
     def __enter__(self) -> None:
         # Blocks nest: the gradient of a gradient is recorded while another place is fixed.
-        self._before, _here.fixed = _here.fixed, self._place
+        self._before, _thread_location.fixed = _thread_location.fixed, self._place
 
     def __exit__(self, *error: object) -> None:
-        _here.fixed = self._before
+        _thread_location.fixed = self._before

@@ -10,7 +10,7 @@ import numpy as np
 
 from lazytensor import config
 from lazytensor.capture import Capture
-from lazytensor.compiler.pipeline import HOST, PLAIN, Compilation, Heading, Target
+from lazytensor.compiler.pipeline import HOST, NO_HEADING, Compilation, Heading, Target
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph, GraphKey
 from lazytensor.runtime.backend import Backend
@@ -19,7 +19,7 @@ from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 from lazytensor.runtime.unfused import Unfused
 
-CACHE_SIZE = 64
+MAX_CACHED_COMPILATIONS = 64
 """Compilations kept; the least recently used one goes first."""
 
 
@@ -57,7 +57,7 @@ class StepRunner:
         """Whether a graph was seen before, or is the first one of all: it then comes again, mostly."""
         return not self._compilations or key in self._seen
 
-    def compilation(self, graph: Graph, heading: Heading = PLAIN) -> Compilation:
+    def compilation(self, graph: Graph, heading: Heading = NO_HEADING) -> Compilation:
         """The way of a graph through the passes; the same one for an equal graph, so that no pass runs twice."""
         key = graph.key
         known = self._compilations.get(key)
@@ -69,7 +69,7 @@ class StepRunner:
         self._seen.discard(key)
         self._compilations[key] = new
         # Each holds its arena and its constants, so that a script with ever new shapes would grow without bound.
-        if len(self._compilations) > CACHE_SIZE:
+        if len(self._compilations) > MAX_CACHED_COMPILATIONS:
             self._compilations.popitem(last=False)
         return new
 

@@ -14,27 +14,27 @@ import numpy as np
 
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
-from lazytensor.memory import Memory, has_bits, values_of
+from lazytensor.memory import SharedMemory, copy_values, has_equal_bits
 
-Cell: TypeAlias = Any
+Storage: TypeAlias = Any
 """A `cells.Cell`, whose module is built on this one."""
 
 has_uncounted_writes = False
 """Whether this process wrote to a storage through `.data`, or shared one with NumPy: backward then reads again."""
-MAX_DEAD_CELLS = 32
+MAX_DEAD_STORAGES = 32
 """Cells that are remembered to have lost a value, before those that are gone are dropped."""
 
 
-class Loss(NamedTuple):
+class Overwrite(NamedTuple):
     """How a value was lost: the cell that had it, the version of the cell then, and the value that was written.
 
     `holder` is the cell if the write did not count: backward reads its present value.
     """
 
-    cell: Callable[[], Cell | None]
+    cell: Callable[[], Storage | None]
     version: int
     by: Callable[[], Node | None]
-    holder: Cell | None
+    holder: Storage | None
 
     @property
     def is_counted(self) -> bool:
@@ -47,70 +47,70 @@ class Snapshot:
 
     __slots__ = ("array", "memory", "type", "version")
 
-    def __init__(self, array: np.ndarray, type: Type, memory: Memory):
+    def __init__(self, array: np.ndarray, type: Type, memory: SharedMemory):
         global has_uncounted_writes
         has_uncounted_writes = True
         self.array, self.type, self.memory, self.version = array, type, memory.counter, memory.counter.count
 
-    def present(self, n: Node) -> Node:
+    def current_value(self, n: Node) -> Node:
         """Return the present value; `n` if the elements are the same."""
         assert n.value is not None
-        if has_bits(self.array, n.value, self.type.dtype):
+        if has_equal_bits(self.array, n.value, self.type.dtype):
             return n
-        return leaf(values_of(self.array, self.type.dtype), self.type)
+        return leaf(copy_values(self.array, self.type.dtype), self.type)
 
 
-def no_longer(*_: object) -> None:
+def return_none(*_: object) -> None:
     """Return None, as a weak reference to what is gone does."""
 
 
-class Storages:
+class StorageRecord:
     """The storages that had the value of a node, as far as something became of them."""
 
     __slots__ = ("clones", "inference", "losses", "snapshot")
 
     def __init__(self) -> None:
         self.clones = 0  # cells that have a node of their own, the clone of this one
-        self.losses: dict[int, Loss] = {}
+        self.losses: dict[int, Overwrite] = {}
         self.snapshot: Snapshot | None = None
-        self.inference: Callable[[], Cell | None] = no_longer  # the cell, if inference mode made it
+        self.inference: Callable[[], Storage | None] = return_none  # the cell, if inference mode made it
 
 
-def of_node(n: Node) -> Storages:
+def record_of_node(n: Node) -> StorageRecord:
     """Return the notes of a node, made if there are none."""
     if n.storage is None:
-        n.storage = Storages()
-    notes: Storages = n.storage
+        n.storage = StorageRecord()
+    notes: StorageRecord = n.storage
     return notes
 
 
-def note_aliases(cell: Cell, old: Node) -> None:
+def mark_operand_aliased(cell: Storage, old: Node) -> None:
     """Note that the operation in place which replaced `old` read it through another operand, too.
 
     PyTorch copies what it writes over; it does not copy an operand.
     """
     lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
     if lost is not None:
-        old.storage.losses[id(cell)] = lost._replace(by=no_longer)
+        old.storage.losses[id(cell)] = lost._replace(by=return_none)
 
 
-def note_writer(cell: Cell, old: Node, n: Node) -> None:
+def record_writer(cell: Storage, old: Node, n: Node) -> None:
     """Note that `n` is the result of the operation in place that replaced `old`, whose values alone were written."""
     lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
     if lost is not None:
         old.storage.losses[id(cell)] = lost._replace(by=weakref.ref(n))
 
 
-def note_loss(cell: Cell, old: Node, n: Node, is_counted: bool) -> None:
+def record_overwrite(cell: Storage, old: Node, n: Node, is_counted: bool) -> None:
     """Record at node `old` that `cell`, which had it as its value, was written and has the value `n` now.
 
     Backward refuses a saved `old` after a counted write; after one that is not (`.data`), it reads the cell again.
     """
     global has_uncounted_writes
     has_uncounted_writes |= not is_counted
-    losses = of_node(old).losses
+    losses = record_of_node(old).losses
     # A constant may be the first value of any number of cells: looked through each time they are twice as many.
-    if len(losses) >= MAX_DEAD_CELLS and not len(losses) & (len(losses) - 1):
+    if len(losses) >= MAX_DEAD_STORAGES and not len(losses) & (len(losses) - 1):
         # Of a copy: other threads give cells the same value, and take theirs away. A list of pairs is not made at once:
         # they may have Python search for garbage.
         for key, lost in losses.copy().items():
@@ -119,4 +119,4 @@ def note_loss(cell: Cell, old: Node, n: Node, is_counted: bool) -> None:
                 # A new cell may have the number of the one that is gone by now.
                 if newest is not None and newest is not lost:
                     losses.setdefault(key, newest)
-    losses[id(cell)] = Loss(weakref.ref(cell), cell.version, weakref.ref(n), None if is_counted else cell)
+    losses[id(cell)] = Overwrite(weakref.ref(cell), cell.version, weakref.ref(n), None if is_counted else cell)

@@ -56,7 +56,7 @@ class Table:
         widths = [
             max(c.width, *map(len, cells)) for c, cells in zip(self.columns, zip(*lines, strict=True), strict=True)
         ]
-        return "\n".join((" " * gap).join(self._aligned(line, widths)).rstrip() for line in lines)
+        return "\n".join((" " * gap).join(self._align(line, widths)).rstrip() for line in lines)
 
     def line(self, cells: Sequence[str]) -> str:
         """Return one line of a table that is printed row by row: cells as shown, in columns of their least widths.
@@ -64,9 +64,9 @@ class Table:
         A cell that is wider than its column moves the rest of its line to the right.
         """
         widths = [max(column.width, len(column.head)) for column in self.columns]
-        return "  ".join(self._aligned(cells, widths)).rstrip()
+        return "  ".join(self._align(cells, widths)).rstrip()
 
-    def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
+    def _align(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
         shapes = zip(line, self.columns, widths, strict=True)
         return [cell.ljust(width) if column.is_words else cell.rjust(width) for cell, column, width in shapes]
 

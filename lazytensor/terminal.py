@@ -4,11 +4,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-SHOWN_LETTERS = 60
+MAX_SHOWN_LETTERS = 60
 """Letters of a value in a sentence about it."""
 
 
-def printable(text: str) -> str:
+def escape_line(text: str) -> str:
     """Return one line of text with escapes in place of what a terminal obeys and of what has no UTF-8.
 
     >>> print(printable("red\\x1b[31m.py"))
@@ -17,31 +17,31 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def printable_lines(text: str) -> str:
+def escape_lines(text: str) -> str:
     """Return a text of several lines so; its newlines stay, and its tabs."""
-    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+    return "\n".join("\t".join(map(escape_line, line.split("\t"))) for line in text.split("\n"))
 
 
-def quoted(value: str) -> str:
+def quote_value(value: str) -> str:
     """Return the value of an option in quotes, shortened in the middle of a sentence."""
-    shown = repr(value if len(value) <= SHOWN_LETTERS else value[:SHOWN_LETTERS] + "...")
-    return printable(shown)
+    shown = repr(value if len(value) <= MAX_SHOWN_LETTERS else value[:MAX_SHOWN_LETTERS] + "...")
+    return escape_line(shown)
 
 
-def without_surrogates(value: Any) -> Any:
+def replace_surrogates(value: Any) -> Any:
     """Return plain data whose texts all have UTF-8: half of a surrogate pair, as in names of files, is an escape."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
-        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+        return {replace_surrogates(key): replace_surrogates(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [without_surrogates(item) for item in value]
+        return [replace_surrogates(item) for item in value]
     return value
 
 
-def tell(text: str, stream: TextIO | None = None, end: str = "\n") -> None:
+def print_escaped(text: str, stream: TextIO | None = None, end: str = "\n") -> None:
     """Print a text on a stream, stdout if there is none, with escapes for what the terminal obeys or cannot show."""
     stream = stream or sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    shown = printable_lines(text).encode(encoding, "backslashreplace").decode(encoding)
+    shown = escape_lines(text).encode(encoding, "backslashreplace").decode(encoding)
     print(shown, file=stream, end=end)

@@ -23,7 +23,7 @@ except ModuleNotFoundError as e:
     raise ModuleNotFoundError(f"lazytensor.testing needs Hypothesis: {hint}", name="hypothesis") from e
 
 EXTENTS = (1, 2, 3, 4, 6, 19)
-LIMIT = 800
+MAX_ELEMENTS = 800
 """Elements of one value."""
 
 
@@ -43,20 +43,20 @@ def state(name: str, type: Type) -> Node:
     return node("state", (), {"id": name, "type": type}, type)
 
 
-def _tamed(x: Node) -> Node:
+def _clamp_small(x: Node) -> Node:
     """x between -8 and 8: sums and products of whole numbers stay exact in every order, in every float type."""
     return call("clamp", x, full(-8, x.type), full(8, x.type))
 
 
-def _pair(draw: st.DrawFn, pool: list[Node]) -> tuple[Node, Node]:
+def _draw_pair(draw: st.DrawFn, pool: list[Node]) -> tuple[Node, Node]:
     """Two values of one type; the second is made to fit by broadcasting a scalar where nothing else does."""
     a = draw(st.sampled_from(pool))
     others = [n for n in pool if n.type == a.type]
     return a, draw(st.sampled_from(others))
 
 
-def _pointwise(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
-    a, b = _pair(draw, pool)
+def _draw_pointwise(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
+    a, b = _draw_pair(draw, pool)
     if smooth:
         name = draw(
             st.sampled_from(("add", "sub", "mul", "tanh", "sigmoid", "sin", "relu", "exp", "erf", "gelu", "log1p"))
@@ -85,10 +85,10 @@ def _pointwise(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
             if a is b
             else call("cast", call("cast", a, dtype=bool_), dtype=a.type.dtype)
         )
-    return _tamed(call(name, a, b))
+    return _clamp_small(call(name, a, b))
 
 
-def _reshaped(draw: st.DrawFn, x: Node) -> Node:
+def _draw_reshape(draw: st.DrawFn, x: Node) -> Node:
     wide = [e for e in x.type.shape if e != 1]
     choice = draw(st.integers(0, 3))
     if choice == 0 or not wide:
@@ -101,11 +101,11 @@ def _reshaped(draw: st.DrawFn, x: Node) -> Node:
     return reshape(x, (math.prod(wide[:-1]), wide[-1]))
 
 
-def _moved(draw: st.DrawFn, x: Node) -> Node:
+def _draw_rearrangement(draw: st.DrawFn, x: Node) -> Node:
     shape = x.type.shape
     name = draw(st.sampled_from(("reshape", "transpose", "slice", "broadcast")))
     if name == "reshape":
-        return _reshaped(draw, x)
+        return _draw_reshape(draw, x)
     if name == "transpose":
         return transpose(x, tuple(draw(st.permutations(range(len(shape))))))
     if name == "slice":
@@ -114,23 +114,23 @@ def _moved(draw: st.DrawFn, x: Node) -> Node:
         return slice_(x, starts, limits, tuple(draw(st.integers(1, 2)) for _ in shape))
     front = draw(st.lists(st.sampled_from((1, 2, 5)), max_size=2))
     grown = tuple(draw(st.sampled_from((1, 3))) if e == 1 else e for e in shape)
-    if math.prod(front) * math.prod(grown) > LIMIT:
+    if math.prod(front) * math.prod(grown) > MAX_ELEMENTS:
         return x
     return broadcast_to(x, (*front, *grown))
 
 
-def _reduced(draw: st.DrawFn, x: Node, smooth: bool) -> Node:
+def _draw_reduction(draw: st.DrawFn, x: Node, smooth: bool) -> Node:
     dims = tuple(sorted(draw(st.sets(st.integers(0, len(x.type.shape) - 1), min_size=1)))) if x.type.shape else ()
     if not dims:
         return x
     kind = draw(st.sampled_from(("add", "maximum", "minimum")))
     total = reduce(x, kind, dims, draw(st.booleans()))
-    return call("tanh", total) if smooth else _tamed(total)
+    return call("tanh", total) if smooth else _clamp_small(total)
 
 
-def _joined(draw: st.DrawFn, pool: list[Node]) -> Node:
-    a, b = _pair(draw, pool)
-    if not a.type.shape or 2 * a.type.size > LIMIT:
+def _draw_concatenation(draw: st.DrawFn, pool: list[Node]) -> Node:
+    a, b = _draw_pair(draw, pool)
+    if not a.type.shape or 2 * a.type.size > MAX_ELEMENTS:
         return a
     if draw(st.booleans()):
         return call("concat", a, b, dim=draw(st.integers(0, len(a.type.shape) - 1)))
@@ -140,7 +140,7 @@ def _joined(draw: st.DrawFn, pool: list[Node]) -> Node:
     return call("slice_update", a, part, starts=starts, limits=a.type.shape, strides=strides)
 
 
-def _multiplied(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
+def _draw_product(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
     a = draw(st.sampled_from(pool))
     if len(a.type.shape) != 2:
         return a
@@ -149,27 +149,27 @@ def _multiplied(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
         for tb in (False, True):
             if a.type.shape[0 if ta else 1] == b.type.shape[1 if tb else 0]:
                 product = matmul(a, b, ta, tb)
-                return call("tanh", product) if smooth else _tamed(product)
+                return call("tanh", product) if smooth else _clamp_small(product)
     return a
 
 
-def _grow(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
+def _draw_node(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
     kind = draw(st.sampled_from(("pointwise",) * 5 + ("move",) * 3 + ("reduce", "matmul", "join", "constant")))
     if kind == "pointwise":
-        return _pointwise(draw, pool, smooth)
+        return _draw_pointwise(draw, pool, smooth)
     if kind == "move":
-        return _moved(draw, draw(st.sampled_from(pool)))
+        return _draw_rearrangement(draw, draw(st.sampled_from(pool)))
     if kind == "reduce":
-        return _reduced(draw, draw(st.sampled_from(pool)), smooth)
+        return _draw_reduction(draw, draw(st.sampled_from(pool)), smooth)
     if kind == "matmul":
-        return _multiplied(draw, pool, smooth)
+        return _draw_product(draw, pool, smooth)
     if kind == "join":
-        return _joined(draw, pool)
+        return _draw_concatenation(draw, pool)
     like = draw(st.sampled_from(pool)).type
     if draw(st.booleans()):
         return full(draw(st.integers(-3, 3)), like)
     ramp = call("arange", start=-2, step=1, type=Type((like.size,), like.dtype))
-    return _tamed(reshape(ramp, like.shape))
+    return _clamp_small(reshape(ramp, like.shape))
 
 
 @st.composite
@@ -186,7 +186,7 @@ def graphs(draw: st.DrawFn, dtype: DType = float32, smooth: bool = False, max_no
     }
     pool = [*inputs, *states.values()]
     for _ in range(draw(st.integers(1, max_nodes))):
-        pool.append(_grow(draw, pool, smooth))
+        pool.append(_draw_node(draw, pool, smooth))
     updates = {}
     for name, leaf in states.items():
         fitting = [n for n in pool if n.type == leaf.type]

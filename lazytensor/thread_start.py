@@ -7,7 +7,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_warned: set[str] = set()
+_warned_reasons: set[str] = set()
 
 
 def try_start(thread: threading.Thread) -> bool:
@@ -22,8 +22,8 @@ def try_start(thread: threading.Thread) -> bool:
 
 def warn_of_no_thread(error: BaseException) -> None:
     """Warn, once in a process, that the run goes on without a thread that the system did not start."""
-    if not _warned:
-        _warned.add(str(error))
+    if not _warned_reasons:
+        _warned_reasons.add(str(error))
         warnings.warn(
             f"The system starts no more threads ({error}): the run goes on with those that it has, and is slower. "
             "Raise the limit of processes (ulimit -u), or set LT_THREADS=1.",

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from lazytensor import cells
-from lazytensor.cells import Cell, adopt, value_of
+from lazytensor.cells import Storage, new_storage, value_of
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 
 
 class Part:
-    """Where the value of one cell lives: a `cells.Home` that is a part of a longer array."""
+    """Where the value of one cell lives: a `cells.ValueStore` that is a part of a longer array."""
 
     __slots__ = ("start", "stop", "type", "whole")
 
@@ -37,14 +37,14 @@ class Whole:
     def __init__(self, value: np.ndarray | Node):
         self._array = None if isinstance(value, Node) else value
         # A cell, so that it is computed with all else that is pending, and lets go of what it was computed from.
-        self._cell = adopt(value) if isinstance(value, Node) else None
+        self._cell = new_storage(value) if isinstance(value, Node) else None
 
     @property
     def array(self) -> np.ndarray:
         """The elements of all parts, one behind the other."""
         if self._array is None:
             # A step may be the first to ask, which brings what was there before it.
-            cells.outside(self._compute)
+            cells.run_outside_capture(self._compute)
         assert self._array is not None
         return self._array
 
@@ -52,7 +52,7 @@ class Whole:
         assert self._cell is not None and self._cell.node is not None
         self._array, self._cell = value_of(self._cell.node).reshape(-1), None
 
-    def take(self, members: Sequence[Cell]) -> None:
+    def take(self, members: Sequence[Storage]) -> None:
         """Let cells look at the parts of an array, in their order."""
         at = 0
         for cell in members:
@@ -61,7 +61,7 @@ class Whole:
             cell.version += 1
             at = part.stop
 
-    def replace(self, array: np.ndarray, members: Sequence[Cell]) -> None:
+    def replace(self, array: np.ndarray, members: Sequence[Storage]) -> None:
         """Give all parts their new values; `members` are those that look at them."""
         self._array = array
         for cell in members:
@@ -70,7 +70,7 @@ class Whole:
             cell.version += 1
 
 
-def stretch_of(members: Sequence[Cell]) -> tuple[Whole, int, int] | None:
+def stretch_of(members: Sequence[Storage]) -> tuple[Whole, int, int] | None:
     """Where the values of cells lie one behind the other; None if one of them has another value, or another place."""
     first = members[0].home
     if not isinstance(first, Part):
@@ -86,7 +86,7 @@ def stretch_of(members: Sequence[Cell]) -> tuple[Whole, int, int] | None:
     return whole, first.start, at
 
 
-def values_of(members: Sequence[Cell]) -> np.ndarray | None:
+def values_of(members: Sequence[Storage]) -> np.ndarray | None:
     """The values of cells that lie one behind the other."""
     stretch = stretch_of(members)
     if stretch is None:
@@ -95,7 +95,7 @@ def values_of(members: Sequence[Cell]) -> np.ndarray | None:
     return whole.array[start:stop]
 
 
-def whole_of(members: Sequence[Cell]) -> Whole | None:
+def whole_of(members: Sequence[Storage]) -> Whole | None:
     """The array that all of these cells and no others look at, in this order."""
     stretch = stretch_of(members)
     if stretch is None:

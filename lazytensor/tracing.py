@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from lazytensor.abstract import graph_of_step, program_of, tensor
-from lazytensor.dtype import DType, of_array
+from lazytensor.dtype import DType, dtype_of_array
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.graph_function import inlined
+from lazytensor.ir.graph_function import inline_calls
 from lazytensor.ir.program import Program
 from lazytensor.pytree import tree_map
-from lazytensor.tensor import Tensor, leaves
+from lazytensor.tensor import Tensor, leaf_tensors
 
 
 def trace(step: Callable[..., Any], *examples: Any, half: DType | None = None) -> Program:
@@ -45,7 +45,7 @@ def trace_graph(step: Callable[..., Any], *examples: Any, half: DType | None = N
 
     def without_value(example: Any) -> Any:
         if isinstance(example, np.ndarray):
-            inputs.append(tensor(example.shape, of_array(example)))
+            inputs.append(tensor(example.shape, dtype_of_array(example)))
         elif isinstance(example, Tensor):
             inputs.append(tensor(example.spec.shape, example.dtype))
         else:
@@ -57,9 +57,9 @@ def trace_graph(step: Callable[..., Any], *examples: Any, half: DType | None = N
         raise CompileError("none of the examples is a tensor", hint="Give the step its batch: trace(step, lt.ones(4))")
     # Cells go back by themselves; a gradient is a new tensor, which nothing outside of the step could compute.
     # Taken as references: another thread may make a leaf meanwhile.
-    gradients = [(t, t.grad) for weak in leaves.valuerefs() if (t := weak()) is not None]
+    gradients = [(t, t.grad) for weak in leaf_tensors.valuerefs() if (t := weak()) is not None]
     try:
-        return inlined(graph_of_step(lambda: step(*arguments), {str(i): t for i, t in enumerate(inputs)}, half))
+        return inline_calls(graph_of_step(lambda: step(*arguments), {str(i): t for i, t in enumerate(inputs)}, half))
     finally:
         for t, gradient in gradients:
             t.grad = gradient

@@ -11,9 +11,9 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from lazytensor.functions.attach import marked
+from lazytensor.functions.attach import marked_functions
 from lazytensor.functions.promotion import Operand
-from lazytensor.members import Mark
+from lazytensor.members import MemberMark
 
 PATH = pathlib.Path(__file__).parents[1] / "lazytensor" / "methods.pyi"
 WIDTH = 120
@@ -114,7 +114,7 @@ def _method(name: str, parameters: list[str], result: str, summary: str = "", no
     return head + note + body if summary else head + body.rstrip() + note + "\n"
 
 
-def _members(names: Names, function: Callable[..., Any], mark: Mark) -> dict[str, str]:
+def _members(names: Names, function: Callable[..., Any], mark: MemberMark) -> dict[str, str]:
     """The stub of everything that Tensor has because of one mark, by name."""
     parameters, summary = names.parameters(function), _summary(function)
     result = names.of(inspect.signature(function).return_annotation)
@@ -141,7 +141,7 @@ def stub() -> str:
     """The text of `lazytensor/methods.pyi`."""
     names = Names()
     members: dict[str, str] = {}
-    for function, mark in marked():
+    for function, mark in marked_functions():
         members |= _members(names, function, mark)
     # By house style the standard library stands before the package's own modules.
     parts = [{m: n for m, n in names.imports.items() if m.startswith("lazytensor") is own} for own in (False, True)]

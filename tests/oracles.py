@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lazytensor.compiler.pipeline import AS_IS, Target, compile_graph
+from lazytensor.compiler.pipeline import UNLOWERED, Target, compile_graph
 from lazytensor.ir.graph import Graph
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.reference import evaluate
@@ -39,7 +39,7 @@ def run_reference(graph: Graph, batches: list[list[np.ndarray]], start: dict[str
     return fetched, held
 
 
-def run_host(graph: Graph, batches: list[list[np.ndarray]], start: dict[str, np.ndarray], target: Target = AS_IS):
+def run_host(graph: Graph, batches: list[list[np.ndarray]], start: dict[str, np.ndarray], target: Target = UNLOWERED):
     """The same by the program that is compiled for a target."""
     store = Store()
     for s, a in start.items():

@@ -12,7 +12,7 @@ import cstorch_compat
 import lazytensor
 import wse_sim
 from cstorch_compat.names import shim
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run.process import RUN
 from lazytensor import nn, optim
 
@@ -115,9 +115,9 @@ def test_examples_of_a_module_are_true(name, scripts_modules):
 
 def test_the_heart_of_the_vendors_api_shows_examples():
     offered = {
-        f"{path}.{name}": getattr(mirror(path), name)
+        f"{path}.{name}": getattr(get_mirror(path), name)
         for path in ("cerebras.pytorch", "cerebras.pytorch.metrics", "cerebras.pytorch.optim")
-        for name in mirror(path).__all__
+        for name in get_mirror(path).__all__
     }
     callables = {name: thing for name, thing in offered.items() if callable(thing)}
     assert not_shown(callables) == {name for name in NOT_SHOWN if name.startswith("cerebras.pytorch.")}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lazytensor.ir.operation import OPS, IncompleteOperation, refused
+from lazytensor.ir.operation import OPS, IncompleteOperation, illegal_with_hint
 from lazytensor.ops.op import op, same_types
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -20,8 +20,8 @@ LISTED = {
     "lazytensor/compiler/front_end.py FOLDS": "folds of the printed text; each is about the operation that it matches",
     "lazytensor/exchange/onnx_operations.py NODES": "operations as ONNX has them: that format's own facet",
     "lazytensor/native/instructions.py _LLVM": "instructions of LLVM, of which some are called as operations",
-    "wse_sim/pipeline/losses.py _STEPS": "how a core works out a loss and its gradient, step by step",
-    "wse_sim/plan/sparsity.py _KEEPING": "what leaves a masked element zero; of use to plans alone",
+    "wse_sim/pipeline/losses.py _LOSS_STEPS": "how a core works out a loss and its gradient, step by step",
+    "wse_sim/plan/sparsity.py _ZERO_PRESERVING_OPS": "what leaves a masked element zero; of use to plans alone",
     "wse_sim/isa/operations.py OPERATIONS": "instructions of a core, of which some are called as operations",
     "wse_sim/kernels/__init__.py KERNELS": "kernels of the mesh by name, each a function that is imported there",
     "wse_sim/kernels/calls.py CALLS": "kernels of the mesh that stand for an operation with arguments of its own",
@@ -29,7 +29,7 @@ LISTED = {
     "wse_sim/kernels/scalars.py POINTWISE": "instructions for a core: the simulator's own facet of an operation",
     "lazytensor/functions/formulas.py FORMULAS": "formulas that are recorded in place of a function on CSX",
     "lazytensor/functions/refused_names.py _ROWS": "public functions that the vendor's front end refuses",
-    "cstorch_compat/check/calls.py OPERATORS": "the operators of Python",
+    "cstorch_compat/check/calls.py OPERATOR_NAMES": "the operators of Python",
     "cstorch_compat/check/suggest.py REWRITES": "calls of PyTorch's functions, and what to write instead",
 }
 
@@ -101,7 +101,7 @@ def test_walk_passes_by_what_is_no_table(innocent):
     [
         ({}, "'novelty' has no facet `cirh`"),
         ({"composite": lambda x: x, "body": OPS["neg"].body}, "'novelty' has a loop body, and a composite"),
-        ({"cirh": refused("")}, "'novelty' is refused in CIRH without a hint"),
+        ({"cirh": illegal_with_hint("")}, "'novelty' is refused in CIRH without a hint"),
     ],
 )
 def test_row_without_a_needed_facet_fails_with_its_name(facets, said):
@@ -112,4 +112,4 @@ def test_row_without_a_needed_facet_fails_with_its_name(facets, said):
 
 def test_operation_has_one_row():
     with pytest.raises(IncompleteOperation, match="'add' has two rows"):
-        op("add", same_types, lambda a, b: a + b, cirh=refused("Write a + b."))
+        op("add", same_types, lambda a, b: a + b, cirh=illegal_with_hint("Write a + b."))

@@ -48,7 +48,7 @@ def dtypes_of(row: Row) -> tuple[DType, ...]:
 def typed(draw: Draw, arrays: list[np.ndarray]) -> list[Type]:
     """Operands in the drawn dtype belong to it; conditions, labels and random state keep their own."""
     mine = draw.dtype.host
-    return [Type(a.shape, draw.dtype if a.dtype == mine else dt.of_array(a)) for a in arrays]
+    return [Type(a.shape, draw.dtype if a.dtype == mine else dt.dtype_of_array(a)) for a in arrays]
 
 
 def arrays_of(attrs: dict) -> tuple[np.ndarray, Type]:

@@ -11,18 +11,18 @@ from functools import cache
 from statistics import median
 from typing import Any
 
-RECORDED = pathlib.Path(__file__).parent / "validation" / "whole_runs.json"
-FEWEST = 3
+WHOLE_RUNS_FILE = pathlib.Path(__file__).parent / "validation" / "whole_runs.json"
+MIN_FAMILY_RUNS = 3
 """Runs that make a family of their own; where there are fewer the next wider family counts."""
 
 
-def factor(published: float, planned: float) -> float:
+def error_factor(published: float, planned: float) -> float:
     """How many times a planned figure is off, whichever way; infinite for a run that was refused."""
     return max(published / planned, planned / published) if planned else float("inf")
 
 
 @dataclass(frozen=True)
-class Band:
+class ErrorBand:
     """The factors between planned and published rates of a family of runs: how many runs, the median, the worst."""
 
     family: str
@@ -39,24 +39,26 @@ class Band:
         )
 
 
-def band_of(family: str, factors: Iterable[float]) -> Band | None:
+def make_error_band(family: str, factors: Iterable[float]) -> ErrorBand | None:
     """The band of some factors, or None if there are none."""
     known = list(factors)
-    return Band(family, len(known), median(known), max(known)) if known else None
+    return ErrorBand(family, len(known), median(known), max(known)) if known else None
 
 
-def error_band(mode: str, machine: str) -> Band | None:
+def error_band(mode: str, machine: str) -> ErrorBand | None:
     """The band of the published runs nearest to a plan: of its mode and machine, else of its mode, else of all."""
-    runs = [run for run in recorded() if run["is_test"]]
+    runs = [run for run in load_recorded_runs() if run["is_test"]]
     for family, keys in ((f"{mode}, {machine}", ("mode", "machine")), (mode, ("mode",)), ("all modes", ())):
         wanted = {"mode": mode, "machine": machine}
-        members = [factor(run["published"], run["planned"]) for run in runs if all(run[k] == wanted[k] for k in keys)]
-        if len(members) >= FEWEST or not keys:
-            return band_of(family, members)
+        members = [
+            error_factor(run["published"], run["planned"]) for run in runs if all(run[k] == wanted[k] for k in keys)
+        ]
+        if len(members) >= MIN_FAMILY_RUNS or not keys:
+            return make_error_band(family, members)
     return None
 
 
 @cache
-def recorded() -> tuple[Mapping[str, Any], ...]:
+def load_recorded_runs() -> tuple[Mapping[str, Any], ...]:
     """The runs as they were planned last: id, machine, mode, published and planned samples/s, is_test and the rest."""
-    return tuple(json.loads(RECORDED.read_text(encoding="utf-8"))["runs"])
+    return tuple(json.loads(WHOLE_RUNS_FILE.read_text(encoding="utf-8"))["runs"])

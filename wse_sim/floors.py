@@ -6,10 +6,10 @@ from typing import Protocol, TypeVar
 from xml.sax.saxutils import escape
 
 _LETTERS = ascii_uppercase + ascii_lowercase + digits
-_EMPTY, _MORE = ".", "*"
-_FILLS = ("#a9c4d6", "#f4c99b", "#b8d8b0", "#d9b3c9", "#cfc3e6", "#e8dd9c", "#9fd1cb", "#e3b5a4")
+_EMPTY_CELL, _OVERFLOW_LETTER = ".", "*"
+_FILL_COLOURS = ("#a9c4d6", "#f4c99b", "#b8d8b0", "#d9b3c9", "#cfc3e6", "#e8dd9c", "#9fd1cb", "#e3b5a4")
 
-Extents = tuple[int, int, int, int]
+RectTuple = tuple[int, int, int, int]
 """x, y, width, height."""
 
 
@@ -17,7 +17,7 @@ class PlacedLayer(Protocol):
     """A layer as floor plans draw it."""
 
     @property
-    def rect(self) -> Extents | None:
+    def rect(self) -> RectTuple | None:
         """The rectangle of its stage, or None if it is not on the mesh."""
 
     @property
@@ -25,28 +25,28 @@ class PlacedLayer(Protocol):
         """Its part of a step."""
 
 
-Layer = TypeVar("Layer", bound=PlacedLayer)
+LayerT = TypeVar("LayerT", bound=PlacedLayer)
 
 
-def by_rectangle(layers: Sequence[Layer]) -> dict[Extents, list[Layer]]:
+def group_by_rectangle(layers: Sequence[LayerT]) -> dict[RectTuple, list[LayerT]]:
     """Return the layers of each rectangle, the one with most cycles first, and leave out those without a rectangle.
 
     All layers of a stage have its rectangle, and in streaming mode all layers of the step have one.
     """
     # A rectangle that was drawn once for each layer would show the last layer, which may have no work.
-    groups: dict[Extents, list[Layer]] = {}
+    groups: dict[RectTuple, list[LayerT]] = {}
     for layer in layers:
         if layer.rect:
             groups.setdefault(layer.rect, []).append(layer)
     return {rect: sorted(group, key=lambda layer: -layer.cycles) for rect, group in groups.items()}
 
 
-def letter(n: int) -> str:
+def index_letter(n: int) -> str:
     """The letter of rectangle `n`; those beyond the alphabet share one."""
-    return _LETTERS[n] if n < len(_LETTERS) else _MORE
+    return _LETTERS[n] if n < len(_LETTERS) else _OVERFLOW_LETTER
 
 
-def cells(rects: Sequence[Extents], width: int, height: int, columns: int) -> tuple[list[str], str]:
+def draw_text(rects: Sequence[RectTuple], width: int, height: int, columns: int) -> tuple[list[str], str]:
     """Lines of at most `columns` letters, half as many to the length in y, and how many PEs a letter stands for.
 
     Where several rectangles share a cell, the one with most PEs in it is shown.
@@ -54,25 +54,25 @@ def cells(rects: Sequence[Extents], width: int, height: int, columns: int) -> tu
     wide = min(columns, width)
     high = height if wide == width else max(1, round(height * wide / width / 2))
     high = min(high, height)
-    lines = ["".join(_cell(rects, x, y, wide, high, width, height) for x in range(wide)) for y in range(high)]
+    lines = ["".join(_cell_letter(rects, x, y, wide, high, width, height) for x in range(wide)) for y in range(high)]
     return lines, f"a character is {width / wide:.1f} x {height / high:.1f}"
 
 
-def _cell(rects: Sequence[Extents], x: int, y: int, wide: int, high: int, width: int, height: int) -> str:
+def _cell_letter(rects: Sequence[RectTuple], x: int, y: int, wide: int, high: int, width: int, height: int) -> str:
     """The letter of the rectangle that has the most of the cell (x, y) of wide x high cells."""
     left, right = x * width // wide, (x + 1) * width // wide
     top, bottom = y * height // high, (y + 1) * height // high
-    best, shown = 0, _EMPTY
+    best, shown = 0, _EMPTY_CELL
     for n, (rx, ry, rw, rh) in enumerate(rects):
         shared = max(0, min(right, rx + rw) - max(left, rx)) * max(0, min(bottom, ry + rh) - max(top, ry))
         # Equal shares go to the later one: in streaming mode all of them overlap.
         if shared and shared >= best:
-            best, shown = shared, letter(n)
+            best, shown = shared, index_letter(n)
     return shown
 
 
-def svg(
-    names: Sequence[str], rects: Sequence[Extents], edges: Sequence[tuple[int, int]], width: int, height: int
+def draw_svg(
+    names: Sequence[str], rects: Sequence[RectTuple], edges: Sequence[tuple[int, int]], width: int, height: int
 ) -> str:
     """The rectangles with their names, and a line from centre to centre for each edge."""
     lines = [
@@ -83,7 +83,8 @@ def svg(
         # Names fit their rectangles, and stay legible beside thin ones.
         size = max(1.0, min(w / max(1, len(name)), h / 1.5, height / 40))
         lines.append(
-            f'<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="{_FILLS[n % len(_FILLS)]}" stroke="white"/>'
+            f'<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="{_FILL_COLOURS[n % len(_FILL_COLOURS)]}" '
+            f'stroke="white"/>'
             f'<text x="{x + w / 2}" y="{y + h / 2}" font-size="{size:.1f}" text-anchor="middle" '
             f'dominant-baseline="central">{escape(name)}</text>'
         )

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lazytensor.errors import LazyError
-from wse_sim.machine import Sourced
+from wse_sim.machine import SourcedValues
 
 # Everything else divides something, or is counted in.
-_MAY_BE_ZERO = ("step_control_s", "programming_s", "tree_node_s")
+_FIELDS_THAT_MAY_BE_ZERO = ("step_control_s", "programming_s", "tree_node_s")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Host:
     def __post_init__(self) -> None:
         for name in HOST_FIELDS:
             value = getattr(self, name)
-            if value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
+            if value < 0 or (value == 0 and name not in _FIELDS_THAT_MAY_BE_ZERO):
                 raise LazyError(f"a host has {name} = {value}", hint="Give a positive number.")
 
     def input_seconds(self, batch_bytes: int, systems: int = 1) -> float:
@@ -73,7 +73,7 @@ class Host:
 HOST_FIELDS = tuple(f.name for f in fields(Host) if f.name != "sources")
 
 
-def _build(table: Sourced) -> Host:
+def _build_host(table: SourcedValues) -> Host:
     values: dict[str, Any] = {key: value for key, (value, _) in table.items()}
     return Host(sources={key: source for key, (_, source) in table.items()}, **values)
 
@@ -81,7 +81,7 @@ def _build(table: Sourced) -> Host:
 # 479,188.55 samples/s of 784 float32 pixels and an int64 label, from five workers.
 _FC_MNIST_BYTES_PER_S = 479_188.55 * (784 * 4 + 8)
 
-APPLIANCE = _build(
+APPLIANCE = _build_host(
     {
         "workers": (5, "ALCF: FC-MNIST under R1.5 ran with five worker nodes, the default of that release"),
         "worker_bytes_per_s": (

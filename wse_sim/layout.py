@@ -10,7 +10,7 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.types import Type
 from wse_sim.machine import Machine
 
-KINDS = ("block", "cyclic", "replicated")
+LAYOUT_KINDS = ("block", "cyclic", "replicated")
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -59,7 +59,7 @@ class Rect:
         inside_y = self.y <= other.y and other.y + other.height <= self.y + self.height
         return inside_x and inside_y
 
-    def trimmed(self, width: int, height: int) -> "Rect":
+    def limit_size(self, width: int, height: int) -> "Rect":
         """At most so wide and so high, from the same corner: PEs without a part of a tensor only lengthen its way."""
         return Rect(self.x, self.y, min(self.width, width), min(self.height, height))
 
@@ -71,7 +71,7 @@ class Rect:
         return f"{self.width}x{self.height}+{self.x}+{self.y}"
 
 
-def part(kind: str, extent: int, parts: int, index: int) -> range:
+def part_range(kind: str, extent: int, parts: int, index: int) -> range:
     """The positions of an axis of `extent` that part `index` of `parts` holds."""
     if kind == "replicated":
         return range(extent)
@@ -97,8 +97,8 @@ class Layout:
     is_flat: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise LazyError(f"there is no layout {self.kind!r}", hint=f"Use one of {', '.join(KINDS)}.")
+        if self.kind not in LAYOUT_KINDS:
+            raise LazyError(f"there is no layout {self.kind!r}", hint=f"Use one of {', '.join(LAYOUT_KINDS)}.")
 
     def tile_of(self, type: Type, x: int, y: int) -> tuple[range, range]:
         """Rows and columns of the tensor on the PE at (x, y), counted from the corner of the rectangle.
@@ -106,9 +106,9 @@ class Layout:
         In a flat layout the tensor is a single row.
         """
         if self.is_flat:
-            return range(1), part(self.kind, type.size, self.rect.area, y * self.rect.width + x)
+            return range(1), part_range(self.kind, type.size, self.rect.area, y * self.rect.width + x)
         rows, columns = matrix_extents(type)
-        return part(self.kind, rows, self.rect.height, y), part(self.kind, columns, self.rect.width, x)
+        return part_range(self.kind, rows, self.rect.height, y), part_range(self.kind, columns, self.rect.width, x)
 
     def bytes_per_pe(self, type: Type) -> int:
         """Bytes on the PE that holds the most: the first one, in every kind."""
@@ -123,6 +123,6 @@ def matrix_extents(type: Type) -> tuple[int, int]:
     return (type.size // columns if columns else 0), columns
 
 
-def route_ends(one: Rect, other: Rect) -> tuple[tuple[int, int], tuple[int, int]]:
+def route_line_counts(one: Rect, other: Rect) -> tuple[tuple[int, int], tuple[int, int]]:
     """The lines along which a route leaves one part and enters the other, along rows first and along columns first."""
     return (one.height, other.width), (one.width, other.height)

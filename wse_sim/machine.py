@@ -14,11 +14,18 @@ from typing import Any
 from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 
-Sourced = Mapping[str, tuple[float, str]]
+SourcedValues = Mapping[str, tuple[float, str]]
 """Field name -> (value, where it comes from)."""
 
 # Latencies that a machine may not have; everything else is divided by or counted in.
-_MAY_BE_ZERO = ("reserved_columns", "reserved_rows", "turn_cycles", "loop_cycles", "launch_cycles", "task_start_cycles")
+_FIELDS_THAT_MAY_BE_ZERO = (
+    "reserved_columns",
+    "reserved_rows",
+    "turn_cycles",
+    "loop_cycles",
+    "launch_cycles",
+    "task_start_cycles",
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Machine:
         for name in NUMERIC_FIELDS:
             value = getattr(self, name)
             # Most of these divide something somewhere: a zero would show far away from its cause.
-            if value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
+            if value < 0 or (value == 0 and name not in _FIELDS_THAT_MAY_BE_ZERO):
                 raise LazyError(f"machine {self.name!r} has {name} = {value}", hint="Give a positive number.")
         if self.usable_width < 1 or self.usable_height < 1:
             raise LazyError(f"machine {self.name!r} reserves its whole mesh", hint="Reserve fewer rows or columns.")
@@ -138,25 +145,25 @@ class Machine:
 NUMERIC_FIELDS = tuple(f.name for f in fields(Machine) if f.name not in ("name", "sources"))
 
 
-def _build(name: str, table: Sourced) -> Machine:
+def _build_machine(name: str, table: SourcedValues) -> Machine:
     values: dict[str, Any] = {key: value for key, (value, _) in table.items()}
     return Machine(name=name, sources={key: source for key, (_, source) in table.items()}, **values)
 
 
 # An assumption keeps the text of its source behind it: a reader sees both where it is from and that it was carried
 # over.
-def _assumed_from_wse2(*names: str) -> Sourced:
+def _assume_wse2_values(*names: str) -> SourcedValues:
     return {n: (_WSE2[n][0], f"assumed as on WSE-2 ({_WSE2[n][1]})") for n in names}
 
 
 # Two constants, the special rate and the launch, were fitted together on two rows, so both name the pair.
-_DECODING = (
+_DECODING_SOURCE = (
     "fitted with one other on two rows: decoding LLaMA3-8B on 420^2 and 660^2 PEs (WaferLLM, OSDI 2025, table 4)"
 )
 
-_TASK_START = "ALCF: a task fires 3 cycles after the last wavelet, in the vendor's simulator of the WSE-3"
+_TASK_START_SOURCE = "ALCF: a task fires 3 cycles after the last wavelet, in the vendor's simulator of the WSE-3"
 
-_WSE2: Sourced = {
+_WSE2: SourcedValues = {
     "width": (757, "LUCZ: fabric dimensions passed to the compiler in the published job scripts"),
     "height": (996, "LUCZ: as the width"),
     "reserved_columns": (7, "EX: with host transfers a program may be at most the fabric's width - 7"),
@@ -170,13 +177,13 @@ _WSE2: Sourced = {
     "add_f32_per_cycle": (2, "derived from the 64-bit ports of LIE: two 32-bit lanes"),
     "move_f16_per_cycle": (4, "derived from the 64-bit write port of LIE"),
     "move_f32_per_cycle": (2, "derived from the 64-bit write port of LIE"),
-    "special_f16_cycles": (16, _DECODING),
+    "special_f16_cycles": (16, _DECODING_SOURCE),
     "special_f32_cycles": (50, "EX: a comment gives about 50 cycles for a division; assumed for exp, log and sqrt too"),
     "dsd_setup_cycles": (6, "SPMM: the constant in N + 6"),
     "loop_cycles": (10, "assumed from ALCF: the back edge of a loop takes 9 to 10 cycles on WSE-3"),
     "conflict_slowdown": (2, "SPMM: 2 N + 6 against N + 6 where the operands lie in one bank"),
-    "launch_cycles": (117, _DECODING),
-    "task_start_cycles": (3, f"assumed as on WSE-3 ({_TASK_START})"),
+    "launch_cycles": (117, _DECODING_SOURCE),
+    "task_start_cycles": (3, f"assumed as on WSE-3 ({_TASK_START_SOURCE})"),
     "link_bits": (32, "SDKWP: 32 bits a cycle and direction"),
     "wavelet_cycles": (1, "SDKWP: one wavelet a cycle and link"),
     "hop_cycles": (1, "LUCZ: one cycle from router to router"),
@@ -189,8 +196,8 @@ _WSE2: Sourced = {
     "edge_bits_per_s": (1.2e12, "SDKWP: 12 x 100 Gb Ethernet"),
 }
 
-_WSE1: Sourced = {
-    **_assumed_from_wse2(*_WSE2),
+_WSE1: SourcedValues = {
+    **_assume_wse2_values(*_WSE2),
     "width": (633, "ISPD: fabric of 633 x 633"),
     "height": (633, "ISPD: fabric of 633 x 633"),
     "reserved_columns": (0, "ISPD: the contest places on all of the 633 columns"),
@@ -199,9 +206,9 @@ _WSE1: Sourced = {
     "edge_bits_per_s": (1.2e12, "HC31: 12 x 100 Gb Ethernet"),
 }
 
-_WSE3: Sourced = {
+_WSE3: SourcedValues = {
     # First everything as on the WSE-2; below stands only what was published of the WSE-3 itself.
-    **_assumed_from_wse2(*_WSE2),
+    **_assume_wse2_values(*_WSE2),
     "width": (762, "ALCF: fabric dimensions of the compiled programs"),
     "height": (1172, "ALCF: fabric dimensions of the compiled programs"),
     "clock_hz": (0.875e9, "STEN: 3,598 cycles are reported as 4.112 us"),
@@ -214,7 +221,7 @@ _WSE3: Sourced = {
     "move_f16_per_cycle": (4.82, "ALCF: silicon; the vendor's simulator gives 8"),
     "move_f32_per_cycle": (2.44, "ALCF: silicon; the vendor's simulator gives 4"),
     "dsd_setup_cycles": (16, "ALCF: 15 to 17 cycles before a vector operation starts"),
-    "task_start_cycles": (3, _TASK_START),
+    "task_start_cycles": (3, _TASK_START_SOURCE),
     "loop_cycles": (0, "assumed: the 15 to 17 cycles of ALCF hold the back edge of a loop"),
     "wavelet_cycles": (1.125, "ALCF: cycles per wavelet in a stream on silicon; 1.000 in the simulator"),
     "hop_cycles": (2, "ALCF: silicon; more than 32 hops westward take longer"),
@@ -222,20 +229,20 @@ _WSE3: Sourced = {
     "turn_cycles": (20, "ALCF: silicon, extra cycles where a route changes its axis"),
 }
 
-_TINY_TEXT = "chosen for teaching: every figure fits on a page"
-_TINY: Sourced = {
+_TINY_SOURCE = "chosen for teaching: every figure fits on a page"
+_TINY: SourcedValues = {
     **_WSE2,
-    "width": (8, _TINY_TEXT),
-    "height": (8, _TINY_TEXT),
-    "reserved_columns": (0, _TINY_TEXT),
-    "reserved_rows": (0, _TINY_TEXT),
+    "width": (8, _TINY_SOURCE),
+    "height": (8, _TINY_SOURCE),
+    "reserved_columns": (0, _TINY_SOURCE),
+    "reserved_rows": (0, _TINY_SOURCE),
     "edge_bits_per_s": (8 * 32 * 0.85e9, "chosen for teaching: one full link for each row"),
 }
 
-TINY = _build("tiny", _TINY)
-WSE1 = _build("wse1", _WSE1)
-WSE2 = _build("wse2", _WSE2)
-WSE3 = _build("wse3", _WSE3)
+TINY = _build_machine("tiny", _TINY)
+WSE1 = _build_machine("wse1", _WSE1)
+WSE2 = _build_machine("wse2", _WSE2)
+WSE3 = _build_machine("wse3", _WSE3)
 POWER_W: Mapping[str, tuple[float, float]] = {"wse2": (16_100.0, 22_800.0)}
 """Machine -> watts of a system that is idle, and on the mean of a run: measured with a 25-point stencil on a CS-2.
 

@@ -67,13 +67,13 @@ class _Kept:
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return the compiled function, or None. `private_files` gives only what `save_overload` has pickled."""
         context.refresh()
-        data = private_files.read(self._name(signature, context.codegen()))
+        data = private_files.read_kernel(self._name(signature, context.codegen()))
         return None if data is None else _rebuilt(context, *pickle.loads(data))
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep a function that was compiled just now."""
         if not compiled.library.has_dynamic_globals:  # those are addresses, of this process only
-            private_files.write(self._name(signature, compiled.codegen), _pickled(compiled._reduce()))
+            private_files.write_kernel(self._name(signature, compiled.codegen), _pickled(compiled._reduce()))
 
     def _name(self, signature: Any, code: Any) -> str:
         facts = repr((SURROUNDINGS, code.magic_tuple(), self._identity, str(signature)))

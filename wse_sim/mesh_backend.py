@@ -21,7 +21,7 @@ from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.numbers.data import apply
 from wse_sim.phase import Phase
-from wse_sim.plan.blocks import in_blocks
+from wse_sim.plan.blocks import fuse_attention_blocks
 from wse_sim.price.cost import cost
 
 
@@ -49,7 +49,7 @@ class MeshBackend:
         Raises LazyError where instructions have none that runs, and PlacementError where all that is wrong is that
         they do not fit; the error lists each of them, with the line of the script and what to do.
         """
-        return MeshExecutable(self, in_blocks(program, self._runs(program)), store)
+        return MeshExecutable(self, fuse_attention_blocks(program, self._runs(program)), store)
 
     def _runs(self, program: Program) -> Callable[[Instr], bool]:
         """Whether an attention block runs as one kernel; one that does not stays the kernels that it consists of."""
@@ -58,7 +58,7 @@ class MeshBackend:
         def runs(instr: Instr) -> bool:
             # Parts are smaller kernels, and may fit where the whole does not.
             try:
-                _fitting(instr, [types[r] for r in instr.reads], self)
+                _make_fitting_call(instr, [types[r] for r in instr.reads], self)
             except LazyError:
                 return False
             return True
@@ -82,7 +82,7 @@ class MeshExecutable:
     def __init__(self, backend: MeshBackend, program: Program, store: Store):
         self.program, self.cycles = program, 0
         self._backend, self._store = backend, store
-        self._calls = _calls(program, backend)
+        self._calls = _make_calls(program, backend)
 
     def placement(self) -> str:
         """The kernels that share the one rectangle, one after the other; see `Executable`."""
@@ -137,7 +137,7 @@ class MeshExecutable:
         return done.memory
 
 
-def _calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]:
+def _make_calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]:
     """The calls of a program, None for what the host carries. Raises LazyError with all that is refused."""
     types = [buffer.type for buffer in program.buffers]
     calls: list[MeshCall | None] = []
@@ -145,20 +145,20 @@ def _calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]:
     for instr in program.instrs:
         try:
             is_carried = operation(instr) in VIEWS
-            calls.append(None if is_carried else _fitting(instr, [types[r] for r in instr.reads], backend))
+            calls.append(None if is_carried else _make_fitting_call(instr, [types[r] for r in instr.reads], backend))
         except LazyError as error:
             refusals.append(error)
     # One at a time would have the user mend a line, start again, and learn of the next.
     if len(refusals) > 1:
         kind = PlacementError if all(isinstance(refusal, PlacementError) for refusal in refusals) else LazyError
-        lines = "\n  ".join(_listed(refusals))
+        lines = "\n  ".join(_list_refusals(refusals))
         raise kind(f"{len(refusals)} of {len(program.instrs)} kernels do not run on the cores:\n  {lines}")
     if refusals:
         raise refusals[0]
     return calls
 
 
-def _listed(refusals: Sequence[LazyError]) -> Iterator[str]:
+def _list_refusals(refusals: Sequence[LazyError]) -> Iterator[str]:
     """Each refusal once, with how often it came; those with one way out together, and it after them."""
     for hint in dict.fromkeys(error.hint for error in refusals):
         counts = Counter(f"{e.where}: {e.what}" if e.where else e.what for e in refusals if e.hint == hint)
@@ -166,20 +166,22 @@ def _listed(refusals: Sequence[LazyError]) -> Iterator[str]:
         yield f"  {hint}"
 
 
-def _fitting(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> MeshCall:
+def _make_fitting_call(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> MeshCall:
     """The call of an instruction. Raises LazyError, which says where in the program, if cores cannot run or hold it."""
     try:
         call = call_of(instr, reads, Cores(backend.rect, backend.machine))
     except LazyError as error:
-        raise LazyError(f"{_label(instr)}: {error.what}", where=instr.where, hint=error.hint) from None
+        raise LazyError(f"{_kernel_label(instr)}: {error.what}", where=instr.where, hint=error.hint) from None
     needed, usable = call.kernel.words * WORD_BYTES, backend.machine.usable_bytes_per_pe
     if needed > usable:
         rect = backend.rect
-        text = f"{_label(instr)} needs {needed:,} bytes of {usable:,} on each of {rect.width} x {rect.height} cores"
+        text = (
+            f"{_kernel_label(instr)} needs {needed:,} bytes of {usable:,} on each of {rect.width} x {rect.height} cores"
+        )
         raise PlacementError(text, where=instr.where, hint="Take more cores.")
     return call
 
 
-def _label(instr: Instr) -> str:
+def _kernel_label(instr: Instr) -> str:
     """The module and the kernel; a call by what is called."""
     return instr.label.removesuffix(instr.kernel) + operation(instr) if instr.kernel == "call" else instr.label

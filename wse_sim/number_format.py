@@ -1,12 +1,14 @@
 """Numbers as text in reports: whole parts show all their digits, and only zero is shown as 0."""
 
-_PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+_SI_PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-_LONGEST_WHOLE = 10_000_000
-"""The least number that `short` abbreviates: smaller ones fit a column of ten characters with their separators."""
+_MIN_ABBREVIATED = 10_000_000
+"""The least number that `format_short` abbreviates: smaller ones fit a column of ten characters with their
+separators.
+"""
 
 
-def figure(value: float, digits: int = 4) -> str:
+def format_number(value: float, digits: int = 4) -> str:
     """Return `value` with thousands separators, all digits of its whole part and at least `digits` significant digits.
 
     Zeros at the end of a fraction are left out. Fractions below 0.0001 are written with an exponent.
@@ -18,7 +20,7 @@ def figure(value: float, digits: int = 4) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:,.{digits}g}"
 
 
-def short(value: float) -> str:
+def format_short(value: float) -> str:
     """Return `value` with all digits of its whole part, or from ten million on with four digits and a prefix.
 
     The prefix is that of the rounded number.
@@ -26,23 +28,23 @@ def short(value: float) -> str:
     >>> short(9_999_999), short(120_300_000), short(999_960_000)
     ('9,999,999', '120.3M', '1G')
     """
-    if abs(value) < _LONGEST_WHOLE:
-        return figure(value)
+    if abs(value) < _MIN_ABBREVIATED:
+        return format_number(value)
     # By the rounded number: 999,960,000 has four digits as 1G, not as 1,000M.
-    size, prefix = next(unit for unit in _PREFIXES if abs(_rounded(value)) >= unit[0])
-    return figure(value / size) + prefix
+    size, prefix = next(unit for unit in _SI_PREFIXES if abs(_round_to_4_digits(value)) >= unit[0])
+    return format_number(value / size) + prefix
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return a share of 1 in percent, with at least three significant digits.
 
     >>> percent(0.1234), percent(0.0000222), percent(1)
     ('12.3%', '0.00222%', '100%')
     """
-    return f"{figure(100 * share, 3)}%"
+    return f"{format_number(100 * share, 3)}%"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return `seconds` with four significant digits in s, ms, us or ns: the largest unit that the result reaches.
 
     >>> duration(1.2094e-6), duration(0.99999), duration(0)
@@ -50,9 +52,9 @@ def duration(seconds: float) -> str:
     """
     if not seconds:
         return "0 s"
-    size, unit = next((u for u in _TIME_UNITS if abs(_rounded(seconds)) >= u[0]), _TIME_UNITS[-1])
-    return f"{figure(seconds / size)} {unit}"
+    size, unit = next((u for u in _TIME_UNITS if abs(_round_to_4_digits(seconds)) >= u[0]), _TIME_UNITS[-1])
+    return f"{format_number(seconds / size)} {unit}"
 
 
-def _rounded(value: float) -> float:
+def _round_to_4_digits(value: float) -> float:
     return float(f"{value:.4g}")

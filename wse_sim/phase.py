@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from wse_sim.isa.core_program import Instruction
 
 AXES = ("x", "y", "xy")
-OPS = ("fma", "add", "move", "special")
+COMPUTE_OPS = ("fma", "add", "move", "special")
 PORTS = ("fabric", "edge")
-REDUCTIONS = ("star", "chain", "tree", "two_phase", "auto_gen")
-WRAPS = ("", "line", "folded")
+REDUCTION_ALGORITHMS = ("star", "chain", "tree", "two_phase", "auto_gen")
+SHIFT_WRAPS = ("", "line", "folded")
 DTYPES = ("float32", "float16", "bfloat16")
-COMBINATIONS = ("add", "max")
+COMBINE_OPS = ("add", "max")
 
 
 def _require(value: str, known: tuple[str, ...], what: str) -> None:
@@ -77,7 +77,7 @@ class Compute:
     slowdown: float = 1
 
     def __post_init__(self) -> None:
-        _require(self.op, OPS, "operation")
+        _require(self.op, COMPUTE_OPS, "operation")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Shift:
 
     def __post_init__(self) -> None:
         _require(self.axis, AXES[:2], "axis of a shift")
-        _require(self.wrap, WRAPS, "wrap of a shift")
+        _require(self.wrap, SHIFT_WRAPS, "wrap of a shift")
         _require_not_negative(words=self.words, take=self.take, put=self.put)
 
 
@@ -150,8 +150,8 @@ class Reduce:
     """The `words` at `at` of all PEs of a line are combined, element by element, on the PE at position 0.
 
     `combine` is "add" or "max" of elements of `dtype`; the result takes the place of that PE's own words. What the
-    others hold at `at` afterwards is undefined. `algorithm` is one of `REDUCTIONS`; without a name the model takes the
-    fastest. `size` is the number of PEs of a group in a two-phase reduction; 0 leaves it to the algorithm.
+    others hold at `at` afterwards is undefined. `algorithm` is one of `REDUCTION_ALGORITHMS`; without a name the model
+    takes the fastest. `size` is the number of PEs of a group in a two-phase reduction; 0 leaves it to the algorithm.
     """
 
     rect: Rect
@@ -165,11 +165,11 @@ class Reduce:
     combine: str = "add"
 
     def __post_init__(self) -> None:
-        _require_algorithm(self.algorithm, self.size, REDUCTIONS)
+        _require_algorithm(self.algorithm, self.size, REDUCTION_ALGORITHMS)
         _require_line(self.rect, self.axis, self.groups)
         _require_not_negative(words=self.words, at=self.at)
         _require(self.dtype, DTYPES, "type to reduce")
-        _require(self.combine, COMBINATIONS, "combination")
+        _require(self.combine, COMBINE_OPS, "combination")
 
 
 @dataclass(frozen=True)
@@ -191,11 +191,11 @@ class AllReduce:
     combine: str = "add"
 
     def __post_init__(self) -> None:
-        _require_algorithm(self.algorithm, self.size, (*REDUCTIONS, "ring"))
+        _require_algorithm(self.algorithm, self.size, (*REDUCTION_ALGORITHMS, "ring"))
         _require_line(self.rect, self.axis, self.groups)
         _require_not_negative(words=self.words, at=self.at)
         _require(self.dtype, DTYPES, "type to reduce")
-        _require(self.combine, COMBINATIONS, "combination")
+        _require(self.combine, COMBINE_OPS, "combination")
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ class Rounds:
         return (self.body(number) for number in range(self.times))
 
     @property
-    def looked_at(self) -> "Iterator[tuple[Phase, int]]":
+    def priced_rounds(self) -> "Iterator[tuple[Phase, int]]":
         """Rounds that stand for others, with how many rounds each stands for."""
         looks = min(self.looks, self.times)
         bounds = [self.times * n // looks for n in range(looks + 1)] if looks else []
@@ -280,5 +280,5 @@ class Rounds:
 
 Phase = Compute | Local | Shift | Broadcast | Reduce | AllReduce | Stream | Seq | Par | Repeat | Rounds
 # The neutral element of `Seq` and `Par`, so that recipes need no case for nothing to do.
-IDLE = Seq(())
+EMPTY_PHASE = Seq(())
 """Does nothing and takes no time."""

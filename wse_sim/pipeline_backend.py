@@ -39,13 +39,15 @@ class PipelineBackend:
         planned = plan(program, self.machine, "pipelined", other=False)
         pipelined = planned.pipelined
         if pipelined.placement is None or not pipelined.report.is_as_run:
-            raise PlacementError(f"the program does not run on {self.machine.name}: {_why(pipelined.report)}")
+            raise PlacementError(
+                f"the program does not run on {self.machine.name}: {_refusal_reason(pipelined.report)}"
+            )
         micro = planned.report.batch_size // pipelined.report.micro_batches
         step = PipelineStep(program, pipelined.placement.rects, self.machine, micro)
         return PipelineExecutable(step, store, planned.report)
 
 
-def _why(report: ModeReport) -> str:
+def _refusal_reason(report: ModeReport) -> str:
     """Why a step is not run as a whole."""
     return report.reason or report.not_run or "Its mesh has more cores than a plan gives to whole steps."
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 
-_TELL = "from cstorch_compat.check.check_command import tell_caller; tell_caller()"
+CHECK_COMMAND = "from cstorch_compat.check.check_command import print_report_as_json; print_report_as_json()"
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class CheckReport:
         rows = [
             f"<tr><td>{severity}</td><td>{name}</td><td>{line}</td><td style='text-align:left'><code>{code}</code></td>"
             f"<td style='text-align:left'>{advice}</td></tr>"
-            for severity, name, line, code, advice in (map(_escaped, row) for row in (*missing, *listed))
+            for severity, name, line, code, advice in (map(_escape_html, row) for row in (*missing, *listed))
         ]
         table = f"<table>{''.join(rows)}</table>" if rows else ""
-        return f"<p><b>{_escaped(self.details['verdict'])}</b></p>{table}"
+        return f"<p><b>{_escape_html(self.details['verdict'])}</b></p>{table}"
 
 
-def _escaped(value: Any) -> str:
+def _escape_html(value: Any) -> str:
     return html.escape(str(value or ""))
 
 
@@ -81,7 +81,9 @@ def check(path: str | os.PathLike[str], *args: str, api: str | None = None) -> C
     folders = filter(None, (os.environ.get("PYTHONPATH"), house))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     asked = json.dumps({"path": str(script), "args": list(args), "api": api})
-    done = subprocess.run([sys.executable, "-c", _TELL, asked], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK_COMMAND, asked], env=env, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise LazyError(f"the check of {script} ended with {done.returncode}", hint=done.stderr.strip()[-2000:])
     text, details = json.loads(done.stdout.splitlines()[-1])

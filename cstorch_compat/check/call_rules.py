@@ -10,9 +10,9 @@ from lazytensor import dtype as dt
 from lazytensor.nn import Embedding
 from lazytensor.tensor import Tensor
 
-BIG_VOCABULARY = 16_384
+MIN_BIG_VOCABULARY_CLASSES = 16_384
 """Classes from which a loss counts as one over a vocabulary; the reports are of language models."""
-NUMBERS = {
+NUMBER_ARGUMENTS = {
     "add": ("alpha",),
     "sub": ("alpha",),
     "addcmul": ("value",),
@@ -21,75 +21,75 @@ NUMBERS = {
 }
 """Arguments that are Python numbers in PyTorch, by function."""
 
-Predicate = Callable[[FunctionCall], str | None]
+CallRule = Callable[[FunctionCall], str | None]
 
 
-def _fused_attention(call: FunctionCall) -> str | None:
+def _find_fused_attention(call: FunctionCall) -> str | None:
     names = ("MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder")
     layers = (*names, "TransformerEncoderLayer", "TransformerDecoderLayer")
     return "" if call.short in ("scaled_dot_product_attention", *layers) else None
 
 
-def _big_vocabulary(call: FunctionCall) -> str | None:
+def _find_big_vocabulary(call: FunctionCall) -> str | None:
     logits = call.argument(0, "input")
     if call.short not in ("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss") or not isinstance(logits, Tensor):
         return None
     # The class dimension is the second one, as in PyTorch, or the only one.
     classes = logits.shape[1 if logits.ndim > 1 else 0]
-    return f"{classes:,} classes" if classes >= BIG_VOCABULARY else None
+    return f"{classes:,} classes" if classes >= MIN_BIG_VOCABULARY_CLASSES else None
 
 
-def _norm_of_weights(call: FunctionCall) -> str | None:
+def _find_norm_of_weights(call: FunctionCall) -> str | None:
     if call.short not in ("layer_norm", "LayerNorm", "rms_norm", "RMSNorm", "group_norm", "GroupNorm"):
         return None
     x = call.argument(0, "input")
-    return "its input depends on no sample" if isinstance(x, Tensor) and weights.from_weights_alone(x) else None
+    return "its input depends on no sample" if isinstance(x, Tensor) and weights.is_from_weights_only(x) else None
 
 
-SLICERS = frozenset(
+SLICING_FUNCTIONS = frozenset(
     """split chunk narrow select unbind split_with_sizes tensor_split hsplit vsplit dsplit unsafe_split
     unsafe_chunk""".split()
 )
 
 
-def _sliced(call: FunctionCall) -> Tensor | None:
+def _find_sliced_tensor(call: FunctionCall) -> Tensor | None:
     """The tensor of which a call takes a part by numbers."""
     x = call.argument(0, "input")
     if not isinstance(x, Tensor):
         return None
-    if call.short in SLICERS:
+    if call.short in SLICING_FUNCTIONS:
         return x
     if call.short != "__getitem__":
         return None
     # x[:] and x[None] take the whole of it, and are no slices on the wafer either.
-    return x if any(_takes_part(p) for p in _parts(call.args[1])) else None
+    return x if any(_is_partial_index(p) for p in _as_index_tuple(call.args[1])) else None
 
 
-def _parts(index: Any) -> tuple[Any, ...]:
+def _as_index_tuple(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
-def _takes_part(part: Any) -> bool:
+def _is_partial_index(part: Any) -> bool:
     if isinstance(part, slice):
         return part != slice(None)
     return isinstance(part, int) and not isinstance(part, bool)
 
 
-def _slice_of_weight(call: FunctionCall) -> str | None:
-    x = _sliced(call)
-    state = weights.stored(x) if x is not None else None
+def _find_weight_slice(call: FunctionCall) -> str | None:
+    x = _find_sliced_tensor(call)
+    state = weights.find_state_name(x) if x is not None else None
     return f"of {state}" if state is not None else None
 
 
-def _slice(call: FunctionCall) -> str | None:
-    x = _sliced(call)
+def _find_slice(call: FunctionCall) -> str | None:
+    x = _find_sliced_tensor(call)
     # A slice of a weight has a rule of its own, and one of a constant is computed by the compiler.
-    if x is None or weights.stored(x) is not None or not weights.is_traced(x):
+    if x is None or weights.find_state_name(x) is not None or not weights.is_traced(x):
         return None
     return ""
 
 
-def _transposed_weight(call: FunctionCall) -> str | None:
+def _find_transposed_weight(call: FunctionCall) -> str | None:
     if call.short not in ("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", "addmm"):
         return None
     for t in call.tensors():
@@ -97,18 +97,18 @@ def _transposed_weight(call: FunctionCall) -> str | None:
         # Casts and the marks of gradients stand between the call and the transpose that it means.
         while n.op in ("cast", "convert", "detach", "variable"):
             n = n.inputs[0]
-        state = weights.stored(t)
+        state = weights.find_state_name(t)
         if n.op == "transpose" and state is not None:
             return f"of {state}"
     return None
 
 
-def _picks(call: FunctionCall) -> tuple[Tensor | None, list[Tensor]]:
+def _find_gather_operands(call: FunctionCall) -> tuple[Tensor | None, list[Tensor]]:
     """The tensor that a call gathers from, and the tensors that say where."""
     x = call.argument(0, "input")
     if call.short == "__getitem__":
         # An index by a bool mask gathers nothing: its shape depends on data, which has its own rule.
-        picks = [p for p in _parts(call.args[1]) if isinstance(p, Tensor) and p.dtype is not dt.bool_]
+        picks = [p for p in _as_index_tuple(call.args[1]) if isinstance(p, Tensor) and p.dtype is not dt.bool_]
         return (x, picks) if isinstance(x, Tensor) else (None, [])
     # Where each of the functions that gather has its index.
     place = {"index_select": 2, "gather": 2, "take": 1, "take_along_dim": 1}.get(call.short)
@@ -118,14 +118,14 @@ def _picks(call: FunctionCall) -> tuple[Tensor | None, list[Tensor]]:
     return (x if isinstance(x, Tensor) else None), [index] if isinstance(index, Tensor) else []
 
 
-def _indexed_weight(call: FunctionCall) -> str | None:
-    x, picks = _picks(call)
-    state = weights.stored(x) if x is not None and picks else None
+def _find_indexed_weight(call: FunctionCall) -> str | None:
+    x, picks = _find_gather_operands(call)
+    state = weights.find_state_name(x) if x is not None and picks else None
     return f"of {state}" if state is not None else None
 
 
-def _constant_index(call: FunctionCall) -> str | None:
-    _, picks = _picks(call)
+def _find_constant_index(call: FunctionCall) -> str | None:
+    _, picks = _find_gather_operands(call)
     # An embedding gathers by its first argument, from a table that is a weight by intention.
     if call.short == "embedding" or isinstance(call.layer, Embedding):
         index = call.argument(0, "input")
@@ -133,50 +133,50 @@ def _constant_index(call: FunctionCall) -> str | None:
     return "" if any(weights.is_constant(p) for p in picks) else None
 
 
-def _bool_cat(call: FunctionCall) -> str | None:
+def _find_bool_cat(call: FunctionCall) -> str | None:
     if call.short not in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"):
         return None
     return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
 
 
-def _counting(call: FunctionCall) -> str | None:
+def _find_counting(call: FunctionCall) -> str | None:
     return "" if call.short in ("one_hot", "bincount") else None
 
 
-def _bool_triangle(call: FunctionCall) -> str | None:
+def _find_bool_triangle(call: FunctionCall) -> str | None:
     if call.short not in ("triu", "triu_"):
         return None
     return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
 
 
-def _decay(call: FunctionCall) -> str | None:
-    for name in NUMBERS.get(call.short.removesuffix("_"), ()):
+def _find_tensor_as_number(call: FunctionCall) -> str | None:
+    for name in NUMBER_ARGUMENTS.get(call.short.removesuffix("_"), ()):
         if isinstance(call.kwargs.get(name), Tensor):
             return f"{name}= is a {call.kwargs[name].spec}"
     return None
 
 
-PREDICATES: dict[str, Predicate] = {
-    "fused attention": _fused_attention,
-    "big vocabulary": _big_vocabulary,
-    "norm of weights": _norm_of_weights,
-    "slice of weight": _slice_of_weight,
-    "slice": _slice,
-    "transposed weight": _transposed_weight,
-    "indexed weight": _indexed_weight,
-    "cat of bool": _bool_cat,
-    "counting": _counting,
-    "triangle of bool": _bool_triangle,
-    "arange as index": _constant_index,
-    "decay": _decay,
+CALL_RULES: dict[str, CallRule] = {
+    "fused attention": _find_fused_attention,
+    "big vocabulary": _find_big_vocabulary,
+    "norm of weights": _find_norm_of_weights,
+    "slice of weight": _find_weight_slice,
+    "slice": _find_slice,
+    "transposed weight": _find_transposed_weight,
+    "indexed weight": _find_indexed_weight,
+    "cat of bool": _find_bool_cat,
+    "counting": _find_counting,
+    "triangle of bool": _find_bool_triangle,
+    "arange as index": _find_constant_index,
+    "decay": _find_tensor_as_number,
 }
 
 
-def judge(call: FunctionCall, findings: Findings) -> bool:
+def apply_call_rules(call: FunctionCall, findings: Findings) -> bool:
     """Note what the rules say of a call. Returns whether it is refused, so that what it does inside needs no word."""
     # What is refused is told by comparing counts, since a rule may only add to a finding that is there.
     before = findings.count("refused")
-    for rule, applies in PREDICATES.items():
+    for rule, applies in CALL_RULES.items():
         detail = applies(call)
         if detail is not None:
             findings.add(rule, call.where, str(call), detail, shapes=call.shapes)

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor import cells, source
 from lazytensor.ir.types import Where
 from lazytensor.nn import Module
 from lazytensor.nn.container import ModuleDict, ModuleList, Sequential
 from lazytensor.tensor import Tensor
 
-NAMESPACES = {
+WATCHED_MODULES = {
     "torch": "torch",
     "F": "torch.nn.functional",
     "torch.linalg": "torch.linalg",
@@ -27,7 +27,7 @@ NAMESPACES = {
 }
 """The public modules whose functions are watched, under the short names that findings have for them."""
 # Wrapping these would hide the calls inside of them, or show a read twice.
-PASSED_ON = frozenset(
+UNWATCHED_NAMES = frozenset(
     """backward grad vmap func save load manual_seed seed set_grad_enabled is_grad_enabled is_tensor
     enable_grad no_grad get_default_dtype set_default_dtype register_hook retain_grad requires_grad_ detach
     register_post_accumulate_grad_hook dim size numel nelement element_size stride storage_offset data_ptr
@@ -35,12 +35,12 @@ PASSED_ON = frozenset(
     write view_through array contiguous_cell spend accumulate item tolist numpy""".split()
 )
 """Names that call the user's functions back, ask for no computation, or read values, which the step notices itself."""
-OPERATORS = tuple(
+OPERATOR_NAMES = tuple(
     """add sub mul pow matmul getitem setitem neg abs gt ge lt le eq ne truediv floordiv mod invert and or xor lshift
     rshift""".split()
 )
 """The operators of Python that are functions of a tensor, without their underscores."""
-CONTAINERS = (Sequential, ModuleList, ModuleDict)
+CONTAINER_LAYERS = (Sequential, ModuleList, ModuleDict)
 
 
 @dataclass(frozen=True)
@@ -76,29 +76,29 @@ class FunctionCall:
         return tuple(t.spec.shape for t in self.tensors())
 
     def __str__(self) -> str:
-        arguments = [_shown(a) for a in self.args] + [f"{k}={_shown(v)}" for k, v in self.kwargs.items()]
+        arguments = [_format_value(a) for a in self.args] + [f"{k}={_format_value(v)}" for k, v in self.kwargs.items()]
         return f"{self.name}({', '.join(arguments)})"
 
 
-def _is_called_by_us() -> bool:
+def _is_internal_call() -> bool:
     """Whether the wrapped function was called by the house itself, on the user's behalf."""
-    return source.is_house(sys._getframe(2).f_code.co_filename)
+    return source.is_internal_file(sys._getframe(2).f_code.co_filename)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Tensor):
         return str(value.spec)
     if isinstance(value, list | tuple):
-        inner = ", ".join(_shown(v) for v in value[:4]) + (", ..." if len(value) > 4 else "")
+        inner = ", ".join(_format_value(v) for v in value[:4]) + (", ..." if len(value) > 4 else "")
         return f"[{inner}]" if isinstance(value, list) else f"({inner})"
     if isinstance(value, slice):
-        parts = ["" if v is None else _shown(v) for v in (value.start, value.stop)]
-        return ":".join(parts if value.step is None else [*parts, _shown(value.step)])
+        parts = ["" if v is None else _format_value(v) for v in (value.start, value.stop)]
+        return ":".join(parts if value.step is None else [*parts, _format_value(value.step)])
     text = repr(value)
     return text if len(text) <= 40 else f"{type(value).__name__}"
 
 
-class Watch:
+class CallWatcher:
     """Wraps the public callables, and shows each call of a step to `on_call` before it runs."""
 
     def __init__(self, on_call: Callable[[FunctionCall], None]):
@@ -107,18 +107,18 @@ class Watch:
         self.modules: dict[int, Module] = {}
         self._replaced: list[tuple[Any, str, Any]] = []
 
-    def __enter__(self) -> "Watch":
-        for prefix, path in NAMESPACES.items():
-            module = mirror(path)
+    def __enter__(self) -> "CallWatcher":
+        for prefix, path in WATCHED_MODULES.items():
+            module = get_mirror(path)
             for name in dir(module):
                 value = getattr(module, name)
-                if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in PASSED_ON:
+                if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in UNWATCHED_NAMES:
                     self._replace(module, name, value, self._wrapped(f"{prefix}.{name}", value))
-        wanted = {f"__{prefix}{o}__" for o in OPERATORS for prefix in ("", "r", "i")}
+        wanted = {f"__{prefix}{o}__" for o in OPERATOR_NAMES for prefix in ("", "r", "i")}
         # Methods and operators too: they are functions of the class, and the graph does not tell `x + y` from
         # torch.add.
         for name, value in list(vars(Tensor).items()):
-            if name in PASSED_ON or (name.startswith("_") and name not in wanted):
+            if name in UNWATCHED_NAMES or (name.startswith("_") and name not in wanted):
                 continue
             if isinstance(value, types.FunctionType):
                 self._replace(Tensor, name, value, self._wrapped(f"Tensor.{name}", value))
@@ -144,7 +144,7 @@ class Watch:
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
             # Only the outermost call is the user's word; outside of a step nothing is refused.
-            if self.current is not None or cells.here.current is None or _is_called_by_us():
+            if self.current is not None or cells.thread_state.current is None or _is_internal_call():
                 return function(*args, **kwargs)
             return self._shown(FunctionCall(name, args, kwargs, source.where()), lambda: function(*args, **kwargs))
 
@@ -155,10 +155,10 @@ class Watch:
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
             kind = type(module)
             # Modules that the step has called are remembered: their forward is read for side effects.
-            if cells.here.current is not None:
+            if cells.thread_state.current is not None:
                 self.modules[id(module)] = module
-            is_ours = kind.__module__.startswith("lazytensor.nn") and not isinstance(module, CONTAINERS)
-            if self.current is not None or cells.here.current is None or not is_ours:
+            is_ours = kind.__module__.startswith("lazytensor.nn") and not isinstance(module, CONTAINER_LAYERS)
+            if self.current is not None or cells.thread_state.current is None or not is_ours:
                 return function(module, *args, **kwargs)
             call = FunctionCall(f"nn.{kind.__name__}", args, kwargs, source.where(), module)
             return self._shown(call, lambda: function(module, *args, **kwargs))

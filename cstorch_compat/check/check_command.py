@@ -9,23 +9,23 @@ import traceback
 import warnings
 
 from cstorch_compat.check import report
-from cstorch_compat.check.counts import FollowedEnough
+from cstorch_compat.check.counts import CheckComplete
 from cstorch_compat.check.findings import Findings
-from cstorch_compat.check.guard import Guard
-from cstorch_compat.check.loaders import LoaderWatch
-from cstorch_compat.check.missing import missing_names
+from cstorch_compat.check.guard import WriteGuard
+from cstorch_compat.check.loaders import LoaderWatcher
+from cstorch_compat.check.missing import find_missing_names
 from cstorch_compat.check.names import MissingModules
-from cstorch_compat.check.outcome import BROKEN, Outcome
-from cstorch_compat.check.plain import PlainScript
-from cstorch_compat.check.reading import read_script
-from cstorch_compat.check.step import Recorder
-from cstorch_compat.check.traced_session import STEPS, CheckSession
+from cstorch_compat.check.outcome import STATUS_CRASHED, CheckOutcome
+from cstorch_compat.check.plain import PlainScriptWatcher
+from cstorch_compat.check.reading import check_closure_sources
+from cstorch_compat.check.step import FindingRecorder
+from cstorch_compat.check.traced_session import TRACED_STEPS, CheckSession
 from cstorch_compat.names import shim
 from cstorch_compat.run import process, script, user_traceback
 from lazytensor.errors import LazyError, NameMissing, OptionMissing
 from lazytensor.ir.types import Where
 from lazytensor.output_files import json_text
-from lazytensor.terminal import printable_lines, tell
+from lazytensor.terminal import escape_lines, print_escaped
 
 HELP = """Trace the first step of a script and list what the system would refuse. The script runs up to its first step;
 no step is computed. Files that it writes until then are removed or restored afterwards; the report lists them."""
@@ -44,35 +44,37 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def check_script(options: argparse.Namespace) -> int:
     """Check a script and print the report. Returns 1 if something is refused, 2 if the script crashed, else 0."""
-    if not script.is_file(options.script):
-        return BROKEN
-    findings, outcome = check(options.script, options.args, options.output, options.api)
+    if not script.check_file(options.script):
+        return STATUS_CRASHED
+    findings, outcome = run_check(options.script, options.args, options.output, options.api)
     if options.json:
-        print(json_text(report.as_dict(findings, outcome), indent=1))
+        print(json_text(report.to_json_dict(findings, outcome), indent=1))
     else:
-        tell(report.as_text(findings, outcome))
+        print_escaped(report.format_report(findings, outcome))
     return outcome.status(findings)
 
 
-def tell_caller() -> None:
+def print_report_as_json() -> None:
     """Check what the last argument of the process says, and print the report as text and as data, in one line."""
     asked = json.loads(sys.argv[-1])
-    findings, outcome = check(asked["path"], asked["args"], api=asked["api"])
-    print(json_text([printable_lines(report.as_text(findings, outcome)), report.as_dict(findings, outcome)]))
+    findings, outcome = run_check(asked["path"], asked["args"], api=asked["api"])
+    print(json_text([escape_lines(report.format_report(findings, outcome)), report.to_json_dict(findings, outcome)]))
 
 
-def check(path: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:
+def run_check(
+    path: str, args: list[str], shows_output: bool = False, api: str | None = None
+) -> tuple[Findings, CheckOutcome]:
     """Run a script with everything watched, as far as there is something new to see; undo what it writes meanwhile."""
-    findings, outcome = Findings(), Outcome(path)
+    findings, outcome = Findings(), CheckOutcome(path)
     shim.install(api)
-    outcome.missing = missing_names(path)
-    recorder = Recorder(findings)
-    process.RUN.options.backend, process.RUN.options.steps = "CSX", STEPS
+    outcome.missing = find_missing_names(path)
+    recorder = FindingRecorder(findings)
+    process.RUN.options.backend, process.RUN.options.steps = "CSX", TRACED_STEPS
     process.RUN.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
-    loaders = LoaderWatch(findings)
-    plain = PlainScript(recorder, loaders, outcome.summary)
+    loaders = LoaderWatcher(findings)
+    plain = PlainScriptWatcher(recorder, loaders, outcome.summary)
     # After the step nothing was trained, so the script must not save what it believes to be a model.
-    guard = Guard(lambda: recorder.is_after_step or outcome.summary.is_closed)
+    guard = WriteGuard(lambda: recorder.is_after_step or outcome.summary.is_closed)
     # What the script prints must not stand in the middle of the report, which may be JSON.
     shown = io.StringIO()
     stream = sys.stderr if shows_output else shown
@@ -92,46 +94,48 @@ def check(path: str, args: list[str], shows_output: bool = False, api: str | Non
             watched.enter_context(redirect(stream))
         # A check has its own report; what the run would warn of stands there with its line.
         warnings.simplefilter("ignore")
-        _follow(path, args, findings, outcome, shown)
+        _run_script(path, args, findings, outcome, shown)
         try:
             plain.finish()
         except LazyError as e:
-            outcome.stopped = outcome.stopped or f"what comes after {_user_line(e, path)} ({_first(e)})"
+            outcome.stopped = outcome.stopped or f"what comes after {_find_user_line(e, path)} ({_first_line(e)})"
     # Whether or not the script came to its end.
-    read_script(findings, path)
+    check_closure_sources(findings, path)
     return findings, outcome
 
 
-def _follow(path: str, args: list[str], findings: Findings, outcome: Outcome, shown: io.StringIO) -> None:
+def _run_script(path: str, args: list[str], findings: Findings, outcome: CheckOutcome, shown: io.StringIO) -> None:
     try:
         script.run_as_main(path, args)
-    except FollowedEnough as e:
+    except CheckComplete as e:
         outcome.stopped = f"what comes after {e}"
     # Scripts end by sys.exit(main()); without a loop before it, a status is how they say that they failed.
     except SystemExit as e:
         if e.code not in (None, 0) and not outcome.summary.loops:
-            outcome.crash = script.exit_text(e, shown.getvalue())
+            outcome.crash = script.format_exit(e, shown.getvalue())
     except BaseException as e:
-        _stopped(e, path, findings, outcome)
+        _record_stop(e, path, findings, outcome)
 
 
-def _stopped(e: BaseException, path: str, findings: Findings, outcome: Outcome) -> None:
+def _record_stop(e: BaseException, path: str, findings: Findings, outcome: CheckOutcome) -> None:
     """Tell a refusal of the API from a mistake in the script, and both from a consequence of not running steps."""
-    place = _user_line(e, path)
+    place = _find_user_line(e, path)
     # Behind the first step the script works with results that were never computed: what fails then is our doing.
     if outcome.summary.operations:
-        outcome.stopped = f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first(e)})"
+        outcome.stopped = (
+            f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first_line(e)})"
+        )
     elif isinstance(e, NameMissing | OptionMissing):
         findings.add("missing here", place, type(e).__name__, e.what, e.hint)
         outcome.stopped = f"what comes after {place}"
-    elif _is_of_the_api(e):
-        findings.add("api", place, f"{type(e).__name__}", _first(e))
+    elif _is_api_error(e):
+        findings.add("api", place, f"{type(e).__name__}", _first_line(e))
         outcome.stopped = f"what comes after {place}"
     else:
-        outcome.crash = user_traceback.text(e)
+        outcome.crash = user_traceback.format_traceback(e)
 
 
-def _is_of_the_api(e: BaseException) -> bool:
+def _is_api_error(e: BaseException) -> bool:
     """Whether the error was raised by the Cerebras API itself, which does so on the system too."""
     # The frame that raised it: the same error type may come from the user's own code.
     innermost = [f for f, _ in traceback.walk_tb(e.__traceback__)][-1]
@@ -139,10 +143,10 @@ def _is_of_the_api(e: BaseException) -> bool:
     return name.startswith("cstorch_compat.") and not name.startswith(("cstorch_compat.names", "cstorch_compat.check"))
 
 
-def _user_line(e: BaseException, path: str) -> Where:
+def _find_user_line(e: BaseException, path: str) -> Where:
     """The innermost line of the user's code in a traceback."""
-    return user_traceback.line(e) or Where(path, 1)
+    return user_traceback.find_user_line(e) or Where(path, 1)
 
 
-def _first(e: BaseException) -> str:
+def _first_line(e: BaseException) -> str:
     return str(e).strip().splitlines()[0] if str(e).strip() else ""

@@ -8,12 +8,12 @@ from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Where
 
 
-class FollowedEnough(BaseException):
+class CheckComplete(BaseException):
     """The script has come to a point behind which nothing new would be seen. Not for the script to catch."""
 
 
 @dataclass
-class Summary:
+class TraceSummary:
     """What was seen of a script: one entry for each loop whose first step was traced.
 
     `is_closed` says that no loop runs and one has.
@@ -30,7 +30,7 @@ class Summary:
         """A loop begins. Raises FollowedEnough if it began there before."""
         # A loop inside a loop over epochs, which would be traced once for each epoch.
         if place in self.loops:
-            raise FollowedEnough(f"the loop at {place} begins again")
+            raise CheckComplete(f"the loop at {place} begins again")
         self.is_closed = False
         self.loops.append(place)
 

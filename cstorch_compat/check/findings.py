@@ -4,8 +4,8 @@ import itertools
 import linecache
 from dataclasses import dataclass, field
 
-from cstorch_compat.check.rules import RULES, Rule
-from cstorch_compat.check.suggest import Place, Shape, suggestion
+from cstorch_compat.check.rules import RULES, CheckRule
+from cstorch_compat.check.suggest import RewriteContext, Shape, suggest_line
 from lazytensor import source
 from lazytensor.ir.types import Where
 
@@ -21,7 +21,7 @@ class Finding:
     the tensors that were given.
     """
 
-    rule: Rule
+    rule: CheckRule
     file: str
     line: int
     operation: str = ""
@@ -43,7 +43,7 @@ class Finding:
         if not self.file:
             return ""
         line, script = linecache.getline(self.file, self.line), "".join(linecache.getlines(self.file))
-        return suggestion(Place(self.rule.key, line, self.columns, self.shapes, script))
+        return suggest_line(RewriteContext(self.rule.key, line, self.columns, self.shapes, script))
 
     def as_dict(self) -> dict[str, object]:
         """The finding as --json prints it."""
@@ -100,7 +100,7 @@ class Findings:
             detail=detail,
             scope=at.scope,
             way_out=way_out,
-            columns=columns or columns_of(at),
+            columns=columns or find_current_columns(at),
             shapes=shapes,
         )
         self.items.append(finding)
@@ -110,7 +110,7 @@ class Findings:
         """What was found at a line already."""
         return [f for f in self.items if (f.file, f.line) == (place.file, place.line)]
 
-    def ordered(self) -> list[Finding]:
+    def sort_by_severity(self) -> list[Finding]:
         """By severity, then file and line."""
         return sorted(self.items, key=lambda f: (SEVERITIES.index(f.rule.severity), f.file, f.line, f.rule.id))
 
@@ -119,7 +119,7 @@ class Findings:
         return sum(f.rule.severity == severity for f in self.items)
 
 
-def columns_of(place: Where) -> tuple[int, int] | None:
+def find_current_columns(place: Where) -> tuple[int, int] | None:
     """The part of a line that is being executed, if that line is the one."""
     frame = source.user_frame()
     if (frame.f_code.co_filename, frame.f_lineno) != (place.file, place.line):

@@ -4,14 +4,14 @@ import functools
 import types
 from typing import Any
 
-from cstorch_compat.check.findings import Findings, columns_of
+from cstorch_compat.check.findings import Findings, find_current_columns
 from lazytensor import source
 from lazytensor.data.dataset import IterableDataset
 from lazytensor.data.loader import DataLoader
 from lazytensor.ir.types import Where
 
 
-class LoaderWatch:
+class LoaderWatcher:
     """Remembers where each loader was made, and notes those whose last batch is smaller when they are used."""
 
     def __init__(self, findings: Findings):
@@ -19,9 +19,9 @@ class LoaderWatch:
         self.used: list[Where] = []
         self._originals = {name: vars(DataLoader)[name] for name in ("__init__", "__iter__")}
 
-    def __enter__(self) -> "LoaderWatch":
+    def __enter__(self) -> "LoaderWatcher":
         DataLoader.__init__ = self._wrapped("__init__", self._made)  # type: ignore[method-assign]
-        DataLoader.__iter__ = self._wrapped("__iter__", self._begun)  # type: ignore[method-assign]
+        DataLoader.__iter__ = self._wrapped("__iter__", self._check_batch_sizes)  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -42,9 +42,9 @@ class LoaderWatch:
     def _made(self, loader: DataLoader[Any]) -> None:
         # The line of its making, where drop_last would have to be written; iterating happens elsewhere.
         place = source.where()
-        loader.__dict__["_made_at"] = place, columns_of(place)
+        loader.__dict__["_made_at"] = place, find_current_columns(place)
 
-    def _begun(self, loader: DataLoader[Any]) -> None:
+    def _check_batch_sizes(self, loader: DataLoader[Any]) -> None:
         place, columns = loader.__dict__["_made_at"]
         # A loader is used once in each epoch.
         if place in self.used:

@@ -53,7 +53,7 @@ class StandIn:
         return f"<stand-in for {self._name}>"
 
 
-def is_question() -> bool:
+def is_existence_test() -> bool:
     """Whether the user's line asks by hasattr() or getattr() if a name exists, which is no use of it."""
     frame = source.user_frame()
     # An attribute of the line's own is loaded by LOAD_ATTR; hasattr and getattr are called.
@@ -79,7 +79,7 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         """A spec for a name that the shim takes on and has nothing for."""
         # Names of the emulated packages only: another missing package is the script's own trouble.
-        path = shim.path_of(fullname)
+        path = shim.find_mirror_path(fullname)
         if path is None or path in table.entries():
             return None
         self.findings.add("missing here", source.where(), fullname, f"there is no module {fullname} in lazywafer")
@@ -89,14 +89,14 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """A module whose every name is a stand-in."""
         module = ModuleType(spec.name)
         module.__dict__["__path__"] = []
-        module.__dict__["__getattr__"] = _stand_ins(spec.name)
+        module.__dict__["__getattr__"] = _make_stand_in_getter(spec.name)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """There is nothing to run."""
 
 
-def _stand_ins(module: str) -> Callable[[str], StandIn]:
+def _make_stand_in_getter(module: str) -> Callable[[str], StandIn]:
     def find(name: str) -> StandIn:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from cstorch_compat.check.counts import Summary
+from cstorch_compat.check.counts import TraceSummary
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.missing import MissingName
 from cstorch_compat.run.file_journal import FileJournal
 
-REFUSED, CLEAN, BROKEN = 1, 0, 2
-ALWAYS = (
+STATUS_REFUSED, STATUS_CLEAN, STATUS_CRASHED = 1, 0, 2
+UNCHECKED_ASPECTS = (
     "code that the first step does not reach",
     "the bodies of closures",
     "placement and memory of the cluster's compile",
@@ -16,7 +16,7 @@ ALWAYS = (
 
 
 @dataclass
-class Outcome:
+class CheckOutcome:
     """The end of a check. `stopped` says why the script was not followed to its end.
 
     `missing` are the names that it uses and does not get, read before it ran. `journal` lists the files that it changed
@@ -24,7 +24,7 @@ class Outcome:
     """
 
     script: str
-    summary: Summary = field(default_factory=Summary)
+    summary: TraceSummary = field(default_factory=TraceSummary)
     stopped: str = ""
     crash: str = ""
     missing: list[MissingName] = field(default_factory=list)
@@ -34,9 +34,9 @@ class Outcome:
         """The exit status: 2 if the script itself crashed, 1 if something is refused, else 0."""
         # A script that does not run says nothing of its step, whatever was found on the way.
         if self.crash:
-            return BROKEN
-        return REFUSED if findings.count("refused") else CLEAN
+            return STATUS_CRASHED
+        return STATUS_REFUSED if findings.count("refused") else STATUS_CLEAN
 
-    def gaps(self) -> list[str]:
+    def list_unchecked_aspects(self) -> list[str]:
         """What the check has not looked at."""
-        return [*ALWAYS, *([self.stopped] if self.stopped else [])]
+        return [*UNCHECKED_ASPECTS, *([self.stopped] if self.stopped else [])]

@@ -8,57 +8,57 @@ first call of a model is what there is to examine.
 from contextlib import ExitStack
 
 from cstorch_compat.check import graph, state
-from cstorch_compat.check.counts import FollowedEnough, Summary
-from cstorch_compat.check.loaders import LoaderWatch
-from cstorch_compat.check.step import CheckedCapture, Recorder
+from cstorch_compat.check.counts import CheckComplete, TraceSummary
+from cstorch_compat.check.loaders import LoaderWatcher
+from cstorch_compat.check.step import CheckCapture, FindingRecorder
 from cstorch_compat.run import process
 from cstorch_compat.run.model_calls import ModelCall, ModelCalls, name_model
 from lazytensor import precision, source
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Where
 from lazytensor.runtime.store import Store
-from lazytensor.tensor import Tensor, handle
+from lazytensor.tensor import Tensor, tensor_from_storage
 
-PATIENCE = 3
+MAX_REPEATED_CALLS = 3
 """Calls of one model at one line after which a loop without an optimizer counts as seen."""
 
 
-class PlainScript:
+class PlainScriptWatcher:
     """Watches the calls of models while no Cerebras backend exists."""
 
-    def __init__(self, recorder: Recorder, loaders: LoaderWatch, summary: Summary):
+    def __init__(self, recorder: FindingRecorder, loaders: LoaderWatcher, summary: TraceSummary):
         self.recorder, self.loaders, self.summary = recorder, loaders, summary
-        self.capture: CheckedCapture | None = None
+        self.capture: CheckCapture | None = None
         self.is_over = False
-        self._calls = ModelCalls(self._called, self._returned)
+        self._calls = ModelCalls(self._on_call, self._returned)
         self._open = ExitStack()
         self._first: Where | None = None
         self._outputs: list[Node] = []
         self._results: list[Tensor] = []
         self._evaluation: ModelCall | None = None
 
-    def __enter__(self) -> "PlainScript":
+    def __enter__(self) -> "PlainScriptWatcher":
         self._calls.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._calls.__exit__(*error)
 
-    def _called(self, call: ModelCall) -> None:
+    def _on_call(self, call: ModelCall) -> None:
         if self.is_over:
             return
         if self.capture is None:
             # Evaluation before training is not the step, unless no training follows.
-            if call.given and call.trains:
+            if call.given and call.needs_gradients:
                 self._begin(call)
             elif call.given:
                 self._evaluation = self._evaluation or call
             return
         # A model may be called several times in one step, as in a GAN: only the same call again begins the next one.
         times = self._calls.count(call)
-        if (self.recorder.updates and (times > 1 or not call.trains)) or times > PATIENCE:
+        if (self.recorder.updates and (times > 1 or not call.needs_gradients)) or times > MAX_REPEATED_CALLS:
             self.finish()
-            raise FollowedEnough(f"the first step, which begins again at {call.place}")
+            raise CheckComplete(f"the first step, which begins again at {call.place}")
         self.recorder.is_after_step = False
 
     def _returned(self, results: list[Tensor]) -> None:
@@ -71,13 +71,13 @@ class PlainScript:
         self.summary.enter(call.place)
         name_model(call.module)
         store = Store()
-        self.capture = CheckedCapture(store, readable=False)
+        self.capture = CheckCapture(store, readable=False)
         for i, (path, t) in enumerate(call.given):
             # What is neither state nor a view nor asked for its gradient is the batch.
-            if not t.lens and not t.leaf_id and not t.cell.state and t.cell.epoch is None:
+            if not t.view_ops and not t.leaf_id and not t.cell.state and t.cell.epoch is None:
                 self.capture.feed(t.cell, i, f"input{path}")
         self.recorder.is_plain = self.summary.is_plain = True
-        self.recorder.on_update = self._keep
+        self.recorder.on_update = self._save_outputs
         self._open.enter_context(self.capture)
         self._open.enter_context(precision.autocast(process.RUN.options.half))
 
@@ -90,28 +90,28 @@ class PlainScript:
             return
         self.is_over = True
         findings = self.recorder.findings
-        graph.examine_batch(findings, self._first or source.where(), _inputs(self.capture))
+        graph.examine_batch(findings, self._first or source.where(), _find_input_tensors(self.capture))
         if not self.recorder.updates:
-            self._keep()
+            self._save_outputs()
             # A call without a loss has no gradients: what it returns is what it is for.
             self._outputs += [t.node for t in self._results]
         traced, _ = self.capture.graph()
         traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._outputs)), traced.updates)
         state.examine_state(findings, self.capture, [])
-        graph.examine(findings, traced)
+        graph.examine_graph(findings, traced)
         self.summary.add(traced)
-        self._advise()
+        self._add_port_advice()
         # Autocast and the capture were entered in the middle of a call, and are left wherever the script has come to.
         self._open.close()
         self.capture.abandon()
 
-    def _keep(self) -> None:
+    def _save_outputs(self) -> None:
         """Remember what the step has made so far: after the update the loop forgets its gradients."""
         assert self.capture is not None
         # Gradients are outputs of the step while they are there; zero_grad lets go of them.
         self._outputs += self.capture.graph()[0].outputs
 
-    def _advise(self) -> None:
+    def _add_port_advice(self) -> None:
         """Say where the pieces of the Cerebras API go."""
         assert self._first is not None
         findings = self.recorder.findings
@@ -129,5 +129,7 @@ class PlainScript:
             findings.add("port", place, "the data", way_out=wrapped)
 
 
-def _inputs(capture: CheckedCapture) -> list[tuple[str, Tensor]]:
-    return [(fed.leaf.attrs["name"].removeprefix("input"), handle(fed.cell)) for fed in capture.cells.inputs]
+def _find_input_tensors(capture: CheckCapture) -> list[tuple[str, Tensor]]:
+    return [
+        (fed.leaf.attrs["name"].removeprefix("input"), tensor_from_storage(fed.cell)) for fed in capture.cells.inputs
+    ]

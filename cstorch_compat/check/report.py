@@ -5,74 +5,77 @@ import os
 from typing import Any
 
 from cstorch_compat.check.findings import SEVERITIES, Finding, Findings
-from cstorch_compat.check.missing import as_table
-from cstorch_compat.check.outcome import Outcome
-from cstorch_compat.check.step import NAMES
-from cstorch_compat.run.file_journal import file_report
+from cstorch_compat.check.missing import format_missing_names
+from cstorch_compat.check.outcome import CheckOutcome
+from cstorch_compat.check.step import NAME_RULES
+from cstorch_compat.run.file_journal import format_file_changes
 
-SCHEMA = 1
+SCHEMA_VERSION = 1
 """Version of the JSON; it changes when a key is taken away or means something else."""
-HEADS = {
+SECTION_HEADINGS = {
     "refused": "Refused: the stack raises an error here",
     "risk": "Risks: known to fail or to misbehave on the cluster",
     "note": "Notes",
 }
 
 
-def as_dict(findings: Findings, outcome: Outcome) -> dict[str, Any]:
+def to_json_dict(findings: Findings, outcome: CheckOutcome) -> dict[str, Any]:
     """What --json prints; the keys are described in the README of the package."""
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "script": outcome.script,
         "status": outcome.status(findings),
-        "verdict": verdict(findings, outcome),
+        "verdict": format_verdict(findings, outcome),
         "counts": {s: findings.count(s) for s in SEVERITIES},
         "missing_names": [m.as_dict() for m in outcome.missing],
-        "findings": [f.as_dict() for f in findings.ordered()],
+        "findings": [f.as_dict() for f in findings.sort_by_severity()],
         "covered": {
             "loops": [{"file": p.file, "line": p.line} for p in outcome.summary.loops],
             "operations": outcome.summary.operations,
             "kernels": outcome.summary.kernels,
             "loop_carried": outcome.summary.state,
         },
-        "not_covered": outcome.gaps(),
+        "not_covered": outcome.list_unchecked_aspects(),
         "files": {"undone": outcome.journal.undone, "remaining": outcome.journal.remaining},
         "crash": outcome.crash or None,
     }
 
 
-def as_text(findings: Findings, outcome: Outcome) -> str:
+def format_report(findings: Findings, outcome: CheckOutcome) -> str:
     """The report as it is printed."""
-    parts = [f"lazywafer check {_short(outcome.script)}: it is run up to its first step, and what it writes is undone"]
+    parts = [
+        f"lazywafer check {_relative_path(outcome.script)}: it is run up to its first step, and what it "
+        f"writes is undone"
+    ]
     if outcome.missing:
         parts.append(f"Missing names, read before anything ran ({len(outcome.missing)})")
-        parts.append(_indented(as_table(outcome.missing, _short), 2))
+        parts.append(_indent(format_missing_names(outcome.missing, _relative_path), 2))
     for severity in SEVERITIES:
         # What the table says already is said once.
-        group = [f for f in findings.ordered() if f.rule.severity == severity and not _is_listed(f, outcome)]
+        group = [f for f in findings.sort_by_severity() if f.rule.severity == severity and not _is_listed(f, outcome)]
         if group:
-            parts.append(f"{HEADS[severity]} ({len(group)})")
-            parts += [_entry(f) for f in group]
+            parts.append(f"{SECTION_HEADINGS[severity]} ({len(group)})")
+            parts += [_format_finding(f) for f in group]
     if outcome.crash:
-        parts.append("The script itself stopped with an error:\n" + _indented(outcome.crash.rstrip(), 4))
-    parts.append("\n".join([_coverage(outcome), *file_report(outcome.journal)]))
-    parts.append(verdict(findings, outcome))
+        parts.append("The script itself stopped with an error:\n" + _indent(outcome.crash.rstrip(), 4))
+    parts.append("\n".join([_format_coverage(outcome), *format_file_changes(outcome.journal)]))
+    parts.append(format_verdict(findings, outcome))
     return "\n\n".join(parts)
 
 
-def _is_listed(f: Finding, outcome: Outcome) -> bool:
+def _is_listed(f: Finding, outcome: CheckOutcome) -> bool:
     """Whether a finding is about a name of the table, at one of its lines."""
     lines = {(os.path.abspath(p.file), p.line) for m in outcome.missing for p in m.places}
-    return f.rule.key in NAMES and (os.path.abspath(f.file), f.line) in lines
+    return f.rule.key in NAME_RULES and (os.path.abspath(f.file), f.line) in lines
 
 
-def _entry(f: Finding) -> str:
+def _format_finding(f: Finding) -> str:
     times = f"  (x{f.count})" if f.count > 1 else ""
     scope = f"  in {f.scope}" if f.scope else ""
-    place = f"{_short(f.file)}:{f.line}" if f.file else "the run"
+    place = f"{_relative_path(f.file)}:{f.line}" if f.file else "the run"
     lines = [f"  {f.rule.id}  {place}{scope}{times}", f"      {f.rule.title}"]
     if f.text:
-        lines += [f"    | {f.text}", f"    | {_caret(f)}"]
+        lines += [f"    | {f.text}", f"    | {_format_carets(f)}"]
     if f.operation:
         lines.append(f"      {f.operation}")
     if f.rule.why:
@@ -87,7 +90,7 @@ def _entry(f: Finding) -> str:
     return "\n".join(lines)
 
 
-def _caret(f: Finding) -> str:
+def _format_carets(f: Finding) -> str:
     """A line of carets below what is meant, or below the whole line."""
     # Findings that were read in the text have no position in the line.
     if f.columns is None:
@@ -99,52 +102,52 @@ def _caret(f: Finding) -> str:
     return " " * (begin - indent) + "^" * (end - begin)
 
 
-def _indented(text: str, by: int) -> str:
+def _indent(text: str, by: int) -> str:
     return "\n".join(" " * by + line for line in text.splitlines())
 
 
-def _short(path: str) -> str:
+def _relative_path(path: str) -> str:
     # Paths outside of the working folder are clearer in full.
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
 
 
-def _coverage(outcome: Outcome) -> str:
+def _format_coverage(outcome: CheckOutcome) -> str:
     s = outcome.summary
     if not s.loops:
         return "Covered: no step was traced."
-    loops = ", ".join(f"{_short(p.file)}:{p.line}" for p in s.loops)
+    loops = ", ".join(f"{_relative_path(p.file)}:{p.line}" for p in s.loops)
     steps = "one step" if len(s.loops) == 1 else f"{len(s.loops)} steps"
     text = (
         f"Covered: {steps} traced ({loops}), {s.operations} operations, {s.kernels} kernels, "
         f"{s.state} loop-carried tensors."
     )
-    gaps = outcome.gaps()
+    gaps = outcome.list_unchecked_aspects()
     return text + ("\nNot covered: " + "; ".join(gaps) + "." if gaps else "")
 
 
-def verdict(findings: Findings, outcome: Outcome) -> str:
+def format_verdict(findings: Findings, outcome: CheckOutcome) -> str:
     """The last line: how it stands, and what to do next."""
     missing = outcome.missing
     if not missing:
-        return _verdict(findings, outcome)
+        return _format_findings_verdict(findings, outcome)
     are = "is" if len(missing) == 1 else "are"
-    place = f"{_short(missing[0].places[0].file)}:{missing[0].places[0].line}"
-    lack = f"{_counted(len(missing), 'name')} {are} missing here, from {place} on; see the table."
-    return f"{_verdict(findings, outcome)} {lack}"
+    place = f"{_relative_path(missing[0].places[0].file)}:{missing[0].places[0].line}"
+    lack = f"{_format_count(len(missing), 'name')} {are} missing here, from {place} on; see the table."
+    return f"{_format_findings_verdict(findings, outcome)} {lack}"
 
 
-def _verdict(findings: Findings, outcome: Outcome) -> str:
+def _format_findings_verdict(findings: Findings, outcome: CheckOutcome) -> str:
     refused, risks = findings.count("refused"), findings.count("risk")
     if outcome.crash:
-        so_far = f"{_counted(refused, 'refusal')} and {_counted(risks, 'risk')} so far"
+        so_far = f"{_format_count(refused, 'refusal')} and {_format_count(risks, 'risk')} so far"
         return f"INCOMPLETE: make the script run with `lazywafer run` first ({so_far})."
     if refused:
-        rest = f" {_counted(risks, 'risk')} to look at." if risks else ""
-        return f"NOT READY: the system would refuse {_counted(refused, 'place')}. Fix, then check again.{rest}"
+        rest = f" {_format_count(risks, 'risk')} to look at." if risks else ""
+        return f"NOT READY: the system would refuse {_format_count(refused, 'place')}. Fix, then check again.{rest}"
     if not outcome.summary.loops:
         return "NOTHING CHECKED: there is no loop over a DataExecutor, and no nn.Module is called in training mode."
-    left = f", WITH {_counted(risks, 'RISK')}" if risks else ""
+    left = f", WITH {_format_count(risks, 'RISK')}" if risks else ""
     if outcome.summary.is_plain:
         return f"PORTABLE{left}: add the Cerebras API at the places noted, then check again."
     if risks:
@@ -152,6 +155,6 @@ def _verdict(findings: Findings, outcome: Outcome) -> str:
     return "READY: nothing the system is known to refuse. Next: `lazywafer run`, then validate_only on the cluster."
 
 
-def _counted(n: int, what: str) -> str:
+def _format_count(n: int, what: str) -> str:
     plural = "S" if what.isupper() else "s"
     return f"{n} {what}" if n == 1 else f"{n} {what}{plural}"

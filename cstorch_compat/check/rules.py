@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass
 
-LIMITS = 'Cerebras documentation, "Limitations of PyTorch on Cerebras"'
-RECORDED = "answer of cerebras_pytorch 2.10.0, recorded on its CSX backend with validate_only=True"
-FIELD = "field report of a CS-3 bring-up on release 2.10 (github.com/wilkieolin/nubun, cerebras/CS3_BRINGUP.md)"
-LOADERS = 'Cerebras documentation, "Creating custom dataloaders"'
-CHECKPOINTS = 'Cerebras documentation, "Saving and loading checkpoints"'
-LOOP = 'Cerebras documentation, "Writing a custom training loop"'
-OURS = "a limit of lazywafer, not of the system"
+SOURCE_LIMITATIONS = 'Cerebras documentation, "Limitations of PyTorch on Cerebras"'
+SOURCE_RECORDED_ANSWER = "answer of cerebras_pytorch 2.10.0, recorded on its CSX backend with validate_only=True"
+SOURCE_FIELD_REPORT = (
+    "field report of a CS-3 bring-up on release 2.10 (github.com/wilkieolin/nubun, cerebras/CS3_BRINGUP.md)"
+)
+SOURCE_DATALOADER_GUIDE = 'Cerebras documentation, "Creating custom dataloaders"'
+SOURCE_CHECKPOINT_GUIDE = 'Cerebras documentation, "Saving and loading checkpoints"'
+SOURCE_TRAINING_LOOP_GUIDE = 'Cerebras documentation, "Writing a custom training loop"'
+SOURCE_LAZYWAFER_LIMIT = "a limit of lazywafer, not of the system"
 
 
 @dataclass(frozen=True)
-class Rule:
+class CheckRule:
     """One kind of finding.
 
     `severity` is "refused" (the stack raises an error on the client), "risk" (it compiles on the client, and is known
@@ -31,7 +33,7 @@ class Rule:
 # The first digit of an id tells the kind: 1 and 2 are refused, 3 and 4 are risks, 5 is a note.
 _ROWS = (
     # Refused: values that do not exist while a step is traced.
-    Rule(
+    CheckRule(
         id="LW101",
         key="read",
         severity="refused",
@@ -39,73 +41,73 @@ _ROWS = (
         why="While the step is traced its tensors have no values: `aten::_local_scalar_dense` is not supported.",
         way_out="Choose with torch.where(...) in the step, or pass the tensor to a @cstorch.step_closure and "
         "read it there.",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW102",
         key="print",
         severity="refused",
         title="a tensor is printed or formatted inside the step",
         why="Trying to materialize a tensor outside of a step closure: there is nothing to print while tracing.",
         way_out="Print it in a @cstorch.step_closure that takes the tensor.",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW103",
         key="numpy",
         severity="refused",
         title="a tensor becomes a NumPy array inside the step",
         why="A lazy tensor has no memory on the client that NumPy could see (TypeError).",
         way_out="Compute with torch in the step, or call .numpy() in a @cstorch.step_closure.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW104",
         key="to cpu",
         severity="refused",
         title="a tensor is moved to the CPU inside the step",
         why='Trying to materialize a tensor outside of a step closure: .to("cpu") and .cpu() need the value.',
         way_out="Keep it on the device; a @cstorch.step_closure gets it on the CPU by itself.",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW105",
         key="shape from data",
         severity="refused",
         title="the shape of a result depends on values",
         why="The graph is compiled ahead of time; every shape in it must be known (`aten::nonzero` has no shape).",
         way_out="Keep the shape and mask instead: torch.where(mask, x, 0), and divide by mask.sum().",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW106",
         key="decay",
         severity="refused",
         title="a traced tensor is passed where a Python number is expected",
         why="The tensor would have to become a number while the step is traced: an error, or a random value.",
         way_out="Write the arithmetic out with tensors, as in x + t * y instead of torch.add(x, y, alpha=t).",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW107",
         key="counting",
         severity="refused",
         title="one_hot or bincount",
         why="Both read a value to find the number of classes (`aten::_local_scalar_dense`, `aten::bincount`).",
         way_out="Compare instead: (index.unsqueeze(-1) == torch.arange(classes, device=index.device)).",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW108",
         key="triangle of bool",
         severity="refused",
         title="triu of a bool tensor",
         why="The backend subtracts a lower triangle, and bool tensors cannot be subtracted.",
         way_out="Build the mask by comparing: torch.arange(n)[:, None] < torch.arange(n).",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
     # Refused: how the run is put together.
-    Rule(
+    CheckRule(
         id="LW110",
         key="device",
         severity="refused",
@@ -114,73 +116,73 @@ _ROWS = (
         way_out="Prepare the model with cstorch.compile(model, backend); make constants with device=x.device in "
         "the step, "
         "or register them as buffers.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW111",
         key="outside trace",
         severity="refused",
         title="an operation runs in the loop, outside the traced function",
         why='New output detected outside of "@cstorch.trace" decorator: what is not traced cannot run on the wafer.',
         way_out="Move it into the function decorated with @cstorch.trace, or into a @cstorch.step_closure.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW112",
         key="batch sizes",
         severity="refused",
         title="the tensors of a batch differ in their first dimension",
         why="Only uniform batch sizes are supported in CS runs; the batch is the first dimension of every input.",
         way_out="Give every tensor of the batch the batch as first dimension; expand scalars.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW113",
         key="no outputs",
         severity="refused",
         title="the step computes nothing that is kept",
         why="The compiled model has no computational graph: no tensor is an output and no state changes.",
         way_out="Pass a result of the traced function, such as the loss, to a @cstorch.step_closure.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW114",
         key="api",
         severity="refused",
         title="the API refuses this call",
         why="The call raises the same error on the system.",
         way_out="See the message.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW115",
         key="metric",
         severity="refused",
         title="a metric that CSX does not have",
         why="AUCMetric, PrecisionAtKMetric and RecallAtKMetric raise NotImplementedError on the CSX backend.",
         way_out="Compute it on the client, in a @cstorch.step_closure that takes labels and predictions.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW116",
         key="cb16 fetched",
         severity="refused",
         title="a cbfloat16 tensor is fetched",
         why="PyTorch has no CBFloat16, so the closure cannot get the tensor on the CPU.",
         way_out="Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32 = True.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW117",
         key="second model",
         severity="refused",
         title="two prepared models are called in one loop",
         why="Only a single compiled model may be used in a given forward pass.",
         way_out="Make the models parts of one torch.nn.Module, and give that to cstorch.compile.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
     # Refused: operations.
-    Rule(
+    CheckRule(
         id="LW201",
         key="no kernel",
         severity="refused",
@@ -188,36 +190,36 @@ _ROWS = (
         why="The Cerebras backend does not yet support the operation; tracing stops here.",
         way_out="Write it with operations that are supported, or move it to the data loader or a "
         "@cstorch.step_closure.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW202",
         key="no lowering",
         severity="refused",
         title="the operation cannot be lowered to CIRH",
         why="The step is traced, and then the front end's lowering rejects the operation.",
         way_out="Write it with elementary operations: arithmetic, matmul, softmax, where, sums.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW203",
         key="dtype",
         severity="refused",
         title="CIRH does not have this dtype",
         why="Supported dtypes are bf16, f16, f32, i16, i32, i64 and bool.",
         way_out="Convert before the step: .float() or .int() in the data loader.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW204",
         key="no gradient",
         severity="refused",
         title="the gradient of this operation cannot be lowered",
         why="The forward operation is fine; what backward() makes of it is rejected.",
         way_out="Detach it from the gradient, or write it with elementary operations.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW205",
         key="not in this release",
         severity="refused",
@@ -228,7 +230,7 @@ _ROWS = (
         source="inventories of the releases of the Cerebras API",
     ),
     # Risks: it compiles on the client and fails on the cluster.
-    Rule(
+    CheckRule(
         id="LW301",
         key="fused attention",
         severity="risk",
@@ -236,54 +238,54 @@ _ROWS = (
         why="The fused attention kernel is known to fail in the cluster's compile (empty CIRH module, aamatmul "
         "assertion).",
         way_out="Write attention out: three nn.Linear for q, k, v, and softmax(q @ k.transpose(-2, -1) * scale) @ v.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
-    Rule(
+    CheckRule(
         id="LW302",
         key="big vocabulary",
         severity="risk",
         title="cross entropy over a big vocabulary",
         why="The fused loss is known to fail in placement (wgth.cast over the vocabulary).",
         way_out="Use F.log_softmax(logits, -1).gather(-1, target.unsqueeze(-1)), with a mask for ignored targets.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
-    Rule(
+    CheckRule(
         id="LW303",
         key="norm of weights",
         severity="risk",
         title="a norm over data that comes from weights alone",
         why="The wafer streams samples; a norm whose input has no batch has no kernel (Failed to convert op to WAF).",
         way_out="Normalize something that depends on the batch, or write mean, variance and rsqrt out.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
-    Rule(
+    CheckRule(
         id="LW304",
         key="slice of weight",
         severity="risk",
         title="a parameter or buffer is sliced",
         why="Weights stream whole: Unable to insert transfer WGT_HOST to WSE.",
         way_out="Make separate parameters (one nn.Linear each), or select by a one-hot matmul.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
-    Rule(
+    CheckRule(
         id="LW305",
         key="transposed weight",
         severity="risk",
         title="a product with an explicitly transposed weight",
         why="The transposed copy of a weight is known to fail in transfer and placement.",
         way_out="Use F.linear(x, weight), which is the same product.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
-    Rule(
+    CheckRule(
         id="LW306",
         key="indexed weight",
         severity="risk",
         title="a weight is indexed by a tensor",
         why="Indexing a weight gathers from it on the wafer, which is known to fail in placement.",
         way_out="Use F.embedding(index, weight) or nn.Embedding, or a one-hot matmul.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
-    Rule(
+    CheckRule(
         id="LW307",
         key="slice",
         severity="risk",
@@ -291,37 +293,37 @@ _ROWS = (
         why="The slice kernel is known to assert on the cluster (slice_filter), for activations of every dtype.",
         way_out="Slice in the data loader, keep the whole tensor and mask, or make separate layers instead of "
         "splitting one.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
-    Rule(
+    CheckRule(
         id="LW308",
         key="cat of bool",
         severity="risk",
         title="bool tensors are concatenated",
         why="The concat kernel rejects i1.",
         way_out="Concatenate int32 masks, and compare with 0 afterwards.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
-    Rule(
+    CheckRule(
         id="LW310",
         key="nothing fetched",
         severity="risk",
         title="the step fetches nothing",
         why="A step without a fetched output is removed as dead code (Cannot compile empty CIRH module).",
         way_out="Pass the loss to a @cstorch.step_closure in every step.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
     # Risks: it runs and does something else.
-    Rule(
+    CheckRule(
         id="LW401",
         key="state in step",
         severity="risk",
         title="state is first made inside the step",
         why="A tensor without an identity before the first step is made anew, as zeros, in every step.",
         way_out="Make it before tracing: in preinitialize() of the optimizer, or with register_buffer in the module.",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW402",
         key="step changes",
         severity="risk",
@@ -329,81 +331,81 @@ _ROWS = (
         why="Python code is frozen as it was in the first step; what it does later never reaches the wafer.",
         way_out="Make what changes a tensor: torch.where for branches, a tensor of the global step for "
         "schedules and counters.",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW403",
         key="side effect",
         severity="risk",
         title="a Python side effect in the traced function",
         why="The function runs once, when it is traced, and not in every step.",
         way_out="Move it into a @cstorch.step_closure, or into the loop.",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW404",
         key="uneven batches",
         severity="risk",
         title="the last batch is smaller than the others",
         why="The graph has one batch size; a loader without drop_last=True ends with a batch that does not fit.",
         way_out="Pass drop_last=True to the DataLoader.",
-        source=LOADERS,
+        source=SOURCE_DATALOADER_GUIDE,
     ),
-    Rule(
+    CheckRule(
         id="LW405",
         key="vanilla optimizer",
         severity="risk",
         title="an optimizer of torch.optim",
         why="Its state is not made before the step, so that it is zero again in every step on the wafer.",
         way_out="Use the optimizer of the same name in cstorch.optim, made before the first step.",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW406",
         key="python learning rate",
         severity="risk",
         title="the learning rate is a Python number that changes",
         why="The number of the first step is compiled into the graph and stays.",
         way_out="Use a schedule of cstorch.optim.lr_scheduler, which is a tensor of the global step.",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW407",
         key="weights in closure",
         severity="risk",
         title="a step closure needs weights",
         why="Weights can be fetched on checkpoint steps only.",
         way_out="Use @cstorch.checkpoint_closure, and give the executor checkpoint_steps.",
-        source=CHECKPOINTS,
+        source=SOURCE_CHECKPOINT_GUIDE,
     ),
-    Rule(
+    CheckRule(
         id="LW409",
         key="batch dtype",
         severity="risk",
         title="the batch has a dtype that the wafer does not compute in",
         why="Inputs are bf16, f16, f32, i16, i32, i64 or bool; float64 is rejected as soon as it meets arithmetic.",
         way_out="Convert in the data set or in a transform, with .float() for example.",
-        source=RECORDED,
+        source=SOURCE_RECORDED_ANSWER,
     ),
-    Rule(
+    CheckRule(
         id="LW410",
         key="print text",
         severity="risk",
         title="print in the traced function",
         why="It prints once, while the step is traced, and never again.",
         way_out="Print in a @cstorch.step_closure or in the loop.",
-        source=LIMITS,
+        source=SOURCE_LIMITATIONS,
     ),
-    Rule(
+    CheckRule(
         id="LW411",
         key="closure never runs",
         severity="risk",
         title="a checkpoint closure that is never called",
         why="The executor has no checkpoint_steps, so that no step is a checkpoint step.",
         way_out="Pass checkpoint_steps=N to the DataExecutor; the last step then counts too.",
-        source=CHECKPOINTS,
+        source=SOURCE_CHECKPOINT_GUIDE,
     ),
-    Rule(
+    CheckRule(
         id="LW412",
         key="unknown name",
         severity="risk",
@@ -412,25 +414,25 @@ _ROWS = (
         way_out="Check the spelling and the release that has it.",
         source="inventories of PyTorch names that published scripts use, and of the Cerebras API",
     ),
-    Rule(
+    CheckRule(
         id="LW501",
         key="missing here",
         severity="note",
         title="lazywafer does not have this name",
         why="The name exists in the original; what it does could not be judged, and a stand-in took its place.",
         way_out="Check this part by hand.",
-        source=OURS,
+        source=SOURCE_LAZYWAFER_LIMIT,
     ),
-    Rule(
+    CheckRule(
         id="LW502",
         key="port",
         severity="note",
         title="plain PyTorch: this is where the Cerebras API goes",
         why="Without it nothing runs on the wafer.",
         way_out="See the detail.",
-        source=LOOP,
+        source=SOURCE_TRAINING_LOOP_GUIDE,
     ),
-    Rule(
+    CheckRule(
         id="LW503",
         key="arange as index",
         severity="note",
@@ -439,8 +441,8 @@ _ROWS = (
         "positions up in this way.",
         way_out="Leave it. Should the compile stop here, give the positions with the batch, or select by a one-hot "
         "matmul: (p[:, None] == arange(n)).float() @ weight.",
-        source=FIELD,
+        source=SOURCE_FIELD_REPORT,
     ),
 )
 
-RULES: dict[str, Rule] = {rule.key: rule for rule in _ROWS}
+RULES: dict[str, CheckRule] = {rule.key: rule for rule in _ROWS}

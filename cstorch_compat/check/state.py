@@ -8,7 +8,7 @@ from cstorch_compat.check.findings import Findings
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall
-from cstorch_compat.run.late_state import late_state
+from cstorch_compat.run.late_state import find_late_state
 from lazytensor.capture import Capture
 from lazytensor.dtype import cbfloat16
 from lazytensor.ir.types import Where
@@ -18,13 +18,13 @@ from lazytensor.optim.traced.optimizer import alive
 def examine_state(findings: Findings, capture: Capture, results: Iterable[Any]) -> None:
     """Note the tensors that were first made in the step and were meant to outlive it."""
     returned = {id(t.cell) for r in results for _, t in flatten(r)}
-    for name, cell in late_state(capture):
+    for name, cell in find_late_state(capture):
         # A result is made in the step on purpose, and leaves it.
         if id(cell) not in returned and cell.node is not None:
             findings.add("state in step", cell.node.where, detail=f"{name}, made as {cell.type}")
 
 
-def rates() -> list[tuple[str, float]]:
+def list_learning_rates() -> list[tuple[str, float]]:
     """The learning rates that are Python numbers, of all optimizers."""
     groups = [(o, g) for o in alive() for g in o.param_groups]
     return [(type(o).__name__, g["lr"]) for o, g in groups if isinstance(g.get("lr"), int | float)]

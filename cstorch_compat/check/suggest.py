@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class RewriteContext:
     """What is known of a finding: its rule, the text around it, and the shapes of the tensors that were given.
 
     `columns` count bytes of the line, as Python does; `script` is the text of the whole file, for its imports.
@@ -26,7 +26,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Spelled:
+class CallExpression:
     """A call as it is spelled: of a method the object is the first argument, of a @ b both sides are."""
 
     name: str
@@ -37,37 +37,37 @@ class Spelled:
     names: dict[str, str] = field(default_factory=dict)
 
 
-Rewrite = Callable[[Spelled], str | None]
+Rewrite = Callable[[CallExpression], str | None]
 
 
-def suggestion(place: Place) -> str:
+def suggest_line(place: RewriteContext) -> str:
     """The line of code to write instead, without indentation; "" if there is none."""
     # Without a position the expression cannot be told from the rest of the line.
     if place.columns is None:
         return ""
     whole = place.line.encode()
-    expression = _expression(whole[slice(*place.columns)].decode())
+    expression = _parse_expression(whole[slice(*place.columns)].decode())
     if expression is None:
         return ""
     begin, end = place.columns
     if place.key == "shape from data":
         # What is selected has no other expression of known shape; what it adds up to has.
-        reduction = _around(whole, place.columns)
+        reduction = _find_enclosing_reduction(whole, place.columns)
         if reduction is None:
             return ""
         expression, begin, end = reduction
-    text = _rewritten(place, expression)
+    text = _rewrite(place, expression)
     return f"{whole[:begin].decode()}{text}{whole[end:].decode()}".strip() if text else ""
 
 
-def _expression(text: str) -> ast.expr | None:
+def _parse_expression(text: str) -> ast.expr | None:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         return None
 
 
-def _around(line: bytes, columns: tuple[int, int]) -> tuple[ast.expr, int, int] | None:
+def _find_enclosing_reduction(line: bytes, columns: tuple[int, int]) -> tuple[ast.expr, int, int] | None:
     """The call that reduces what stands at these columns, with its own."""
     # Python counts columns of what is parsed here without the indentation, and those of the frame with it.
     indent = len(line) - len(line.lstrip())
@@ -78,20 +78,20 @@ def _around(line: bytes, columns: tuple[int, int]) -> tuple[ast.expr, int, int] 
     for call in ast.walk(tree):
         if (
             isinstance(call, ast.Call)
-            and _spelled(call, {}).name in ("sum", "mean")
+            and _parse_call(call, {}).name in ("sum", "mean")
             and call.end_col_offset is not None
         ):
-            args = _spelled(call, {}).args
+            args = _parse_call(call, {}).args
             is_it = args and (args[0].col_offset, args[0].end_col_offset) == (columns[0] - indent, columns[1] - indent)
             if is_it and len(args) == 1 and not call.keywords:
                 return call, call.col_offset + indent, call.end_col_offset + indent
     return None
 
 
-def _rewritten(place: Place, expression: ast.expr) -> str | None:
+def _rewrite(place: RewriteContext, expression: ast.expr) -> str | None:
     # In the script's own words: a line with a name that it does not import would not run.
-    names = imported(place.script)
-    call = _spelled(expression, names)
+    names = find_torch_aliases(place.script)
+    call = _parse_call(expression, names)
     rewrite = REWRITES.get((place.key, call.name))
     # A star hides arguments, of which nothing can be said.
     if rewrite is None or any(isinstance(a, ast.Starred) for a in call.args) or "" in call.kwargs:
@@ -102,17 +102,17 @@ def _rewritten(place: Place, expression: ast.expr) -> str | None:
         return None
 
 
-def _spelled(expression: ast.expr, names: dict[str, str]) -> Spelled:
+def _parse_call(expression: ast.expr, names: dict[str, str]) -> CallExpression:
     if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.MatMult):
-        return Spelled(name="matmul", args=[expression.left, expression.right])
+        return CallExpression(name="matmul", args=[expression.left, expression.right])
     if isinstance(expression, ast.Subscript):
-        return Spelled(name="[]", args=[expression.value, expression.slice])
+        return CallExpression(name="[]", args=[expression.value, expression.slice])
     if not isinstance(expression, ast.Call):
-        return Spelled(name="", args=[])
+        return CallExpression(name="", args=[])
     kwargs = {k.arg or "": k.value for k in expression.keywords}
     function = ast.unparse(expression.func)
     if not isinstance(expression.func, ast.Attribute):
-        return Spelled(name=function, args=list(expression.args), kwargs=kwargs, function=function)
+        return CallExpression(name=function, args=list(expression.args), kwargs=kwargs, function=function)
     owner = expression.func.value
     # `torch.add(a, b)` and `a.add(b)` are one rewrite: the object is the first argument of the method.
     text = ast.unparse(owner)
@@ -120,15 +120,15 @@ def _spelled(expression: ast.expr, names: dict[str, str]) -> Spelled:
     is_module = isinstance(owner, ast.Name | ast.Attribute) and text.startswith(("torch.", "nn."))
     is_module |= text in ("torch", "F", *names.values())
     args = [*([] if is_module else [owner]), *expression.args]
-    return Spelled(name=expression.func.attr, args=args, kwargs=kwargs, function=function)
+    return CallExpression(name=expression.func.attr, args=args, kwargs=kwargs, function=function)
 
 
 @functools.lru_cache(maxsize=64)
-def imported(script: str) -> dict[str, str]:
+def find_torch_aliases(script: str) -> dict[str, str]:
     """How a script says `torch` and `F` (torch.nn.functional), of the two those that it can say."""
     spelled = {}
     try:
-        paths = dict(_imports(ast.parse(script)))
+        paths = dict(_iter_imports(ast.parse(script)))
     except SyntaxError:
         return {}
     for name, path in (("torch", "torch"), ("F", "torch.nn.functional")):
@@ -142,7 +142,7 @@ def imported(script: str) -> dict[str, str]:
     return spelled
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _iter_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Each module that is imported, and the name that it is given."""
     for statement in ast.walk(tree):
         if isinstance(statement, ast.Import):
@@ -154,18 +154,18 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield f"{statement.module}.{alias.name}", alias.asname or alias.name
 
 
-def _plain(e: ast.expr) -> str:
+def _format_operand(e: ast.expr) -> str:
     """An expression as an operand."""
     text = ast.unparse(e)
     return text if isinstance(e, ast.Name | ast.Attribute | ast.Call | ast.Constant | ast.Subscript) else f"({text})"
 
 
-def _masked(c: Spelled) -> str | None:
+def _rewrite_masked_reduction(c: CallExpression) -> str | None:
     """A sum or mean of what a mask selects: what it leaves out becomes 0, and does not count."""
-    inner = _spelled(c.args[0], c.names)
+    inner = _parse_call(c.args[0], c.names)
     if inner.name not in ("[]", "masked_select") or len(inner.args) != 2 or isinstance(inner.args[1], ast.Tuple):
         return None
-    owner, mask = (_plain(a) for a in inner.args)
+    owner, mask = (_format_operand(a) for a in inner.args)
     (of_owner, of_mask), where = c.shapes[:2], c.names["torch"]
     # A mask of fewer dimensions selects whole rows: it is spread over the rest of theirs.
     rest = len(of_owner) - len(of_mask)
@@ -178,7 +178,7 @@ def _masked(c: Spelled) -> str | None:
     return f"({total} / ({mask}.sum(){each}))" if each else f"({total} / {mask}.sum())"
 
 
-def _embedding(c: Spelled) -> str | None:
+def _rewrite_as_embedding(c: CallExpression) -> str | None:
     owner, index = c.args
     # An embedding looks rows up, of a table.
     if isinstance(index, ast.Tuple | ast.Slice) or len(c.shapes[0]) != 2:
@@ -186,55 +186,62 @@ def _embedding(c: Spelled) -> str | None:
     return f"{c.names['F']}.embedding({ast.unparse(index)}, {ast.unparse(owner)})"
 
 
-def _linear(c: Spelled) -> str | None:
+def _rewrite_as_linear(c: CallExpression) -> str | None:
     # x @ w.t() and x @ w.T are linear layers in disguise. Of a stack of matrices there is no layer, and where both
     # sides are transposed the weight may be the left one.
-    x, w = c.args[0], _transposed(c.args[1])
-    if w is None or _transposed(x) is not None or c.kwargs or len(c.shapes[1]) != 2:
+    x, w = c.args[0], _find_transpose_operand(c.args[1])
+    if w is None or _find_transpose_operand(x) is not None or c.kwargs or len(c.shapes[1]) != 2:
         return None
     return f"{c.names['F']}.linear({ast.unparse(x)}, {ast.unparse(w)})"
 
 
-def _transposed(e: ast.expr) -> ast.expr | None:
+def _find_transpose_operand(e: ast.expr) -> ast.expr | None:
     """What an expression is the transpose of."""
     if isinstance(e, ast.Call) and isinstance(e.func, ast.Attribute) and e.func.attr == "t":
         return e.func.value
     return e.value if isinstance(e, ast.Attribute) and e.attr in ("T", "mT") else None
 
 
-def _matrix_vector(c: Spelled) -> str:
-    return f"({_plain(c.args[0])} * {_plain(c.args[1])}).sum(-1)"
+def _rewrite_matrix_vector(c: CallExpression) -> str:
+    return f"({_format_operand(c.args[0])} * {_format_operand(c.args[1])}).sum(-1)"
 
 
-def _one_hot(c: Spelled) -> str | None:
+def _rewrite_one_hot(c: CallExpression) -> str | None:
     count = c.args[1] if len(c.args) > 1 else c.kwargs["num_classes"]
-    y, n = _plain(c.args[0]), ast.unparse(count)
+    y, n = _format_operand(c.args[0]), ast.unparse(count)
     # -1 asks for as many classes as there are, which only the values tell.
     if n == "-1":
         return None
     return f"({y}.unsqueeze(-1) == {c.names['torch']}.arange({n}, device={y}.device)).long()"
 
 
-def _lerp(c: Spelled) -> str:
-    x, y, w = _plain(c.args[0]), _plain(c.args[1]), _plain(c.args[2] if len(c.args) > 2 else c.kwargs["weight"])
+def _rewrite_lerp(c: CallExpression) -> str:
+    x, y, w = (
+        _format_operand(c.args[0]),
+        _format_operand(c.args[1]),
+        _format_operand(c.args[2] if len(c.args) > 2 else c.kwargs["weight"]),
+    )
     return f"({x} + {w} * ({y} - {x}))"
 
 
-def _summed(sign: str) -> Rewrite:
-    return lambda c: f"({_plain(c.args[0])} {sign} {_plain(c.kwargs['alpha'])} * {_plain(c.args[1])})"
-
-
-def _fused(sign: str) -> Rewrite:
+def _make_scaled_sum_rewrite(sign: str) -> Rewrite:
     return lambda c: (
-        f"({_plain(c.args[0])} + {_plain(c.kwargs['value'])} * {_plain(c.args[1])} {sign} {_plain(c.args[2])})"
+        f"({_format_operand(c.args[0])} {sign} {_format_operand(c.kwargs['alpha'])} * {_format_operand(c.args[1])})"
     )
 
 
-def _hypotenuse(c: Spelled) -> str:
-    return f"{c.names['torch']}.sqrt({_plain(c.args[0])} ** 2 + {_plain(c.args[1])} ** 2)"
+def _make_addc_rewrite(sign: str) -> Rewrite:
+    return lambda c: (
+        f"({_format_operand(c.args[0])} + {_format_operand(c.kwargs['value'])} * "
+        f"{_format_operand(c.args[1])} {sign} {_format_operand(c.args[2])})"
+    )
 
 
-def _dropping(c: Spelled) -> str:
+def _rewrite_hypot(c: CallExpression) -> str:
+    return f"{c.names['torch']}.sqrt({_format_operand(c.args[0])} ** 2 + {_format_operand(c.args[1])} ** 2)"
+
+
+def _add_drop_last(c: CallExpression) -> str:
     own = [
         *(ast.unparse(e) for e in c.args),
         *(f"{n}={ast.unparse(v)}" for n, v in c.kwargs.items() if n != "drop_last"),
@@ -243,19 +250,19 @@ def _dropping(c: Spelled) -> str:
 
 
 REWRITES: dict[tuple[str, str], Rewrite] = {
-    **{("transposed weight", name): _linear for name in ("matmul", "mm")},
-    **{("shape from data", name): _masked for name in ("sum", "mean")},
-    **{("no lowering", name): _matrix_vector for name in ("matmul", "mv")},
-    ("indexed weight", "[]"): _embedding,
-    ("no lowering", "lerp"): _lerp,
+    **{("transposed weight", name): _rewrite_as_linear for name in ("matmul", "mm")},
+    **{("shape from data", name): _rewrite_masked_reduction for name in ("sum", "mean")},
+    **{("no lowering", name): _rewrite_matrix_vector for name in ("matmul", "mv")},
+    ("indexed weight", "[]"): _rewrite_as_embedding,
+    ("no lowering", "lerp"): _rewrite_lerp,
     ("no kernel", "erfc"): lambda c: f"(1 - {c.names['torch']}.erf({ast.unparse(c.args[0])}))",
-    ("no kernel", "exp2"): lambda c: f"(2.0 ** {_plain(c.args[0])})",
-    ("no kernel", "hypot"): _hypotenuse,
-    ("counting", "one_hot"): _one_hot,
-    ("decay", "add"): _summed("+"),
-    ("decay", "sub"): _summed("-"),
-    ("decay", "addcmul"): _fused("*"),
-    ("decay", "addcdiv"): _fused("/"),
-    ("uneven batches", "DataLoader"): _dropping,
+    ("no kernel", "exp2"): lambda c: f"(2.0 ** {_format_operand(c.args[0])})",
+    ("no kernel", "hypot"): _rewrite_hypot,
+    ("counting", "one_hot"): _rewrite_one_hot,
+    ("decay", "add"): _make_scaled_sum_rewrite("+"),
+    ("decay", "sub"): _make_scaled_sum_rewrite("-"),
+    ("decay", "addcmul"): _make_addc_rewrite("*"),
+    ("decay", "addcdiv"): _make_addc_rewrite("/"),
+    ("uneven batches", "DataLoader"): _add_drop_last,
 }
 """By rule and function: how the call is written instead."""

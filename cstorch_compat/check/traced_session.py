@@ -4,30 +4,30 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.check import graph, state
-from cstorch_compat.check.counts import Summary
-from cstorch_compat.check.reading import examine_rates, read_step
-from cstorch_compat.check.step import CheckedCapture, Recorder
+from cstorch_compat.check.counts import TraceSummary
+from cstorch_compat.check.reading import check_step_source, examine_learning_rates
+from cstorch_compat.check.step import CheckCapture, FindingRecorder
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall
-from cstorch_compat.run.recorded_session import RecordedSession, fetched
+from cstorch_compat.run.recorded_session import RecordedSession, find_fetched_tensors
 from cstorch_compat.run.session import NextCheckpoint
-from cstorch_compat.run.wafer_session import enter_fed
+from cstorch_compat.run.wafer_session import enter_capture_with_batch
 from lazytensor import source
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.runtime.store import Store
 from lazytensor.tensor import Tensor
 
-STEPS = 2
+TRACED_STEPS = 2
 """Iterations of a loop that are traced: the second one shows what changes from step to step."""
 
 
 class CheckSession(RecordedSession):
     """Takes the place of the wafer's session: traces the first step and the second, and compares them."""
 
-    def __init__(self, recorder: Recorder, store: Store, summary: Summary):
+    def __init__(self, recorder: FindingRecorder, store: Store, summary: TraceSummary):
         # Of the step at hand; entered with its batch.
-        super().__init__(CheckedCapture(store, readable=False))
+        super().__init__(CheckCapture(store, readable=False))
         self.recorder, self.store, self.summary = recorder, store, summary
         self.place = source.where()
         self.first: list[Node] | None = None
@@ -45,8 +45,8 @@ class CheckSession(RecordedSession):
         if self.is_first:
             graph.examine_batch(self.recorder.findings, self.place, flatten(batch))
         self.recorder.is_listening = self.is_first
-        self.capture = CheckedCapture(self.store, readable=False)
-        return enter_fed(self.capture, batch)
+        self.capture = CheckCapture(self.store, readable=False)
+        return enter_capture_with_batch(self.capture, batch)
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Trace the body. What goes wrong in the second step is a consequence of not having run the first."""
@@ -61,20 +61,20 @@ class CheckSession(RecordedSession):
 
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
         """Examine the step that was traced, and forget it."""
-        calls = self._closure_calls()
-        fetches = fetched(calls)
+        calls = self._take_closure_calls()
+        fetches = find_fetched_tensors(calls)
         traced, _ = self.capture.graph()
         # What closures take and what functions return: the rest of the step is dead code to the compiler.
         outputs = tuple(dict.fromkeys(t.node for t in (*fetches, *self._returned())))
         whole = Graph(traced.inputs, traced.state, outputs, traced.updates)
         if self.first is None:
             self.first = list(whole.nodes())
-            self._rates = state.rates()
+            self._rates = state.list_learning_rates()
             self._examine(calls, fetches, whole)
-        elif state.rates() != self._rates:
-            examine_rates(self.recorder.findings, self.place, self._rates, state.rates())
+        elif state.list_learning_rates() != self._rates:
+            examine_learning_rates(self.recorder.findings, self.place, self._rates, state.list_learning_rates())
         elif not self.recorder.has_read:  # what was read differs with the batch, and so does what follows from it
-            graph.compare(self.recorder.findings, self.first, whole)
+            graph.compare_steps(self.recorder.findings, self.first, whole)
         self.capture.leave()
 
     def _examine(self, calls: list[ClosureCall], fetches: list[Tensor], whole: Graph) -> None:
@@ -85,11 +85,11 @@ class CheckSession(RecordedSession):
             findings.add("nothing fetched", self.place)
         state.examine_closures(findings, calls, process.current_executor())
         state.examine_state(findings, self.capture, self._results.values())
-        graph.examine(findings, whole)
+        graph.examine_graph(findings, whole)
         # The body of the step and those of the user's modules: their side effects happen once, at tracing.
         forwards = {type(m).forward for m in self.recorder.watch.modules.values()}
-        for function in (*self._steps, *(f for f in forwards if not source.is_house(f.__code__.co_filename))):
-            read_step(findings, function)
+        for function in (*self._steps, *(f for f in forwards if not source.is_internal_file(f.__code__.co_filename))):
+            check_step_source(findings, function)
         self.summary.add(whole)
 
     def close(self) -> None:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from lazytensor.ir.types import Where
 
-MINDFUL = frozenset("ImportError ModuleNotFoundError AttributeError Exception BaseException".split())
+OPTIONAL_NAME_ERRORS = frozenset("ImportError ModuleNotFoundError AttributeError Exception BaseException".split())
 """Exceptions by whose handlers a script shows that it can do without a name."""
-Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
 @dataclass(frozen=True)
-class Use:
+class NameUse:
     """A dotted name at a line: of a module that is imported, of what is in one, or of a method (".name")."""
 
     name: str
@@ -25,31 +25,31 @@ class Use:
 
 
 @dataclass
-class Names:
+class FileNames:
     """What one file uses, and what it defines and asks for itself."""
 
-    uses: list[Use] = field(default_factory=list)
-    imports: list[Use] = field(default_factory=list)
+    uses: list[NameUse] = field(default_factory=list)
+    imports: list[NameUse] = field(default_factory=list)
     defined: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
 
 
-def read(text: str, path: str, package: str = "") -> Names:
+def read_used_names(text: str, path: str, package: str = "") -> FileNames:
     """The names that a file uses. `package` is the one in which relative imports begin. Raises SyntaxError."""
     tree = ast.parse(text, path)
-    reader = _Reader(path, package)
+    reader = _NameVisitor(path, package)
     reader.enter(tree, tree.body)
     return reader.names
 
 
-class _Reader(ast.NodeVisitor):
+class _NameVisitor(ast.NodeVisitor):
     def __init__(self, path: str, package: str):
-        self.path, self.package, self.names = path, package, Names()
+        self.path, self.package, self.names = path, package, FileNames()
         # A name means a path, an expression that has one, or None where a scope uses it for something of its own.
         self._scopes: list[dict[str, str | ast.expr | None]] = []
         self._minded = 0
 
-    def enter(self, scope: Scope, body: list[ast.stmt] | list[ast.expr]) -> None:
+    def enter(self, scope: ScopeNode, body: list[ast.stmt] | list[ast.expr]) -> None:
         """Read what stands in a scope; its names are bound first, since a function may use what is imported below."""
         names: dict[str, str | ast.expr | None] = {}
         for name, meaning in self._bindings(scope, body):
@@ -61,13 +61,13 @@ class _Reader(ast.NodeVisitor):
         self._scopes.pop()
 
     def _bindings(
-        self, scope: Scope, body: list[ast.stmt] | list[ast.expr]
+        self, scope: ScopeNode, body: list[ast.stmt] | list[ast.expr]
     ) -> Iterator[tuple[str, str | ast.expr | None]]:
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             a = scope.args
             yield from ((n.arg, None) for n in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if n)
         imported, plain = dict[str, str](), set[ast.AST]()
-        for n in _within(body):
+        for n in _walk_scope(body):
             if isinstance(n, ast.Import | ast.ImportFrom):
                 imported |= self._aliases(n)
             elif isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name):
@@ -100,22 +100,22 @@ class _Reader(ast.NodeVisitor):
     def _note(self, name: str, n: ast.expr | ast.stmt, is_import: bool = False) -> None:
         # Inside of what minds the absence of a name, the name may be absent.
         if not self._minded:
-            self.names.uses.append(Use(name, self._where(n), is_import))
+            self.names.uses.append(NameUse(name, self._where(n), is_import))
 
     def visit_Import(self, n: ast.Import) -> None:
         """Note the modules, and that they are to be read too."""
         for a in n.names:
             self._note(a.name, n, is_import=True)
-            self.names.imports.append(Use(a.name, self._where(n), True))
+            self.names.imports.append(NameUse(a.name, self._where(n), True))
 
     def visit_ImportFrom(self, n: ast.ImportFrom) -> None:
         """Note what is taken from a module."""
         module = self.absolute(n)
-        self.names.imports.append(Use(module, self._where(n), True))
+        self.names.imports.append(NameUse(module, self._where(n), True))
         for a in n.names:
             self._note(module if a.name == "*" else f"{module}.{a.name}", n, is_import=True)
             if a.name != "*":
-                self.names.imports.append(Use(f"{module}.{a.name}", self._where(n), True))
+                self.names.imports.append(NameUse(f"{module}.{a.name}", self._where(n), True))
 
     def visit_Attribute(self, n: ast.Attribute) -> None:
         """Note a whole chain of attributes once, if it begins at an import; else its last part as that of a value."""
@@ -140,7 +140,9 @@ class _Reader(ast.NodeVisitor):
             if e.id in scope:
                 meaning = scope[e.id]
                 # `nn = torch.nn` goes on from there; a name bound to itself in a circle means nothing.
-                return self._path(meaning, depth + 1) if isinstance(meaning, ast.expr) and depth < 9 else _text(meaning)
+                return (
+                    self._path(meaning, depth + 1) if isinstance(meaning, ast.expr) and depth < 9 else _as_path(meaning)
+                )
         return None
 
     def visit_Call(self, n: ast.Call) -> None:
@@ -153,7 +155,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Try(self, n: ast.Try) -> None:
         """Pass over what a `try` minds."""
-        minds = any(h.type is None or _named(h.type) & MINDFUL for h in n.handlers)
+        minds = any(h.type is None or _find_last_names(h.type) & OPTIONAL_NAME_ERRORS for h in n.handlers)
         self._minded += minds
         # Handlers too: they run only where the other way is not there.
         for part in (*n.body, *n.handlers):
@@ -164,7 +166,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_If(self, n: ast.If) -> None:
         """Pass over what only type checkers read."""
-        is_for_types = "TYPE_CHECKING" in _named(n.test)
+        is_for_types = "TYPE_CHECKING" in _find_last_names(n.test)
         self.visit(n.test)
         self._minded += is_for_types
         for statement in n.body:
@@ -205,7 +207,7 @@ class _Reader(ast.NodeVisitor):
             self.visit(n.value)
 
 
-def _within(body: list[ast.stmt] | list[ast.expr]) -> Iterator[ast.AST]:
+def _walk_scope(body: list[ast.stmt] | list[ast.expr]) -> Iterator[ast.AST]:
     """The nodes of a scope, without those of the scopes inside."""
     stack: list[ast.AST] = list(body)
     while stack:
@@ -222,10 +224,10 @@ def _is_path(e: ast.expr) -> bool:
     return isinstance(e, ast.Name)
 
 
-def _text(meaning: str | ast.expr | None) -> str | None:
+def _as_path(meaning: str | ast.expr | None) -> str | None:
     return meaning if isinstance(meaning, str) else None
 
 
-def _named(e: ast.expr) -> set[str]:
+def _find_last_names(e: ast.expr) -> set[str]:
     """The last parts of all names in an expression."""
     return {n.id if isinstance(n, ast.Name) else n.attr for n in ast.walk(e) if isinstance(n, ast.Name | ast.Attribute)}

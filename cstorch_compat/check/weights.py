@@ -7,11 +7,11 @@ from lazytensor.ir.operation import OPS
 from lazytensor.nn import Parameter
 from lazytensor.tensor import Tensor
 
-LONGEST_WALK = 20_000
+MAX_VISITED_NODES = 20_000
 """Nodes that are visited before a tensor counts as made from the batch, as most are."""
 
 
-def stored(t: Tensor) -> str | None:
+def find_state_name(t: Tensor) -> str | None:
     """The name of the state that a tensor is, or is a plain view of; None for everything else."""
     if isinstance(t, Parameter):  # the step may have updated it already
         return t.cell.state
@@ -27,12 +27,12 @@ def is_weight(n: Node) -> bool:
     return not str(n.attrs["id"]).startswith(("unnamed.", "rng"))
 
 
-def leaves(roots: Iterable[Node]) -> set[str]:
+def find_origins(roots: Iterable[Node]) -> set[str]:
     """What the roots are computed from: "batch", "weight" and "other", as far as they occur."""
     origins = set()
     for k, n in enumerate(topological(roots)):
         # Guessed, for the sake of time: in a large step nearly everything depends on the batch.
-        if k > LONGEST_WALK:
+        if k > MAX_VISITED_NODES:
             return {"batch"}
         if n.op == "batch":
             origins.add("batch")
@@ -41,16 +41,16 @@ def leaves(roots: Iterable[Node]) -> set[str]:
     return origins
 
 
-def from_weights_alone(t: Tensor) -> bool:
+def is_from_weights_only(t: Tensor) -> bool:
     """Whether no sample has a part in the value, but some weight has."""
-    return leaves([t.node]) == {"weight"}
+    return find_origins([t.node]) == {"weight"}
 
 
 def is_constant(t: Tensor) -> bool:
     """Whether the value is the same in every step: no sample and no state has a part in it."""
-    return not leaves([t.node])
+    return not find_origins([t.node])
 
 
 def is_traced(t: Tensor) -> bool:
     """Whether the step computes the value, from the batch or from weights."""
-    return bool(leaves([t.node]) & {"batch", "weight"})
+    return bool(find_origins([t.node]) & {"batch", "weight"})

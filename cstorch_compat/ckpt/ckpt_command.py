@@ -3,14 +3,14 @@
 import argparse
 import sys
 
-from cstorch_compat.ckpt.compare import diff
+from cstorch_compat.ckpt.compare import print_differences
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.formats import FORMATS
-from cstorch_compat.ckpt.listing import list_file, show
+from cstorch_compat.ckpt.listing import list_file, print_value
 from cstorch_compat.ckpt.verify import verify
-from lazytensor.command_line import finite_number, name
+from lazytensor.command_line import finite_number, nonempty_text
 from lazytensor.errors import CheckpointError
-from lazytensor.terminal import tell
+from lazytensor.terminal import print_escaped
 
 FILE = f"a file of tensors, of the formats {', '.join(FORMATS)}"
 
@@ -21,14 +21,14 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(execute=execute)
     actions = parser.add_subparsers(dest="action", required=True)
     lister = actions.add_parser("ls", help="print the names, types, shapes and sizes in a file")
-    lister.add_argument("file", type=name, help=FILE)
+    lister.add_argument("file", type=nonempty_text, help=FILE)
     lister.add_argument("--json", action="store_true", help="print JSON")
     shower = actions.add_parser("show", help="print one value, a summary of it if it is an array")
-    shower.add_argument("file", type=name, help=FILE)
-    shower.add_argument("key", type=name, help="as ls prints it, or the first part of such names")
+    shower.add_argument("file", type=nonempty_text, help=FILE)
+    shower.add_argument("key", type=nonempty_text, help="as ls prints it, or the first part of such names")
     differ = actions.add_parser("diff", help="print how two files differ; the exit status is 1 if they do")
-    differ.add_argument("a", type=name, help=FILE)
-    differ.add_argument("b", type=name, help="another, of any format")
+    differ.add_argument("a", type=nonempty_text, help=FILE)
+    differ.add_argument("b", type=nonempty_text, help="another, of any format")
     differ.add_argument(
         "--rtol", type=finite_number(0.0), default=0.0, help="how far apart numbers may be, relative to b"
     )
@@ -37,12 +37,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     verifier = actions.add_parser(
         "verify", help="compare the checksums of a file; the exit status is 1 if one is wrong"
     )
-    verifier.add_argument("file", type=name, help=FILE)
+    verifier.add_argument("file", type=nonempty_text, help=FILE)
     converter = actions.add_parser("convert", help="write a file in another format, one array at a time")
-    converter.add_argument("source", type=name, help=FILE)
-    converter.add_argument("target", type=name, help="the file to write")
+    converter.add_argument("source", type=nonempty_text, help=FILE)
+    converter.add_argument("target", type=nonempty_text, help="the file to write")
     converter.add_argument("--to", choices=FORMATS, help="the format; without it the suffix of the target says it")
-    converter.add_argument("--key", type=name, help="take only what stands under this name")
+    converter.add_argument("--key", type=nonempty_text, help="take only what stands under this name")
     converter.add_argument("--flatten", action="store_true", help="join nested names with dots")
     converter.add_argument("--force", action="store_true", help="replace the target if it exists")
 
@@ -54,20 +54,20 @@ def execute(options: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise  # the reader of the output has enough
     except (CheckpointError, OSError) as e:
-        tell(f"lazywafer: {e}", sys.stderr)
+        print_escaped(f"lazywafer: {e}", sys.stderr)
         return 2
 
 
 def _convert(o: argparse.Namespace) -> int:
     written = convert(o.source, o.target, to=o.to, key=o.key, flatten=o.flatten, force=o.force)
-    tell(f"{o.target}: {written.name}")
+    print_escaped(f"{o.target}: {written.name}")
     return 0
 
 
 _ACTIONS = {
     "ls": lambda o: list_file(o.file, o.json),
-    "show": lambda o: show(o.file, o.key),
-    "diff": lambda o: diff(o.a, o.b, o.rtol, o.atol, o.json),
+    "show": lambda o: print_value(o.file, o.key),
+    "diff": lambda o: print_differences(o.a, o.b, o.rtol, o.atol, o.json),
     "verify": lambda o: verify(o.file),
     "convert": _convert,
 }

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.ckpt.formats import read
-from cstorch_compat.ckpt.leaves import flat
-from cstorch_compat.ckpt.listing import dtype_name, plain
+from cstorch_compat.ckpt.leaves import flatten_tree
+from cstorch_compat.ckpt.listing import dtype_name, to_json_value
 from lazytensor.lazyarray import LazyArray
 from lazytensor.output_files import json_text
-from lazytensor.terminal import printable, tell
+from lazytensor.terminal import escape_line, print_escaped
 
-_PIECE = 1 << 18  # elements that are compared at a time, so that no array is held a second time in float64
+_CHUNK_ELEMENTS = 1 << 18  # elements that are compared at a time, so that no array is held a second time in float64
 
 
 @dataclass(frozen=True)
@@ -27,52 +27,54 @@ class Difference:
     max_rel: float | None = None
 
 
-def differences(a: Any, b: Any, rtol: float = 0.0, atol: float = 0.0) -> list[Difference]:
+def find_differences(a: Any, b: Any, rtol: float = 0.0, atol: float = 0.0) -> list[Difference]:
     """What two trees do not share. Numbers agree when |a - b| <= atol + rtol * |b|; NaN agrees with NaN."""
-    left, right = flat(a), flat(b)
-    apart = [Difference(key, kind="only in a", a=_brief(left[key])) for key in left if key not in right]
-    apart += [Difference(key, kind="only in b", a=None, b=_brief(right[key])) for key in right if key not in left]
+    left, right = flatten_tree(a), flatten_tree(b)
+    apart = [Difference(key, kind="only in a", a=_summarize_leaf(left[key])) for key in left if key not in right]
+    apart += [
+        Difference(key, kind="only in b", a=None, b=_summarize_leaf(right[key])) for key in right if key not in left
+    ]
     for key, leaf in left.items():
         if key in right:
-            apart += _compared(key, leaf, right[key], rtol, atol)
+            apart += _compare_leaves(key, leaf, right[key], rtol, atol)
     return apart
 
 
-def _brief(leaf: Any) -> Any:
-    return f"{dtype_name(leaf)}{list(leaf.shape)}" if isinstance(leaf, LazyArray) else plain(leaf)
+def _summarize_leaf(leaf: Any) -> Any:
+    return f"{dtype_name(leaf)}{list(leaf.shape)}" if isinstance(leaf, LazyArray) else to_json_value(leaf)
 
 
-def _compared(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
+def _compare_leaves(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
     if not isinstance(a, LazyArray) and not isinstance(b, LazyArray):
-        return _compared_values(key, a, b, rtol, atol)
+        return _compare_values(key, a, b, rtol, atol)
     # A 0-d array is no number: a model that saved the one would not load the other.
     if not isinstance(a, LazyArray) or not isinstance(b, LazyArray):
-        return [Difference(key, kind="type", a=_brief(a), b=_brief(b))]
+        return [Difference(key, kind="type", a=_summarize_leaf(a), b=_summarize_leaf(b))]
     if a.shape != b.shape:
         return [Difference(key, kind="shape", a=list(a.shape), b=list(b.shape))]
     if dtype_name(a) != dtype_name(b):
         return [Difference(key, kind="dtype", a=dtype_name(a), b=dtype_name(b))]
     # Read one pair at a time, and only after shape and type agree: the rest of the file stays unread.
-    return _compared_arrays(key, a.read().reshape(-1), b.read().reshape(-1), rtol, atol)
+    return _compare_arrays(key, a.read().reshape(-1), b.read().reshape(-1), rtol, atol)
 
 
-def _compared_values(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
+def _compare_values(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
     if type(a) is not type(b):
-        return [Difference(key, kind="type", a=plain(a), b=plain(b))]
+        return [Difference(key, kind="type", a=to_json_value(a), b=to_json_value(b))]
     # Numbers as arrays of one, so that the tolerance means the same for both.
     if type(a) is float:
-        return _compared_arrays(key, np.array([a]), np.array([b]), rtol, atol)
+        return _compare_arrays(key, np.array([a]), np.array([b]), rtol, atol)
     # By text, since `==` holds between True and 1 and fails for NaN.
-    return [] if repr(a) == repr(b) else [Difference(key, kind="value", a=plain(a), b=plain(b))]
+    return [] if repr(a) == repr(b) else [Difference(key, kind="value", a=to_json_value(a), b=to_json_value(b))]
 
 
-def _compared_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> list[Difference]:
+def _compare_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> list[Difference]:
     """One difference at most, with the largest ones and the first pair that is too far apart."""
     first, max_abs, max_rel = None, 0.0, 0.0
     # The difference of two float16 may overflow, and that of unsigned numbers wraps around.
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    for at in range(0, a.size, _PIECE):
-        x, y = a[at : at + _PIECE], b[at : at + _PIECE]
+    for at in range(0, a.size, _CHUNK_ELEMENTS):
+        x, y = a[at : at + _CHUNK_ELEMENTS], b[at : at + _CHUNK_ELEMENTS]
         # NaN beside NaN is no difference, and neither are equal infinities, whose difference is NaN.
         same = (x == y) | ((x != x) & (y != y))
         if same.all():
@@ -83,7 +85,7 @@ def _compared_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: 
             size = np.abs(y.astype(wide))
             # Negated: a comparison with NaN is false, and a NaN on one side alone is a difference.
             bad = ~same & ~(apart <= atol + rtol * size)
-            max_abs, max_rel = max(max_abs, _largest(apart)), max(max_rel, _largest(apart / size))
+            max_abs, max_rel = max(max_abs, _largest_difference(apart)), max(max_rel, _largest_difference(apart / size))
         if first is None and bad.any():
             first = at + int(np.argmax(bad))
     if first is None:
@@ -92,38 +94,38 @@ def _compared_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: 
         Difference(
             key=key,
             kind="value",
-            a=plain(a[first].item()),
-            b=plain(b[first].item()),
+            a=to_json_value(a[first].item()),
+            b=to_json_value(b[first].item()),
             max_abs=max_abs,
             max_rel=max_rel,
         )
     ]
 
 
-def _largest(values: np.ndarray) -> float:
+def _largest_difference(values: np.ndarray) -> float:
     """The greatest of them, infinite where one is no number although the values differ; 0/0 is no difference."""
     return float(np.where(np.isnan(values), 0, values).max())
 
 
-def diff(path_a: str, path_b: str, rtol: float, atol: float, as_json: bool) -> int:
+def print_differences(path_a: str, path_b: str, rtol: float, atol: float, as_json: bool) -> int:
     """Print how two files differ. Returns the exit status: 1 if they do."""
-    apart = differences(read(path_a)[1], read(path_b)[1], rtol, atol)
+    apart = find_differences(read(path_a)[1], read(path_b)[1], rtol, atol)
     if as_json:
-        rows = [{name: _field(v) for name, v in asdict(d).items()} for d in apart]
+        rows = [{name: _to_json_field(v) for name, v in asdict(d).items()} for d in apart]
         print(json_text({"a": path_a, "b": path_b, "equal": not apart, "differences": rows}, indent=1))
     else:
         for d in apart:
-            tell(printable(_words(d)))
+            print_escaped(escape_line(_format_difference(d)))
         print(f"{len(apart)} differences" if apart else "equal")
     return 1 if apart else 0
 
 
-def _field(value: Any) -> Any:
+def _to_json_field(value: Any) -> Any:
     """A field of a difference as JSON can hold it."""
-    return value if isinstance(value, list) else plain(value)
+    return value if isinstance(value, list) else to_json_value(value)
 
 
-def _words(d: Difference) -> str:
+def _format_difference(d: Difference) -> str:
     if d.kind.startswith("only"):
         return f"{d.key}: {d.kind}: {d.a if d.b is None else d.b}"
     largest = "" if d.max_abs is None else f", differs by up to {d.max_abs:.3g}, relative {d.max_rel:.3g}"

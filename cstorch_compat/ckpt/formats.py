@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cstorch_compat.ckpt import npz
-from cstorch_compat.ckpt.leaves import with_names
+from cstorch_compat.ckpt.leaves import assign_keys
 from cstorch_compat.files import h5read, h5write, safetensors
 from cstorch_compat.files.newfile import CheckpointMissing, new_file
 from cstorch_compat.files.rawfile import RawFile
-from cstorch_compat.files.sniff import kind_of
+from cstorch_compat.files.sniff import detect_format
 from lazytensor import serialization
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray
@@ -43,7 +43,7 @@ def _read_torch(path: str) -> Any:
         tree = serialization.load_lazily(RawFile(path).stream(), path)
         # A listing names what is shared each time: this bounds its lines by the bytes that describe them.
         check_walk(tree, max(1 << 16, os.path.getsize(path)), "the file")
-        return with_names(tree, {})
+        return assign_keys(tree, {})
     except CheckpointError as e:
         raise CheckpointError(e.what, where=path, hint=e.hint) from e  # no line of a script
     except RecursionError as e:
@@ -74,7 +74,7 @@ def read(path: str) -> tuple[Format, Any]:
     """
     if not pathlib.Path(path).is_file():
         raise CheckpointMissing(f"there is no file {path}", hint="Look for a typing error in the path.")
-    kind = kind_of(path)
+    kind = detect_format(path)
     if kind == "legacy torch":
         raise CheckpointError(
             f"{path} has the format of torch.save before PyTorch 1.6, which this command does not read",
@@ -85,7 +85,7 @@ def read(path: str) -> tuple[Format, Any]:
     return FORMATS[kind], FORMATS[kind].read(path)
 
 
-def of_target(path: str, name: str | None) -> Format:
+def select_target_format(path: str, name: str | None) -> Format:
     """The format to write: the one asked for, or the one that the suffix says."""
     if name is not None:
         return FORMATS[name]

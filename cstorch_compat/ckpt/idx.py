@@ -21,7 +21,7 @@ def is_idx(path: str) -> bool:
     if "idx" not in os.path.basename(path):
         return False
     try:
-        with _opened(path) as stream:
+        with _open(path) as stream:
             head = stream.read(4)
     except (OSError, EOFError, zlib.error):
         return False
@@ -32,7 +32,7 @@ def verify_idx(path: str) -> str:
     """What can be said of a file. Raises CheckpointError if its length is not what its header says."""
     size = 0
     try:
-        with _opened(path) as stream:
+        with _open(path) as stream:
             head = stream.read(4)
             extents = struct.unpack(f">{head[3]}I", stream.read(4 * head[3]))
             while chunk := stream.read(CHUNK_BYTES):
@@ -48,6 +48,6 @@ def verify_idx(path: str) -> str:
     return f"IDX: the length is right, and the format has no checksum: a changed byte of its {size:,} cannot be told"
 
 
-def _opened(path: str) -> gzip.GzipFile:
+def _open(path: str) -> gzip.GzipFile:
     # Both read alike; `open` of what is not packed gives another class.
     return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]

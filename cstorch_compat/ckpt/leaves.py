@@ -29,7 +29,7 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(child, f"{path}.{label}" if path else str(label))
 
 
-def flat(tree: Any) -> dict[str, Any]:
+def flatten_tree(tree: Any) -> dict[str, Any]:
     """One dict of all values, nested names joined by dots. Raises CheckpointError if two become one."""
     values: dict[str, Any] = {}
     for name, leaf in leaves(tree):
@@ -41,7 +41,7 @@ def flat(tree: Any) -> dict[str, Any]:
     return values
 
 
-def with_names(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
+def assign_keys(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
     """The tree with each array's `key` the name under which it stands first; `known` collects them by identity."""
     if isinstance(tree, LazyArray):
         # One object for each array, so that tied weights are still told by identity when they are written.
@@ -49,25 +49,25 @@ def with_names(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
     members = children(tree)
     if members is None:
         return tree
-    named = [(label, with_names(child, known, f"{path}.{label}" if path else str(label))) for label, child in members]
+    named = [(label, assign_keys(child, known, f"{path}.{label}" if path else str(label))) for label, child in members]
     kind: Any = type(tree)
     return kind(named) if isinstance(tree, Mapping) else kind(child for _, child in named)
 
 
-def subtree(tree: Any, key: str, where: str) -> Any:
+def find_subtree(tree: Any, key: str, where: str) -> Any:
     """What stands under a dotted key, whose parts may have dots themselves. Raises CheckpointError with near names."""
-    matches = list(_under(tree, key))
+    matches = list(_find_by_key(tree, key))
     if matches:
         return matches[0]
     near = get_close_matches(key, [name for name, _ in leaves(tree)], 3, 0.4)
     raise CheckpointError(f"there is no {key!r} in {where}", hint=f"Did you mean {', '.join(near) or 'another file'}?")
 
 
-def _under(tree: Any, key: str) -> Iterator[Any]:
+def _find_by_key(tree: Any, key: str) -> Iterator[Any]:
     for label, child in children(tree) or ():
         name = str(label)
         if name == key:
             yield child
         # Every split is tried, since names of files may hold dots of their own.
         elif key.startswith(name + "."):
-            yield from _under(child, key[len(name) + 1 :])
+            yield from _find_by_key(child, key[len(name) + 1 :])

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.ckpt.formats import read
-from cstorch_compat.ckpt.leaves import children, leaves, subtree
+from cstorch_compat.ckpt.leaves import children, find_subtree, leaves
 from lazytensor.lazyarray import LazyArray
 from lazytensor.output_files import json_text
-from lazytensor.terminal import printable, tell
+from lazytensor.terminal import escape_line, print_escaped
 
-_FIRST = 8
+_MAX_SHOWN_VALUES = 8
 
 
 def dtype_name(a: LazyArray) -> str:
@@ -19,22 +19,22 @@ def dtype_name(a: LazyArray) -> str:
     return a.kind.name if a.dtype is None else a.dtype.name
 
 
-def rows(tree: Any) -> list[dict[str, Any]]:
+def list_rows(tree: Any) -> list[dict[str, Any]]:
     """What to say of each value, as JSON holds it; an array that occurs again refers to the first."""
     first: dict[int, str] = {}
     table: list[dict[str, Any]] = []
     for key, leaf in leaves(tree):
         if not isinstance(leaf, LazyArray):
-            table.append({"key": key, "type": type(leaf).__name__, "value": plain(leaf)})
+            table.append({"key": key, "type": type(leaf).__name__, "value": to_json_value(leaf)})
         # Counted once: a link takes no bytes in the file.
         elif first.setdefault(id(leaf), key) != key:
             table.append({"key": key, "type": "link", "same_as": first[id(leaf)]})
         else:
-            table.append(_of_array(key, leaf))
+            table.append(_array_row(key, leaf))
     return table
 
 
-def _of_array(key: str, a: LazyArray) -> dict[str, Any]:
+def _array_row(key: str, a: LazyArray) -> dict[str, Any]:
     return {
         "key": key,
         "type": "tensor" if a.is_tensor else "array",
@@ -46,7 +46,7 @@ def _of_array(key: str, a: LazyArray) -> dict[str, Any]:
     }
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """A value as JSON can hold it: numbers that JSON has not, and other objects, as text."""
     # NaN and infinities are no JSON, and many readers refuse them.
     is_plain = value is None or isinstance(value, str | bool | int) or (type(value) is float and math.isfinite(value))
@@ -56,22 +56,22 @@ def plain(value: Any) -> Any:
 def list_file(path: str, as_json: bool) -> int:
     """Print every value of a file. Returns the exit status."""
     kind, tree = read(path)
-    table = rows(tree)
+    table = list_rows(tree)
     total = sum(row.get("bytes", 0) for row in table)
     stored = sum(row.get("stored_bytes", 0) for row in table)
     if as_json:
         head = {"file": path, "format": kind.name, "bytes": total, "stored_bytes": stored}
         print(json_text({**head, "values": table}, indent=1))
         return 0
-    width = max((len(printable(row["key"])) for row in table), default=0)
+    width = max((len(escape_line(row["key"])) for row in table), default=0)
     for row in table:
-        tell(printable(f"{printable(row['key']):{width}}  {_words(row)}".rstrip()))
+        print_escaped(escape_line(f"{escape_line(row['key']):{width}}  {_format_row(row)}".rstrip()))
     arrays = sum("bytes" in row for row in table)
     print(f"{kind.name}: {len(table)} values, {arrays} arrays of {total:,} bytes, {stored:,} in the file")
     return 0
 
 
-def _words(row: dict[str, Any]) -> str:
+def _format_row(row: dict[str, Any]) -> str:
     if row["type"] == "link":
         return f"same as {row['same_as']}"
     if "value" in row:
@@ -79,25 +79,25 @@ def _words(row: dict[str, Any]) -> str:
     return f"{row['dtype']:9} {row['shape']!s:18} {row['bytes']:>14,} bytes  {row['packing']}"
 
 
-def show(path: str, key: str) -> int:
+def print_value(path: str, key: str) -> int:
     """Print the values under a key, a summary of them if they form an array. Returns the exit status."""
     _, tree = read(path)
-    value = subtree(tree, key, path)
+    value = find_subtree(tree, key, path)
     if children(value) is not None:
         for name, leaf in leaves(value, key):
             value = f"{dtype_name(leaf)}{list(leaf.shape)}" if isinstance(leaf, LazyArray) else repr(leaf)
-            tell(printable(f"{name} {value}"))
+            print_escaped(escape_line(f"{name} {value}"))
         return 0
     if not isinstance(value, LazyArray):
-        tell(printable(f"{key}: {type(value).__name__} {value!r}"))
+        print_escaped(escape_line(f"{key}: {type(value).__name__} {value!r}"))
         return 0
-    tell(f"{printable(key)}: {dtype_name(value)}{list(value.shape)}")
-    for name, figure in summary(value.read()).items():
+    print_escaped(f"{escape_line(key)}: {dtype_name(value)}{list(value.shape)}")
+    for name, figure in summarize_array(value.read()).items():
         print(f"  {name:6} {figure}")
     return 0
 
 
-def summary(values: np.ndarray) -> dict[str, Any]:
+def summarize_array(values: np.ndarray) -> dict[str, Any]:
     """Figures of an array; the least, the greatest and the mean are those of its finite numbers."""
     is_finite = np.isfinite(values)
     # Without a copy where there is nothing to leave out.
@@ -108,6 +108,6 @@ def summary(values: np.ndarray) -> dict[str, Any]:
         figures = {"min": finite.min(), "max": finite.max(), "mean": finite.mean(dtype=np.float64)}
     figures["nan"] = int(np.isnan(values).sum())
     figures["inf"] = int(values.size - np.count_nonzero(is_finite)) - figures["nan"]
-    more = " ..." if values.size > _FIRST else ""
-    figures["values"] = " ".join(str(v) for v in values.reshape(-1)[:_FIRST].tolist()) + more
+    more = " ..." if values.size > _MAX_SHOWN_VALUES else ""
+    figures["values"] = " ".join(str(v) for v in values.reshape(-1)[:_MAX_SHOWN_VALUES].tolist()) + more
     return figures

@@ -17,21 +17,21 @@ from cstorch_compat.files.newfile import new_file
 from cstorch_compat.files.rawfile import RawFile
 from cstorch_compat.files.treespec import check_name
 from lazytensor import dtype as dt
-from lazytensor.encoding import OF_STORED, STORED
+from lazytensor.encoding import DTYPES_BY_FILE_DTYPE, FILE_DTYPES
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray, reported
-from lazytensor.serialization.lazy import fill
+from lazytensor.lazyarray import LazyArray, report_file_errors
+from lazytensor.serialization.lazy import read_into
 
 _SUFFIX = ".npy"
-_VOID = np.dtype("V2")
+_BFLOAT16_STORAGE = np.dtype("V2")
 # Damaged or hostile headers announce any size; this bound is checked before memory is asked for.
-_MOST_PER_BYTE = 1032  # of deflate: what one stored byte can stand for
-_OF_KIND = OF_STORED | {_VOID: dt.bfloat16}
+_MAX_DEFLATE_RATIO = 1032  # of deflate: what one stored byte can stand for
+_DTYPE_OF_KIND = DTYPES_BY_FILE_DTYPE | {_BFLOAT16_STORAGE: dt.bfloat16}
 
 
 def read(path: str) -> dict[str, LazyArray]:
     """The arrays of a file by name. Raises CheckpointError for objects, texts, and a damaged file."""
-    with reported("the npz file cannot be read", path):
+    with report_file_errors("the npz file cannot be read", path):
         archive = zipfile.ZipFile(RawFile(path).stream())  # closed with the last array
         arrays = {}
         for info in archive.infolist():
@@ -39,24 +39,24 @@ def read(path: str) -> dict[str, LazyArray]:
             key = info.filename.removesuffix(_SUFFIX)
             if key in arrays:
                 raise CheckpointError(f"it has two arrays called {key!r}")
-            with reported(f"{key!r} cannot be read", path):
-                arrays[key] = _lazy(path, archive, info, key)
+            with report_file_errors(f"{key!r} cannot be read", path):
+                arrays[key] = _make_lazy_array(path, archive, info, key)
         return arrays
 
 
-def _lazy(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> LazyArray:
+def _make_lazy_array(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> LazyArray:
     with archive.open(info) as stream:
-        shape, is_fortran, kind = _header(stream)
+        shape, is_fortran, kind = _read_header(stream)
         begin = stream.tell()
-    if kind != _VOID and not is_storable(kind):
+    if kind != _BFLOAT16_STORAGE and not is_storable(kind):
         raise CheckpointError(f"it is an array of {kind}", hint="Only arrays of plain numbers are read.")
     nbytes = math.prod(shape) * kind.itemsize
     # The header's shape, the archive's size and what deflate can do have to agree.
-    if info.file_size != begin + nbytes or info.file_size > (info.compress_size + 1) * _MOST_PER_BYTE:
+    if info.file_size != begin + nbytes or info.file_size > (info.compress_size + 1) * _MAX_DEFLATE_RATIO:
         raise CheckpointError(f"its {info.file_size} bytes are not those of {kind}{list(shape)}")
-    dtype = _OF_KIND.get(kind.newbyteorder("<"))
+    dtype = _DTYPE_OF_KIND.get(kind.newbyteorder("<"))
     # Elements are turned to little-endian when they are read, for all writers write these.
-    target = kind.newbyteorder("<") if dtype is None else STORED[dtype]
+    target = kind.newbyteorder("<") if dtype is None else FILE_DTYPES[dtype]
     load = partial(_load, archive, info, begin, shape, is_fortran, kind, target)
     packing = "" if info.compress_type == zipfile.ZIP_STORED else "deflate"
     return LazyArray(
@@ -73,7 +73,7 @@ def _lazy(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) 
     )
 
 
-def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = npy.read_magic(stream)
     # Version 3 is for field names outside of Latin-1; arrays of plain numbers have no fields.
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -95,9 +95,9 @@ def _load(
     with archive.open(info) as stream:
         # The header again: streams of an archive begin at their beginning.
         stream.read(begin)
-        fill(stream, flat)
+        read_into(stream, flat)
     array = flat.reshape(shape, order="F" if is_fortran else "C")
-    if kind == _VOID:
+    if kind == _BFLOAT16_STORAGE:
         array = array.view(target)
     return np.asarray(array, target, order="C")
 
@@ -107,7 +107,7 @@ def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) 
     with new_file(path, replace) as temporary, zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
         for key, a in arrays.items():
             check_name(key)
-            kind = _VOID if a.dtype is dt.bfloat16 else a.kind
+            kind = _BFLOAT16_STORAGE if a.dtype is dt.bfloat16 else a.kind
             # Without force_zip64 an array over 2 GiB fails in the middle of being written, as its size is unknown
             # at first.
             with archive.open(zipfile.ZipInfo(key + _SUFFIX), "w", force_zip64=True) as stream:

@@ -17,17 +17,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from cstorch_compat.ckpt.formats import FORMATS, read
-from cstorch_compat.ckpt.leaves import flat
+from cstorch_compat.ckpt.leaves import flatten_tree
 from cstorch_compat.files.h5layout import is_storable
 from cstorch_compat.files.newfile import CheckpointExists, CheckpointMissing
 from lazytensor import dtype as dt
-from lazytensor.encoding import OF_STORED, STORED
+from lazytensor.encoding import DTYPES_BY_FILE_DTYPE, FILE_DTYPES
 from lazytensor.errors import CheckpointError, OptionMissing
 from lazytensor.lazyarray import LazyArray
 
 
 @dataclass(frozen=True)
-class Variable:
+class SaverVariable:
     """A variable of a saver's checkpoint. `kind` is TensorFlow's name of its type; `read` gives a NumPy array."""
 
     name: str
@@ -39,19 +39,19 @@ class Variable:
 class Saver(Protocol):
     """What is needed of TensorFlow."""
 
-    def variables(self, path: str) -> Sequence[Variable]:
+    def variables(self, path: str) -> Sequence[SaverVariable]:
         """What is in the checkpoint of a path without a suffix."""
 
     def write(self, path: str, arrays: Mapping[str, np.ndarray], bfloat16: Sequence[str]) -> None:
         """Save arrays by name; those named in `bfloat16` are uint16 bits of that type."""
 
 
-def arrays_of(variables: Sequence[Variable], where: str) -> tuple[dict[str, LazyArray], list[str]]:
+def make_lazy_arrays(variables: Sequence[SaverVariable], where: str) -> tuple[dict[str, LazyArray], list[str]]:
     """An array that is read when asked for, for each variable of numbers; and the names of all others."""
     arrays: dict[str, LazyArray] = {}
     others: list[str] = []
     for v in sorted(variables, key=lambda v: v.name):
-        array = _lazy(v, where)
+        array = _convert_variable(v, where)
         if array is None:
             others.append(v.name)
         else:
@@ -59,10 +59,10 @@ def arrays_of(variables: Sequence[Variable], where: str) -> tuple[dict[str, Lazy
     return arrays, others
 
 
-def _lazy(v: Variable, where: str) -> LazyArray | None:
+def _convert_variable(v: SaverVariable, where: str) -> LazyArray | None:
     # TensorFlow gives these as a type of ml_dtypes, which stock NumPy does not know: the bits are enough.
     if v.kind == dt.bfloat16.name:
-        return _array(v, where, dt.bfloat16, STORED[dt.bfloat16], lambda: v.read().view("<u2"))
+        return _make_lazy_array(v, where, dt.bfloat16, FILE_DTYPES[dt.bfloat16], lambda: v.read().view("<u2"))
     try:
         kind = np.dtype(v.kind).newbyteorder("<")
     # NumPy does not know the name: texts, resources, quantized types.
@@ -70,11 +70,13 @@ def _lazy(v: Variable, where: str) -> LazyArray | None:
         return None
     if not is_storable(kind):
         return None
-    return _array(v, where, OF_STORED.get(kind), kind, lambda: np.asarray(v.read(), kind, order="C"))
+    return _make_lazy_array(
+        v, where, DTYPES_BY_FILE_DTYPE.get(kind), kind, lambda: np.asarray(v.read(), kind, order="C")
+    )
 
 
-def _array(
-    v: Variable, where: str, dtype: dt.DType | None, kind: np.dtype, load: Callable[[], np.ndarray]
+def _make_lazy_array(
+    v: SaverVariable, where: str, dtype: dt.DType | None, kind: np.dtype, load: Callable[[], np.ndarray]
 ) -> LazyArray:
     return LazyArray(
         key=v.name,
@@ -87,7 +89,7 @@ def _array(
     )
 
 
-def variables_of(tree: Any, names: Iterable[str] | None = None) -> tuple[dict[str, np.ndarray], list[str]]:
+def collect_variables(tree: Any, names: Iterable[str] | None = None) -> tuple[dict[str, np.ndarray], list[str]]:
     """The arrays to save by name, nested names joined by dots, and which of them are the bits of bfloat16.
 
     Numbers become arrays without axes. With `names` these leaves only are read. Raise a CheckpointError for names that
@@ -96,7 +98,7 @@ def variables_of(tree: Any, names: Iterable[str] | None = None) -> tuple[dict[st
     arrays: dict[str, np.ndarray] = {}
     bits: list[str] = []
     # A saver's checkpoint is one flat table of names.
-    leaves = flat(tree)
+    leaves = flatten_tree(tree)
     wanted = leaves.keys() if names is None else list(names)
     missing = [name for name in wanted if name not in leaves]
     if missing:
@@ -107,7 +109,7 @@ def variables_of(tree: Any, names: Iterable[str] | None = None) -> tuple[dict[st
             arrays[name] = leaf.stored()
             bits += [name] if leaf.dtype is dt.bfloat16 else []
         elif isinstance(leaf, bool | int | float):
-            arrays[name] = _number(name, leaf)
+            arrays[name] = _number_to_array(name, leaf)
         else:
             raise CheckpointError(
                 f"{name!r} is a {type(leaf).__name__}, and a saver's checkpoint holds numbers only",
@@ -116,7 +118,7 @@ def variables_of(tree: Any, names: Iterable[str] | None = None) -> tuple[dict[st
     return arrays, bits
 
 
-def _number(name: str, value: float) -> np.ndarray:
+def _number_to_array(name: str, value: float) -> np.ndarray:
     array = np.array(value)
     if not is_storable(array.dtype):
         raise CheckpointError(f"{name!r} is {value}, which no 64 bits hold", hint="Leave it out.")
@@ -135,7 +137,7 @@ class TensorFlowSaver:
                 f"this needs TensorFlow, which is not installed ({e})", hint="pip install lazywafer[tensorflow]"
             ) from e
 
-    def variables(self, path: str) -> list[Variable]:
+    def variables(self, path: str) -> list[SaverVariable]:
         """What is in the checkpoint of a path without the suffix `.index`. Raises CheckpointMissing."""
         # A checkpoint is several files; the index is the one that all of them have.
         if not os.path.exists(f"{path}.index"):
@@ -148,7 +150,7 @@ class TensorFlowSaver:
         def values(name: str) -> np.ndarray:
             return np.asarray(reader.get_tensor(name))
 
-        return [Variable(n, tuple(shape), kinds[n].name, partial(values, n)) for n, shape in shapes.items()]
+        return [SaverVariable(n, tuple(shape), kinds[n].name, partial(values, n)) for n, shape in shapes.items()]
 
     def write(self, path: str, arrays: Mapping[str, np.ndarray], bfloat16: Sequence[str]) -> None:
         """Save a checkpoint; all of it is in memory meanwhile."""
@@ -163,7 +165,7 @@ class TensorFlowSaver:
 
 def saver_to_h5(saver: Saver, saver_path: str, h5_path: str) -> list[str]:
     """Write a new H5 checkpoint, one variable after another. Returns the names that were left out."""
-    arrays, others = arrays_of(saver.variables(saver_path), saver_path)
+    arrays, others = make_lazy_arrays(saver.variables(saver_path), saver_path)
     FORMATS["h5"].write(h5_path, arrays, replace=False)
     return others
 
@@ -174,7 +176,7 @@ def h5_to_saver(saver: Saver, h5_path: str, saver_path: str, names: Iterable[str
         raise CheckpointExists(
             f"{saver_path}.index exists already", hint="Give another name, or delete the old one first."
         )
-    saver.write(saver_path, *variables_of(read(h5_path)[1], names))
+    saver.write(saver_path, *collect_variables(read(h5_path)[1], names))
 
 
 def tensorflow_to_h5(argv: Sequence[str] | None = None) -> int:
@@ -185,7 +187,7 @@ def tensorflow_to_h5(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("saver_path", help="Path to existing saver checkpoint")
     parser.add_argument("h5_path", help="Path to store converted h5 checkpoint")
     options = parser.parse_args(argv)
-    return _reported(parser.prog, lambda: saver_to_h5(TensorFlowSaver(), options.saver_path, options.h5_path))
+    return _run_conversion(parser.prog, lambda: saver_to_h5(TensorFlowSaver(), options.saver_path, options.h5_path))
 
 
 def h5_to_tensorflow(argv: Sequence[str] | None = None) -> int:
@@ -196,10 +198,10 @@ def h5_to_tensorflow(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("h5_path", help="Path to existing h5 checkpoint")
     parser.add_argument("saver_path", help="Path to store converted saver checkpoint")
     options = parser.parse_args(argv)
-    return _reported(parser.prog, lambda: h5_to_saver(TensorFlowSaver(), options.h5_path, options.saver_path))
+    return _run_conversion(parser.prog, lambda: h5_to_saver(TensorFlowSaver(), options.h5_path, options.saver_path))
 
 
-def _reported(program: str, convert: Callable[[], list[str] | None]) -> int:
+def _run_conversion(program: str, convert: Callable[[], list[str] | None]) -> int:
     try:
         left_out = convert()
     except (CheckpointError, OptionMissing, OSError) as e:

@@ -5,7 +5,7 @@ from cstorch_compat.ckpt.idx import is_idx, verify_idx
 from cstorch_compat.ckpt.leaves import leaves
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray
-from lazytensor.terminal import printable, tell
+from lazytensor.terminal import escape_line, print_escaped
 
 
 def verify(path: str) -> int:
@@ -21,7 +21,7 @@ def verify(path: str) -> int:
     for key, leaf in leaves(tree):
         if isinstance(leaf, LazyArray):
             arrays.setdefault(id(leaf), (key, leaf))
-    damaged = sum(not _is_whole(key, array) for key, array in arrays.values())
+    damaged = sum(not _is_intact(key, array) for key, array in arrays.values())
     checked = sum(array.is_checked for _, array in arrays.values())
     if damaged or checked == len(arrays):
         print(f"{kind.name}: {len(arrays) - damaged} of {len(arrays)} arrays are as they were written")
@@ -30,11 +30,11 @@ def verify(path: str) -> int:
     return 1 if damaged else 0
 
 
-def _is_whole(key: str, array: LazyArray) -> bool:
+def _is_intact(key: str, array: LazyArray) -> bool:
     # One at a time: nothing is kept of what was read.
     try:
         array.stored()
     except CheckpointError as e:
-        tell(printable(f"{key}: {e.what}"))
+        print_escaped(escape_line(f"{key}: {e.what}"))
         return False
     return True

@@ -9,10 +9,10 @@ from cstorch_compat.run.warn import warn
 from lazytensor import source
 from lazytensor.errors import DataError, refuse
 
-LOOSE = "While this is allowed in non-CSX runs, it may throw off metrics such as rate profiling."
+NON_CSX_NOTE = "While this is allowed in non-CSX runs, it may throw off metrics such as rate profiling."
 
 
-def size_of(batch: Any) -> int | None:
+def find_batch_size(batch: Any) -> int | None:
     """The number of samples; None, with a warning, where tensors disagree about it.
 
     Raises RuntimeError if there is no tensor, and refuses them on CSX if they disagree.
@@ -38,7 +38,8 @@ def size_of(batch: Any) -> int | None:
         refuse("batch sizes", error)
         return None
     warn(
-        f"Detected non-uniform batch sizes within the same batch: {sizes}. {LOOSE} The run will proceed assuming no "
+        f"Detected non-uniform batch sizes within the same batch: {sizes}. {NON_CSX_NOTE} The run will "
+        f"proceed assuming no "
         "batch size."
     )
     return None
@@ -46,13 +47,13 @@ def size_of(batch: Any) -> int | None:
 
 def infer_batch_size(data: Any, batch_size: int | None = None) -> int | None:
     """The number of samples of a batch; warns if it is not `batch_size`, that of the batch before."""
-    size = size_of(data)
+    size = find_batch_size(data)
     if None not in (size, batch_size) and size != batch_size:
-        warn(f"Detected non-uniform batch sizes between batches ({batch_size} vs {size}). {LOOSE}")
+        warn(f"Detected non-uniform batch sizes between batches ({batch_size} vs {size}). {NON_CSX_NOTE}")
     return size
 
 
-class Form:
+class BatchForm:
     """The form of the batches so far: warns of another batch size, and on CSX refuses another form."""
 
     def __init__(self) -> None:
@@ -62,18 +63,18 @@ class Form:
     def check(self, batch: Any) -> int | None:
         """The number of samples of the next batch. Raises RuntimeError if it does not fit the ones before."""
         # The size is compared with the batch before, not the first: one warning for each change.
-        size, before = size_of(batch), self.size
+        size, before = find_batch_size(batch), self.size
         self.size = size
         if process.use_cs():
-            self._hold_to_first(batch)
+            self._require_first_form(batch)
             if before is None and size is not None:
                 # Workers share the batch too, but a run that stops after its first step has none.
-                role.Cluster.of(process.current_backend().cluster_config).sharing(size)
+                role.Cluster.of(process.current_backend().cluster_config).divide_batch(size)
         elif None not in (size, before) and size != before:
-            warn(f"Detected non-uniform batch sizes between batches ({before} vs {size}). {LOOSE}")
+            warn(f"Detected non-uniform batch sizes between batches ({before} vs {size}). {NON_CSX_NOTE}")
         return size
 
-    def _hold_to_first(self, batch: Any) -> None:
+    def _require_first_form(self, batch: Any) -> None:
         # The program was compiled for these shapes, and the wafer has no other program.
         leaves = [(path, t.spec) for path, t in flatten(batch)]
         self._first = self._first or leaves

@@ -4,13 +4,13 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, SupportsIndex
 
-from cstorch_compat.data.batch import Form
+from cstorch_compat.data.batch import BatchForm
 from cstorch_compat.data.loader import DataLoader
 from cstorch_compat.data.step_ranges import Schedule
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from cstorch_compat.run import process, setting_checks, settings
 from cstorch_compat.run.setting_checks import StepsInvalid
-from cstorch_compat.run.steps import run_waiting
+from cstorch_compat.run.steps import run_waiting_calls
 from cstorch_compat.run.warn import warn
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.op_profile import ProfilerRegistry
@@ -18,7 +18,7 @@ from cstorch_compat.watch.progress import Progress
 from cstorch_compat.watch.rates import Profiler
 from lazytensor import source
 
-_END = object()
+_END_OF_STREAM = object()
 MbsSetting = int | dict[str, Any] | Literal["auto", "explore"] | None
 """What the flag `backends.csx.performance.micro_batch_size` takes."""
 
@@ -38,12 +38,12 @@ class DataExecutor:
         activation_steps: int | None = None,
         profiler_activities: Any = None,
     ):
-        self.dataloader = _checked_loader(dataloader)
-        with as_builtin():
-            self.checkpoint_steps = _checked_checkpoints(checkpoint_steps)
-            self.num_steps = _checked_steps(dataloader, num_steps, checkpoint_steps)
-            self.activation_steps = setting_checks.interval(1)("activation_steps", activation_steps)
-        settings.note("DataExecutor", {"activation_steps": self.activation_steps})
+        self.dataloader = _require_loader(dataloader)
+        with reraise_as_builtin():
+            self.checkpoint_steps = _check_checkpoint_steps(checkpoint_steps)
+            self.num_steps = _resolve_num_steps(dataloader, num_steps, checkpoint_steps)
+            self.activation_steps = setting_checks.make_interval_check(1)("activation_steps", activation_steps)
+        settings.note_without_effect("DataExecutor", {"activation_steps": self.activation_steps})
         self.iteration = -1
         self.model: Any = None  # the prepared model that the loop has called
         self.session: Any = None
@@ -56,7 +56,7 @@ class DataExecutor:
         if not owner.is_e2e_execution and self.num_steps != 1:
             warn("Only one step is traced, because the backend was made with compile_only or validate_only.")
             self.num_steps = 1
-        self.checkpoint_schedule = _schedule(self.checkpoint_steps, self.num_steps)
+        self.checkpoint_schedule = _make_checkpoint_schedule(self.checkpoint_steps, self.num_steps)
 
     @property
     def user_iteration(self) -> int:
@@ -101,7 +101,7 @@ class DataExecutor:
         return self.num_steps
 
     def __iter__(self) -> Iterator[Any]:
-        settings.list_unused()
+        settings.print_unused()
         self.iteration, self.model = -1, None
         owner = process.current_backend()
         # Masks of sparse parameters are made here: the optimizer's state exists by now, and no step has run.
@@ -113,7 +113,7 @@ class DataExecutor:
         # A loop may run inside a closure of another one; when it is over the outer one goes on.
         before = process.enter_executor(self)
         try:
-            with as_builtin():
+            with reraise_as_builtin():
                 yield from self._steps(self.profiler, self._folder)
         finally:
             self.session.close()
@@ -127,11 +127,11 @@ class DataExecutor:
         if profile is not None:
             profile.configure_profiler(owner.is_csx, self.num_steps)
         # The stream is opened as late as this, so that workers are not started for a loop that is never run.
-        stream, form = self.dataloader.stream(steps, self.checkpoint_schedule), Form()
+        stream, form = self.dataloader.stream(steps, self.checkpoint_schedule), BatchForm()
         progress = Progress(self.num_steps, process.RUN.options.progress)
         try:
             # The range first: asking the stream for a batch beyond the last step would read one too many.
-            for i, batch in zip(range(steps), _awaited(stream), strict=False):
+            for i, batch in zip(range(steps), _time_waits(stream), strict=False):
                 self.iteration = i
                 size = form.check(batch)
                 stream.count(size or 0)
@@ -139,10 +139,10 @@ class DataExecutor:
                 if self.is_checkpoint_step:
                     self.dataloader.keep(stream, i + 1)
                 if self.is_initial_step:
-                    run_waiting()
+                    run_waiting_calls()
                 # The loop's body runs here; it comes back when the next batch is asked for.
-                with spans.span(spans.STEPS, f"step {i + 1}", step=i + 1):
-                    with spans.span(spans.STEPS, "loop body"):
+                with spans.record_span(spans.STEP_LANE, f"step {i + 1}", step=i + 1):
+                    with spans.record_span(spans.STEP_LANE, "loop body"):
                         seen = self.session.begin(batch)
                         if self.is_initial_step:
                             for begin in owner.at_first_step:
@@ -150,7 +150,7 @@ class DataExecutor:
                         yield seen
                     profiler.step(size)
                     self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
-                spans.count(size or 0)
+                spans.count_samples(size or 0)
                 # The first step compiles; the rates leave it out.
                 if self.is_initial_step:
                     profiler.compiled()
@@ -170,18 +170,18 @@ class DataExecutor:
                 profiler.save(folder)
 
 
-def _awaited(stream: Iterable[Any]) -> Iterator[Any]:
+def _time_waits(stream: Iterable[Any]) -> Iterator[Any]:
     """The batches of a stream; the time until each is there is noted."""
     batches = iter(stream)
     while True:
-        with spans.span(spans.STEPS, "wait for input"):
-            batch = next(batches, _END)
-        if batch is _END:
+        with spans.record_span(spans.STEP_LANE, "wait for input"):
+            batch = next(batches, _END_OF_STREAM)
+        if batch is _END_OF_STREAM:
             return
         yield batch
 
 
-def _checked_loader(dataloader: Any) -> DataLoader:
+def _require_loader(dataloader: Any) -> DataLoader:
     if not isinstance(dataloader, DataLoader):
         raise TypeError(
             "Detected that dataloader was not wrapped using a cstorch.utils.data.DataLoader.\nPlease wrap your "
@@ -191,7 +191,7 @@ def _checked_loader(dataloader: Any) -> DataLoader:
     return dataloader
 
 
-def _checked_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps: Any) -> int:
+def _resolve_num_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps: Any) -> int:
     if num_steps is None:
         try:
             return len(dataloader)
@@ -207,24 +207,26 @@ def _checked_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps: Any
     # Release 2.10 takes 2.0 for 2, unless it has to count checkpoint steps.
     if isinstance(num_steps, float) and (not num_steps.is_integer() or checkpoint_steps):
         message = f"end ({num_steps}) must be an integer"
-        raise setting_checks.invalid("num_steps", num_steps, message, "Give a whole number of steps.")
+        raise setting_checks.make_value_error("num_steps", num_steps, message, "Give a whole number of steps.")
     if not isinstance(num_steps, float | SupportsIndex):
         message = f"{type(num_steps).__name__!r} object cannot be interpreted as an integer"
-        raise setting_checks.wrong_type("num_steps", num_steps, message, "Give a whole number of steps.")
+        raise setting_checks.make_type_error("num_steps", num_steps, message, "Give a whole number of steps.")
     return int(num_steps)
 
 
-def _checked_checkpoints(value: Any) -> int | Schedule | None:
+def _check_checkpoint_steps(value: Any) -> int | Schedule | None:
     if isinstance(value, Schedule):
         return value
     if not isinstance(value, int | None):
         message = f"checkpoint_steps must be None, integer, or a Schedule, but got {value}."
-        raise setting_checks.invalid("checkpoint_steps", value, message, "Give a whole number of steps, or None.")
-    steps: int | None = setting_checks.interval(0)("checkpoint_steps", value)
+        raise setting_checks.make_value_error(
+            "checkpoint_steps", value, message, "Give a whole number of steps, or None."
+        )
+    steps: int | None = setting_checks.make_interval_check(0)("checkpoint_steps", value)
     return steps
 
 
-def _schedule(checkpoint_steps: int | Schedule | None, num_steps: int) -> Schedule | None:
+def _make_checkpoint_schedule(checkpoint_steps: int | Schedule | None, num_steps: int) -> Schedule | None:
     """The steps, counted from 0, after which state can be fetched; None if there are none."""
     if not isinstance(checkpoint_steps, int):
         return checkpoint_steps

@@ -7,26 +7,26 @@ from typing import Any
 
 from cstorch_compat.data import role
 from cstorch_compat.data.step_ranges import Schedule
-from cstorch_compat.data.stream import OwnStream, Stream, WorkerStream
-from cstorch_compat.data.supply import Supply, is_restartable
+from cstorch_compat.data.stream import BatchStream, LocalStream, WorkerStream
+from cstorch_compat.data.supply import RepeatedLoader, is_restartable
 from cstorch_compat.run import process
 
-NOT_RESTARTABLE = (
+NOT_RESTARTABLE_MESSAGE = (
     "DataLoader is not configured for {} state. Please implement RestartableDataLoader interface to enable "
     "`state_dict()` and `load_state_dict()` methods."
 )
-TOO_EARLY = (
+STATE_TOO_EARLY_MESSAGE = (
     "DataLoader state can only be requested at a checkpoint step. Please ensure that `state_dict` is called on the "
     "`cstorch.utils.DataLoader` at a checkpoint step. If you're calling it inside of a method, please decorate it "
     "with the `cstorch.checkpoint_closure` method decorator."
 )
-TOO_LATE = (
+STATE_TOO_LATE_MESSAGE = (
     "DataLoader state can only be loaded onto before execution. Please make sure to call `load_state_dict()` only "
     "before iterating the data executor."
 )
 
 
-_numbers = process.Slot(partial(itertools.count, 1))
+_loader_numbers = process.RunLocal(partial(itertools.count, 1))
 """For the loaders of a run, by which scripts tell them apart."""
 
 
@@ -45,7 +45,7 @@ class DataLoader:
                 "returns a structure containing torch tensors."
             )
         self.input_fn = input_fn
-        self.id = next(_numbers.value)
+        self.id = next(_loader_numbers.value)
         self._make = partial(input_fn, *args, **kwargs)
         self._loader: Any = None
         self._loading: tuple[Any, bool] | None = None
@@ -62,10 +62,10 @@ class DataLoader:
         if self._loader is None:
             # With one worker the client stands for it, so the input function may ask for its rank.
             try:
-                with role.playing(_single_worker()):
+                with role.role_context(_single_worker()):
                     self._loader = self._make()
             except ModuleNotFoundError as e:
-                _explain(e)
+                _add_path_note(e)
                 raise
         return self._loader
 
@@ -82,12 +82,12 @@ class DataLoader:
         that are not restartable.
         """
         if not self.is_restartable:
-            raise RuntimeError(NOT_RESTARTABLE.format("getting"))
+            raise RuntimeError(NOT_RESTARTABLE_MESSAGE.format("getting"))
         executor = process.current_executor()
         # A closure that is late asks in the middle of a later step, and means its own.
         step = executor.session.closures.step or executor.user_iteration
         if step not in self._kept:
-            raise RuntimeError(TOO_EARLY)
+            raise RuntimeError(STATE_TOO_EARLY_MESSAGE)
         return self._kept[step]
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
@@ -96,12 +96,12 @@ class DataLoader:
         Raises RuntimeError in a loop over this loader, and for loaders that are not restartable.
         """
         if not self.is_restartable:
-            raise RuntimeError(NOT_RESTARTABLE.format("setting"))
+            raise RuntimeError(NOT_RESTARTABLE_MESSAGE.format("setting"))
         if self._is_streaming:
-            raise RuntimeError(TOO_LATE)
+            raise RuntimeError(STATE_TOO_LATE_MESSAGE)
         self._loading = (state_dict, strict)
 
-    def keep(self, stream: Stream, step: int) -> None:
+    def keep(self, stream: BatchStream, step: int) -> None:
         """Have the state after the present step, if there is one, ready for `state_dict`, until closures are made."""
         if self.is_restartable:
             # Late closures still ask for the states of the steps that they were called in.
@@ -109,29 +109,29 @@ class DataLoader:
             late = {at: state for at, state in self._kept.items() if oldest <= at < step}
             self._kept = {**late, step: self.dataloader.aggregate_state_dict(stream.states())}
 
-    def stream(self, num_steps: int, checkpoints: Schedule | None) -> Stream:
+    def stream(self, num_steps: int, checkpoints: Schedule | None) -> BatchStream:
         """Batches without end of the client's loader, or those of `num_steps` steps from worker processes."""
         stream = self._stream(num_steps, checkpoints)
         self._is_streaming = True
         return stream
 
-    def release(self, stream: Stream) -> None:
+    def release(self, stream: BatchStream) -> None:
         """The loop over a stream is over."""
         stream.close()
         self._is_streaming = False
 
-    def _stream(self, num_steps: int, checkpoints: Schedule | None) -> Stream:
+    def _stream(self, num_steps: int, checkpoints: Schedule | None) -> BatchStream:
         loading, self._loading = self._loading, None
         self._kept = {}
         owner = process.current_backend()
         cluster = role.Cluster.of(owner.cluster_config)
         # Workers only where there is more than one system or worker to feed; else a debugger can stop in the loader.
         if not (owner.is_csx and owner.is_e2e_execution) or cluster.workers == 1:
-            return OwnStream(lambda: self.dataloader, loading, _single_worker())
+            return LocalStream(lambda: self.dataloader, loading, _single_worker())
         # Workers run ahead of the client and cannot be asked afterwards: they say their state at each of these steps.
         wanted = checkpoints if self.is_restartable else None
         # One batch of the client's own loader says what form the workers' shares are to have.
-        first = next(Supply(self.dataloader))
+        first = next(RepeatedLoader(self.dataloader))
         return WorkerStream(self._make, loading, cluster, first, num_steps, wanted)
 
     def __len__(self) -> int:
@@ -141,7 +141,7 @@ class DataLoader:
         return iter(self.dataloader)
 
 
-def _explain(error: ModuleNotFoundError) -> None:
+def _add_path_note(error: ModuleNotFoundError) -> None:
     """Add a note to the error of the client's call where the workers look into more folders than the client."""
     owner = process.current_backend(raise_exception=False)
     if owner is not None and role.Cluster.of(owner.cluster_config).python_paths:

@@ -11,7 +11,7 @@ from cstorch_compat.files.tree import flatten
 from lazytensor.pytree import TreeSpec, tree_structure
 from lazytensor.table import rate_text
 
-SAMPLING_FREQUENCY = 100
+SAMPLING_INTERVAL_STEPS = 100
 """Steps from one sample of the rates to the next, the first step of each epoch being one."""
 Nanoseconds = np.timedelta64
 
@@ -105,12 +105,13 @@ class Metrics:
     def text(self) -> str:
         """The figures as a table."""
         lines = [
-            f"loader made in {_microseconds(self.dataloader_build_time):.1f} us; {self.total_steps} steps in "
-            f"{_microseconds(self.total_time):.1f} us: {rate_text(self.global_rate)} steps/s, "
+            f"loader made in {_to_microseconds(self.dataloader_build_time):.1f} us; {self.total_steps} steps in "
+            f"{_to_microseconds(self.total_time):.1f} us: {rate_text(self.global_rate)} steps/s, "
             f"{rate_text(self.global_sample_rate)} samples/s",
             *(
                 f"  epoch {i}: {epoch.total_steps} steps, iterator made in "
-                f"{_microseconds(epoch.iterator_creation):.1f} us, read in {_microseconds(epoch.iteration_time):.1f} us"
+                f"{_to_microseconds(epoch.iterator_creation):.1f} us, read in "
+                f"{_to_microseconds(epoch.iteration_time):.1f} us"
                 for i, epoch in enumerate(self.epoch_metrics, 1)
             ),
             *(
@@ -143,26 +144,26 @@ def benchmark_dataloader(
     metrics = Metrics()
     start = time.perf_counter_ns()
     loader = input_fn()
-    metrics.dataloader_build_time = _since(start)
+    metrics.dataloader_build_time = _elapsed_since(start)
     for number in range(1, (num_epochs or 1) + 1):
-        _read(metrics, loader, number, steps_per_epoch, sampling_frequency or SAMPLING_FREQUENCY)
+        _read_epoch(metrics, loader, number, steps_per_epoch, sampling_frequency or SAMPLING_INTERVAL_STEPS)
     # Without making the loader: it is made once, however long a run is.
     metrics.total_time = sum((e.total_time for e in metrics.epoch_metrics), Nanoseconds(0, "ns"))
-    metrics.global_rate = metrics.total_steps / max(1e-9, _microseconds(metrics.total_time) / 1e6)
+    metrics.global_rate = metrics.total_steps / max(1e-9, _to_microseconds(metrics.total_time) / 1e6)
     metrics.is_partial, metrics.end_time_ns = False, time.time_ns()
     if print_metrics:
         print(metrics.text())
     return metrics
 
 
-def _read(metrics: Metrics, loader: Iterable[Any], number: int, steps: int | None, frequency: int) -> None:
+def _read_epoch(metrics: Metrics, loader: Iterable[Any], number: int, steps: int | None, frequency: int) -> None:
     """One epoch."""
     epoch, before = EpochMetrics(), metrics.total_steps
     metrics.epoch_metrics.append(epoch)
     start = time.perf_counter_ns()
     # Apart from reading: a loader with workers spends its time here to start them.
     batches = iter(loader)
-    epoch.iterator_creation = _since(start)
+    epoch.iterator_creation = _elapsed_since(start)
     start = last = time.perf_counter_ns()
     while steps is None or epoch.total_steps < steps:
         try:
@@ -177,21 +178,21 @@ def _read(metrics: Metrics, loader: Iterable[Any], number: int, steps: int | Non
             rates = 1e9 / max(1, now - last), (before + epoch.total_steps) / max(overall, 1e-9)
             at = epoch.total_steps, before + epoch.total_steps
             epoch.batch_metrics.append(BatchMetrics(*at, *rates, sampling_time_ns=time.time_ns()))
-        occurrence = metrics.batch_specs.setdefault(_spec(batch), BatchSpecOccurence(epoch.total_steps, number))
+        occurrence = metrics.batch_specs.setdefault(_batch_spec(batch), BatchSpecOccurence(epoch.total_steps, number))
         occurrence.count += 1
         # Behind the bookkeeping, which is not the loader's time.
         last = time.perf_counter_ns()
-    epoch.iteration_time, epoch.end_time_ns = _since(start), time.time_ns()
+    epoch.iteration_time, epoch.end_time_ns = _elapsed_since(start), time.time_ns()
 
 
-def _spec(batch: Any) -> BatchSpec:
+def _batch_spec(batch: Any) -> BatchSpec:
     tensors = tuple(TensorSpec(tuple(t.shape), t.dtype) for _, t in flatten(batch))
     return BatchSpec(tensors, tree_structure(batch))
 
 
-def _since(start: int) -> Any:
+def _elapsed_since(start: int) -> Any:
     return Nanoseconds(time.perf_counter_ns() - start, "ns")
 
 
-def _microseconds(span: Any) -> float:
+def _to_microseconds(span: Any) -> float:
     return float(span / Nanoseconds(1, "ns")) / 1e3

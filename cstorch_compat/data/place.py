@@ -34,29 +34,29 @@ class DataLoaderCheckpoint:
         return self.num_csx * self.num_workers_per_csx
 
 
-_offered: DataLoaderCheckpoint | None = None
+_offered_checkpoint: DataLoaderCheckpoint | None = None
 
 
 @contextmanager
-def offered(place: DataLoaderCheckpoint) -> Iterator[None]:
+def offer_checkpoint(place: DataLoaderCheckpoint) -> Iterator[None]:
     """Let a loader's `state_dict`, called in the block, ask for the place once."""
-    global _offered
+    global _offered_checkpoint
     # Offered and not passed: `state_dict` of a loader is PyTorch's, and takes no parameter for it.
-    _offered = place
+    _offered_checkpoint = place
     try:
         yield
     finally:
-        _offered = None
+        _offered_checkpoint = None
 
 
-def claim() -> DataLoaderCheckpoint:
+def claim_checkpoint() -> DataLoaderCheckpoint:
     """The place. Raises RuntimeError when asked for a second time, or outside `state_dict`."""
-    global _offered
-    if _offered is None:
+    global _offered_checkpoint
+    if _offered_checkpoint is None:
         raise RuntimeError(
             "Unable to fetch CSX Worker state: `cstorch.distributed.get_worker_state()` must only be called once "
             "inside your dataloader's implementation of `state_dict`."
         )
     # Once only, as the original's message demands.
-    place, _offered = _offered, None
+    place, _offered_checkpoint = _offered_checkpoint, None
     return place

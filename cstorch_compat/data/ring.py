@@ -18,14 +18,14 @@ import numpy as np
 from lazytensor import source
 from lazytensor.errors import DataError
 
-SLOTS = 4
+SLOTS_PER_WORKER = 4
 """Shares that a worker may be ahead."""
-ALIGNMENT = 64
-FOLDER = pathlib.Path("/dev/shm")
+ALIGNMENT_BYTES = 64
+SHARED_MEMORY_FOLDER = pathlib.Path("/dev/shm")
 """Where Linux keeps shared memory; what is written beyond its size kills the process."""
 
 
-class Nameless:
+class AnonymousMemory:
     """Memory that forks share. It has no name that a process which is killed could leave behind."""
 
     def __init__(self, size: int):
@@ -41,11 +41,11 @@ class Nameless:
         """There is no name to be taken away."""
 
 
-Memory = SharedMemory | Nameless
+Memory = SharedMemory | AnonymousMemory
 
 
 @dataclass(frozen=True)
-class Layout:
+class SlotLayout:
     """Where the arrays of a share lie in a slot: their shapes and dtypes, in order."""
 
     arrays: tuple[tuple[tuple[int, ...], str], ...]
@@ -53,13 +53,13 @@ class Layout:
     @property
     def slot_bytes(self) -> int:
         """The size of a slot; at least one byte, since no memory has none."""
-        return max(ALIGNMENT, sum(map(self._padded_bytes, range(len(self.arrays)))))
+        return max(ALIGNMENT_BYTES, sum(map(self._padded_bytes, range(len(self.arrays)))))
 
     def _padded_bytes(self, i: int) -> int:
         # Each array begins at a cache line, so that copies are aligned for vector instructions.
         shape, dtype = self.arrays[i]
         # Rounded up, as everywhere: -(-a // b).
-        return -(-math.prod(shape) * np.dtype(dtype).itemsize // ALIGNMENT) * ALIGNMENT
+        return -(-math.prod(shape) * np.dtype(dtype).itemsize // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
     def views(self, memory: Memory, slot: int) -> list[np.ndarray]:
         """The arrays of a slot. They must be gone before the memory is closed."""
@@ -74,7 +74,8 @@ class Layout:
         forms = tuple((a.shape, a.dtype.str) for a in arrays)
         if forms != self.arrays:
             raise DataError(
-                f"this worker gives {_listed(forms)}, and the client's first batch calls for {_listed(self.arrays)}",
+                f"this worker gives {_format_arrays(forms)}, and the client's first batch calls for "
+                f"{_format_arrays(self.arrays)}",
                 hint="Let the input function give batches of the same shapes and dtypes in every process; the number "
                 "of samples is cstorch.distributed.get_streaming_batch_size(batch_size).",
             )
@@ -82,36 +83,37 @@ class Layout:
             view[...] = array
 
 
-def _listed(arrays: tuple[tuple[tuple[int, ...], str], ...]) -> str:
+def _format_arrays(arrays: tuple[tuple[tuple[int, ...], str], ...]) -> str:
     return ", ".join(f"{np.dtype(dtype)}{list(shape)}" for shape, dtype in arrays)
 
 
-def memories(layouts: Sequence[Layout], has_forks: bool) -> list[Memory]:
+def allocate_rings(layouts: Sequence[SlotLayout], has_forks: bool) -> list[Memory]:
     """New shared memory for a ring of each layout; processes that are no forks find it by a name.
 
     Raises DataError if the system has not enough of it."""
-    needed = sum(SLOTS * layout.slot_bytes for layout in layouts)
+    needed = sum(SLOTS_PER_WORKER * layout.slot_bytes for layout in layouts)
     # Linux grants more than there is and kills the process when it is written to, so the room is asked for first.
-    if FOLDER.is_dir() and (free := shutil.disk_usage(FOLDER).free) < needed:
+    if SHARED_MEMORY_FOLDER.is_dir() and (free := shutil.disk_usage(SHARED_MEMORY_FOLDER).free) < needed:
         raise DataError(
-            f"the workers need {needed / 1e6:.0f} MB of shared memory, and {FOLDER} has {free / 1e6:.0f} MB left",
+            f"the workers need {needed / 1e6:.0f} MB of shared memory, and {SHARED_MEMORY_FOLDER} has "
+            f"{free / 1e6:.0f} MB left",
             where=source.where(),
             hint="Use fewer num_workers_per_csx or smaller batches, or give the container more shared memory.",
         )
-    sizes = [SLOTS * layout.slot_bytes for layout in layouts]
-    return [Nameless(size) if has_forks else SharedMemory(create=True, size=size) for size in sizes]
+    sizes = [SLOTS_PER_WORKER * layout.slot_bytes for layout in layouts]
+    return [AnonymousMemory(size) if has_forks else SharedMemory(create=True, size=size) for size in sizes]
 
 
-def forget_names(rings: Sequence[Memory]) -> None:
+def unlink_rings(rings: Sequence[Memory]) -> None:
     """Take the names from the system: the memory then ends with the processes that use it, however they end."""
     for memory in rings:
         with suppress(FileNotFoundError):  # it was done before
             memory.unlink()
 
 
-def close(rings: Sequence[Memory]) -> None:
+def close_rings(rings: Sequence[Memory]) -> None:
     """Let go of the memory."""
-    forget_names(rings)
+    unlink_rings(rings)
     for memory in rings:
         with suppress(BufferError):  # an array of an exception's traceback looks into it: it goes with the array
             memory.close()

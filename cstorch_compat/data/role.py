@@ -43,7 +43,7 @@ class Cluster:
             python_paths=tuple(getattr(config, "python_paths", None) or ()),
         )
 
-    def sharing(self, batch_size: int) -> "Cluster":
+    def divide_batch(self, batch_size: int) -> "Cluster":
         """The cluster with a batch divided; the first systems take one sample more where it does not divide evenly.
 
         Raise BatchTooSmall for fewer samples than systems.
@@ -62,17 +62,17 @@ class Cluster:
         """The number of all workers."""
         return self.num_csx * self.workers_per_csx
 
-    def system_of(self, rank: int) -> int:
+    def system_index(self, rank: int) -> int:
         """The system that a worker feeds."""
         # Workers are numbered system by system.
         return rank // self.workers_per_csx
 
-    def feeding(self, step: int) -> range:
+    def workers_for_step(self, step: int) -> range:
         """The workers that feed a step, counted from 0."""
         # One of each system: those with the same place among the workers of theirs.
         return range(step % self.workers_per_csx, self.workers, self.workers_per_csx)
 
-    def step_fed(self, rank: int, turn: int) -> int:
+    def step_of_turn(self, rank: int, turn: int) -> int:
         """The step, counted from 0, that takes what a worker gives when it is its turn for the `turn`-th time."""
         return turn * self.workers_per_csx + rank % self.workers_per_csx
 
@@ -97,18 +97,18 @@ class Role:
         rank = self.rank if rank is None else rank
         if not 0 <= rank < self.cluster.workers:
             raise ValueError(f"Invalid task rank {rank}. Available ranks are: {list(range(self.cluster.workers))}.")
-        return self.cluster.shares[self.cluster.system_of(rank)] if self.cluster.shares else batch_size
+        return self.cluster.shares[self.cluster.system_index(rank)] if self.cluster.shares else batch_size
 
 
 _role: Role | None = None
 
 
-def current() -> Role | None:
+def current_role() -> Role | None:
     """The worker that this process is, or stands for at the moment; None in the client."""
     return _role
 
 
-def become(role: Role | None) -> Role | None:
+def set_role(role: Role | None) -> Role | None:
     """Play a role from now on; returns the one before."""
     global _role
     # A worker process becomes its role for good; the client plays one only while its loader is at work.
@@ -116,7 +116,7 @@ def become(role: Role | None) -> Role | None:
     return before
 
 
-class playing:
+class role_context:
     """A block in which a role is played. A worker finds modules in the `python_paths` of its cluster."""
 
     __slots__ = ("_added", "_role")
@@ -127,10 +127,10 @@ class playing:
 
     def __enter__(self) -> None:
         self._added = add_python_paths(self._role.cluster) if self._role is not None else []
-        self._role = become(self._role)
+        self._role = set_role(self._role)
 
     def __exit__(self, *error: object) -> None:
-        become(self._role)
+        set_role(self._role)
         for path in self._added:
             sys.path.remove(path)
 

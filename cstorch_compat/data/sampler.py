@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cstorch_compat.data import role
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from lazytensor import source
 from lazytensor.data.sampler import Sampler, draw_seed
 from lazytensor.data.worker_errors import check_count
@@ -43,7 +43,7 @@ class DistributedSampler(Sampler[Any]):
         pad_last: bool = False,
     ):
         super().__init__(data_source)
-        with as_builtin():
+        with reraise_as_builtin():
             if batch_size is not None:
                 check_count("batch_size", batch_size)
             if num_samples is not None:
@@ -84,7 +84,7 @@ class DistributedSampler(Sampler[Any]):
         return self._batches(indices, self.batch_size, worker)
 
     def _worker(self) -> role.Role | None:
-        return role.current() if self.shard else None
+        return role.current_role() if self.shard else None
 
     def _order(self, epoch: int) -> list[int]:
         """The indices of an epoch: of as many rounds as it takes, the last one drawn, and all of them shuffled."""
@@ -111,16 +111,16 @@ class DistributedSampler(Sampler[Any]):
             yield from batches
             return
         # All systems take from each batch, so a worker reads its part of every batch that is its turn.
-        first, last = _part(worker, size, {len(batch) for batch in batches})
-        yield from (batch[first:last] for batch in itertools.islice(batches, *_turns(worker)))
+        first, last = _share_bounds(worker, size, {len(batch) for batch in batches})
+        yield from (batch[first:last] for batch in itertools.islice(batches, *_turn_slice(worker)))
 
 
-def _turns(worker: role.Role) -> tuple[int, None, int]:
+def _turn_slice(worker: role.Role) -> tuple[int, None, int]:
     workers = worker.cluster.workers_per_csx
     return worker.rank % workers, None, workers
 
 
-def _part(worker: role.Role, size: int, sizes: set[int]) -> tuple[int, int]:
+def _share_bounds(worker: role.Role, size: int, sizes: set[int]) -> tuple[int, int]:
     """Where the share of a worker lies in a batch. Raises ShareError if the run's batches have another size."""
     shares = worker.cluster.shares or (size,)
     for batch_size in sizes | {size}:
@@ -130,5 +130,5 @@ def _part(worker: role.Role, size: int, sizes: set[int]) -> tuple[int, int]:
                 where=source.where(),
                 hint="Give the sampler the batch size of the whole run, and drop_last=True or pad_last=True.",
             )
-    system = worker.cluster.system_of(worker.rank)
+    system = worker.cluster.system_index(worker.rank)
     return sum(shares[:system]), sum(shares[: system + 1])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-PAST_THE_END = "Target {} exceeds the last interval step {}"
+PAST_THE_END_MESSAGE = "Target {} exceeds the last interval step {}"
 
 
 @dataclass
@@ -22,11 +22,11 @@ class Schedule:
         include_last: bool
 
         def __post_init__(self) -> None:
-            if not _is_whole(self.start, 0):
+            if not _is_int_at_least(self.start, 0):
                 raise ValueError(f"start ({self.start}) must be an integer >= 0.")
-            if not _is_whole(self.end, self.start + 1):
+            if not _is_int_at_least(self.end, self.start + 1):
                 raise ValueError(f"end ({self.end}) must be an integer greater than start {self.start}.")
-            if not _is_whole(self.step, 1):
+            if not _is_int_at_least(self.step, 1):
                 raise ValueError(f"step ({self.step}) must be an integer greater than zero.")
             if not isinstance(self.include_last, bool):
                 raise ValueError(f"include_last must be a bool, got {type(self.include_last)}")
@@ -61,7 +61,7 @@ class Schedule:
         def next_immediate_step(self, target: int) -> int:
             """The first step that is not before `target`. Raises ValueError past the end."""
             if target > self.final_step:
-                raise ValueError(PAST_THE_END.format(target, self.final_step))
+                raise ValueError(PAST_THE_END_MESSAGE.format(target, self.final_step))
             # The first regular step at or behind the target, by rounding up.
             regular = self.start + max(0, -(-(target - self.start) // self.step)) * self.step
             return min(regular, self.final_step)
@@ -109,9 +109,9 @@ class Schedule:
             if target <= interval.final_step:
                 return interval.next_immediate_step(target)
         if self.intervals:
-            raise ValueError(PAST_THE_END.format(target, self.final_step))
+            raise ValueError(PAST_THE_END_MESSAGE.format(target, self.final_step))
         return None
 
 
-def _is_whole(value: object, least: int) -> bool:
+def _is_int_at_least(value: object, least: int) -> bool:
     return isinstance(value, int) and value >= least

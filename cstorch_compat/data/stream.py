@@ -9,25 +9,25 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from cstorch_compat.data import ring, role
-from cstorch_compat.data.batch import size_of
+from cstorch_compat.data.batch import find_batch_size
 from cstorch_compat.data.step_ranges import Schedule
-from cstorch_compat.data.streamer import Prepared, StreamerPost
-from cstorch_compat.data.supply import Supply
+from cstorch_compat.data.streamer import PreparedShare, StreamerTask
+from cstorch_compat.data.supply import RepeatedLoader
 from cstorch_compat.files.tree import flatten, map_tensors
 from cstorch_compat.watch import spans
 from lazytensor import config, source
-from lazytensor.cells import Cell
-from lazytensor.data.crew import Crew, default_context
-from lazytensor.data.worker import Failure
+from lazytensor.cells import Storage
+from lazytensor.data.crew import WorkerPool, default_context
+from lazytensor.data.worker import WorkerFailure
 from lazytensor.data.worker_errors import WorkerError
 from lazytensor.errors import DataError
 from lazytensor.ir.graph import leaf
-from lazytensor.tensor import Tensor, handle
+from lazytensor.tensor import Tensor, tensor_from_storage
 
-_WAYS = "LT_INPUT_TIMEOUT says after how many seconds it is given up, and 0 waits without end"
+_TIMEOUT_HINT = "LT_INPUT_TIMEOUT says after how many seconds it is given up, and 0 waits without end"
 
 
-class Stream(Protocol):
+class BatchStream(Protocol):
     """Batches, one for each step; `waits` are the seconds that the client waited for each worker."""
 
     waits: list[float]
@@ -44,7 +44,7 @@ class Stream(Protocol):
         """No more batches are wanted."""
 
 
-class OwnStream:
+class LocalStream:
     """Batches of a loader in this process, which plays the part of `player` while the loader is at work.
 
     A single worker stays in the process. The loader then has the answers of a worker, but its side effects, and the
@@ -55,15 +55,15 @@ class OwnStream:
         self._player = player
         self.waits = [0.0]
         self._step, self._size = 0, 0
-        with role.playing(player):
-            self._supply = Supply(make(), loading)
+        with role.role_context(player):
+            self._supply = RepeatedLoader(make(), loading)
 
     def __iter__(self) -> Iterator[Any]:
         while True:
             start = time.perf_counter()
             with (
-                role.playing(self._player),
-                spans.span("input worker 0", f"batch {self._step + 1}", feeds=self._step + 1),
+                role.role_context(self._player),
+                spans.record_span("input worker 0", f"batch {self._step + 1}", feeds=self._step + 1),
             ):
                 batch = next(self._supply)
             self.waits[0] += time.perf_counter() - start
@@ -76,7 +76,7 @@ class OwnStream:
 
     def states(self) -> list[Any]:
         """Where the loader of the client is, as a list of one."""
-        with role.playing(self._player):
+        with role.role_context(self._player):
             return [self._supply.state(0, role.Cluster(), self._step, self._step)]
 
     def close(self) -> None:
@@ -101,21 +101,21 @@ class WorkerStream:
     ):
         self._template, self._num_steps = first, num_steps
         # The client's batch is that of the whole run; each system takes its share of it.
-        self._batch_size = size_of(first) or 0
-        self._cluster = cluster = cluster.sharing(self._batch_size)
+        self._batch_size = find_batch_size(first) or 0
+        self._cluster = cluster = cluster.divide_batch(self._batch_size)
         self._step = 0
         self.waits = [0.0] * cluster.workers
         self._states: list[dict[int, Any]] = [{} for _ in self.waits]
         # Workers of one system have one layout: they take turns at the same share.
-        of_system = [_layout(first, share) for share in cluster.shares]
-        self._layouts = [of_system[cluster.system_of(rank)] for rank in range(cluster.workers)]
+        of_system = [_make_slot_layout(first, share) for share in cluster.shares]
+        self._layouts = [of_system[cluster.system_index(rank)] for rank in range(cluster.workers)]
         self._asked, self._shares_read = [0] * cluster.workers, [0] * cluster.workers
         # Made before the workers, which are told of it when they start.
-        self._memories = ring.memories(self._layouts, default_context().get_start_method() == "fork")
+        self._memories = ring.allocate_rings(self._layouts, default_context().get_start_method() == "fork")
         try:
-            self._crew = self._hired(make, loading, checkpoints)
+            self._crew = self._start_workers(make, loading, checkpoints)
         except BaseException:
-            ring.close(self._memories)
+            ring.close_rings(self._memories)
             raise
         try:
             self._begin()
@@ -123,9 +123,9 @@ class WorkerStream:
             self.close()
             raise
 
-    def _hired(self, make: Callable[[], Any], loading: Any, checkpoints: Schedule | None) -> Crew:
+    def _start_workers(self, make: Callable[[], Any], loading: Any, checkpoints: Schedule | None) -> WorkerPool:
         posts = [
-            StreamerPost(
+            StreamerTask(
                 rank,
                 self._cluster,
                 make=make,
@@ -138,7 +138,7 @@ class WorkerStream:
             for rank, (layout, memory) in enumerate(zip(self._layouts, self._memories, strict=True))
         ]
         try:
-            return Crew(posts, default_context(), "input worker", may_hire=True, ways=_WAYS)
+            return WorkerPool(posts, default_context(), "input worker", may_hire=True, ways=_TIMEOUT_HINT)
         except (PicklingError, AttributeError, TypeError) as e:
             raise DataError(
                 f"the input function cannot be given to a worker process: {e}",
@@ -156,8 +156,8 @@ class WorkerStream:
             # All were asked before the first answer is waited for, so the loaders are made at the same time.
             self._states[rank] = self._answer(rank)
         # Every worker has it open by now, so no name is left behind if a process is killed.
-        ring.forget_names(self._memories)
-        for _ in range(ring.SLOTS):
+        ring.unlink_rings(self._memories)
+        for _ in range(ring.SLOTS_PER_WORKER):
             for rank in ranks:
                 self._ask(rank)
 
@@ -166,7 +166,7 @@ class WorkerStream:
         # A slot is asked for when it was emptied: at most SLOTS shares of a worker are under way.
         if self._asked[rank] < self._cluster.turns(rank, self._num_steps):
             with self._due():
-                self._crew.ask(rank, 0, self._asked[rank] % ring.SLOTS)
+                self._crew.ask(rank, 0, self._asked[rank] % ring.SLOTS_PER_WORKER)
             self._asked[rank] += 1
 
     def __iter__(self) -> Iterator[Any]:
@@ -175,13 +175,13 @@ class WorkerStream:
             yield self._batch()
 
     def _batch(self) -> Any:
-        whole = [np.empty(t.spec.shape, a.dtype) for t, a in _with_arrays(self._template)]
+        whole = [np.empty(t.spec.shape, a.dtype) for t, a in _tensors_and_arrays(self._template)]
         start = 0
-        for rank, share in zip(self._cluster.feeding(self._step), self._cluster.shares, strict=True):
+        for rank, share in zip(self._cluster.workers_for_step(self._step), self._cluster.shares, strict=True):
             began = time.perf_counter()
             self._states[rank].update(self._answer(rank))
             self.waits[rank] += time.perf_counter() - began
-            slot = self._shares_read[rank] % ring.SLOTS
+            slot = self._shares_read[rank] % ring.SLOTS_PER_WORKER
             for array, part in zip(whole, self._layouts[rank].views(self._memories[rank], slot), strict=True):
                 # Copied out of the slot, which the worker fills again as soon as it is asked.
                 array[start : start + share] = part if part.ndim else part.item()
@@ -189,7 +189,7 @@ class WorkerStream:
             self._shares_read[rank] += 1
             self._ask(rank)
         arrays = iter(whole)
-        return map_tensors(self._template, lambda t: handle(Cell(leaf(next(arrays), t.spec))))
+        return map_tensors(self._template, lambda t: tensor_from_storage(Storage(leaf(next(arrays), t.spec))))
 
     @contextmanager
     def _due(self) -> Iterator[None]:
@@ -203,18 +203,18 @@ class WorkerStream:
         with self._due():
             answer = self._crew.answer(rank, 0, config.current().input_timeout)
         if answer.failure is not None:
-            self._failed(rank, answer.failure)
-        prepared: Prepared = answer.value
+            self._raise_failure(rank, answer.failure)
+        prepared: PreparedShare = answer.value
         if prepared.turn is not None:
             # The worker is ahead: what it made now is for a step to come.
-            step = self._cluster.step_fed(rank, prepared.turn) + 1
+            step = self._cluster.step_of_turn(rank, prepared.turn) + 1
             began, ended = prepared.seconds
-            spans.add(f"input worker {rank}", f"share of step {step}", began, ended, feeds=step)
+            spans.add_span(f"input worker {rank}", f"share of step {step}", began, ended, feeds=step)
         return prepared.states
 
-    def _failed(self, rank: int, failure: Failure) -> NoReturn:
+    def _raise_failure(self, rank: int, failure: WorkerFailure) -> NoReturn:
         # The worker is ahead of the client: the step is the one that its next share would have fed.
-        step = self._cluster.step_fed(rank, self._shares_read[rank]) + 1
+        step = self._cluster.step_of_turn(rank, self._shares_read[rank]) + 1
         raise WorkerError(
             f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"
             f"{failure.text}",
@@ -237,13 +237,15 @@ class WorkerStream:
     def close(self) -> None:
         """Send the workers home, and let go of the memory."""
         self._crew.close()
-        ring.close(self._memories)
+        ring.close_rings(self._memories)
 
 
-def _with_arrays(batch: Any) -> list[tuple[Tensor, np.ndarray]]:
+def _tensors_and_arrays(batch: Any) -> list[tuple[Tensor, np.ndarray]]:
     return [(t, t.array()) for _, t in flatten(batch)]
 
 
-def _layout(batch: Any, samples: int) -> ring.Layout:
+def _make_slot_layout(batch: Any, samples: int) -> ring.SlotLayout:
     """How a share of so many samples lies in its slot."""
-    return ring.Layout(tuple(((samples, *a.shape[1:]) if a.ndim else (), a.dtype.str) for _, a in _with_arrays(batch)))
+    return ring.SlotLayout(
+        tuple(((samples, *a.shape[1:]) if a.ndim else (), a.dtype.str) for _, a in _tensors_and_arrays(batch))
+    )

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.data import role
-from cstorch_compat.data.ring import Layout, Memory
+from cstorch_compat.data.ring import Memory, SlotLayout
 from cstorch_compat.data.step_ranges import Schedule
-from cstorch_compat.data.supply import Supply
+from cstorch_compat.data.supply import RepeatedLoader
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.watch import spans
-from lazytensor.data.worker import Answer
+from lazytensor.data.worker import WorkerAnswer
 from lazytensor.errors import DataError
 
 
 @dataclass(frozen=True)
-class StreamerPost:
+class StreamerTask:
     """What a streaming worker is told: its number, the cluster, how its loader is made, and where its shares go.
 
     `checkpoints` are the steps after which the state of a restartable loader is wanted; None for others.
@@ -30,21 +30,21 @@ class StreamerPost:
     loading: tuple[Any, bool] | None
     checkpoints: Schedule | None
     num_steps: int
-    layout: Layout
+    layout: SlotLayout
     memory: Memory
 
-    def begin(self) -> Callable[[int, Any], Answer]:
+    def begin(self) -> Callable[[int, Any], WorkerAnswer]:
         """Become a worker for the rest of the process, and make the loader."""
         added = role.add_python_paths(self.cluster)
         if added:
             # Processes that the worker starts find the modules too.
             os.environ["PYTHONPATH"] = os.pathsep.join([*added, *filter(None, [os.environ.get("PYTHONPATH")])])
-        role.become(role.Role(self.id, self.cluster))
+        role.set_role(role.Role(self.id, self.cluster))
         return Streamer(self).answer
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedShare:
     """What a worker says when its loader is there, or a share is: states by step, and from when to when it was at work.
 
     `turn` counts its shares from 0; it is None for the loader.
@@ -58,29 +58,30 @@ class Prepared:
 class Streamer:
     """Shares of batches, in the size that the system takes, whatever size the loader's batches have."""
 
-    def __init__(self, post: StreamerPost):
-        self._post, self._supply = post, Supply(post.make(), post.loading)
-        self._size = post.cluster.shares[post.cluster.system_of(post.id)]
+    def __init__(self, post: StreamerTask):
+        self._post, self._supply = post, RepeatedLoader(post.make(), post.loading)
+        self._size = post.cluster.shares[post.cluster.system_index(post.id)]
         self._turn = 0
         self._rest: list[np.ndarray] = []
         self._batch_size: int | None = None
 
-    def answer(self, turn: int, slot: int | None) -> Answer:
+    def answer(self, turn: int, slot: int | None) -> WorkerAnswer:
         """Fill a slot with the next share, or with None only say that the loader is there.
 
-        The answer holds a `Prepared` with the states, by step, for the checkpoint steps until this worker's next share.
+        The answer holds a `PreparedShare` with the states, by step, for the checkpoint steps until this worker's next
+        share.
         """
         # The first answer covers the steps before the worker's first share, the later ones those up to its next one.
-        first = self._post.cluster.step_fed(self._post.id, self._turn)
+        first = self._post.cluster.step_of_turn(self._post.id, self._turn)
         if slot is None:
-            return Answer(turn, Prepared(self._states(range(first))))
+            return WorkerAnswer(turn, PreparedShare(self._states(range(first))))
         began = spans.clock()
         self._post.layout.fill(self._post.memory, slot, self._share())
         ended, turn_done = spans.clock(), self._turn
         self._turn += 1
         self._supply.samples += self._size
         states = self._states(range(first, first + self._post.cluster.workers_per_csx))
-        return Answer(turn, Prepared(states, turn_done, (began, ended)))
+        return WorkerAnswer(turn, PreparedShare(states, turn_done, (began, ended)))
 
     def _states(self, steps: range) -> dict[int, Any]:
         wanted, post = self._post.checkpoints, self._post

@@ -9,15 +9,15 @@ from cstorch_compat.data.role import Cluster
 from lazytensor import source
 from lazytensor.errors import DataError
 
-PROTOCOL = ("state_dict", "load_state_dict", "aggregate_state_dict", "deaggregate_state_dict")
+RESTARTABLE_METHODS = ("state_dict", "load_state_dict", "aggregate_state_dict", "deaggregate_state_dict")
 
 
 def is_restartable(loader: Any) -> bool:
     """Whether a loader defines all of the protocol of restartable loaders."""
-    return all(callable(getattr(loader, name, None)) for name in PROTOCOL)
+    return all(callable(getattr(loader, name, None)) for name in RESTARTABLE_METHODS)
 
 
-class Supply(Iterator[Any]):
+class RepeatedLoader(Iterator[Any]):
     """A worker's loader, or the client's, begun anew whenever it is exhausted.
 
     With `loading`, a common state and whether it has to fit strictly, the loader takes its part of the state first.
@@ -30,14 +30,14 @@ class Supply(Iterator[Any]):
         if loading is not None:
             state, strict = loading
             # A common state was made of those of all workers; each takes its own part out of it.
-            part = _with_strict(loader.deaggregate_state_dict, state, strict)
-            _with_strict(loader.load_state_dict, part, strict)
-        self._batches = self._endless(may_be_empty=loading is not None)
+            part = _call_with_strict(loader.deaggregate_state_dict, state, strict)
+            _call_with_strict(loader.load_state_dict, part, strict)
+        self._batches = self._repeat_forever(may_be_empty=loading is not None)
 
     def __next__(self) -> Any:
         return next(self._batches)
 
-    def _endless(self, may_be_empty: bool) -> Iterator[Any]:
+    def _repeat_forever(self, may_be_empty: bool) -> Iterator[Any]:
         while True:
             # A pass without a batch would make this loop run forever.
             is_empty = True
@@ -60,16 +60,16 @@ class Supply(Iterator[Any]):
             local_worker_id=rank % cluster.workers_per_csx,
             num_workers_per_csx=cluster.workers_per_csx,
             num_csx=cluster.num_csx,
-            wse_id=cluster.system_of(rank),
+            wse_id=cluster.system_index(rank),
             appliance_step=step,
             worker_step=turn,
             samples_streamed=self.samples,
         )
-        with place.offered(where):
+        with place.offer_checkpoint(where):
             return self.loader.state_dict()
 
 
-def _with_strict(method: Callable[..., Any], state: Any, strict: bool) -> Any:
+def _call_with_strict(method: Callable[..., Any], state: Any, strict: bool) -> Any:
     """Call a method of the protocol; those written for release 2.0 do not take `strict`."""
     parameters = inspect.signature(method).parameters
     # Asked of the signature, not tried: a TypeError from inside of the method would look the same.

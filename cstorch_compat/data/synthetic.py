@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from cstorch_compat.run import setting_checks
 from lazytensor import pytree
 from lazytensor.data.dataset import IterableDataset
@@ -90,7 +90,7 @@ def compute_num_steps(
     if num_steps is not None:
         bounds.append(num_steps)
     if num_epochs is not None:
-        bounds.append(num_epochs * _epoch_steps(dataloader, steps_per_epoch, grad_accum_steps))
+        bounds.append(num_epochs * _count_epoch_steps(dataloader, steps_per_epoch, grad_accum_steps))
     return min(bounds)
 
 
@@ -106,11 +106,11 @@ def _require_count(name: str, value: Any, least: int) -> None:
         message = f"`{name}` must be greater than zero."
     else:
         return
-    with as_builtin():
-        raise setting_checks.invalid(name, value, message, f"Give a whole number from {least} on.")
+    with reraise_as_builtin():
+        raise setting_checks.make_value_error(name, value, message, f"Give a whole number from {least} on.")
 
 
-def _epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps: int) -> int:
+def _count_epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps: int) -> int:
     try:
         # An epoch's last batches that fill no step are left out.
         there = len(dataloader) // grad_accum_steps

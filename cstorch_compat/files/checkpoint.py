@@ -9,15 +9,15 @@ from typing import Any
 from cstorch_compat.files import h5read, h5write, safetensors
 from cstorch_compat.files.h5write import ArrayLeaf, FullLeaf
 from cstorch_compat.files.pickled import DeferredObject
-from cstorch_compat.files.sniff import kind_of
+from cstorch_compat.files.sniff import detect_format
 from cstorch_compat.files.tree import flatten
 from lazytensor import leftovers, serialization, source
-from lazytensor.cells import Cell
+from lazytensor.cells import Storage
 from lazytensor.dtype import round_to
 from lazytensor.errors import CheckpointError
 from lazytensor.ir.types import StateId, Type
 from lazytensor.lazyarray import LazyArray
-from lazytensor.tensor import CPU, Device, Tensor, of_class
+from lazytensor.tensor import CPU, Device, Tensor, tensor_of_class
 
 
 # The original gives such a tensor for every map_location, even on the CPU; both classes have its names.
@@ -29,7 +29,7 @@ class DeferredSafeTensor(Tensor):
     """A tensor whose values are read from a safetensors file at the first use."""
 
 
-class _FileHome:
+class _FileStore:
     """Stands in for the store of state: brings the one array of a file home."""
 
     def __init__(self, source: LazyArray):
@@ -43,16 +43,16 @@ class _FileHome:
         """A tensor of a file may be changed: the file stays as it is."""
 
 
-def _deferred(lazy: LazyArray, kind: type[Tensor] = DeferredTorchTensor) -> Any:
+def _make_deferred_tensor(lazy: LazyArray, kind: type[Tensor] = DeferredTorchTensor) -> Any:
     # The original gives NumPy arrays at once; nothing else could stand for one where a script computes with it.
     if not lazy.is_tensor:
         return lazy.read()
     # What is a tensor in the file has a tensor type: both readers refuse it otherwise.
     assert lazy.dtype is not None
-    return of_class(kind, Cell.at_home(_FileHome(lazy), Type(lazy.shape, lazy.dtype)))
+    return tensor_of_class(kind, Storage.from_store(_FileStore(lazy), Type(lazy.shape, lazy.dtype)))
 
 
-def _described(obj: object) -> ArrayLeaf | FullLeaf | None:
+def _describe_leaf(obj: object) -> ArrayLeaf | FullLeaf | None:
     if not isinstance(obj, Tensor):
         return None
     # The type (RuntimeError) and the condition are the original's, which saves state dicts and no parameters.
@@ -77,7 +77,7 @@ def save(state_dict: Any, checkpoint_file: Any) -> None:
     Raises FileExistsError if there is a file already, FileNotFoundError if the folder is missing. The file appears
     under its name when it is complete.
     """
-    h5write.write(checkpoint_file, state_dict, _described)
+    h5write.write(checkpoint_file, state_dict, _describe_leaf)
 
 
 def load(
@@ -95,18 +95,18 @@ def load(
     never loaded: a DeferredObject stands for each.
     """
     path = os.fspath(checkpoint_file)
-    leftovers.clear(pathlib.Path(path).parent)
+    leftovers.remove_leftovers(pathlib.Path(path).parent)
     if not os.path.isfile(path):
-        return h5read.read(path, _deferred)  # which says what is wrong
+        return h5read.read(path, _make_deferred_tensor)  # which says what is wrong
     # By content, since the original tries one reader after another and takes the first that succeeds; a name says
     # nothing (checkpoints end in .mdl, .h5, .bin or not at all).
-    kind = kind_of(path)
+    kind = detect_format(path)
     if kind in ("torch", "legacy torch"):
-        return _from_torch(path, map_location, options, read_torch)
-    device = _location(map_location)
-    tree: Any = safetensors.read(path) if kind == "safetensors" else _from_h5(path)
+        return _load_torch(path, map_location, options, read_torch)
+    device = _parse_map_location(map_location)
+    tree: Any = safetensors.read(path) if kind == "safetensors" else _load_h5(path)
     if kind == "safetensors":
-        tree = {key: _deferred(lazy, DeferredSafeTensor) for key, lazy in tree.items()}
+        tree = {key: _make_deferred_tensor(lazy, DeferredSafeTensor) for key, lazy in tree.items()}
     # Moved by name only: the values are fetched to the device when they are used, so the file is still not read.
     if device is not CPU:
         for _, t in flatten(tree):
@@ -114,7 +114,7 @@ def load(
     return tree
 
 
-def _from_h5(path: str) -> Any:
+def _load_h5(path: str) -> Any:
     closed: list[str] = []
 
     # One pickled leaf (a NumPy scalar in an old state dict is enough) must not cost the weights beside it: it is
@@ -123,7 +123,7 @@ def _from_h5(path: str) -> Any:
         closed.append(key)
         return DeferredObject(key)
 
-    tree = h5read.read(path, _deferred, pickled=stand_in)
+    tree = h5read.read(path, _make_deferred_tensor, pickled=stand_in)
     if closed:
         warnings.warn(
             f"{path} holds pickled Python objects, which are never opened; using one is an error: {', '.join(closed)}",
@@ -132,7 +132,7 @@ def _from_h5(path: str) -> Any:
     return tree
 
 
-def _from_torch(path: str, map_location: Any, options: dict[str, Any], read_torch: Callable[..., Any]) -> Any:
+def _load_torch(path: str, map_location: Any, options: dict[str, Any], read_torch: Callable[..., Any]) -> Any:
     try:
         # `cache` is a location of the original's own, which no PyTorch reader knows. The original trusts its files.
         location = "cpu" if map_location == "cache" else map_location
@@ -142,7 +142,7 @@ def _from_torch(path: str, map_location: Any, options: dict[str, Any], read_torc
         raise CheckpointError(what, where=source.where(), hint=e.hint) from e
 
 
-def _location(map_location: Any) -> Device:
+def _parse_map_location(map_location: Any) -> Device:
     if map_location is None or map_location == "cache":
         return CPU
     # The texts of this refusal and the next one are PyTorch's, as a wrong location gives them there.

@@ -14,15 +14,15 @@ VERSION_KEY = "__cstorch_version__"  # its attribute
 # What a leaf is stands at the root under its key and this suffix, and not at its dataset: a scalar has none. These
 # texts are of variable length, which HDF5 keeps outside of an object's header and its limit of 64 KiB (254 KB of
 # `__spec__` were tried).
-METADATA = ".__metadata__"
-MOST_AXES = 32  # of an HDF5 dataset
+METADATA_SUFFIX = ".__metadata__"
+MAX_AXES = 32  # of an HDF5 dataset
 # By exact type: JSON gives these back as they were, NaN, infinities and integers of any size among them. A NumPy
 # scalar is none of them, and the original pickles it.
-SCALARS = (bool, int, float)
+SCALAR_TYPES = (bool, int, float)
 # Tensor types that a file can hold: the format's code for each, and the NumPy type of its dataset. The codes are those
 # of the vendor's element types; int8 and complex numbers have none, which is why the original refuses them. HDF5 has no
 # bfloat16, so its bits lie there as int16, and only the code and the name in `dtypes` tell them from whole numbers.
-CODES = {
+DTYPE_CODES = {
     dtypes.bool_: (1, "?"),
     dtypes.int16: (3, "<i2"),
     dtypes.int32: (4, "<i4"),

@@ -15,24 +15,24 @@ from typing import Any, Self
 import h5py
 import numpy as np
 
-from cstorch_compat.files.newfile import NO_ROOM
-from cstorch_compat.files.trailer import Trailer, rest_of, text_of
-from lazytensor.interrupts import postponed
-from lazytensor.lazyarray import reported
+from cstorch_compat.files.newfile import DISK_FULL_HINT
+from cstorch_compat.files.trailer import Trailer, compute_rest_checksum, encode_trailer
+from lazytensor.interrupts import defer_signals
+from lazytensor.lazyarray import report_file_errors
 from lazytensor.thread_start import warn_of_no_thread
 
-Piece = tuple[str, np.ndarray, int]
+ArrayPiece = tuple[str, np.ndarray, int]
 """The key of an array, its bytes, and their place in the file."""
 Checksums = dict[tuple[int, int], int]
 """Those of arrays by place and size."""
 
-_low: Any = h5py  # its stubs do not know the lower interface in full
-_SMALL_BYTES = 1 << 16  # what HDF5 collects of a dataset before it writes
-_TOGETHER_BYTES = 1 << 25
-_WRITE = 2  # SYNC_FILE_RANGE_WRITE
+_h5py: Any = h5py  # its stubs do not know the lower interface in full
+_MAX_DIRECT_BYTES = 1 << 16  # what HDF5 collects of a dataset before it writes
+_MIN_BATCH_BYTES = 1 << 25
+_SYNC_FILE_RANGE_WRITE = 2  # SYNC_FILE_RANGE_WRITE
 
 
-class Sink(io.RawIOBase):
+class H5Sink(io.RawIOBase):
     """A new file whose first failure is remembered, and after which all else is accepted and forgotten."""
 
     # Set on the class, so that `close` finds it when opening failed: the garbage collector closes every stream.
@@ -54,11 +54,11 @@ class Sink(io.RawIOBase):
         """Accept and forget whatever comes: nobody wants the file any more."""
         self._error = self._error or OSError("nobody wants the file any more")
 
-    def seal(self, arrays: Checksums) -> None:
+    def append_checksums(self, arrays: Checksums) -> None:
         """Put the checksums behind the file: those of arrays by place and size, and that of all other bytes."""
         if self._error is None:
             size = self.seek(0, os.SEEK_END)
-            self.write(text_of(Trailer(size, arrays, rest_of(self._descriptor, arrays, size))))
+            self.write(encode_trailer(Trailer(size, arrays, compute_rest_checksum(self._descriptor, arrays, size))))
 
     def close(self) -> None:
         """Give the file back to the system."""
@@ -87,10 +87,10 @@ class Sink(io.RawIOBase):
             except OSError as e:
                 self._error = e
 
-    def put_together(self, pieces: list[Piece]) -> None:
+    def put_pieces(self, pieces: list[ArrayPiece]) -> None:
         """Write pieces at their places. Raises CheckpointError with the key of one that cannot be written."""
         for key, raw, place in pieces:
-            with reported(f"{key!r} cannot be written", self._path, hint=NO_ROOM):
+            with report_file_errors(f"{key!r} cannot be written", self._path, hint=DISK_FULL_HINT):
                 self.put(raw.data, place)
                 self.check()
         self._begin(min(place for *_, place in pieces), max(place + raw.nbytes for _, raw, place in pieces))
@@ -100,10 +100,10 @@ class Sink(io.RawIOBase):
         # Not as advice that nobody will read them: the system would forget tables beside them that are read once more.
         begin = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux alone has it
         if begin is not None:
-            begin(self._descriptor, ctypes.c_int64(place), ctypes.c_int64(end - place), _WRITE)
+            begin(self._descriptor, ctypes.c_int64(place), ctypes.c_int64(end - place), _SYNC_FILE_RANGE_WRITE)
 
     @contextlib.contextmanager
-    def leaving_out(self, array: np.ndarray) -> Iterator[None]:
+    def skip_array(self, array: np.ndarray) -> Iterator[None]:
         """A block in which the bytes of an array are not written: HDF5 gives them a place, others write them there."""
         # It hands on what it is given, if that is in its file's type and larger than what it collects.
         self._left_out = array.ctypes.data
@@ -145,16 +145,16 @@ class Sink(io.RawIOBase):
         return self._at
 
 
-class Beside:
+class BackgroundWriter:
     """Writes arrays to their places in a thread while the caller makes the tables, and notes their checksums.
 
     If the system starts no thread, the caller writes them.
     """
 
-    def __init__(self, sink: Sink):
+    def __init__(self, sink: H5Sink):
         self.checksums: Checksums = {}
         self._sink = sink
-        self._pieces: list[Piece] = []
+        self._pieces: list[ArrayPiece] = []
         self._bytes = 0
         self._written: futures.Future[None] | None = None
         self._has_thread = True
@@ -165,7 +165,7 @@ class Beside:
 
     def __exit__(self, kind: object, *error: object) -> None:
         # Once the descriptor is closed another file may get it: nobody may write any more, whatever interrupts.
-        with postponed():
+        with defer_signals():
             try:
                 if kind is None:
                     self.wait()
@@ -184,24 +184,24 @@ class Beside:
         ordered = np.asarray(array, order="C")
         raw = ordered.reshape(-1).view(np.uint8)
         # HDF5 keeps what is small and writes it with its tables, in less time than handing it over takes.
-        is_small = raw.nbytes <= _SMALL_BYTES
-        with contextlib.nullcontext() if is_small else self._sink.leaving_out(raw):
-            dataset.write(_low.h5s.ALL, _low.h5s.ALL, ordered)
+        is_small = raw.nbytes <= _MAX_DIRECT_BYTES
+        with contextlib.nullcontext() if is_small else self._sink.skip_array(raw):
+            dataset.write(_h5py.h5s.ALL, _h5py.h5s.ALL, ordered)
         place = dataset.get_offset()
         # Of the bytes in memory: what the disk makes of them is what is to be found out.
         self.checksums[place, raw.nbytes] = zlib.crc32(raw.data)
         if not is_small:
             self._pieces.append((key, raw, place))
             self._bytes += raw.nbytes
-            if self._bytes >= _TOGETHER_BYTES:
-                self._hand_over()
+            if self._bytes >= _MIN_BATCH_BYTES:
+                self._submit_pieces()
 
     def wait(self) -> None:
         """Go on when all is written. Raises CheckpointError for an array that could not be."""
-        self._hand_over()
-        self._hand_over()
+        self._submit_pieces()
+        self._submit_pieces()
 
-    def _hand_over(self) -> None:
+    def _submit_pieces(self) -> None:
         if self._written is not None:
             self._written.result()
             self._written = None
@@ -210,16 +210,16 @@ class Beside:
             # Many at a time: for each call the thread would wait until the caller lets go of the interpreter's lock.
             if self._has_thread:
                 try:
-                    self._written = self._writer.submit(self._sink.put_together, pieces)
+                    self._written = self._writer.submit(self._sink.put_pieces, pieces)
                 except RuntimeError as e:
                     self._has_thread = False
                     warn_of_no_thread(e)
             if not self._has_thread:
-                self._sink.put_together(pieces)
+                self._sink.put_pieces(pieces)
 
 
 @contextlib.contextmanager
-def let_go(sink: Sink) -> Iterator[None]:
+def close_on_failure(sink: H5Sink) -> Iterator[None]:
     """A block behind whose failure HDF5 has nothing of the file any more."""
     try:
         yield

@@ -19,28 +19,28 @@ import numpy as np
 from cstorch_compat.files import treespec
 from cstorch_compat.files.h5attributes import put_text
 from cstorch_compat.files.h5layout import (
-    CODES,
     CSTORCH_VERSION,
+    DTYPE_CODES,
     LAYOUT_VERSION,
-    METADATA,
-    MOST_AXES,
-    SCALARS,
+    MAX_AXES,
+    METADATA_SUFFIX,
+    SCALAR_TYPES,
     VERSION_KEY,
     DtypeRefused,
     LeafRefused,
     is_storable,
 )
-from cstorch_compat.files.h5sink import Beside, Sink, let_go
-from cstorch_compat.files.h5templates import Templates, templates
-from cstorch_compat.files.newfile import NO_ROOM, new_file
+from cstorch_compat.files.h5sink import BackgroundWriter, H5Sink, close_on_failure
+from cstorch_compat.files.h5templates import DatasetTemplates, open_templates
+from cstorch_compat.files.newfile import DISK_FULL_HINT, new_file
 from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
-from lazytensor.encoding import encoded
+from lazytensor.encoding import encode_elements
 from lazytensor.errors import CheckpointError
-from lazytensor.interrupts import postponed
-from lazytensor.lazyarray import LazyArray, reported
+from lazytensor.interrupts import defer_signals
+from lazytensor.lazyarray import LazyArray, report_file_errors
 
-_ANY_KEY = "@key@"
+_KEY_PLACEHOLDER = "@key@"
 _NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})
 
 
@@ -61,13 +61,13 @@ class FullLeaf:
     value: float
 
 
-Leaf = ArrayLeaf | FullLeaf | LazyArray | None
+LeafDescription = ArrayLeaf | FullLeaf | LazyArray | None
 
 
 def write(
     path: str | os.PathLike[str],
     tree: object,
-    describe: Callable[[object], Leaf],
+    describe: Callable[[object], LeafDescription],
     namedtuples: Mapping[str, type] = _NO_NAMEDTUPLES,
     *,
     replace: bool = False,
@@ -85,11 +85,11 @@ def write(
     # Everything that can be refused is refused before the first byte, so that no file is begun in vain; the name of the
     # target is looked at before the tensors, which may have to be computed.
     with new_file(path, replace) as temporary:
-        leaves = [(leaf.key, _plan(leaf, describe)) for leaf in flat.leaves]
+        leaves = [(leaf.key, _plan_leaf(leaf, describe)) for leaf in flat.leaves]
         _write_file(temporary, flat.spec, leaves)
 
 
-def _plan(occurrence: treespec.Leaf, describe: Callable[[object], Leaf]) -> object:
+def _plan_leaf(occurrence: treespec.TreeLeaf, describe: Callable[[object], LeafDescription]) -> object:
     """What to write: a leaf, a NumPy array, or the descriptor of something without a dataset."""
     key, leaf = occurrence.key, occurrence.value
     # Identity decides, as in the original, and it does for interned scalars too: every further `1`, `True` or `None`
@@ -104,19 +104,19 @@ def _plan(occurrence: treespec.Leaf, describe: Callable[[object], Leaf]) -> obje
     if not key:
         raise LeafRefused("an array without a key cannot be saved", hint="Put it into a dict: {'x': tensor}.")
     if array is None:
-        return _plain_array(key, leaf)
+        return _require_plain_array(key, leaf)
     # What was a NumPy array in another file stays one, so that a conversion changes no type.
     if isinstance(array, LazyArray) and not array.is_tensor:
         return array
-    if array.dtype not in CODES:
+    if array.dtype not in DTYPE_CODES:
         raise DtypeRefused(
             f"{key!r} is a tensor of {array.dtype!r}, for which the checkpoint format has no code",
-            hint=f"Convert it to one of {', '.join(d.name for d in CODES)} before saving.",
+            hint=f"Convert it to one of {', '.join(d.name for d in DTYPE_CODES)} before saving.",
         )
     return array
 
 
-def _plain_array(key: str, array: Any) -> np.ndarray:
+def _require_plain_array(key: str, array: Any) -> np.ndarray:
     # By exact type: masked arrays and records carry more than their numbers, and it would be lost in silence.
     if type(array) in (np.ndarray, np.memmap) and is_storable(array.dtype):
         plain: np.ndarray = array
@@ -133,7 +133,7 @@ def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
         return {"__TYPE__": "NoneSerializer", "__NONE__": True}
     if type(value) is str:
         return {"string_value": value, "__TYPE__": "StringSerializer", "__NONE__": True}
-    if type(value) in SCALARS:
+    if type(value) in SCALAR_TYPES:
         return {"scalar_value": value, "__TYPE__": "ScalarSerializer", "__NONE__": True}
     raise LeafRefused(
         f"{key!r} is a {type(leaf).__module__}.{type(leaf).__qualname__}, which a checkpoint would have to pickle",
@@ -145,83 +145,83 @@ def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
 def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
     # The objects of HDF5 1.8 index many attributes and carry checksums, and every HDF5 since reads them. The oldest
     # kind, h5py's default, looks through a list for each name, and the root has an attribute for each leaf.
-    with Sink(path) as sink, let_go(sink), _opened(sink) as file:
+    with H5Sink(path) as sink, close_on_failure(sink), _open_h5(sink) as file:
         # The version goes first and __SUCCESS__ last, so that a reader can tell a file that was cut short from one
         # of another layout; both readers refuse a file without __SUCCESS__.
-        with postponed():
+        with defer_signals():
             file.attrs["__version__"] = LAYOUT_VERSION
             file.attrs[VERSION_KEY] = CSTORCH_VERSION
             file.attrs["__spec__"] = spec
-        with templates(path) as kinds, Beside(sink) as beside:
+        with open_templates(path) as kinds, BackgroundWriter(sink) as beside:
             for key, leaf in leaves:
                 # One leaf after another, and a look at the disk after each: a checkpoint may be larger than the memory,
                 # and a full disk is to be told of the first leaf that did not fit rather than after minutes of writing
                 # into nothing.
                 _write_leaf(file, key, leaf, path, kinds, beside)
-                with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
+                with report_file_errors(f"{key!r} cannot be written", path, hint=DISK_FULL_HINT):
                     sink.check()
         # Closing is when HDF5 writes most of its tables, so only the check behind it says that the file is whole.
-        with postponed():
+        with defer_signals():
             file.attrs["__SUCCESS__"] = True
             file.close()
         sink.check()
-        sink.seal(beside.checksums)
+        sink.append_checksums(beside.checksums)
         sink.check()
 
 
-def _opened(sink: Sink) -> h5py.File:
+def _open_h5(sink: H5Sink) -> h5py.File:
     # HDF5 calls the sink back, and what a signal raises in there is lost, or is another error in the end.
-    with postponed():
+    with defer_signals():
         return h5py.File(sink, "w", libver=("v108", "latest"))
 
 
-def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, kinds: Templates, beside: Beside) -> None:
+def _write_leaf(
+    file: h5py.File, key: str, leaf: object, path: str, kinds: DatasetTemplates, beside: BackgroundWriter
+) -> None:
     """Write a leaf, the bytes of a large array beside."""
     # A tensor of one value has no dataset at all: its attribute says everything, as the original does for what a
     # CSX run initializes lazily. Optimizer state that is still zero costs a few hundred bytes.
     if isinstance(leaf, FullLeaf):
-        with reported(f"{key!r} cannot be written", path, hint=NO_ROOM), postponed():
-            file.attrs[key + METADATA] = json.dumps(_filled(key, leaf), indent=4)
+        with report_file_errors(f"{key!r} cannot be written", path, hint=DISK_FULL_HINT), defer_signals():
+            file.attrs[key + METADATA_SUFFIX] = json.dumps(_full_leaf_metadata(key, leaf), indent=4)
         return
     # Outside the handler below: what reading the values raises says itself where it comes from.
     array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
     descriptor = leaf if isinstance(leaf, dict) else {}
-    with reported(f"{key!r} cannot be written", path, hint=NO_ROOM), postponed():
+    with report_file_errors(f"{key!r} cannot be written", path, hint=DISK_FULL_HINT), defer_signals():
         if array is not None:
             # Contiguous and not compressed, which the original loads as well: weights hardly shrink under LZ4, and
             # stock HDF5 readers can open the file. HDF5's own refusal names neither the tensor nor the bound.
-            if array.ndim > MOST_AXES:
-                raise CheckpointError(
-                    f"it has {array.ndim} axes", hint=f"A file holds at most {MOST_AXES}: reshape it."
-                )
+            if array.ndim > MAX_AXES:
+                raise CheckpointError(f"it has {array.ndim} axes", hint=f"A file holds at most {MAX_AXES}: reshape it.")
             descriptor = _array_descriptor(leaf, array)
             beside.put(key, array, kinds.copy(file, key, array, descriptor))
             # What comes from another file is in memory for this alone.
             if isinstance(leaf, LazyArray):
                 beside.wait()
-        put_text(file, key + METADATA, _metadata(key, descriptor))
+        put_text(file, key + METADATA_SUFFIX, _format_metadata(key, descriptor))
 
 
-def _metadata(key: str, descriptor: dict[str, Any]) -> str:
+def _format_metadata(key: str, descriptor: dict[str, Any]) -> str:
     """The text that describes a leaf, which Python takes long to indent: once for all tensors alike."""
     if "__NUMPY__" in descriptor and re.fullmatch(r"[\w.]+", key, re.ASCII):
-        return _alike(json.dumps(descriptor)).replace(_ANY_KEY, key)
-    return _indented(key, descriptor)
+        return _format_metadata_template(json.dumps(descriptor)).replace(_KEY_PLACEHOLDER, key)
+    return _format_indented_metadata(key, descriptor)
 
 
 @functools.lru_cache(maxsize=256)
-def _alike(descriptor: str) -> str:
-    return _indented(_ANY_KEY, json.loads(descriptor))
+def _format_metadata_template(descriptor: str) -> str:
+    return _format_indented_metadata(_KEY_PLACEHOLDER, json.loads(descriptor))
 
 
-def _indented(key: str, descriptor: dict[str, Any]) -> str:
+def _format_indented_metadata(key: str, descriptor: dict[str, Any]) -> str:
     # Each leaf repeats the description of the one-entry dict that it would be alone; the reader of the original
     # rebuilds it from there and fails without it, though the root's description says the same.
-    metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}
+    metadata = {"__spec__": treespec.leaf_spec(key), "__objects__": [key], key + METADATA_SUFFIX: descriptor}
     return json.dumps(metadata, indent=4)
 
 
-def _filled(key: str, leaf: FullLeaf) -> dict[str, Any]:
+def _full_leaf_metadata(key: str, leaf: FullLeaf) -> dict[str, Any]:
     fill = {
         "shape": list(leaf.shape),
         "dtype": f"torch.{leaf.dtype.name}",
@@ -232,8 +232,8 @@ def _filled(key: str, leaf: FullLeaf) -> dict[str, Any]:
     # Two objects, as the original writes them: `.0` is what fills the tensor and is the one listed, `.1` is the
     # tensor itself, without __NUMPY__ since it has no dataset.
     tensor = {**_tensor_descriptor(leaf.shape, leaf.dtype), "__TYPE__": "TorchTensorSerializer"}
-    parts = {f"{key}.0{METADATA}": fill, f"{key}.1{METADATA}": tensor}
-    return {"__spec__": treespec.spec_of_nested(key), "__objects__": [f"{key}.0"], **parts}
+    parts = {f"{key}.0{METADATA_SUFFIX}": fill, f"{key}.1{METADATA_SUFFIX}": tensor}
+    return {"__spec__": treespec.nested_leaf_spec(key), "__objects__": [f"{key}.0"], **parts}
 
 
 def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
         # cannot do without.
         "shapes": [list(shape)],
         "dtypes": [f"torch.{dtype.name}"],
-        "rtfx_dtypes": [CODES[dtype][0]],
+        "rtfx_dtypes": [DTYPE_CODES[dtype][0]],
     }
 
 
@@ -266,12 +266,13 @@ def _to_stored(key: str, leaf: Any) -> np.ndarray:
                 f"{key!r} is declared {leaf.dtype!r} but its values are {values.dtype}",
                 hint="Convert the values first.",
             )
-        # Rounded first: `encoded` cuts a half type, and a value computed in float32 may lie between two of them.
-        array = encoded(dtypes.round_to(values.astype(leaf.dtype.host, copy=False), leaf.dtype), leaf.dtype)
+        # Rounded first: `encode_elements` cuts a half type, and a value computed in float32 may lie between two of
+        # them.
+        array = encode_elements(dtypes.round_to(values.astype(leaf.dtype.host, copy=False), leaf.dtype), leaf.dtype)
     else:
         # The bits as the other file has them, not decoded and encoded again, so that NaN payloads survive.
         array = leaf.stored() if isinstance(leaf, LazyArray) else np.asarray(leaf)
         array = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
     # The words of bfloat16 are unsigned here and signed in the format; the bits are the same.
     is_bfloat16 = not isinstance(leaf, np.ndarray) and leaf.dtype is dtypes.bfloat16
-    return array.view(CODES[dtypes.bfloat16][1]) if is_bfloat16 else array
+    return array.view(DTYPE_CODES[dtypes.bfloat16][1]) if is_bfloat16 else array

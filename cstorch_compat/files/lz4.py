@@ -18,23 +18,23 @@ import h5py
 import numpy as np
 
 from cstorch_compat.files.rawfile import RawFile
-from cstorch_compat.files.trailer import Trailer, check
+from cstorch_compat.files.trailer import Trailer, verify_checksum
 from lazytensor.errors import CheckpointError
 
 FILTER_ID = 32004
 # The bound matters: a few damaged bytes could otherwise announce a chunk of terabytes, and an array is allocated
 # before its bytes are seen.
-MOST_PER_BYTE = 255  # a length byte stands for at most 255 bytes of output, so no stored byte can produce more
-_MINIMUM_MATCH = 4
-_SMALLEST_BLOCK, _MOST_SMALL_BLOCKS = 512, 4096
+MAX_LZ4_RATIO = 255  # a length byte stands for at most 255 bytes of output, so no stored byte can produce more
+_MIN_MATCH_BYTES = 4
+_MIN_BLOCK_BYTES, _MAX_SMALL_BLOCKS = 512, 4096
 # ENUM is how h5py writes bool.
-_low: Any = h5py  # its stubs do not know the lower interface in full
-_PLAIN_CLASSES = (h5py.h5t.STRING, h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.ENUM)
+_h5py: Any = h5py  # its stubs do not know the lower interface in full
+_READABLE_TYPE_CLASSES = (h5py.h5t.STRING, h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.ENUM)
 _FRAME_HEADER = struct.Struct(">QI")
 _BLOCK_HEADER = struct.Struct(">I")
 
 
-def attributes(item: h5py.HLObject) -> dict[str, Any]:
+def read_attributes(item: h5py.HLObject) -> dict[str, Any]:
     """The attributes of a file or dataset that are text or numbers.
 
     Others stay unread: the format needs none, and HDF5 crashes on some damaged ones (nested variable lengths).
@@ -44,14 +44,14 @@ def attributes(item: h5py.HLObject) -> dict[str, Any]:
     for name in values:
         attribute = values.get_id(name)
         kind = attribute.get_type()
-        if kind.get_class() in _PLAIN_CLASSES:
+        if kind.get_class() in _READABLE_TYPE_CLASSES:
             # The root has a text for each tensor, for which h5py would open it again and work out what it is.
-            is_text = isinstance(kind, _low.h5t.TypeStringID) and kind.is_variable_str() and attribute.shape == ()
-            plain[name] = _text(attribute, kind.get_cset()) if is_text else values[name]
+            is_text = isinstance(kind, _h5py.h5t.TypeStringID) and kind.is_variable_str() and attribute.shape == ()
+            plain[name] = _read_text_attribute(attribute, kind.get_cset()) if is_text else values[name]
     return plain
 
 
-def _text(attribute: Any, encoding: int) -> str:
+def _read_text_attribute(attribute: Any, encoding: int) -> str:
     text: Any = np.empty((), object)
     attribute.read(text, mtype=_text_type(encoding))
     return str(text[()].decode("utf-8", "surrogateescape"))
@@ -59,7 +59,7 @@ def _text(attribute: Any, encoding: int) -> str:
 
 @functools.cache
 def _text_type(encoding: int) -> Any:
-    return _low.h5t.py_create(_low.string_dtype("ascii" if encoding == _low.h5t.CSET_ASCII else "utf-8"))
+    return _h5py.h5t.py_create(_h5py.string_dtype("ascii" if encoding == _h5py.h5t.CSET_ASCII else "utf-8"))
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class StoredArray:
         # One rule for both layouts: a contiguous dataset is one chunk of the whole shape.
         self.block = properties.get_chunk() if is_chunked else self.shape  # the shape of each extent
         # A link in a file may lead to a dataset of another file, whose offsets mean nothing in ours.
-        if _low.h5o.get_info(dataset).fileno != number:
-            raise _damaged("its data is in another file")
+        if _h5py.h5o.get_info(dataset).fileno != number:
+            raise _make_damage_error("its data is in another file")
         self.extents = self._extents(dataset, properties)
         for extent in self.extents:
             self._check(extent)
@@ -94,20 +94,20 @@ class StoredArray:
         filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
         # Shuffle, deflate and the like are other programs' work; the original writes LZ4 alone.
         if filters not in ([], [FILTER_ID]):
-            raise _damaged(f"it went through HDF5 filters {filters}; only LZ4 ({FILTER_ID}) is known here")
+            raise _make_damage_error(f"it went through HDF5 filters {filters}; only LZ4 ({FILTER_ID}) is known here")
         # The original makes empty tensors chunked as well, with no chunk stored.
         if math.prod(self.shape) == 0:
             return []
         if properties.get_layout() == h5py.h5d.CHUNKED:
-            return self._chunks(dataset, bool(filters))
+            return self._chunk_extents(dataset, bool(filters))
         # None where HDF5 has not reserved the bytes: nothing was ever written there, which the writer never leaves.
         # Compact datasets have theirs in a header, and external ones in another file.
         offset = dataset.get_offset()
         if properties.get_layout() != h5py.h5d.CONTIGUOUS or properties.get_external_count() or offset is None:
-            raise _damaged("its bytes are not in the file in one piece or in chunks")
+            raise _make_damage_error("its bytes are not in the file in one piece or in chunks")
         return [_Extent((0,) * len(self.shape), offset, dataset.get_storage_size(), False)]
 
-    def _chunks(self, dataset: Any, is_filtered: bool) -> list[_Extent]:
+    def _chunk_extents(self, dataset: Any, is_filtered: bool) -> list[_Extent]:
         chunks: list[Any] = []
         # One walk over the index of chunks; asking for them one by one searches it anew each time.
         dataset.chunk_iter(chunks.append)
@@ -119,16 +119,18 @@ class StoredArray:
         # Every place of the grid once: a missing chunk would leave memory as it was, whatever it held before.
         starts = {e.start for e in extents if all(s in g for s, g in zip(e.start, grid, strict=True))}
         if not len(starts) == len(extents) == math.prod(len(axis) for axis in grid):
-            raise _damaged(f"{len(starts)} chunks are stored where its shape {self.shape} needs another number")
+            raise _make_damage_error(
+                f"{len(starts)} chunks are stored where its shape {self.shape} needs another number"
+            )
         return extents
 
     def _check(self, extent: _Extent) -> None:
         # Chunks at the edge are stored in full size, so all extents need the same number of bytes.
         wanted = math.prod(self.block) * self.stored.itemsize
         if extent.offset + extent.size > self.file.size:
-            raise _damaged("its bytes pass the end of the file")
-        if wanted > extent.size * MOST_PER_BYTE if extent.is_packed else wanted != extent.size:
-            raise _damaged(f"{extent.size} bytes are stored where its shape {self.shape} needs {wanted}")
+            raise _make_damage_error("its bytes pass the end of the file")
+        if wanted > extent.size * MAX_LZ4_RATIO if extent.is_packed else wanted != extent.size:
+            raise _make_damage_error(f"{extent.size} bytes are stored where its shape {self.shape} needs {wanted}")
 
     @property
     def is_checked(self) -> bool:
@@ -149,7 +151,7 @@ class StoredArray:
         if self.block == self.shape and not extent.is_packed:
             raw = array.reshape(-1).view(np.uint8)
             self.file.fetch(extent.offset, raw)
-            check(self.checks, extent.offset, raw)
+            verify_checksum(self.checks, extent.offset, raw)
             return
         data = np.empty(extent.size, np.uint8)
         self.file.fetch(extent.offset, data)
@@ -164,35 +166,35 @@ class StoredArray:
 def decode_chunk(data: bytes, size: int) -> bytes:
     """The `size` bytes that the framed chunk `data` stands for. Raises CheckpointError for anything else."""
     if len(data) < _FRAME_HEADER.size:
-        raise _damaged(f"{len(data)} bytes are too few for a header")
+        raise _make_damage_error(f"{len(data)} bytes are too few for a header")
     total, block_size = _FRAME_HEADER.unpack_from(data)
     if total != size:
-        raise _damaged(f"it announces {total} bytes where the array needs {size}")
+        raise _make_damage_error(f"it announces {total} bytes where the array needs {size}")
     # Each block takes a few calls: a chunk of a million blocks of one byte would take minutes.
-    if block_size == 0 < total or (block_size < _SMALLEST_BLOCK and total > block_size * _MOST_SMALL_BLOCKS):
-        raise _damaged(f"its blocks of {block_size} bytes are smaller than any writer's")
+    if block_size == 0 < total or (block_size < _MIN_BLOCK_BYTES and total > block_size * _MAX_SMALL_BLOCKS):
+        raise _make_damage_error(f"its blocks of {block_size} bytes are smaller than any writer's")
     out, position = bytearray(), _FRAME_HEADER.size
     # The format has no count of blocks; the announced size ends the loop, and each block has to bring it closer.
     while len(out) < size:
         wanted = min(block_size, size - len(out))
-        stored, position = _stored_block(data, position)
+        stored, position = _read_stored_block(data, position)
         # The writer keeps a block as it is when compression would not make it smaller.
         block = stored if len(stored) == wanted else decode_block(stored, wanted)
         if len(block) != wanted:
-            raise _damaged(f"a block gives {len(block)} bytes instead of {wanted}")
+            raise _make_damage_error(f"a block gives {len(block)} bytes instead of {wanted}")
         out += block
     if position != len(data):
-        raise _damaged(f"{len(data) - position} bytes follow its last block")
+        raise _make_damage_error(f"{len(data) - position} bytes follow its last block")
     return bytes(out)
 
 
-def _stored_block(data: bytes, position: int) -> tuple[bytes, int]:
+def _read_stored_block(data: bytes, position: int) -> tuple[bytes, int]:
     begin = position + _BLOCK_HEADER.size
     if begin > len(data):
-        raise _damaged("it ends before its last block")
+        raise _make_damage_error("it ends before its last block")
     end = begin + _BLOCK_HEADER.unpack_from(data, position)[0]
     if end > len(data):
-        raise _damaged(f"a block of {end - begin} bytes passes its end")
+        raise _make_damage_error(f"a block of {end - begin} bytes passes its end")
     return data[begin:end], end
 
 
@@ -201,29 +203,29 @@ def decode_block(data: bytes, limit: int) -> bytes:
     out, position = bytearray(), 0
     while True:
         if position >= len(data):
-            raise _damaged("a block ends without its last literals")
+            raise _make_damage_error("a block ends without its last literals")
         # High half: literals; low half: the match that follows, less the four bytes that every match has at least.
         token = data[position]
-        count, position = _length(data, position + 1, token >> 4)
+        count, position = _read_length(data, position + 1, token >> 4)
         if position + count > len(data):
-            raise _damaged("literals pass the end of a block")
+            raise _make_damage_error("literals pass the end of a block")
         # Before each copy, since a few bytes can ask for gigabytes.
-        _check_room(out, count, limit)
+        _check_output_limit(out, count, limit)
         out += data[position : position + count]
         position += count
         # The last sequence is literals without a match: the only way for a block to end well.
         if position == len(data):
             return bytes(out)
         if position + 2 > len(data):
-            raise _damaged("a block ends inside an offset")
+            raise _make_damage_error("a block ends inside an offset")
         # Little-endian, unlike the framing around it: this one is LZ4's own.
         offset = int.from_bytes(data[position : position + 2], "little")
-        count, position = _length(data, position + 2, token & 15)
-        _check_room(out, count + _MINIMUM_MATCH, limit)
-        _append_match(out, offset, count + _MINIMUM_MATCH)
+        count, position = _read_length(data, position + 2, token & 15)
+        _check_output_limit(out, count + _MIN_MATCH_BYTES, limit)
+        _append_match(out, offset, count + _MIN_MATCH_BYTES)
 
 
-def _length(data: bytes, position: int, nibble: int) -> tuple[int, int]:
+def _read_length(data: bytes, position: int, nibble: int) -> tuple[int, int]:
     """A length and the position behind it: 15 in the token goes on in bytes up to the first that is not 255."""
     if nibble < 15:
         return nibble, position
@@ -231,18 +233,18 @@ def _length(data: bytes, position: int, nibble: int) -> tuple[int, int]:
     while position < len(data) and data[position] == 255:
         position += 1
     if position >= len(data):
-        raise _damaged("a block ends inside a length")
+        raise _make_damage_error("a block ends inside a length")
     return 15 + 255 * (position - begin) + data[position], position + 1
 
 
-def _check_room(out: bytearray, count: int, limit: int) -> None:
+def _check_output_limit(out: bytearray, count: int, limit: int) -> None:
     if len(out) + count > limit:
-        raise _damaged(f"a block gives more than its {limit} bytes")
+        raise _make_damage_error(f"a block gives more than its {limit} bytes")
 
 
 def _append_match(out: bytearray, offset: int, count: int) -> None:
     if not 0 < offset <= len(out):
-        raise _damaged(f"a match reaches back {offset} bytes where only {len(out)} exist")
+        raise _make_damage_error(f"a match reaches back {offset} bytes where only {len(out)} exist")
     # Offset 0 is what the format leaves undefined; beyond the begin of the block there is nothing, since the writer
     # compresses each block by itself.
     pattern = out[len(out) - offset :]
@@ -250,5 +252,5 @@ def _append_match(out: bytearray, offset: int, count: int) -> None:
     out += pattern[:count] if count <= offset else (pattern * (count // offset + 1))[:count]
 
 
-def _damaged(what: str) -> CheckpointError:
+def _make_damage_error(what: str) -> CheckpointError:
     return CheckpointError(f"damaged: {what}", hint="Restore the file from a copy, or save the checkpoint again.")

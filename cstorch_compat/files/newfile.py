@@ -10,7 +10,9 @@ from lazytensor import leftovers
 from lazytensor.errors import CheckpointError
 
 # The claims of this text are what `new_file` holds: the temporary file is removed, the target never opened.
-NO_ROOM = "Nothing is left of it, and what was there before is untouched. Make room on the disk, or save elsewhere."
+DISK_FULL_HINT = (
+    "Nothing is left of it, and what was there before is untouched. Make room on the disk, or save elsewhere."
+)
 
 
 class CheckpointMissing(CheckpointError, FileNotFoundError):
@@ -32,12 +34,12 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
     # Before the caller fetches or computes a single tensor.
     _check_target(path, replace)
     # What a process that was killed has left here; its own name is in it.
-    leftovers.clear(pathlib.Path(path).parent)
+    leftovers.remove_leftovers(pathlib.Path(path).parent)
     # In the same folder, since only a rename within one file system is atomic; the suffix is the original's.
     temporary = leftovers.temporary_name(path)
     try:
         yield temporary
-        _flush(temporary)  # else a power failure could leave the new name without its bytes
+        _sync_to_disk(temporary)  # else a power failure could leave the new name without its bytes
         # Again, since another process may have saved under the name meanwhile. The gap between this look and the
         # rename remains; closing it would need a link that not every file system has.
         _check_target(path, replace)
@@ -45,12 +47,12 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
             os.chmod(temporary, stat.S_IMODE(os.stat(path).st_mode))
         os.replace(temporary, path)
         # The rename is in the folder's list of names, and that is a file of its own to a disk that loses power.
-        _flush(os.path.dirname(path) or os.curdir)
+        _sync_to_disk(os.path.dirname(path) or os.curdir)
     # These say already what is wrong, with the key; some are OSErrors too, which the next clause would rewrite.
     except CheckpointError:
         raise
     except OSError as e:
-        raise CheckpointError(f"{path!r} cannot be written: {e.strerror or e}", hint=NO_ROOM) from e
+        raise CheckpointError(f"{path!r} cannot be written: {e.strerror or e}", hint=DISK_FULL_HINT) from e
     finally:
         # Absent after a rename, and where opening it failed. An interrupt and any other exception pass here too.
         with suppress(FileNotFoundError):
@@ -88,7 +90,7 @@ def _check_target(path: str, replace: bool) -> None:
         )
 
 
-def _flush(path: str) -> None:
+def _sync_to_disk(path: str) -> None:
     """Have the disk take what was written to a file, or to the list of names of a directory."""
     # A descriptor of its own: fsync is about the file and not about who wrote to it, and a folder cannot be opened
     # for writing.

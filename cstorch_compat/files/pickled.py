@@ -32,11 +32,11 @@ def _refuse(stand_in: DeferredObject, *_: Any) -> NoReturn:
 
 # Python looks these up on the class and never asks `__getattr__`, so each has to stand there. Not among them are
 # `__repr__`, `__copy__` and `__reduce__`: a state dict with such a leaf is still printed, copied and walked through.
-_USES = """
+_REFUSED_METHODS = """
     __bool__ __int__ __float__ __complex__ __index__ __len__ __iter__ __call__ __getitem__ __contains__ __eq__ __ne__
     __lt__ __le__ __gt__ __ge__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __neg__
     __array__ __hash__ __str__
 """.split()
 # `__hash__` refuses too: where an object is a key or a member of a set, its equality would have to be known.
-for _use in _USES:
+for _use in _REFUSED_METHODS:
     setattr(DeferredObject, _use, _refuse)

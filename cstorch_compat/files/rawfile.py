@@ -8,14 +8,14 @@ import h5py
 import numpy as np
 
 from lazytensor.errors import CheckpointError
-from lazytensor.plain_files import descriptor_of
+from lazytensor.plain_files import open_descriptor
 from lazytensor.runtime.aligned import BlockAllocator
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-_PIECE_BYTES = 1 << 30  # below what one call of the system may be asked for
+_MAX_READ_BYTES = 1 << 30  # below what one call of the system may be asked for
 
 
-class _Borrowed(io.FileIO):
+class _BorrowedStream(io.FileIO):
     """A stream over a descriptor that belongs to its owner, whom it keeps alive."""
 
     def __init__(self, owner: "RawFile"):
@@ -35,7 +35,7 @@ class RawFile:
         self.path = path
         # Opened once: a script may delete the checkpoint after loading it (the original allows that), or a later
         # save may replace it, and all tensors still have to come from the file that was looked at first.
-        self.descriptor = descriptor_of(path)
+        self.descriptor = open_descriptor(path)
         # A finalizer, not `__del__`: it runs at the end of the process too, and once only.
         self.close = weakref.finalize(self, os.close, self.descriptor)
         # What headers claim is measured against this size before anything is allocated for it.
@@ -47,7 +47,7 @@ class RawFile:
         """Whether it begins as an HDF5 file does."""
         return self.head(len(HDF5_MAGIC)) == HDF5_MAGIC
 
-    def hdf5(self) -> h5py.File:
+    def open_hdf5(self) -> h5py.File:
         """A handle for what is in the file. Raises ValueError when it is not HDF5, OSError when it is cut short."""
         # HDF5 would look for its signature at 512, 1024 and so on too, behind a block of the user's. No writer of
         # checkpoints leaves one, so a file that begins otherwise is something else.
@@ -58,7 +58,7 @@ class RawFile:
     def stream(self) -> io.BufferedReader:
         """The bytes for who wants to read them in turn; it keeps the file open, and closing it does not close that."""
         # The same descriptor, because the path may be replaced between two opens.
-        return io.BufferedReader(_Borrowed(self))
+        return io.BufferedReader(_BorrowedStream(self))
 
     def head(self, size: int) -> bytes:
         """The first `size` bytes, or what there is."""
@@ -70,7 +70,7 @@ class RawFile:
         while done < target.size:
             # By position: arrays of one file may be read from several threads, which would move a shared position.
             # Read straight into the array, since weights are too large to copy once more.
-            count = os.preadv(self.descriptor, [room[done : done + _PIECE_BYTES]], offset + done)
+            count = os.preadv(self.descriptor, [room[done : done + _MAX_READ_BYTES]], offset + done)
             if not count:
                 raise CheckpointError(
                     "damaged: the file has become shorter since it was opened", hint="Restore the file from a copy."

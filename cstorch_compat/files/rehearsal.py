@@ -18,35 +18,35 @@ from h5py._objects import phil  # the lock around all of HDF5
 
 from lazytensor import source
 from lazytensor.errors import CheckpointError
-from lazytensor.interrupts import postponed
+from lazytensor.interrupts import defer_signals
 
-CPU_SECONDS = 2
+MAX_LEAF_CPU_SECONDS = 2
 """What one leaf may take of a processor; good ones take milliseconds. Systems count whole seconds."""
-STILL_SECONDS = 60.0
+MAX_IDLE_SECONDS = 60.0
 """How long nothing may happen: a slow disk is no damage."""
 _HINT = "Use another copy; a process of its own can be given up, if this one has to be read by other means."
 _is_warned = False
 
-Beat = Callable[[], None]
+Heartbeat = Callable[[], None]
 """Called by a reader whenever it has come further."""
 
 
-def rehearse(read: Callable[[Beat], object], path: str) -> None:
+def read_in_trial_process(read: Callable[[Heartbeat], object], path: str) -> None:
     """Run `read` in a forked process. Raises CheckpointError if it never ends there or dies.
 
     Where no process can be had the file is read directly, with one warning.
     """
     into, out = os.pipe()
-    child = _forked()
+    child = _fork()
     if child == 0:
         # Its own end would keep the pipe open: where this process is killed it would wait for a reader for ever.
         os.close(into)
-        _play(read, out)
+        _run_child(read, out)
     os.close(out)
     if child is None:
         os.close(into)
         return
-    status = _ended(child, into)
+    status = _wait_for_child(child, into)
     if status is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
         raise CheckpointError("it is damaged: its tables keep HDF5 busy without end", where=path, hint=_HINT)
     if os.WIFSIGNALED(status):
@@ -54,13 +54,13 @@ def rehearse(read: Callable[[Beat], object], path: str) -> None:
         raise CheckpointError(f"it is damaged: its tables make HDF5 end by {name}", where=path, hint=_HINT)
 
 
-def _forked() -> int | None:
+def _fork() -> int | None:
     """As `os.fork`; None where there are no processes to be had."""
     global _is_warned
     try:
         # Another thread may be inside HDF5: the child would wait for it, and it is not there. Python warns of forks
         # beside threads; the child runs none of their code and leaves by `_exit`.
-        with postponed(), phil, warnings.catch_warnings(action="ignore"):
+        with defer_signals(), phil, warnings.catch_warnings(action="ignore"):
             return os.fork()
     except (OSError, AttributeError) as e:
         if not _is_warned:
@@ -71,12 +71,12 @@ def _forked() -> int | None:
         return None
 
 
-def _play(read: Callable[[Beat], object], out: int) -> None:
+def _run_child(read: Callable[[Heartbeat], object], out: int) -> None:
     """The child: read, say now and then that all is well, and leave."""
     most = resource.getrlimit(resource.RLIMIT_CPU)[1]
 
     def beat() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + CPU_SECONDS, most))
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + MAX_LEAF_CPU_SECONDS, most))
         os.write(out, b".")
 
     try:
@@ -91,12 +91,12 @@ def _play(read: Callable[[Beat], object], out: int) -> None:
         os._exit(0)
 
 
-def _ended(child: int, into: int) -> int | None:
+def _wait_for_child(child: int, into: int) -> int | None:
     """The status of the child; None if it had to be killed since nothing happened any more."""
     is_alive = True
     try:
         with open(into, "rb", buffering=0) as pipe:
-            while select.select([pipe], [], [], STILL_SECONDS)[0]:
+            while select.select([pipe], [], [], MAX_IDLE_SECONDS)[0]:
                 if not pipe.read(1 << 16):
                     is_alive = False
                     return os.waitpid(child, 0)[1]

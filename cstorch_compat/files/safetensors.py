@@ -20,15 +20,15 @@ from cstorch_compat.files.newfile import new_file
 from cstorch_compat.files.rawfile import RawFile
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType
-from lazytensor.encoding import STORED
+from lazytensor.encoding import FILE_DTYPES
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray, reported
+from lazytensor.lazyarray import LazyArray, report_file_errors
 
-LONGEST_HEADER_BYTES = 100_000_000  # what the reference implementation reads
-_METADATA = "__metadata__"
-_CHECKSUM = "crc32 of "
-_LENGTH = struct.Struct("<Q")
-_MOST_AXES = 64  # of a NumPy array
+MAX_HEADER_BYTES = 100_000_000  # what the reference implementation reads
+_METADATA_KEY = "__metadata__"
+_CHECKSUM_PREFIX = "crc32 of "
+_HEADER_LENGTH = struct.Struct("<Q")
+_MAX_AXES = 64  # of a NumPy array
 _DTYPES: dict[str, DType] = {
     "BOOL": dt.bool_,
     "U8": dt.uint8,
@@ -43,12 +43,14 @@ _DTYPES: dict[str, DType] = {
     "F64": dt.float64,
 }
 # Numbers for which there is no tensor type here: NumPy arrays.
-_PLAIN: dict[str, np.dtype] = {"U32": np.dtype("<u4"), "U64": np.dtype("<u8"), "C64": np.dtype("<c8")}
-_NAME_OF: dict[Any, str] = {d: name for name, d in _DTYPES.items()} | {kind: name for name, kind in _PLAIN.items()}
+_NUMPY_ONLY_DTYPES: dict[str, np.dtype] = {"U32": np.dtype("<u4"), "U64": np.dtype("<u8"), "C64": np.dtype("<c8")}
+_DTYPE_NAMES: dict[Any, str] = {d: name for name, d in _DTYPES.items()} | {
+    kind: name for name, kind in _NUMPY_ONLY_DTYPES.items()
+}
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _ArrayEntry:
     """One array of a header that was checked by itself."""
 
     key: str
@@ -64,66 +66,66 @@ def is_safetensors(head: bytes) -> bool:
     """Whether a file that begins with these 9 bytes may be one."""
     # There is no magic. Two bytes, `{}`, are the shortest header; the bound keeps text and zip files out, whose
     # first eight bytes read as an enormous length.
-    return len(head) >= 9 and head[8:9] == b"{" and 2 <= _LENGTH.unpack_from(head)[0] <= LONGEST_HEADER_BYTES
+    return len(head) >= 9 and head[8:9] == b"{" and 2 <= _HEADER_LENGTH.unpack_from(head)[0] <= MAX_HEADER_BYTES
 
 
 def read(path: str) -> dict[str, LazyArray]:
     """The arrays of a file by name, in the order of its header. Raises CheckpointError for a damaged file."""
     file = RawFile(path)
-    with reported("the safetensors file cannot be read", path):
-        header, start = _header(file)
+    with report_file_errors("the safetensors file cannot be read", path):
+        header, start = _read_header(file)
         # Texts, such as which framework wrote the file, and checksums where they were written here.
-        texts = header.pop(_METADATA, None)
+        texts = header.pop(_METADATA_KEY, None)
         texts = texts if isinstance(texts, dict) else {}
-        entries = [_entry(key, said, texts.get(_CHECKSUM + key)) for key, said in header.items()]
-        _check_places(entries, file.size - start)
-    return {e.key: _lazy(file, start, e) for e in entries}
+        entries = [_parse_entry(key, said, texts.get(_CHECKSUM_PREFIX + key)) for key, said in header.items()]
+        _check_data_offsets(entries, file.size - start)
+    return {e.key: _make_lazy_array(file, start, e) for e in entries}
 
 
-def _header(file: RawFile) -> tuple[dict[str, Any], int]:
-    head = file.head(_LENGTH.size)
-    if len(head) < _LENGTH.size:
+def _read_header(file: RawFile) -> tuple[dict[str, Any], int]:
+    head = file.head(_HEADER_LENGTH.size)
+    if len(head) < _HEADER_LENGTH.size:
         raise CheckpointError(f"{file.size} bytes are too few for a header")
-    (length,) = _LENGTH.unpack(head)
+    (length,) = _HEADER_LENGTH.unpack(head)
     # Compared before reading: the length is whatever eight bytes say.
-    if length > min(LONGEST_HEADER_BYTES, file.size - _LENGTH.size):
+    if length > min(MAX_HEADER_BYTES, file.size - _HEADER_LENGTH.size):
         raise CheckpointError(
             f"its header of {length} bytes passes the end of the file, or is longer than any real one"
         )
-    text = file.head(_LENGTH.size + length)[_LENGTH.size :].decode()
+    text = file.head(_HEADER_LENGTH.size + length)[_HEADER_LENGTH.size :].decode()
     # Python keeps the last of two equal names; the format forbids them, because readers then disagree on which one
     # counts.
-    header = json.loads(text, object_pairs_hook=_unique)
+    header = json.loads(text, object_pairs_hook=_require_unique_names)
     # JSON allows blanks before the object, the format does not.
     if not text.startswith("{") or not isinstance(header, dict):
         raise CheckpointError("its header is not a JSON object")
-    return header, _LENGTH.size + length
+    return header, _HEADER_LENGTH.size + length
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise CheckpointError("a name stands twice in its header")
     return members
 
 
-def _entry(key: str, said: Any, checksum: Any) -> _Entry:
+def _parse_entry(key: str, said: Any, checksum: Any) -> _ArrayEntry:
     # Exactly these three: a field that is not known could change what the bytes mean.
     if not isinstance(said, dict) or said.keys() != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(f"{key!r} is not described by dtype, shape and data_offsets")
     name, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]
-    if not _are_sizes(shape) or len(shape) > _MOST_AXES or not _are_sizes(offsets) or len(offsets) != 2:
+    if not _are_sizes(shape) or len(shape) > _MAX_AXES or not _are_sizes(offsets) or len(offsets) != 2:
         raise CheckpointError(f"{key!r} has the shape {shape!r:.100} and the offsets {offsets!r:.100}")
-    if not isinstance(name, str) or (name not in _DTYPES and name not in _PLAIN):
+    if not isinstance(name, str) or (name not in _DTYPES and name not in _NUMPY_ONLY_DTYPES):
         raise CheckpointError(
-            f"{key!r} is of the type {name!r:.100}", hint=f"Known are {', '.join(_NAME_OF.values())}."
+            f"{key!r} is of the type {name!r:.100}", hint=f"Known are {', '.join(_DTYPE_NAMES.values())}."
         )
     dtype = _DTYPES.get(name)
-    kind = _PLAIN[name] if dtype is None else STORED[dtype]
+    kind = _NUMPY_ONLY_DTYPES[name] if dtype is None else FILE_DTYPES[dtype]
     begin, end = offsets
     if end - begin != math.prod(shape) * kind.itemsize:
         raise CheckpointError(f"{key!r} has {end - begin} bytes for {name}{shape}")
-    return _Entry(key=key, dtype=dtype, kind=kind, shape=tuple(shape), begin=begin, end=end, checksum=checksum)
+    return _ArrayEntry(key=key, dtype=dtype, kind=kind, shape=tuple(shape), begin=begin, end=end, checksum=checksum)
 
 
 def _are_sizes(values: Any) -> bool:
@@ -131,7 +133,7 @@ def _are_sizes(values: Any) -> bool:
     return isinstance(values, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in values)
 
 
-def _check_places(entries: list[_Entry], size: int) -> None:
+def _check_data_offsets(entries: list[_ArrayEntry], size: int) -> None:
     """The arrays have to follow each other from the first byte to the last: no overlap, no gap."""
     at = 0
     # Ordered by both ends, so that an empty array goes before the one that begins at the same byte.
@@ -143,7 +145,7 @@ def _check_places(entries: list[_Entry], size: int) -> None:
         raise CheckpointError(f"its arrays take {at} bytes, and the file has {size}")
 
 
-def _lazy(file: RawFile, start: int, e: _Entry) -> LazyArray:
+def _make_lazy_array(file: RawFile, start: int, e: _ArrayEntry) -> LazyArray:
     load = partial(_load, file, start + e.begin, e)
     return LazyArray(
         key=e.key,
@@ -157,18 +159,18 @@ def _lazy(file: RawFile, start: int, e: _Entry) -> LazyArray:
     )
 
 
-def _load(file: RawFile, offset: int, entry: _Entry) -> np.ndarray:
+def _load(file: RawFile, offset: int, entry: _ArrayEntry) -> np.ndarray:
     array = np.empty(entry.shape, entry.kind)
     raw = array.reshape(-1).view(np.uint8)
     file.fetch(offset, raw)
-    if entry.checksum is not None and entry.checksum != _checksum(
-        _NAME_OF[entry.dtype or entry.kind], entry.shape, raw
+    if entry.checksum is not None and entry.checksum != _compute_checksum(
+        _DTYPE_NAMES[entry.dtype or entry.kind], entry.shape, raw
     ):
         raise CheckpointError("damaged: its bytes or its type have another checksum than when they were written")
     return array
 
 
-def _checksum(name: str, shape: tuple[int, ...], raw: np.ndarray) -> str:
+def _compute_checksum(name: str, shape: tuple[int, ...], raw: np.ndarray) -> str:
     # With type and shape: a flipped bit in the header can make integers of floats.
     return f"{zlib.crc32(raw.data, zlib.crc32(f'{name}{list(shape)}'.encode())):08x}"
 
@@ -177,9 +179,9 @@ def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) 
     """Write a new file, one array after another. Raises CheckpointError for names and types that it cannot hold."""
     # Hugging Face's loader asks for this entry and refuses files that lack it.
     # Checksums are known when the arrays are, behind the header: it is written again then, as long as before.
-    texts = {"format": "pt", **{_CHECKSUM + key: "0" * 8 for key in arrays}}
-    header: dict[str, Any] = {_METADATA: texts}
-    header |= {key: {"dtype": _name(key, a), "shape": list(a.shape)} for key, a in arrays.items()}
+    texts = {"format": "pt", **{_CHECKSUM_PREFIX + key: "0" * 8 for key in arrays}}
+    header: dict[str, Any] = {_METADATA_KEY: texts}
+    header |= {key: {"dtype": _find_dtype_name(key, a), "shape": list(a.shape)} for key, a in arrays.items()}
     # The sort is stable: within a width the arrays stay in the order of the dict.
     order = sorted(arrays, key=lambda key: -arrays[key].kind.itemsize)  # so that every array is aligned
     at = 0
@@ -187,31 +189,31 @@ def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) 
         header[key]["data_offsets"] = [at, at + arrays[key].nbytes]
         at += arrays[key].nbytes
     with new_file(path, replace) as temporary, open(temporary, "xb") as stream:
-        stream.write(_text(header))
+        stream.write(_encode_header(header))
         for key in order:
             raw = arrays[key].stored().reshape(-1).view(np.uint8)
-            texts[_CHECKSUM + key] = _checksum(header[key]["dtype"], arrays[key].shape, raw)
+            texts[_CHECKSUM_PREFIX + key] = _compute_checksum(header[key]["dtype"], arrays[key].shape, raw)
             stream.write(raw.data)
         stream.seek(0)
-        stream.write(_text(header))
+        stream.write(_encode_header(header))
 
 
-def _text(header: Mapping[str, Any]) -> bytes:
+def _encode_header(header: Mapping[str, Any]) -> bytes:
     """The head of a file."""
     text = json.dumps(header, separators=(",", ":")).encode()
     # Blanks are allowed after the object, and eight bytes align the data that follows.
     text += b" " * (-len(text) % 8)
-    return _LENGTH.pack(len(text)) + text
+    return _HEADER_LENGTH.pack(len(text)) + text
 
 
-def _name(key: str, a: LazyArray) -> str:
+def _find_dtype_name(key: str, a: LazyArray) -> str:
     # Its entry in the header would be read as the texts.
-    if key == _METADATA:
-        raise CheckpointError(f"an array cannot be called {_METADATA!r} in a safetensors file", hint="Rename it.")
-    name = _NAME_OF.get(a.dtype or a.kind.newbyteorder("<"))
+    if key == _METADATA_KEY:
+        raise CheckpointError(f"an array cannot be called {_METADATA_KEY!r} in a safetensors file", hint="Rename it.")
+    name = _DTYPE_NAMES.get(a.dtype or a.kind.newbyteorder("<"))
     if name is None:
         raise CheckpointError(
             f"{key!r} is of the type {a.dtype or a.kind}, for which safetensors has no name",
-            hint=f"It has {', '.join(_NAME_OF.values())}: convert the values first, or leave the array out.",
+            hint=f"It has {', '.join(_DTYPE_NAMES.values())}: convert the values first, or leave the array out.",
         )
     return name

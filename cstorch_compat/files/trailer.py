@@ -19,12 +19,12 @@ from cstorch_compat.files.rawfile import RawFile
 from lazytensor.errors import CheckpointError
 
 MAGIC = b"LWCHECK1"
-_END = struct.Struct("<QI8s")  # length of the text, its checksum, the magic
+_FOOTER = struct.Struct("<QI8s")  # length of the text, its checksum, the magic
 _SUPERBLOCK = struct.Struct("<8s4B3Q")
-_BEGIN = b'{"size":'
-_PIECE_BYTES = 1 << 22
-_LONGEST_TEXT_BYTES = 1 << 28
-HINT = "Restore the file from a copy, or save the checkpoint again."
+_TEXT_PREFIX = b'{"size":'
+_MAX_READ_BYTES = 1 << 22
+_MAX_TEXT_BYTES = 1 << 28
+RESTORE_HINT = "Restore the file from a copy, or save the checkpoint again."
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,28 @@ class Trailer:
     rest: int  # the checksum of all that is no array
 
 
-def text_of(trailer: Trailer) -> bytes:
+def encode_trailer(trailer: Trailer) -> bytes:
     """The trailer as it stands in the file."""
     arrays = [[*place, crc] for place, crc in trailer.arrays.items()]
     said = {"size": trailer.size, "arrays": arrays, "rest": trailer.rest}
     text = json.dumps(said, separators=(",", ":")).encode()
-    return text + _END.pack(len(text), zlib.crc32(text), MAGIC)
+    return text + _FOOTER.pack(len(text), zlib.crc32(text), MAGIC)
 
 
-def rest_of(descriptor: int, places: Iterable[tuple[int, int]], size: int) -> int:
+def compute_rest_checksum(descriptor: int, places: Iterable[tuple[int, int]], size: int) -> int:
     """The checksum of the first `size` bytes of a file without those at the places of arrays."""
     crc = 0
-    for begin, end in _gaps(places, size):
+    for begin, end in _iter_gaps(places, size):
         at = begin
         while at < end:
-            piece = os.pread(descriptor, min(end - at, _PIECE_BYTES), at)
+            piece = os.pread(descriptor, min(end - at, _MAX_READ_BYTES), at)
             if not piece:
-                raise CheckpointError("damaged: the file is shorter than its checksums say", hint=HINT)
+                raise CheckpointError("damaged: the file is shorter than its checksums say", hint=RESTORE_HINT)
             crc, at = zlib.crc32(memoryview(piece), crc), at + len(piece)
     return crc
 
 
-def _gaps(places: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
+def _iter_gaps(places: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
     at = 0
     for offset, length in sorted(places):
         yield at, offset
@@ -65,44 +65,46 @@ def _gaps(places: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, i
     yield at, size
 
 
-def read(file: RawFile) -> Trailer | None:
+def read_trailer(file: RawFile) -> Trailer | None:
     """The trailer of a file, None without one. Raises CheckpointError if the tables of the file are damaged."""
-    trailer = _parsed(file)
-    if trailer is not None and rest_of(file.descriptor, trailer.arrays, trailer.size) != trailer.rest:
-        raise CheckpointError("damaged: its tables have another checksum than when they were written", hint=HINT)
+    trailer = _parse_trailer(file)
+    if trailer is not None and compute_rest_checksum(file.descriptor, trailer.arrays, trailer.size) != trailer.rest:
+        raise CheckpointError(
+            "damaged: its tables have another checksum than when they were written", hint=RESTORE_HINT
+        )
     return trailer
 
 
-def _parsed(file: RawFile) -> Trailer | None:
-    end = file.size - _END.size
+def _parse_trailer(file: RawFile) -> Trailer | None:
+    end = file.size - _FOOTER.size
     if end < 0:
         return None
-    length, crc, magic = _END.unpack(os.pread(file.descriptor, _END.size, end))
+    length, crc, magic = _FOOTER.unpack(os.pread(file.descriptor, _FOOTER.size, end))
     if magic != MAGIC:
         # Cut within the checksums: HDF5 would find the rest whole, and nobody knew whether it is.
-        left = os.pread(file.descriptor, len(_BEGIN), _end_of_hdf5(file)).rstrip(b"\0")
-        if left and _BEGIN.startswith(left):
-            raise CheckpointError("damaged: it is cut short within its checksums", hint=HINT)
+        left = os.pread(file.descriptor, len(_TEXT_PREFIX), _find_hdf5_end(file)).rstrip(b"\0")
+        if left and _TEXT_PREFIX.startswith(left):
+            raise CheckpointError("damaged: it is cut short within its checksums", hint=RESTORE_HINT)
         return None
     begin = end - length
-    text = os.pread(file.descriptor, length, begin) if begin >= 0 and length <= _LONGEST_TEXT_BYTES else b""
+    text = os.pread(file.descriptor, length, begin) if begin >= 0 and length <= _MAX_TEXT_BYTES else b""
     if len(text) != length or zlib.crc32(text) != crc:
-        raise CheckpointError("damaged: its checksums are", hint=HINT)
+        raise CheckpointError("damaged: its checksums are", hint=RESTORE_HINT)
     said: Any = json.loads(text)
     arrays = {(offset, size): crc for offset, size, crc in said["arrays"]}
     if said["size"] != begin:
-        raise CheckpointError("damaged: its checksums are of another file", hint=HINT)
+        raise CheckpointError("damaged: its checksums are of another file", hint=RESTORE_HINT)
     return Trailer(begin, arrays, said["rest"])
 
 
-def _end_of_hdf5(file: RawFile) -> int:
+def _find_hdf5_end(file: RawFile) -> int:
     """Where HDF5 says that the file ends: in the third address of the superblock that is written here."""
     head = file.head(_SUPERBLOCK.size)
     return int(_SUPERBLOCK.unpack(head)[-1]) if len(head) == _SUPERBLOCK.size and head[8] in (2, 3) else file.size
 
 
-def check(trailer: Trailer | None, offset: int, data: np.ndarray) -> None:
+def verify_checksum(trailer: Trailer | None, offset: int, data: np.ndarray) -> None:
     """Raises CheckpointError if bytes that were read at a place are not those that were written there."""
     crc = None if trailer is None else trailer.arrays.get((offset, data.nbytes))
     if crc is not None and zlib.crc32(data.reshape(-1).data) != crc:
-        raise CheckpointError("damaged: its bytes have another checksum than when they were written", hint=HINT)
+        raise CheckpointError("damaged: its bytes have another checksum than when they were written", hint=RESTORE_HINT)

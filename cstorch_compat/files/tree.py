@@ -37,7 +37,7 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
     return tree
 
 
-def visit(tensors: Iterable[Tensor], function: Callable[[Tensor], Tensor | None]) -> None:
+def update_tensors(tensors: Iterable[Tensor], function: Callable[[Tensor], Tensor | None]) -> None:
     """Call a function with every tensor; what it returns takes the place of the values."""
     for t in tensors:
         changed = function(t)

@@ -14,7 +14,7 @@ from lazytensor.tensor import Tensor
 AVERAGES = ("micro", "macro")
 
 
-def counted(slots: int, places: Tensor, weights: Tensor | None) -> Tensor:
+def count_occurrences(slots: int, places: Tensor, weights: Tensor | None) -> Tensor:
     """How often each of `slots` places occurs, float32[slots]; weights count for one occurrence each."""
     # A sum by index stands for a product of one-hot vectors, which would be as large as samples times slots.
     flat = shapes.reshape(pw.cast_to(places, int64), (-1,))
@@ -22,7 +22,7 @@ def counted(slots: int, places: Tensor, weights: Tensor | None) -> Tensor:
     return scatter_add(creation.zeros(slots, device=places.device), 0, flat, shapes.reshape(amounts, (-1,)))
 
 
-def ratio(top: Tensor, bottom: Tensor) -> Tensor:
+def divide_or_zero(top: Tensor, bottom: Tensor) -> Tensor:
     """top / bottom, and 0 where bottom is 0."""
     empty = bottom == 0.0
     # Both sides of a selection are computed, so the division has to be harmless where it is not wanted.
@@ -45,7 +45,7 @@ class ConfusionMetric(Metric):
         """Count pairs of classes."""
         n = self.num_classes
         # The matrix as one row: place label * n + prediction.
-        pairs = counted(n * n, labels * n + predictions, weights)
+        pairs = count_occurrences(n * n, labels * n + predictions, weights)
         self.confusion_matrix.add_(shapes.reshape(pairs, (n, n)))
 
     def masked(self, values: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class ConfusionMetric(Metric):
         present = reductions.sum(self.masked(pw.cast_to(bottom != 0.0, float32)))
         safe = pw.where(bottom > 0.0, bottom, creation.ones_like(bottom))
         # 0 / 0 where no class is present is discarded below.
-        mean = reductions.sum(self.masked(ratio(top, safe))) / present
+        mean = reductions.sum(self.masked(divide_or_zero(top, safe))) / present
         return pw.where(present > 0.0, mean, tensor(0.0))
 
 
@@ -156,11 +156,11 @@ class FBetaScoreMetric(ConfusionMetric):
         # From counts: beta^2 * labels + predictions is the common denominator of precision and recall, so neither
         # is divided for.
         if self.average_type == "macro":
-            scores = self.masked(ratio(hits * (1 + square), predictions + labels * square))
+            scores = self.masked(divide_or_zero(hits * (1 + square), predictions + labels * square))
             # Unlike in the overlap metrics, classes that do not occur count as 0, as in the original.
             return reductions.sum(scores) / tensor(float(self.num_classes - len(self._ignored)))
         right, true, claimed = (reductions.sum(self.masked(t)) for t in (hits, labels, predictions))
-        return ratio(right * (1 + square), claimed + true * square)
+        return divide_or_zero(right * (1 + square), claimed + true * square)
 
 
 class MeanPerClassAccuracyMetric(Metric):
@@ -185,11 +185,11 @@ class MeanPerClassAccuracyMetric(Metric):
         labels, predictions = pw.cast_to(labels, int64), pw.cast_to(predictions, int64)
         correct = pw.cast_to(labels == predictions, float32)
         correct = correct if weights is None else correct * weights
-        self.total_per_class_correct_predictions.add_(counted(self.num_classes, labels, correct))
-        self.total_per_class_tokens.add_(counted(self.num_classes, labels, weights))
+        self.total_per_class_correct_predictions.add_(count_occurrences(self.num_classes, labels, correct))
+        self.total_per_class_tokens.add_(count_occurrences(self.num_classes, labels, weights))
 
     def compute(self) -> Tensor:
         """float32[]; a class without labels counts as 0."""
-        shares = ratio(self.total_per_class_correct_predictions, self.total_per_class_tokens)
+        shares = divide_or_zero(self.total_per_class_correct_predictions, self.total_per_class_tokens)
         # Over all classes, also those that never occurred: as recorded, unlike the metrics above.
         return reductions.sum(shares) / float(self.num_classes)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from cstorch_compat.run import process, steps
 from cstorch_compat.run.wafer_state import WaferState
 from lazytensor import cells
@@ -17,7 +17,7 @@ from lazytensor.functions.writing import write_values
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
-_all = process.Slot[list["Metric"]](list)
+_all_metrics = process.RunLocal[list["Metric"]](list)
 
 
 class Metric(Module, ABC):
@@ -40,11 +40,11 @@ class Metric(Module, ABC):
         super().__init__()
         self.name = name or type(self).__name__
         # The number among metrics of one name: it keeps their state apart, and names them in `get_all_metrics`.
-        self._index = sum(m.name == self.name for m in _all.value)
+        self._index = sum(m.name == self.name for m in _all_metrics.value)
         self.num_updates = 0
         self._value: Any = None
         # Strong: the values of all metrics may be asked for when the model that made them is gone.
-        _all.value.append(self)
+        _all_metrics.value.append(self)
         self.reset()
 
     @abstractmethod
@@ -83,11 +83,11 @@ class Metric(Module, ABC):
         """Update with a batch and give the value so far."""
         self._name_state()
         # A metric reads predictions that require gradients, and must not keep their graph from step to step.
-        with grad_mode(False), as_builtin():
+        with grad_mode(False), reraise_as_builtin():
             self.update(*args, **kwargs)
             self.num_updates += 1
             self._value = self.compute()
-        _kept(self._value, self)
+        _keep_as_output(self._value, self)
         return self._value
 
     def __float__(self) -> float:
@@ -101,12 +101,12 @@ class Metric(Module, ABC):
             return float(self.compute())
 
 
-def _kept(value: Tensor, metric: "Metric") -> None:
+def _keep_as_output(value: Tensor, metric: "Metric") -> None:
     """A metric's value is an output of the step, although no closure takes it."""
-    if process.use_cs() and cells.here.current is not None:
+    if process.use_cs() and cells.thread_state.current is not None:
         # A closure that does nothing: without an output that is fetched, the compiler would leave out state that
         # nothing else reads.
-        steps.closure(lambda r: None, False)(value)
+        steps.make_closure(lambda r: None, False)(value)
 
 
 class AccuracyMetric(Metric):
@@ -207,8 +207,8 @@ def get_all_metrics() -> Iterator[tuple[str, Metric]]:
     ['loss']
     """
     # Names are unique only when all metrics are there, so the suffix is given here and not when one is made.
-    shared = Counter(m.name for m in _all.value)
-    return ((m.name if shared[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all.value)
+    shared = Counter(m.name for m in _all_metrics.value)
+    return ((m.name if shared[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all_metrics.value)
 
 
 def compute_all_metrics() -> dict[str, float]:

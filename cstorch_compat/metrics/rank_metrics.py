@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cstorch_compat.metrics.class_metrics import ratio
+from cstorch_compat.metrics.class_metrics import divide_or_zero
 from cstorch_compat.metrics.metric import Metric
 from cstorch_compat.run import process
 from lazytensor import source
@@ -16,9 +16,9 @@ from lazytensor.functions.sorting import topk
 from lazytensor.tensor import Tensor
 
 CURVES, METHODS = ("ROC", "PR"), ("interpolation", "minoring", "majoring")
-MARGIN = 1e-7
+THRESHOLD_MARGIN = 1e-7
 """How far the outer thresholds of a curve lie outside of 0..1."""
-COUNTS = ("true_positive", "true_negative", "false_positive", "false_negative")
+COUNT_NAMES = ("true_positive", "true_negative", "false_positive", "false_negative")
 
 
 def refuse_on_the_wafer(kind: type[Metric]) -> None:
@@ -67,11 +67,11 @@ class AUCMetric(Metric):
         self.curve, self.summation_method, self.num_thresholds = curve, summation_method, len(inner) + 2
         # Scores of exactly 0 lie above the first threshold and those of 1 below the last, so that the curve has
         # both its ends.
-        self._thresholds = [-MARGIN, *inner, 1.0 + MARGIN]
+        self._thresholds = [-THRESHOLD_MARGIN, *inner, 1.0 + THRESHOLD_MARGIN]
         super().__init__(name or "")
 
     def reset(self) -> None:
-        for count in COUNTS:
+        for count in COUNT_NAMES:
             self.register_state(count, creation.zeros(self.num_thresholds))
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
@@ -83,7 +83,9 @@ class AUCMetric(Metric):
         true = shapes.reshape(pw.cast_to(labels, float32), (1, -1))
         weight = creation.ones_like(true) if weights is None else shapes.reshape(pw.cast_to(weights, float32), (1, -1))
         below, false = pw.rsub(above, 1.0), pw.rsub(true, 1.0)
-        for name, where, what in zip(COUNTS, (above, below, above, below), (true, false, false, true), strict=True):
+        for name, where, what in zip(
+            COUNT_NAMES, (above, below, above, below), (true, false, false, true), strict=True
+        ):
             getattr(self, name).add_(reductions.sum(where * what * weight, 1))
 
     def compute(self) -> float:
@@ -93,11 +95,11 @@ class AUCMetric(Metric):
             return float(self.interpolate_pr_auc())
         x: Any
         y: Any
-        recall = ratio(self.true_positive, self.true_positive + self.false_negative)
+        recall = divide_or_zero(self.true_positive, self.true_positive + self.false_negative)
         if self.curve == "ROC":
-            x, y = ratio(self.false_positive, self.false_positive + self.true_negative), recall
+            x, y = divide_or_zero(self.false_positive, self.false_positive + self.true_negative), recall
         else:
-            x, y = recall, ratio(self.true_positive, self.true_positive + self.false_positive)
+            x, y = recall, divide_or_zero(self.true_positive, self.true_positive + self.false_positive)
         # The larger or smaller of two neighbours gives an upper or lower sum, the mean a trapezoid.
         join: Any = {"majoring": pw.maximum, "minoring": pw.minimum}.get(self.summation_method)
         heights = join(y[:-1], y[1:]) if join else (y[:-1] + y[1:]) / 2.0
@@ -112,17 +114,17 @@ class AUCMetric(Metric):
         gain, step = true[:-1] - true[1:], claimed[:-1] - claimed[1:]
         # Between two thresholds TP = intercept + slope * P, with P all that is claimed positive. Precision TP / P
         # then integrates to slope * (dTP + intercept * ln(P1 / P2)) over recall.
-        slope = ratio(gain, pw.maximum(step, 0.0))
+        slope = divide_or_zero(gain, pw.maximum(step, 0.0))
         intercept = true[1:] - slope * claimed[1:]
         # Where one of them claims nothing the logarithm has no value, and its factor is taken as ln 1.
         both = pw.logical_and(claimed[:-1] > 0.0, claimed[1:] > 0.0)
-        growth = pw.where(both, ratio(claimed[:-1], pw.maximum(claimed[1:], 0.0)), creation.ones_like(step))
+        growth = pw.where(both, divide_or_zero(claimed[:-1], pw.maximum(claimed[1:], 0.0)), creation.ones_like(step))
         area = slope * (gain + intercept * pw.log(growth))
         positive = pw.maximum(true[1:] + missed[1:], 0.0)
-        return reductions.sum(ratio(area, positive))
+        return reductions.sum(divide_or_zero(area, positive))
 
 
-def hits_at(k: int, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+def count_hits(k: int, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
     """How many labels are among the k best classes of their row, and what each row weighs."""
     places = topk(predictions, k, -1).indices
     # Each label against each of the k places: [..., L, 1] == [..., 1, k].
@@ -155,7 +157,7 @@ class _AtKMetric(Metric):
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
         """Labels [..., L], scores [..., classes], weights [...]."""
-        hits, rows = hits_at(self.k, labels, predictions, weights)
+        hits, rows = count_hits(self.k, labels, predictions, weights)
         self.true_positive_at_k.add_(hits)
         getattr(self, self.missed).add_(rows * float(self.wanted(labels)) - hits)
 

@@ -2,7 +2,7 @@
 
 from lazytensor.errors import LazyError
 
-KINDS = (
+BUILTIN_ERRORS = (
     FileNotFoundError,
     FileExistsError,
     KeyError,
@@ -16,7 +16,7 @@ KINDS = (
 """In the order in which they are tried: a kind comes before the ones that it derives from."""
 
 
-class as_builtin:
+class reraise_as_builtin:
     """A block that raises what it raises of ours as the built-in error that it derives from, with ours as the cause.
 
     Scripts and tests that look at the type of an error see the one they see on the system.
@@ -30,7 +30,7 @@ class as_builtin:
         if not isinstance(e, LazyError):
             return
         # Our errors derive from several kinds, of which the first that fits is the one the original raises.
-        kind = next((k for k in KINDS if isinstance(e, k)), None)
+        kind = next((k for k in BUILTIN_ERRORS if isinstance(e, k)), None)
         if kind is None:
             return
         plain = kind(str(e)).with_traceback(e.__traceback__)

@@ -12,10 +12,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", 
     """Describe the command; `whole` is the parser of all commands."""
     writer = commands.add_parser("completion", help="print what a shell completes commands with (the extra completion)")
     writer.add_argument("shell", choices=SHELLS, help="the shell; as in: lazywafer completion bash > FILE")
-    writer.set_defaults(execute=lambda options: write(whole, options.shell))
+    writer.set_defaults(execute=lambda options: print_completion(whole, options.shell))
 
 
-def write(parser: argparse.ArgumentParser, shell: str) -> int:
+def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
     """Print the completion. Returns the exit status: 1 where shtab is not installed."""
     # Imported when it is asked for: no other command needs it.
     try:

@@ -23,22 +23,22 @@ class CoverageRow:
     reason: str = ""
 
 
-def rows() -> Iterator[CoverageRow]:
+def coverage_rows() -> Iterator[CoverageRow]:
     """A row for every known name, in order. Needs the shim to be installed."""
-    for name in sorted(manifest.known_names() | manifest.PARTIAL.keys()):
-        value = _value(name)
+    for name in sorted(manifest.known_names() | manifest.PARTIAL_REASONS.keys()):
+        value = _resolve_name(name)
         if value is manifest.ABSENT:
-            yield CoverageRow(name, "missing", manifest.reason_for(name))
+            yield CoverageRow(name, "missing", manifest.find_missing_reason(name))
         # What can be imported and refuses every use is as good as missing.
         elif "refused" in getattr(value, "__dict__", ()):
             yield CoverageRow(name, "missing", value.refused[0])
-        elif name in manifest.PARTIAL:
-            yield CoverageRow(name, "partial", manifest.PARTIAL[name])
+        elif name in manifest.PARTIAL_REASONS:
+            yield CoverageRow(name, "partial", manifest.PARTIAL_REASONS[name])
         else:
             yield CoverageRow(name, "full")
 
 
-def _value(name: str) -> Any:
+def _resolve_name(name: str) -> Any:
     """What a dotted name stands for, through modules and then attributes."""
     parts = name.split(".")
     # The longest part that can be imported is the module: utils.call_once is one, and also a function in it.
@@ -55,28 +55,36 @@ def _value(name: str) -> Any:
     return manifest.ABSENT
 
 
-def text(listed: bool) -> str:
+def format_coverage(listed: bool) -> str:
     """Counts by package, then, if `listed`, every name that is partial or missing with its reason.
 
     First of all PyTorch's public surface: a count against our own list would say little.
     """
-    names = list(rows())
+    names = list(coverage_rows())
     counts = Counter((_package(r.name), r.status) for r in names)
     columns = (Column("package", is_words=True), *map(Column, STATUSES))
     # Modules of PyTorch of which nothing is here are many, and each is a line of --list.
     packages = sorted({_package(r.name) for r in names if r.status != "missing"})
-    lines = [_shares(names), "", Table(columns, [(p, *(counts[p, s] for s in STATUSES)) for p in packages]).text()]
+    lines = [
+        _format_shares(names),
+        "",
+        Table(columns, [(p, *(counts[p, s] for s in STATUSES)) for p in packages]).text(),
+    ]
     if listed:
         lines += ["", *(f"{r.status:8} {r.name}: {r.reason}" for r in names if r.status != "full")]
     return "\n".join(lines)
 
 
-def _shares(names: list[CoverageRow]) -> str:
+def _format_shares(names: list[CoverageRow]) -> str:
     """How much is there of each list of names."""
     lists = {
-        f"public names of PyTorch {surface.RELEASE}": surface.names(),
-        "names of PyTorch that published scripts use": {n for n in manifest.used_names() if n.startswith("torch")},
-        "public names of cerebras.pytorch": {n for n in manifest.used_names() if n.startswith("cerebras")},
+        f"public names of PyTorch {surface.TORCH_RELEASE}": surface.all_torch_names(),
+        "names of PyTorch that published scripts use": {
+            n for n in manifest.names_in_published_scripts() if n.startswith("torch")
+        },
+        "public names of cerebras.pytorch": {
+            n for n in manifest.names_in_published_scripts() if n.startswith("cerebras")
+        },
     }
     columns = (Column("list", is_words=True), Column("names"), *map(Column, STATUSES), Column("here", "{:.1%}".format))
     table = []
@@ -96,11 +104,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
     covered.add_argument("--json", action="store_true", help="print every name with its status and reason as JSON")
-    covered.set_defaults(execute=lambda options: report(options.list, options.json))
+    covered.set_defaults(execute=lambda options: print_coverage(options.list, options.json))
 
 
-def report(listed: bool = False, as_json: bool = False) -> int:
+def print_coverage(listed: bool = False, as_json: bool = False) -> int:
     """Print the coverage. Returns the exit status."""
     shim.install()
-    print(json.dumps([asdict(row) for row in rows()], indent=0) if as_json else text(listed))
+    print(json.dumps([asdict(row) for row in coverage_rows()], indent=0) if as_json else format_coverage(listed))
     return 0

@@ -6,42 +6,44 @@ import pathlib
 import sys
 from collections.abc import Callable
 
-from lazytensor.terminal import tell
+from lazytensor.terminal import print_escaped
 
-NAMES = ("gpt", "mnist")
+EXAMPLE_NAMES = ("gpt", "mnist")
 DATA_FOLDER = "digits"
 """The folder in which the example `mnist` looks for its data."""
-Writer = Callable[[pathlib.Path], str]
+DigitsWriter = Callable[[pathlib.Path], str]
 """Writes digits into a folder, and returns a sentence about them."""
-INSTALLED = pathlib.Path(__file__).parents[1] / "scripts"
+INSTALLED_SCRIPTS = pathlib.Path(__file__).parents[1] / "scripts"
 """The folder of the course's scripts in an installed package."""
-SCRIPTS = INSTALLED if INSTALLED.is_dir() else pathlib.Path(__file__).parents[2] / "notebooks" / "scripts"
+SCRIPTS = (
+    INSTALLED_SCRIPTS if INSTALLED_SCRIPTS.is_dir() else pathlib.Path(__file__).parents[2] / "notebooks" / "scripts"
+)
 """The folder of the course's scripts, which is `notebooks/scripts` in a checkout."""
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", write_digits: Writer) -> None:
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", write_digits: DigitsWriter) -> None:
     """Describe the command; `write_digits` writes the data of the example `mnist`."""
     writer = commands.add_parser("example", help="write an example script into this folder; without a name, list them")
     writer.add_argument("name", nargs="?", metavar="NAME", help="the example, such as mnist")
     writer.set_defaults(execute=lambda options: write_example(options.name, write_digits))
 
 
-def write_example(name: str | None, write_digits: Writer) -> int:
+def write_example(name: str | None, write_digits: DigitsWriter) -> int:
     """Write an example and its data to the working directory; without a name, print all names.
 
     Returns the exit status: 2 if there is no such example, or a file of its name already.
     """
     if name is None:
-        for each in NAMES:
-            print(f"{each:8} {_first_line(_text(each))}")
+        for each in EXAMPLE_NAMES:
+            print(f"{each:8} {_first_line(_read_script(each))}")
         return 0
-    if name not in NAMES:
-        tell(f"lazywafer: there is no example {name!r}; there are {', '.join(NAMES)}", sys.stderr)
+    if name not in EXAMPLE_NAMES:
+        print_escaped(f"lazywafer: there is no example {name!r}; there are {', '.join(EXAMPLE_NAMES)}", sys.stderr)
         return 2
     target = pathlib.Path(f"{name}.py")
     try:
         with target.open("x", encoding="utf-8") as file:
-            file.write(_text(name))
+            file.write(_read_script(name))
         told = write_digits(pathlib.Path(DATA_FOLDER)) if name == "mnist" else ""
     except FileExistsError:
         print(f"lazywafer: {target} is there already: move it away, or go to another folder", file=sys.stderr)
@@ -55,7 +57,7 @@ def write_example(name: str | None, write_digits: Writer) -> int:
     return 0
 
 
-def _text(name: str) -> str:
+def _read_script(name: str) -> str:
     return (SCRIPTS / f"{name}.py").read_text(encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ VERSION = "0.2.0"
 
 # Products are cut by their shapes alone and BLAS has one thread for each part; a product of 700 x 900 by 900 x 800
 # differed between one and two threads of OpenBLAS.
-BITS = (
+REPRODUCIBILITY_NOTE = (
     "equal runs are equal to the last bit with the same versions, machine and BLAS core type, for any number of "
     "threads; another type (OPENBLAS_CORETYPE) changes last digits of matrix products, and another number of BLAS "
     "threads perhaps those of torch.linalg"
@@ -22,7 +22,7 @@ BITS = (
 """What changes bits of a result."""
 
 
-def versions() -> dict[str, str]:
+def find_versions() -> dict[str, str]:
     """The versions that decide what a run gives."""
     return {
         "lazywafer": VERSION,
@@ -33,17 +33,17 @@ def versions() -> dict[str, str]:
     }
 
 
-def information() -> dict[str, str]:
+def collect_information() -> dict[str, str]:
     """What a bug report needs."""
     threads = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
     return {
-        **versions(),
-        "BLAS": _blas(),
+        **find_versions(),
+        "BLAS": _blas_version(),
         "BLAS core type": os.environ.get("OPENBLAS_CORETYPE", "chosen by the library"),
         "CPUs": str(os.cpu_count()),
         "threads": ", ".join(f"{k}={v}" for k, v in sorted(threads.items())) or "not limited",
         "step threads": _step_threads(),
-        "bits": BITS,
+        "bits": REPRODUCIBILITY_NOTE,
         "cache folder": str(config.current().cache_folder),
     }
 
@@ -55,6 +55,6 @@ def _step_threads() -> str:
     return str(team.team().threads) if chain.can_share() else "1: threads cannot wait for each other on this system"
 
 
-def _blas() -> str:
+def _blas_version() -> str:
     library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return f"{library.get('name', 'unknown')} {library.get('version', '')}".strip()

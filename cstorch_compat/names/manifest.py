@@ -17,7 +17,7 @@ from lazytensor.errors import NameMissing
 CSTORCH_PREFIX = "cerebras.pytorch."
 ABSENT = object()
 """Stands for the value of a name that is not there."""
-PARTIAL = {
+PARTIAL_REASONS = {
     "torch.Tensor.view": "in another dtype it is a copy, and some views are allowed that PyTorch refuses",
     "cerebras.pytorch.load": "no PyTorch files from before the zip format; a pickled object stays closed",
     "torch.load": "classes by an allow list; with weights_only=False also plain ones that are imported already",
@@ -60,7 +60,7 @@ PARTIAL = {
 
 
 @functools.cache
-def used_names() -> frozenset[str]:
+def names_in_published_scripts() -> frozenset[str]:
     """Every name of `known_names.txt`."""
     return frozenset(pathlib.Path(__file__).with_name("known_names.txt").read_text(encoding="utf-8").split())
 
@@ -68,21 +68,25 @@ def used_names() -> frozenset[str]:
 @functools.cache
 def known_names() -> frozenset[str]:
     """Every name that the originals are known to have."""
-    return used_names() | surface.names()
+    return names_in_published_scripts() | surface.all_torch_names()
 
 
 def is_known(full: str) -> bool:
     """Whether the original has a name, or a module above names that are listed."""
-    return full in known_names() or full in _packages() or bool(releases.rows(full.removeprefix(CSTORCH_PREFIX)))
+    return (
+        full in known_names()
+        or full in _parent_modules()
+        or bool(releases.find_rows(full.removeprefix(CSTORCH_PREFIX)))
+    )
 
 
 @functools.cache
-def _packages() -> frozenset[str]:
+def _parent_modules() -> frozenset[str]:
     """Every module that has a listed name inside."""
     return frozenset(name[:k] for name in known_names() for k, letter in enumerate(name) if letter == ".")
 
 
-MISSING = {
+MISSING_REASONS = {
     "torch.distributed": "a run is one process, and this needs several",
     "torch.jit": "Python runs what would be scripted",
     "torch.onnx": "there is no exporter",
@@ -96,7 +100,7 @@ MISSING = {
 """Reasons for names that are missing, by the longest prefix; the others are not written yet."""
 
 
-WAYS_OUT = {
+WORKAROUNDS = {
     "torch.onnx": "Save the state_dict here, and export it with the original package.",
     "torch.export": "Save the state_dict here, and export it with the original package.",
     "torch.fx": "Write the change of the model as a module, or run this part with the original package.",
@@ -111,8 +115,8 @@ WAYS_OUT = {
     "torchvision": "Give the data or the model from a file of your own.",
 }
 """What to do without a name, by the longest prefix."""
-GENERAL = "Replace it by an operation that is there, or run this part with the original package."
-NEEDS_PYTORCH = frozenset(
+DEFAULT_WORKAROUND = "Replace it by an operation that is there, or run this part with the original package."
+NATIVE_PACKAGES = frozenset(
     """apex bitsandbytes deepspeed fairscale flash_attn functorch mamba_ssm megatron pyg_lib tensorrt torch_cluster
     torch_geometric torch_scatter torch_sparse torch_spline_conv torch_tensorrt torchao torchaudio torchdata torchtext
     torchtune torchtitan torch_xla triton vllm xformers""".split()
@@ -120,40 +124,40 @@ NEEDS_PYTORCH = frozenset(
 """Packages that are compiled against PyTorch itself or against a GPU, so that installing them is no way out."""
 
 
-def _by_prefix(rows: dict[str, str], name: str, default: str) -> str:
+def _find_by_prefix(rows: dict[str, str], name: str, default: str) -> str:
     prefix = max((p for p in rows if name == p or name.startswith(p + ".")), key=len, default="")
     return rows.get(prefix, default)
 
 
-def reason_for(name: str) -> str:
+def find_missing_reason(name: str) -> str:
     """Why a known name is missing."""
-    return _by_prefix(MISSING, name, "not written yet")
+    return _find_by_prefix(MISSING_REASONS, name, "not written yet")
 
 
-def way_out_for(name: str) -> str:
+def find_workaround(name: str) -> str:
     """What a script does without a known name."""
-    return _by_prefix(WAYS_OUT, name, GENERAL)
+    return _find_by_prefix(WORKAROUNDS, name, DEFAULT_WORKAROUND)
 
 
-def package_way_out(package: str) -> str:
+def find_package_workaround(package: str) -> str:
     """What to do about a package of others that is not installed."""
-    if package.partition(".")[0] in NEEDS_PYTORCH:
+    if package.partition(".")[0] in NATIVE_PACKAGES:
         return "It is compiled against PyTorch itself or a GPU: run this part with the original packages."
     return f"Install {package} where lazywafer is installed, or leave the import out."
 
 
-def absent_module(name: str, path: str) -> str:
+def format_absent_module(name: str, path: str) -> str:
     """What is said where a module is imported that is not here; `path` is how the lists call it."""
     place = source.where()
     if is_known(path):
-        why = f"it is known but missing in this version ({reason_for(path)})"
-        return f"{place}: No module named {name!r}: {why}\n  {way_out_for(path)}"
+        why = f"it is known but missing in this version ({find_missing_reason(path)})"
+        return f"{place}: No module named {name!r}: {why}\n  {find_workaround(path)}"
     near = difflib.get_close_matches(path, [*table.entries()], 1)
     hint = f"Did you mean {near[0]}?" if near else "Check the spelling and the release that has it."
     return f"{place}: No module named {name!r}: no such module is known\n  {hint}"
 
 
-def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
+def refuse_name(public: str, name: str, have: list[str], full: str = "") -> Any:
     """Raise NameMissing for `public.name`; `have` are the names that the module does provide.
 
     `full` is how the lists call it, where the module is known by more than one name. While a script is checked, give
@@ -164,14 +168,14 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
     owner = f"a {public}" if public == "torch.Tensor" else f"module {public!r}"
     # Only the packages of cstorch have a history; torch is the same for every release.
     path = full.removeprefix(CSTORCH_PREFIX) if full.startswith(CSTORCH_PREFIX) else ""
-    gone = releases.absence(path, releases.LATEST_ONLY)
+    gone = releases.explain_absence(path, releases.LATEST_ONLY)
     if gone is not None:
-        return refuse_absent(public, name, path, *gone)
+        return refuse_absent_name(public, name, path, *gone)
     if is_known(full):
         error = NameMissing(
-            f"{owner} has no attribute {name!r}: it is known but missing in this version ({reason_for(full)})",
+            f"{owner} has no attribute {name!r}: it is known but missing in this version ({find_missing_reason(full)})",
             where=source.where(),
-            hint=way_out_for(full),
+            hint=find_workaround(full),
         )
         return errors.refuse("missing here", error, full)
     # One suggestion, of names that are really here: a way out has to work.
@@ -186,19 +190,19 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
     return errors.refuse("unknown name", error, full)
 
 
-def refuse_absent(public: str, name: str, path: str, why: str, hint: str) -> Any:
+def refuse_absent_name(public: str, name: str, path: str, why: str, hint: str) -> Any:
     """Raise NameMissing for a name that the release of the script has not; while a script is checked, a stand-in.
 
     A module that has only to be imported is no finding of the check: the import itself asks here first.
     """
     error = NameMissing(f"module {public!r} has no attribute {name!r}: {why}", where=source.where(), hint=hint)
     # `from x import y` asks for the attribute first and imports the module if that fails, so it has to fail.
-    if path in releases.IMPORTED:
+    if path in releases.IMPORT_ONLY_MODULES:
         raise error
     return errors.refuse("not in this release", error, f"{public}.{name}")
 
 
-def explain_class(public: str, kind: Any) -> None:
+def explain_missing_attributes(public: str, kind: Any) -> None:
     """Make the instances of a class answer for the attributes that they do not have."""
 
     def missing(self: object, name: str) -> Any:
@@ -208,6 +212,6 @@ def explain_class(public: str, kind: Any) -> None:
         if name.startswith("_"):
             text = f"a {public} has no attribute {name!r}: private names of PyTorch are not provided"
             raise NameMissing(text, where=source.where(), hint="Use a documented name.")
-        return refuse(public, name, [n for n in dir(kind) if not n.startswith("_")])
+        return refuse_name(public, name, [n for n in dir(kind) if not n.startswith("_")])
 
     kind.__getattr__ = missing

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-PLACES = {
+PUBLIC_CLASS_PATHS = {
     "lazytensor.tensor:Tensor": "torch:Tensor",
     "lazytensor.device:Size": "torch:Size",
     "lazytensor.device:Device": "torch:device",
@@ -12,26 +12,26 @@ PLACES = {
     "lazytensor.optim.eager.eager_optimizer:Optimizer": "torch.optim.optimizer:Optimizer",
 }
 """The public place of each class, by where it is written."""
-_before: list[tuple[Any, str, str]] = []
+_original_names: list[tuple[Any, str, str]] = []
 
 
-def settle() -> None:
+def set_public_names() -> None:
     """Let each class say its public place."""
     # While the shim is there and no longer: without it no `torch` could be imported to find the class, as pickle does.
-    for own, public in PLACES.items():
+    for own, public in PUBLIC_CLASS_PATHS.items():
         module, _, name = own.partition(":")
         kind = getattr(importlib.import_module(module), name)
         # Under which name it was written is known to nobody else from here on.
-        _before.append((kind, kind.__module__, kind.__name__))
+        _original_names.append((kind, kind.__module__, kind.__name__))
         place, _, called = public.partition(":")
-        _named(kind, place, called)
+        _rename_class(kind, place, called)
 
 
-def unsettle() -> None:
+def restore_original_names() -> None:
     """Let each class say again where it is written."""
-    while _before:
-        _named(*_before.pop())
+    while _original_names:
+        _rename_class(*_original_names.pop())
 
 
-def _named(kind: Any, module: str, name: str) -> None:
+def _rename_class(kind: Any, module: str, name: str) -> None:
     kind.__module__, kind.__name__, kind.__qualname__ = module, name, name

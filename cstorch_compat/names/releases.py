@@ -13,7 +13,7 @@ CSTORCH, CBTORCH, APPLIANCE = "cerebras.pytorch", "cerebras_torch", "cerebras.ap
 """The packages under the names that the table of mirrors has for them."""
 
 
-def number(release: str) -> tuple[int, int]:
+def parse_release(release: str) -> tuple[int, int]:
     """A release as something that can be compared. Raises ValueError for one that is not known."""
     if release not in RELEASES:
         raise ValueError(f"there is no release {release!r} of the API; known are {', '.join(RELEASES)}")
@@ -23,21 +23,23 @@ def number(release: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Span:
+class ReleaseRange:
     """The releases from `since` to `until`, both included."""
 
     since: str
     until: str
 
-    def meets(self, other: "Span") -> bool:
+    def meets(self, other: "ReleaseRange") -> bool:
         """Whether a release lies in both."""
-        return number(self.since) <= number(other.until) and number(other.since) <= number(self.until)
+        return parse_release(self.since) <= parse_release(other.until) and parse_release(other.since) <= parse_release(
+            self.until
+        )
 
     def __str__(self) -> str:
         return self.since if self.since == self.until else f"{self.since} to {self.until}"
 
 
-LATEST_ONLY = Span(LATEST, LATEST)
+LATEST_ONLY = ReleaseRange(LATEST, LATEST)
 
 
 @dataclass(frozen=True)
@@ -48,34 +50,36 @@ class Spelling:
     """
 
     name: str
-    span: Span
+    span: ReleaseRange
     target: str
 
 
 SPELLINGS = (
-    Spelling("cerebras.pytorch", Span("2.2", "2.10"), CSTORCH),
-    Spelling("cerebras_pytorch", Span("1.6", "1.9"), CBTORCH),
-    Spelling("cerebras_pytorch", Span("2.0", "2.1"), CSTORCH),
-    Spelling("cerebras_pytorch.experimental", Span("1.8", "1.9"), CSTORCH),
-    Spelling("cerebras_pytorch.experimental", Span("2.0", "2.1"), f"{CSTORCH}.experimental"),
-    Spelling("cerebras_torch", Span("1.2", "1.8"), CBTORCH),
-    Spelling("cerebras.framework.torch", Span("1.2", "1.9"), CBTORCH),
+    Spelling("cerebras.pytorch", ReleaseRange("2.2", "2.10"), CSTORCH),
+    Spelling("cerebras_pytorch", ReleaseRange("1.6", "1.9"), CBTORCH),
+    Spelling("cerebras_pytorch", ReleaseRange("2.0", "2.1"), CSTORCH),
+    Spelling("cerebras_pytorch.experimental", ReleaseRange("1.8", "1.9"), CSTORCH),
+    Spelling("cerebras_pytorch.experimental", ReleaseRange("2.0", "2.1"), f"{CSTORCH}.experimental"),
+    Spelling("cerebras_torch", ReleaseRange("1.2", "1.8"), CBTORCH),
+    Spelling("cerebras.framework.torch", ReleaseRange("1.2", "1.9"), CBTORCH),
     Spelling(
-        "cerebras.models.common.pytorch.optim.AdamW", Span("1.2", "1.9"), "cerebras.models.common.pytorch.optim.AdamW"
+        "cerebras.models.common.pytorch.optim.AdamW",
+        ReleaseRange("1.2", "1.9"),
+        "cerebras.models.common.pytorch.optim.AdamW",
     ),
-    Spelling("cerebras_tensorflow", Span("1.6", "1.9"), "cerebras_tensorflow"),
-    Spelling("cerebras_appliance", Span("1.6", "2.1"), APPLIANCE),
-    Spelling("cerebras.appliance", Span("2.2", "2.10"), APPLIANCE),
+    Spelling("cerebras_tensorflow", ReleaseRange("1.6", "1.9"), "cerebras_tensorflow"),
+    Spelling("cerebras_appliance", ReleaseRange("1.6", "2.1"), APPLIANCE),
+    Spelling("cerebras.appliance", ReleaseRange("2.2", "2.10"), APPLIANCE),
 )
-DEFAULTS = {
+DEFAULT_RANGES = {
     "cerebras.pytorch": LATEST_ONLY,
-    "cerebras_pytorch": Span("2.0", "2.1"),
-    "cerebras_pytorch.experimental": Span("1.8", "1.9"),
+    "cerebras_pytorch": ReleaseRange("2.0", "2.1"),
+    "cerebras_pytorch.experimental": ReleaseRange("1.8", "1.9"),
 }
 """The releases meant where none is chosen and a spelling could mean several."""
 
 
-def spelling(name: str, api: str | None) -> tuple[Spelling, Span] | None:
+def find_spelling(name: str, api: str | None) -> tuple[Spelling, ReleaseRange] | None:
     """What a name of the package, or of a module in it, means in a release; None if it means nothing there.
 
     The span is what the module is to show: the release that was chosen, or the usual ones.
@@ -84,18 +88,18 @@ def spelling(name: str, api: str | None) -> tuple[Spelling, Span] | None:
     best = max((s.name for s in SPELLINGS if name == s.name or name.startswith(s.name + ".")), key=len, default=None)
     # A spelling has several rows where releases meant different things by it; one that has what is wanted is meant.
     for row in (s for s in SPELLINGS if s.name == best):
-        wanted = Span(api, api) if api else DEFAULTS.get(row.name, row.span)
+        wanted = ReleaseRange(api, api) if api else DEFAULT_RANGES.get(row.name, row.span)
         if row.span.meets(wanted):
             return row, wanted
     return None
 
 
-def is_package_above(name: str) -> bool:
+def is_parent_package(name: str) -> bool:
     """Whether a name is only the way to others, as "cerebras.framework" is."""
     return any(s.name.startswith(name + ".") for s in SPELLINGS) and all(s.name != name for s in SPELLINGS)
 
 
-def spellings_of(name: str) -> list[Spelling]:
+def find_spellings(name: str) -> list[Spelling]:
     """Every meaning of a name, in whatever release."""
     return [s for s in SPELLINGS if name == s.name or name.startswith(s.name + ".")]
 
@@ -115,12 +119,12 @@ class ReleaseRow:
     instead: str = ""
 
     @property
-    def span(self) -> Span:
+    def span(self) -> ReleaseRange:
         """The releases that have it."""
-        return Span(self.since, self.until)
+        return ReleaseRange(self.since, self.until)
 
 
-def _removed(what: str, call: str) -> str:
+def _removal_hint(what: str, call: str) -> str:
     return (
         f"cstorch.{what} is now removed. Please create a SummaryWriter and write to it directly:\n\n"
         "\timport cerebras.pytorch.utils.tensorboard\n\n\twriter = tensorboard.SummaryWriter(log_dir='./log_dir')\n"
@@ -128,22 +132,22 @@ def _removed(what: str, call: str) -> str:
     )
 
 
-_CLUSTER = (
+_CLUSTER_HINT = (
     'Pass a "cstorch.distributed.ClusterConfig" to the backend instead:\n\n\tbackend = cstorch.backend(\n\t\t"CSX", '
     "cluster_config=cstorch.distributed.ClusterConfig(...)\n\t)"
 )
-_TENSORBOARD = (
+_TENSORBOARD_HINT = (
     "cstorch.utils.tensorboard must be imported before it can be accessed:\n\n"
     "\timport cerebras.pytorch.utils.tensorboard"
 )
-_CONFIGURE = 'Write `backend = cstorch.backend("CSX", ...)` and `DataExecutor(dataloader, checkpoint_steps=...)`.'
-_SPARSITY = (
+_CONFIGURE_HINT = 'Write `backend = cstorch.backend("CSX", ...)` and `DataExecutor(dataloader, checkpoint_steps=...)`.'
+_SPARSITY_HINT = (
     "Write `sparsity = cstorch.sparse.configure(...)`, then `model.apply(sparsity)` and `optimizer.apply(sparsity)`."
 )
-_MAKE = "Make the {0} from its class, as in cstorch.optim.{1}."
+_CLASS_HINT = "Make the {0} from its class, as in cstorch.optim.{1}."
 
-ROWS = (
-    ReleaseRow("configure", until="1.8", target="generations.early.configure:configure", instead=_CONFIGURE),
+RELEASE_ROWS = (
+    ReleaseRow("configure", until="1.8", target="generations.early.configure:configure", instead=_CONFIGURE_HINT),
     ReleaseRow("compile", until="1.9", target="generations.early.configure:compile"),
     ReleaseRow("compile", since="2.0"),
     ReleaseRow(
@@ -177,22 +181,22 @@ ROWS = (
         "1.9",
         "2.3",
         "generations.early.summaries:summarize_scalar",
-        _removed("summarize_scalar", "add_scalar"),
+        _removal_hint("summarize_scalar", "add_scalar"),
     ),
     ReleaseRow(
         "summarize_tensor",
         "2.0",
         "2.3",
         "generations.early.summaries:summarize_tensor",
-        _removed("summarize_tensor", "add_tensor"),
+        _removal_hint("summarize_tensor", "add_tensor"),
     ),
     ReleaseRow("backends", since="2.3"),
     ReleaseRow("mesh", since="2.10"),
     ReleaseRow("profiler", since="2.2"),
     ReleaseRow("sparse", since="2.0"),
     ReleaseRow("distributed.ClusterConfig", since="2.3"),
-    ReleaseRow("utils.CSConfig", "1.9", "2.2", "generations.early.cluster:CSConfig", _CLUSTER),
-    ReleaseRow("utils.tensorboard", "1.9", "2.3", instead=_TENSORBOARD),
+    ReleaseRow("utils.CSConfig", "1.9", "2.2", "generations.early.cluster:CSConfig", _CLUSTER_HINT),
+    ReleaseRow("utils.tensorboard", "1.9", "2.3", instead=_TENSORBOARD_HINT),
     ReleaseRow("utils.data.DataLoader", "1.8", "1.9", "generations.early.early_executors:DataLoader"),
     ReleaseRow("utils.data.DataLoader", since="2.0"),
     ReleaseRow("utils.data.DataExecutor", "1.9", "1.9", "generations.early.early_executors:DataExecutor_1_9"),
@@ -226,7 +230,7 @@ ROWS = (
         "1.8",
         "2.3",
         "generations.early.configured:configure_optimizer",
-        _MAKE.format("optimizer", "AdamW"),
+        _CLASS_HINT.format("optimizer", "AdamW"),
     ),
     ReleaseRow("optim.configure_lr_scheduler", "1.8", "1.9", "generations.early.configured:configure_lr_scheduler_1_8"),
     ReleaseRow(
@@ -234,7 +238,7 @@ ROWS = (
         "2.0",
         "2.3",
         "generations.early.configured:configure_lr_scheduler",
-        _MAKE.format("schedule", "lr_scheduler.LinearLR"),
+        _CLASS_HINT.format("schedule", "lr_scheduler.LinearLR"),
     ),
     ReleaseRow(
         "optim.configure_param_groups",
@@ -269,25 +273,37 @@ ROWS = (
         "2.0",
         "2.1",
         "sparse.sparse_optimizers:configure_sparsity_optimizer",
-        _SPARSITY,
+        _SPARSITY_HINT,
     ),
     ReleaseRow(
         "sparse.configure_sparsity_wrapper",
         "2.0",
         "2.1",
         "sparse.sparse_optimizers:configure_sparsity_wrapper",
-        _SPARSITY,
+        _SPARSITY_HINT,
     ),
     ReleaseRow(
-        "sparse.StaticSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:StaticSparsityOptimizer", _SPARSITY
+        "sparse.StaticSparsityOptimizer",
+        "2.0",
+        "2.1",
+        "sparse.sparse_optimizers:StaticSparsityOptimizer",
+        _SPARSITY_HINT,
     ),
-    ReleaseRow("sparse.GMPSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:GMPSparsityOptimizer", _SPARSITY),
-    ReleaseRow("sparse.SETSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:SETSparsityOptimizer", _SPARSITY),
     ReleaseRow(
-        "sparse.RigLSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:RigLSparsityOptimizer", _SPARSITY
+        "sparse.GMPSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:GMPSparsityOptimizer", _SPARSITY_HINT
     ),
     ReleaseRow(
-        "sparse.SparsityWrapperOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:SparsityWrapperOptimizer", _SPARSITY
+        "sparse.SETSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:SETSparsityOptimizer", _SPARSITY_HINT
+    ),
+    ReleaseRow(
+        "sparse.RigLSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:RigLSparsityOptimizer", _SPARSITY_HINT
+    ),
+    ReleaseRow(
+        "sparse.SparsityWrapperOptimizer",
+        "2.0",
+        "2.1",
+        "sparse.sparse_optimizers:SparsityWrapperOptimizer",
+        _SPARSITY_HINT,
     ),
     ReleaseRow("sparse.configure", since="2.2"),
     ReleaseRow("sparse.Static", since="2.2"),
@@ -300,43 +316,45 @@ ROWS = (
     ReleaseRow("experimental.listener", since="2.1"),
 )
 """Facts about the releases are from the pages and the Model Zoo of each."""
-IMPORTED = ("utils.tensorboard",)
+IMPORT_ONLY_MODULES = ("utils.tensorboard",)
 """Modules that later releases have although they are no attribute there: `from ... import` finds them."""
 
 
-def rows(path: str) -> list[ReleaseRow]:
+def find_rows(path: str) -> list[ReleaseRow]:
     """The rows of a name, the oldest first."""
-    return [row for row in ROWS if row.path == path]
+    return [row for row in RELEASE_ROWS if row.path == path]
 
 
-def row_for(path: str, span: Span) -> ReleaseRow | None:
+def find_row(path: str, span: ReleaseRange) -> ReleaseRow | None:
     """What a name is in the newest release of a span that has it; None without a row, or if no release has it."""
-    return next((row for row in reversed(rows(path)) if row.span.meets(span)), None)
+    return next((row for row in reversed(find_rows(path)) if row.span.meets(span)), None)
 
 
-def absence(path: str, span: Span) -> tuple[str, str] | None:
+def explain_absence(path: str, span: ReleaseRange) -> tuple[str, str] | None:
     """Why a name with rows is not in a span, and what to do; None for a name that is there or has no rows."""
-    history = rows(path)
+    history = find_rows(path)
     # Names without rows have always been there; whether they exist at all is for the manifest to say.
     if not history or any(row.span.meets(span) for row in history):
         return None
-    have = f"it is in release {Span(history[0].since, history[-1].until)}, and the script runs as release {span}"
+    have = (
+        f"it is in release {ReleaseRange(history[0].since, history[-1].until)}, and the script runs as release {span}"
+    )
     # Gone by now, or not there yet: the first needs another call, the second another release.
-    if number(history[-1].until) < number(span.since):
+    if parse_release(history[-1].until) < parse_release(span.since):
         return have, history[-1].instead or "Use what took its place in the later release."
     return have, f"Run the script with --api {history[0].since} or later."
 
 
-def target_of(path: str, span: Span) -> str | None:
+def find_target(path: str, span: ReleaseRange) -> str | None:
     """What older releases had under a name instead of what the latest one has; None if they had the same."""
-    row = row_for(path, span)
+    row = find_row(path, span)
     return row.target or None if row is not None else None
 
 
-def names_below(path: str, span: Span) -> Iterator[str]:
+def find_older_names(path: str, span: ReleaseRange) -> Iterator[str]:
     """The names directly below a path that a span has and the latest release has not, or not alike."""
     prefix = f"{path}." if path else ""
-    for row in ROWS:
+    for row in RELEASE_ROWS:
         name = row.path.removeprefix(prefix)
         if row.target and row.path.startswith(prefix) and "." not in name and row.span.meets(span):
             yield name

@@ -11,35 +11,35 @@ from types import ModuleType
 from typing import Any, cast
 
 from cstorch_compat.names import manifest, places, releases, table
-from cstorch_compat.names.distributions import distributions
-from cstorch_compat.names.mirror import Mirror, forget, mirror
-from cstorch_compat.names.releases import Span
+from cstorch_compat.names.distributions import find_emulated_distributions
+from cstorch_compat.names.mirror import Mirror, clear_mirrors, get_mirror
+from cstorch_compat.names.releases import ReleaseRange
 from lazytensor import dialect
 from lazytensor.errors import NameMissing
 
-SAME_IN_ALL = ("torch", "torchvision")
+VERSIONLESS_PACKAGES = ("torch", "torchvision")
 """Packages that every release of the API finds as they are."""
 
 
-class _Loader(importlib.abc.Loader):
+class _MirrorLoader(importlib.abc.Loader):
     """Gives the mirror for a name: a path in the table of names, and the releases that it is to show."""
 
-    def __init__(self, path: str, span: Span | None):
+    def __init__(self, path: str, span: ReleaseRange | None):
         self.path, self.span = path, span
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """The mirror. Raises ModuleNotFoundError for a path that the table has not."""
         if self.path not in table.entries():
-            raise ModuleNotFoundError(manifest.absent_module(spec.name, self.path), name=spec.name)
-        if self.span is not None and _numbers is None:
-            dialect.follow(VENDORS_TORCH)
-        return mirror(spec.name, self.path, self.span)
+            raise ModuleNotFoundError(manifest.format_absent_module(spec.name, self.path), name=spec.name)
+        if self.span is not None and _torch_release is None:
+            dialect.follow_release(VENDOR_TORCH_RELEASE)
+        return get_mirror(spec.name, self.path, self.span)
 
     def exec_module(self, module: ModuleType) -> None:
         """A mirror has nothing to run."""
 
 
-class _Empty(importlib.abc.Loader):
+class _NamespaceLoader(importlib.abc.Loader):
     """Makes a namespace package, such as `cerebras`: nothing is in it, and other distributions may add to it."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
@@ -49,7 +49,7 @@ class _Empty(importlib.abc.Loader):
         """Nothing is in it."""
 
 
-class _Portions(Sequence[str]):
+class _NamespacePath(Sequence[str]):
     """The folders that other distributions give to a namespace package, such as the one with `cerebras/modelzoo`.
 
     They are looked up at each use, as Python does it: a script may add to sys.path after the first import.
@@ -88,25 +88,25 @@ class _Finder(metadata.DistributionFinder):
         if loader is None:
             return None
         spec = importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
-        if isinstance(loader, _Empty):
-            spec.submodule_search_locations = cast("list[str]", _Portions(fullname, path))
+        if isinstance(loader, _NamespaceLoader):
+            spec.submodule_search_locations = cast("list[str]", _NamespacePath(fullname, path))
         return spec
 
     def find_distributions(
         self, context: metadata.DistributionFinder.Context = metadata.DistributionFinder.Context()
     ) -> Iterator[metadata.Distribution]:
         """The metadata of an emulated package, for who asks by its name."""
-        return distributions(context)
+        return find_emulated_distributions(context)
 
     def _loader(self, name: str) -> importlib.abc.Loader | None:
         # `import cerebras.pytorch` imports `cerebras` first, which is no module of any release.
-        if releases.is_package_above(name):
-            return _Empty()
-        meaning = behind(name, self.api)
+        if releases.is_parent_package(name):
+            return _NamespaceLoader()
+        meaning = resolve_import(name, self.api)
         if meaning is not None:
-            return _Loader(*meaning)
+            return _MirrorLoader(*meaning)
         # Silence would let Python say that there is no such package, although another release has it.
-        others = releases.spellings_of(name)
+        others = releases.find_spellings(name)
         if others:
             which = ", ".join(f"--api {s.span.until}" for s in others)
             raise ModuleNotFoundError(
@@ -115,11 +115,11 @@ class _Finder(metadata.DistributionFinder):
         return None
 
 
-def behind(name: str, api: str | None) -> tuple[str, Span | None] | None:
+def resolve_import(name: str, api: str | None) -> tuple[str, ReleaseRange | None] | None:
     """The path in the table of names that an imported name means, and the releases that the mirror is to show."""
-    if name.partition(".")[0] in SAME_IN_ALL:
+    if name.partition(".")[0] in VERSIONLESS_PACKAGES:
         return name, None
-    meaning = releases.spelling(name, api)
+    meaning = releases.find_spelling(name, api)
     if meaning is None:
         return None
     row, span = meaning
@@ -127,32 +127,32 @@ def behind(name: str, api: str | None) -> tuple[str, Span | None] | None:
     return row.target + name.removeprefix(row.name), span if is_of_cstorch else None
 
 
-def path_of(name: str) -> str | None:
+def find_mirror_path(name: str) -> str | None:
     """The path in the table of names that an imported name means, if the shim answers for it."""
-    meaning = None if releases.is_package_above(name) else behind(name, _finder.api if _finder else None)
+    meaning = None if releases.is_parent_package(name) else resolve_import(name, _finder.api if _finder else None)
     return meaning[0] if meaning else None
 
 
-class _Inherited:
+class _ShimInstaller:
     """Installs the shim in a process that is started anew: unpickled there, before the script is imported."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return install, (_finder.api if _finder else None, _numbers)
+        return install, (_finder.api if _finder else None, _torch_release)
 
 
-_prepare: Callable[[str], dict[str, Any]] = spawn.get_preparation_data
-_python: Any = spawn
+_original_preparation_data: Callable[[str], dict[str, Any]] = spawn.get_preparation_data
+_spawn_module: Any = spawn
 
 
-def _prepared(name: str) -> dict[str, Any]:
+def _preparation_data(name: str) -> dict[str, Any]:
     """What Python tells such a process, and our part; Python passes over what it does not know."""
-    return {**_prepare(name), "packages": _Inherited()}
+    return {**_original_preparation_data(name), "packages": _ShimInstaller()}
 
 
 _finder: _Finder | None = None
-_numbers: str | None = None
+_torch_release: str | None = None
 """The release of PyTorch whose random numbers were asked for."""
-VENDORS_TORCH = "2.4"
+VENDOR_TORCH_RELEASE = "2.4"
 """The PyTorch that releases of the vendor stand on, as far as its numbers are known here."""
 
 
@@ -170,11 +170,11 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
     tensor(6.)
     >>> uninstall()
     """
-    global _finder, _numbers
+    global _finder, _torch_release
     if api is not None:
-        releases.number(api)
-    dialect.follow(numbers or dialect.LATEST)
-    _numbers = numbers
+        releases.parse_release(api)
+    dialect.follow_release(numbers or dialect.LATEST)
+    _torch_release = numbers
     if _finder is not None:
         # Installed twice, scripts must not get modules that those before them do not share.
         if _finder.api == api:
@@ -188,8 +188,8 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
             hint="Call cstorch_compat.install() before anything imports torch.",
         )
     _finder = _Finder(api)
-    _python.get_preparation_data = _prepared
-    places.settle()
+    _spawn_module.get_preparation_data = _preparation_data
+    places.set_public_names()
     # First, so that an installed PyTorch is not found instead.
     sys.meta_path.insert(0, _finder)
 
@@ -210,16 +210,16 @@ def uninstall() -> None:
     if _finder is None:
         return
     sys.meta_path.remove(_finder)
-    _python.get_preparation_data = _prepare
+    _spawn_module.get_preparation_data = _original_preparation_data
     _finder, _numbers = None, None
-    dialect.follow(dialect.LATEST)
-    places.unsettle()
+    dialect.follow_release(dialect.LATEST)
+    places.restore_original_names()
     # The next installation may be of another release, where the same name is another module.
     # A process has some thousand modules and the answers below take long, so the first part of a name is asked first.
-    roots = {s.name.partition(".")[0] for s in releases.SPELLINGS} | set(SAME_IN_ALL)
+    roots = {s.name.partition(".")[0] for s in releases.SPELLINGS} | set(VERSIONLESS_PACKAGES)
     for name in [n for n in sys.modules if n.partition(".")[0] in roots]:
         # What others have put below a package of ours goes with it: those modules hold names of this release.
         above = name.partition(".")[0]
-        if path_of(name) or releases.spellings_of(name) or releases.is_package_above(above):
+        if find_mirror_path(name) or releases.find_spellings(name) or releases.is_parent_package(above):
             del sys.modules[name]
-    forget()
+    clear_mirrors()

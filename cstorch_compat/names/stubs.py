@@ -11,13 +11,13 @@ import sys
 from collections.abc import Iterator
 
 from cstorch_compat.names import table
-from cstorch_compat.names.mirror import shown, usual_span
+from cstorch_compat.names.mirror import default_release_range, list_visible_names
 from lazytensor.command_line import new_folder
-from lazytensor.terminal import tell
+from lazytensor.terminal import print_escaped
 
-ROOTS = ("torch", "torchvision", "cerebras")
+STUB_PACKAGES = ("torch", "torchvision", "cerebras")
 """What is written: the packages that scripts of the latest release import."""
-MARK = "# Written by `lazywafer stubs`, which writes it anew. What is changed here is lost."
+GENERATED_MARK = "# Written by `lazywafer stubs`, which writes it anew. What is changed here is lost."
 HELP = """Write stub packages for torch, torchvision and cerebras.pytorch into DIR, one folder each. Pyright and Pylance
 find them in the folder `typings` beside a script or where `stubPath` names DIR, mypy where MYPYPATH or `mypy_path`
 does. An older set of stubs is replaced; any other package of these names in DIR is an error."""
@@ -33,22 +33,22 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def write_stubs(options: argparse.Namespace) -> int:
     """Write the stubs. Returns the exit status: 2 if the folder cannot have them."""
     folder: pathlib.Path = options.folder
-    reason = _obstacle(folder)
+    reason = _find_obstacle(folder)
     if reason:
-        tell(f"lazywafer: {reason}", sys.stderr)
+        print_escaped(f"lazywafer: {reason}", sys.stderr)
         return 2
     # Stale files would go on completing names that are gone.
-    for root in ROOTS:
+    for root in STUB_PACKAGES:
         shutil.rmtree(folder / root, ignore_errors=True)
-    files = dict(stubs())
+    files = dict(generate_stubs())
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    tell(f"{len(files)} stubs in {folder}: set MYPYPATH={folder}, or stubPath in the settings of the editor")
+    print_escaped(f"{len(files)} stubs in {folder}: set MYPYPATH={folder}, or stubPath in the settings of the editor")
     return 0
 
 
-def _obstacle(folder: pathlib.Path) -> str:
+def _find_obstacle(folder: pathlib.Path) -> str:
     """Why nothing can be written to a folder; empty if it can."""
     if folder.exists() and not folder.is_dir():
         return f"{folder} is a file: name a folder for the stubs"
@@ -56,33 +56,33 @@ def _obstacle(folder: pathlib.Path) -> str:
     nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         return f"{nearest} cannot be written to: name another folder"
-    for root in ROOTS:
+    for root in STUB_PACKAGES:
         head = folder / root / "__init__.pyi"
-        is_ours = head.is_file() and head.read_text(encoding="utf-8").startswith(MARK)
+        is_ours = head.is_file() and head.read_text(encoding="utf-8").startswith(GENERATED_MARK)
         if (folder / root).exists() and not is_ours:
             return f"{folder / root} is there and was not written by lazywafer stubs: remove it or name another folder"
     return ""
 
 
-def stubs() -> Iterator[tuple[str, str]]:
+def generate_stubs() -> Iterator[tuple[str, str]]:
     """The text of each stub by its path in the folder."""
-    yield "cerebras/__init__.pyi", f"{MARK}\n"
+    yield "cerebras/__init__.pyi", f"{GENERATED_MARK}\n"
     for path in table.entries():
         if path.startswith(("cerebras.pytorch", "torch")):
             place = path.replace(".", "/")
             is_package = "." not in path or any(other.startswith(f"{path}.") for other in table.entries())
-            yield f"{place}/__init__.pyi" if is_package else f"{place}.pyi", _text(path)
+            yield f"{place}/__init__.pyi" if is_package else f"{place}.pyi", _format_stub(path)
 
 
-def _text(path: str) -> str:
+def _format_stub(path: str) -> str:
     # What the module shows, not all of the table: some modules are there only for those who import them.
-    names = shown(path, usual_span(path))
-    lines = [MARK, f'"""{table.entries()[path].doc}"""']
+    names = list_visible_names(path, default_release_range(path))
+    lines = [GENERATED_MARK, f'"""{table.entries()[path].doc}"""']
     for name in names:
-        origin = table.origin(path, name)
+        origin = table.find_origin(path, name)
         if origin is None:
             lines.append(f"from {path} import {name} as {name}")
-        elif origin.module == table.REFUSED:
+        elif origin.module == table.REFUSED_MODULE:
             lines += ["from typing import Any as _Any", f"{name}: _Any"]
         elif "." in origin.name:
             # A stub can import no part of an object, so it imports the object under a private name.

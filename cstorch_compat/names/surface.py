@@ -8,12 +8,12 @@ of which only the path is public enough to be imported. The file is text because
 import functools
 import pathlib
 
-RELEASE = "2.13.0"
+TORCH_RELEASE = "2.13.0"
 """The release of PyTorch whose names were recorded."""
 
 
 @functools.cache
-def modules() -> dict[str, frozenset[str]]:
+def torch_names_by_module() -> dict[str, frozenset[str]]:
     """The names of each module, and of the classes whose members were recorded too."""
     lines = pathlib.Path(__file__).with_name("torch_surface.txt").read_text(encoding="utf-8").splitlines()
     rows = (line.partition(":") for line in lines if line and not line.startswith("#"))
@@ -21,18 +21,18 @@ def modules() -> dict[str, frozenset[str]]:
 
 
 @functools.cache
-def names() -> frozenset[str]:
+def all_torch_names() -> frozenset[str]:
     """Every public name with its module in front, the modules themselves included."""
-    inside = {f"{path}.{name}" for path, listed in modules().items() for name in listed}
-    return frozenset(inside | modules().keys())
+    inside = {f"{path}.{name}" for path, listed in torch_names_by_module().items() for name in listed}
+    return frozenset(inside | torch_names_by_module().keys())
 
 
-def has(name: str) -> bool:
+def is_torch_name(name: str) -> bool:
     """Whether PyTorch has a dotted name, under its own or as part of a module's path."""
-    return name in names() or name in _above()
+    return name in all_torch_names() or name in _parent_packages()
 
 
 @functools.cache
-def _above() -> frozenset[str]:
+def _parent_packages() -> frozenset[str]:
     """Packages that are listed by what is below them alone."""
-    return frozenset(path[:k] for path in modules() for k, letter in enumerate(path) if letter == ".")
+    return frozenset(path[:k] for path in torch_names_by_module() for k, letter in enumerate(path) if letter == ".")

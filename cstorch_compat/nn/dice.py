@@ -12,7 +12,7 @@ from lazytensor.nn import functional as F
 from lazytensor.tensor import Tensor
 
 # After the batch and the classes, so that each sample and class has a coefficient of its own.
-VOLUME = (2, 3, 4)
+VOLUME_AXES = (2, 3, 4)
 """The axes of depth, height and width."""
 
 
@@ -50,7 +50,7 @@ class DiceLoss:
         if not self.include_background:
             scores, wanted = scores[:, 1:], wanted[:, 1:]
         # Without a term that keeps the quotient finite, as recorded: softmax is positive everywhere, so the sum is.
-        overlap: Tensor = 2 * (scores * wanted).sum(VOLUME) / (scores.sum(VOLUME) + wanted.sum(VOLUME))
+        overlap: Tensor = 2 * (scores * wanted).sum(VOLUME_AXES) / (scores.sum(VOLUME_AXES) + wanted.sum(VOLUME_AXES))
         return overlap
 
 

@@ -11,7 +11,7 @@ from lazytensor.tensor import Tensor
 
 InitMethodCallable = Callable[[Parameter], Tensor]
 InitMethodType = str | InitMethodCallable
-SUFFIX = "_requires_grad"
+MASK_SUFFIX = "_requires_grad"
 """What the buffer with a parameter's mask adds to its name."""
 
 
@@ -28,16 +28,19 @@ def make_outlier(lowerThr: float = 0.75, upThr: float = 2.25) -> InitMethodCalla
     return outlier
 
 
-BUILT_IN: dict[str, Callable[[], InitMethodCallable]] = {"outlier": make_outlier}
+SELECTION_METHODS: dict[str, Callable[[], InitMethodCallable]] = {"outlier": make_outlier}
 
 
 def make_init_method(init_method: Any) -> InitMethodCallable:
     """A method from its name, or a function of a parameter. Raises ValueError for anything else."""
-    options = f"one of the built-in {list(BUILT_IN)} or a function with signature (param: torch.nn.Parameter) -> mask"
+    options = (
+        f"one of the built-in {list(SELECTION_METHODS)} or a function with signature (param: "
+        f"torch.nn.Parameter) -> mask"
+    )
     if isinstance(init_method, str):
-        if init_method not in BUILT_IN:
+        if init_method not in SELECTION_METHODS:
             raise ValueError(f'Unknown `init_method`: "{init_method}". Valid options are {options}.')
-        return BUILT_IN[init_method]()
+        return SELECTION_METHODS[init_method]()
     # The annotation is how the original knows such a function.
     said = [p.annotation for p in inspect.signature(init_method).parameters.values()] if callable(init_method) else []
     if said != [Parameter]:
@@ -69,10 +72,10 @@ class SelectiveGrad:
         for prefix, module in obj.named_modules():
             for name, param in list(module.named_parameters(recurse=False)):
                 if self.param_filter(f"{prefix}.{name}".removeprefix("."), param):
-                    _mask(module, name, param, self.init_method(param))
+                    _register_mask(module, name, param, self.init_method(param))
 
 
-def _mask(module: Module, name: str, param: Tensor, chosen: Tensor) -> None:
+def _register_mask(module: Module, name: str, param: Tensor, chosen: Tensor) -> None:
     # A buffer, so that it is saved: weights that train must be the same ones after a restart.
-    module.register_buffer(f"{name}{SUFFIX}", chosen.detach())
-    param.register_hook(lambda g: lt.where(getattr(module, f"{name}{SUFFIX}"), g, lt.zeros_like(g)))
+    module.register_buffer(f"{name}{MASK_SUFFIX}", chosen.detach())
+    param.register_hook(lambda g: lt.where(getattr(module, f"{name}{MASK_SUFFIX}"), g, lt.zeros_like(g)))

@@ -7,14 +7,14 @@ import numpy as np
 
 import lazytensor as lt
 from lazytensor import source
-from lazytensor.cells import Cell
+from lazytensor.cells import Storage
 from lazytensor.dtype import DType, bool_
 from lazytensor.errors import OperandInvalid
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.ops import call, const
 from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.reference import evaluate
-from lazytensor.tensor import Device, Tensor, arg, handle
+from lazytensor.tensor import Device, Tensor, operand_node, tensor_from_storage
 
 # The names that the vendor's graphs print. Differentiation turns the ends round, so the backward pass has its own.
 BEGIN_FORWARD, END_FORWARD = "BEGIN_FORWARD", "END_FORWARD"
@@ -40,7 +40,11 @@ def bias_add(input_value: Tensor, bias: Tensor, dim: int) -> Tensor:
         f"input_value.shape = {input_value.shape}",
         "Give one number for each place of the dimension.",
     )
-    return tensor_of(call("bias_add", arg(input_value), cast(arg(bias), input_value.dtype), dim=dim), input_value, bias)
+    return tensor_of(
+        call("bias_add", operand_node(input_value), cast(operand_node(bias), input_value.dtype), dim=dim),
+        input_value,
+        bias,
+    )
 
 
 def one_hot(array: Tensor, num_classes: int) -> Tensor:
@@ -60,7 +64,7 @@ def nth_order_statistic(input: Tensor, k: int, dimension: int) -> Tensor:
         "Take k from 1 to the extent of the dimension.",
     )
     # A mask, although the name promises the element.
-    return tensor_of(call("reaches_nth", arg(input), k=int(k), dim=dim), input)
+    return tensor_of(call("reaches_nth", operand_node(input), k=int(k), dim=dim), input)
 
 
 def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None = None) -> Tensor:
@@ -130,10 +134,10 @@ def sparse_act_matmul(
 def conditional_arange(mask: Tensor, start: Tensor, step: Tensor, dtype: DType | None = None) -> Tensor:
     """start, start + step, ... at the places where the mask holds, and -1 elsewhere."""
     kind = dtype or start.dtype
-    holds = tensor_of(cast(arg(mask), bool_), mask)
+    holds = tensor_of(cast(operand_node(mask), bool_), mask)
     rank = lt.cumsum(holds, 0) - 1
     # Both in the type that was asked for: a selection between two types would widen.
-    ranked, other = (tensor_of(cast(arg(t), kind), t) for t in (start + rank * step, lt.full_like(rank, -1)))
+    ranked, other = (tensor_of(cast(operand_node(t), kind), t) for t in (start + rank * step, lt.full_like(rank, -1)))
     out: Tensor = lt.where(holds, ranked, other)
     return out
 
@@ -143,7 +147,7 @@ def scope_boundary(input: Tensor, boundary_type: str, scope_name: str) -> Tensor
     _require(
         boundary_type in BOUNDARIES, f"unknown boundary type {boundary_type!r}", f"Give one of {', '.join(BOUNDARIES)}."
     )
-    return tensor_of(call("scope_boundary", arg(input), boundary=boundary_type, scope=str(scope_name)), input)
+    return tensor_of(call("scope_boundary", operand_node(input), boundary=boundary_type, scope=str(scope_name)), input)
 
 
 def enter_scope(input: Tensor, scope_name: str) -> Tensor:
@@ -156,17 +160,17 @@ def exit_scope(input: Tensor, scope_name: str) -> Tensor:
     return scope_boundary(input, END_FORWARD, scope_name)
 
 
-def constant(value: Tensor, device: Device) -> Tensor:
+def copy_as_constant(value: Tensor, device: Device) -> Tensor:
     """A tensor with the values that `value` has on the client; on the client's own device the tensor itself.
 
     Raises CompileError if it has none, since it depends on the batch or on state.
     """
     if value.device == device:
         return value
-    node = arg(value)
+    node = operand_node(value)
     # Evaluated on the client while tracing, so it becomes a constant of the step.
     array = node.value if node.value is not None else evaluate([node], {})[0]
-    out = handle(Cell(const(np.array(array), value.spec)))
+    out = tensor_from_storage(Storage(const(np.array(array), value.spec)))
     out.device = device
     return out
 

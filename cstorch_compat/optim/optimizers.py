@@ -5,11 +5,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cstorch_compat.files.tree import visit
+from cstorch_compat.files.tree import update_tensors
 from cstorch_compat.optim.signatures import show, signature
 from cstorch_compat.run import process
 from lazytensor import optim, source
-from lazytensor.arrival import Handle
+from lazytensor.arrival import RemovableHandle
 from lazytensor.errors import StateError
 from lazytensor.functions.creation import tensor
 from lazytensor.tensor import Tensor
@@ -102,13 +102,13 @@ class Optimizer(optim.Optimizer, ABC):
         for schedule in self.schedules:
             schedule.refresh()
 
-    def register_zero_grad_pre_hook(self, hook: Hook) -> Handle:
+    def register_zero_grad_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer, args, kwargs) before each zero_grad."""
-        return Handle(self._hooks_of("zero_grad_pre"), hook)
+        return RemovableHandle(self._hooks_of("zero_grad_pre"), hook)
 
-    def register_zero_grad_post_hook(self, hook: Hook) -> Handle:
+    def register_zero_grad_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer, args, kwargs) after each zero_grad."""
-        return Handle(self._hooks_of("zero_grad_post"), hook)
+        return RemovableHandle(self._hooks_of("zero_grad_post"), hook)
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Forget the gradients, or with set_to_none=False set them to zero."""
@@ -137,7 +137,7 @@ class Optimizer(optim.Optimizer, ABC):
 
     def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
         """Call a function with every piece of state; what it returns takes the place of the values."""
-        visit((value for state in self.state.values() for value in state.values()), fn)
+        update_tensors((value for state in self.state.values() for value in state.values()), fn)
 
     def apply(self, f: Any) -> Any:
         """Apply a sparsity algorithm, or call a function with the optimizer. Raises TypeError for anything else."""

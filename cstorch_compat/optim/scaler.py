@@ -22,7 +22,7 @@ STEPS_PER_INCREASE = 2000
 NORM_EPS = 1e-6
 
 # Each scaler of a run has state of its own, whose names count up.
-_numbers = process.Slot(itertools.count)
+_numbers = process.RunLocal(itertools.count)
 
 
 class GradScaler:

@@ -31,7 +31,7 @@ UNSAVED = ("optimizer", "_schedulers", "_scheduler", "_number", "_assigned", "_t
 """Attributes that are not entries of the state dict."""
 
 # Weak: a schedule that is gone gives its number back, and a second model in one process names its state as the first.
-_numbered = process.Slot["weakref.WeakSet[Scheduler]"](weakref.WeakSet)
+_numbered = process.RunLocal["weakref.WeakSet[Scheduler]"](weakref.WeakSet)
 
 
 class Scheduler(ABC):
@@ -85,7 +85,7 @@ class Scheduler(ABC):
         # The values that this schedule assigned to the groups last.
         self._assigned: list[Any] = []
         # The traced step of CSX that computed the last values, and these values within it.
-        self._traced: tuple[weakref.ref[cells.Epoch], list[Any]] | None = None
+        self._traced: tuple[weakref.ref[cells.ActiveCapture], list[Any]] | None = None
         self._fetched: list[Any] | None = None  # those of them that a closure waits for
         if process.use_cs():
             self._last_value = [group.get(self.param_group_key) for group in optimizer.param_groups]
@@ -140,7 +140,7 @@ class Scheduler(ABC):
         On CSX these are tensors of the traced step in the traced function and in the loop, and numbers that came to
         the client in closures and after the loop. Before the first `optimizer.step` they are the optimizer's settings.
         """
-        epoch = cells.here.current
+        epoch = cells.thread_state.current
         if self._traced is not None and epoch is not None and self._traced[0]() is epoch:
             return self._traced[1]
         return self._last_value
@@ -163,7 +163,7 @@ class Scheduler(ABC):
         """Make the values in the groups the last ones, as tensors of the step if one is traced on CSX."""
         groups, key = self.optimizer.param_groups, self.param_group_key
         self._last_value = [group.get(key) if self._applies_to(group) else None for group in groups]
-        epoch = cells.here.current
+        epoch = cells.thread_state.current
         self._traced = None
         if epoch is not None and process.use_cs():
             self._traced = weakref.ref(epoch), self._last_value
@@ -176,7 +176,7 @@ class Scheduler(ABC):
         def keep_last_value(values: list[Any]) -> None:
             self._last_value = values
 
-        steps.closure(keep_last_value, needs_checkpoint=False)(self._last_value)
+        steps.make_closure(keep_last_value, needs_checkpoint=False)(self._last_value)
 
     def _fetch_unfetched(self) -> None:
         """Fetch the last values of the step unless they are fetched: the script has not called `step` since."""
@@ -189,7 +189,7 @@ class Scheduler(ABC):
         On CSX they are assigned to the groups in any case. On the CPU a value that was assigned or loaded since the
         last `step` of the schedule stays, as in PyTorch.
         """
-        epoch = cells.here.current
+        epoch = cells.thread_state.current
         if epoch is not None:
             self._name()
         if process.use_cs():
@@ -197,7 +197,7 @@ class Scheduler(ABC):
                 self.update_groups(self._values())
             self._note_last_value()
             if epoch is not None:
-                epoch.at_end(self._fetch_unfetched)
+                epoch.run_at_end(self._fetch_unfetched)
         elif epoch is not None:
             # The values in the groups are right. As inputs of the step they would be other ones in each step.
             with grad_mode(False):
@@ -243,7 +243,7 @@ class Scheduler(ABC):
         """Go on by one step."""
         self._step_count += 1
         # Named when it is used and not when it is made, so that schedules that a script discards take no number.
-        if cells.here.current is not None:
+        if cells.thread_state.current is not None:
             self._name()
         with grad_mode(False):
             self.increment_last_epoch()
@@ -313,7 +313,7 @@ def _on_client(value: Any) -> tuple[np.ndarray, dt.DType]:
     arrays: list[np.ndarray] = []
     source = as_tensor(value)
     # Within the step a tensor from outside is state, which has no value.
-    cells.outside(lambda: arrays.append(source.array()))
+    cells.run_outside_capture(lambda: arrays.append(source.array()))
     return arrays[0], source.dtype
 
 

@@ -14,14 +14,16 @@ from lazytensor.functions.creation import tensor
 from lazytensor.functions.shapes import stack
 from lazytensor.tensor import Tensor, grad_mode
 
-is_prepared = process.Slot(lambda: False)
+is_prepared = process.RunLocal(lambda: False)
 """Whether a script has called `cstorch.amp.init()`."""
-has_scaler = process.Slot(lambda: False)
+has_scaler = process.RunLocal(lambda: False)
 """Whether a scaler was made since."""
 
 # Weak on both sides: an optimizer that is gone needs no verdict, and the verdict of a step that is over must not
 # hold counters back in the next one, which may not use the scaler at all.
-_verdicts: "weakref.WeakKeyDictionary[Any, tuple[weakref.ref[cells.Epoch], Tensor]]" = weakref.WeakKeyDictionary()
+_verdicts: "weakref.WeakKeyDictionary[Any, tuple[weakref.ref[cells.ActiveCapture], Tensor]]" = (
+    weakref.WeakKeyDictionary()
+)
 """Of each optimizer that a dynamic scaler stepped: the traced step, and whether its gradients were finite."""
 
 
@@ -62,8 +64,8 @@ def step_where(finite: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any
     for t, old in zip(changed, before, strict=True):
         _take_back(t, old, finite)
     # Counters that are advanced after the step (schedules, in a script's own line) ask for this verdict at the end.
-    if cells.here.current is not None:
-        _verdicts[optimizer] = weakref.ref(cells.here.current), finite
+    if cells.thread_state.current is not None:
+        _verdicts[optimizer] = weakref.ref(cells.thread_state.current), finite
     return answer
 
 
@@ -88,7 +90,7 @@ def update_if_finite(optimizer: Any, tensor: Tensor) -> None:
     To be called before the tensor is changed. Outside a traced step it has no effect, and raises RuntimeError where the
     original does: after `amp.init()`, with a scaler.
     """
-    capture = cells.here.current
+    capture = cells.thread_state.current
     if capture is None:
         _refuse_unwatched()
         return
@@ -101,4 +103,4 @@ def update_if_finite(optimizer: Any, tensor: Tensor) -> None:
         if verdict is not None and verdict[0]() is capture:
             _take_back(tensor, before, verdict[1])
 
-    capture.at_end(hold_back)
+    capture.run_at_end(hold_back)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat.page.module_tree import Texts, module_tree
+from cstorch_compat.page.module_tree import StepTexts, build_module_tree
 from lazytensor.ir.program import Program
 from wse_sim import Machine, Plan
 from wse_sim.layout import ceil_div
-from wse_sim.plan.bounds import ADVICE, NAMES, Bound
+from wse_sim.plan.bounds import LIMIT_ADVICE, LIMIT_NAMES, RateBound
 from wse_sim.plan.layers import SWEEPS, Layer, fold
 from wse_sim.plan.modes.mode_plan import ModePlan
 from wse_sim.plan.place import Placement
@@ -20,11 +20,11 @@ from wse_sim.plan.report import LayerRow
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.stages import computed_again, stages_of
 from wse_sim.plan.timeline import Timeline
-from wse_sim.plan.wiring import Wiring, flows, wire
+from wse_sim.plan.wiring import Dataflow, find_flows, wire
 
-AROUND = 4
+CONTEXT_LINES = 4
 """Lines of a script shown above and below one that is named."""
-LINK_SQUARES = 80
+MAX_LINK_SQUARES = 80
 """Squares along the longer side of the picture of the links."""
 
 
@@ -35,55 +35,55 @@ class PageStep:
     program: Program
     plan: Plan
     machine: Machine
-    texts: Texts
+    texts: StepTexts
 
 
-def contents(
+def build_contents(
     script: str, steps: Sequence[PageStep], versions: Mapping[str, str], rows: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
     """All that the page shows, ready for JSON; `rows` are those of `lazywafer plan`."""
-    shown, graphs = [], _Graphs()
+    shown, graphs = [], _GraphTable()
     for step in steps:
         # Folded again as the plan did it: rows of a report are these layers, in this order.
         wiring = wire(step.program)
         layers = fold(wiring)
         number = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
-        own = _step(step, layers)
+        own = _step_data(step, layers)
         if placement := step.plan.pipelined.placement:
-            own["modes"]["pipelined"]["stages"] = _stages(wiring, layers, placement)
-        shown.append({**own, "flows": _flows(wiring, number), "graph": graphs.add(step, number)})
+            own["modes"]["pipelined"]["stages"] = _stage_memory(wiring, layers, placement)
+        shown.append({**own, "flows": _layer_flows(wiring, number), "graph": graphs.add(step, number)})
     return {
         "script": script,
         "versions": dict(versions),
         "steps": shown,
         "graphs": graphs.trees,
         "rows": list(rows),
-        "sources": _sources(_places(shown, graphs.trees, rows)),
+        "sources": _source_excerpts(_source_locations(shown, graphs.trees, rows)),
     }
 
 
-class _Graphs:
+class _GraphTable:
     """The graphs of the steps; plans of one recording for several batches have one, that of the first."""
 
     def __init__(self) -> None:
         self.trees: list[dict[str, Any]] = []
-        self._known: list[Texts] = []
+        self._known: list[StepTexts] = []
 
     def add(self, step: PageStep, number: Mapping[int, int]) -> int:
         """The number of the step's graph."""
         for n, texts in enumerate(self._known):
             if texts is step.texts:
                 return n
-        self.trees.append(module_tree(step.program, number, step.texts))
+        self.trees.append(build_module_tree(step.program, number, step.texts))
         self._known.append(step.texts)
         return len(self.trees) - 1
 
 
-def _step(step: PageStep, layers: Sequence[Layer]) -> dict[str, Any]:
+def _step_data(step: PageStep, layers: Sequence[Layer]) -> dict[str, Any]:
     report = step.plan.report
-    modes = {name: _mode(getattr(step.plan, name), layers) for name in ("pipelined", "streaming")}
+    modes = {name: _mode_data(getattr(step.plan, name), layers) for name in ("pipelined", "streaming")}
     return {
-        "machine": _machine(step.machine),
+        "machine": _machine_data(step.machine),
         "systems": report.systems,
         "batch": report.batch_size,
         "mode": report.mode,
@@ -92,7 +92,7 @@ def _step(step: PageStep, layers: Sequence[Layer]) -> dict[str, Any]:
     }
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
+def _machine_data(machine: Machine) -> dict[str, Any]:
     return {
         "name": machine.name,
         "width": machine.usable_width,
@@ -108,24 +108,24 @@ def _machine(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _mode(outcome: ModePlan, layers: Sequence[Layer]) -> dict[str, Any]:
+def _mode_data(outcome: ModePlan, layers: Sequence[Layer]) -> dict[str, Any]:
     report = outcome.report
     head = {key: value for key, value in asdict(report).items() if key not in ("rows", "bounds")}
     return {
         **head,
-        "bounds": [_bound(b) for b in sorted(report.bounds, key=lambda b: b.samples_per_s)],
-        "rows": [_row(row) for row in report.rows],
-        "timeline": _timeline(outcome.timeline, [layer.name for layer in layers]) if outcome.timeline else None,
+        "bounds": [_bound_data(b) for b in sorted(report.bounds, key=lambda b: b.samples_per_s)],
+        "rows": [_row_data(row) for row in report.rows],
+        "timeline": _timeline_data(outcome.timeline, [layer.name for layer in layers]) if outcome.timeline else None,
         "held": list(outcome.held_bytes),
-        "links": _links(outcome.routes) if outcome.routes and outcome.routes.link_bytes else None,
+        "links": _link_loads(outcome.routes) if outcome.routes and outcome.routes.link_bytes else None,
     }
 
 
-def _links(routes: Routes) -> dict[str, Any]:
+def _link_loads(routes: Routes) -> dict[str, Any]:
     """Squares of the mesh from its corner on: the fullest link in each, in percent of the fullest of all."""
     loads = routes.core_bytes
     # A picture has some hundred pixels, and a wafer 850,000 cores.
-    size = ceil_div(max(loads.shape), LINK_SQUARES)
+    size = ceil_div(max(loads.shape), MAX_LINK_SQUARES)
     padded = np.pad(loads, [(0, -extent % size) for extent in loads.shape])
     rows, columns = (extent // size for extent in padded.shape)
     squares = padded.reshape(rows, size, columns, size).max(axis=(1, 3))
@@ -133,15 +133,15 @@ def _links(routes: Routes) -> dict[str, Any]:
     return {"size": size, "bytes": routes.link_bytes, "shares": shares.tolist()}
 
 
-def _bound(bound: Bound) -> dict[str, Any]:
-    return {**asdict(bound), "name": NAMES[bound.kind], "advice": ADVICE[bound.kind]}
+def _bound_data(bound: RateBound) -> dict[str, Any]:
+    return {**asdict(bound), "name": LIMIT_NAMES[bound.kind], "advice": LIMIT_ADVICE[bound.kind]}
 
 
-def _row(row: LayerRow) -> dict[str, Any]:
+def _row_data(row: LayerRow) -> dict[str, Any]:
     return asdict(row)
 
 
-def _timeline(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
+def _timeline_data(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
     """Lanes, and spans as [lane, layer or -1, sweep, start, end, whether it is critical]."""
     # Lists instead of records, and numbers instead of names: a large model has thousands of spans.
     lanes = list(timeline.lanes)
@@ -159,7 +159,7 @@ def _timeline(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
     return {"lanes": lanes, "spans": spans, "end": timeline.end_cycles}
 
 
-def _stages(wiring: Wiring, layers: tuple[Layer, ...], placement: Placement) -> list[dict[str, Any]]:
+def _stage_memory(wiring: Dataflow, layers: tuple[Layer, ...], placement: Placement) -> list[dict[str, Any]]:
     """Of each stage its first layer, and what a PE of it holds: state, samples in flight, the one that is worked on."""
     stages: list[dict[str, Any]] = []
     before = 0
@@ -171,10 +171,10 @@ def _stages(wiring: Wiring, layers: tuple[Layer, ...], placement: Placement) -> 
     return stages
 
 
-def _flows(wiring: Wiring, number: Mapping[int, int]) -> list[tuple[int, int, int]]:
+def _layer_flows(wiring: Dataflow, number: Mapping[int, int]) -> list[tuple[int, int, int]]:
     """Bytes of a step from layer to layer, -1 for the wafer's edge: [source, target, bytes], the largest first."""
     between: dict[tuple[int, int], int] = {}
-    for flow in flows(wiring):
+    for flow in find_flows(wiring):
         ends = number.get(flow.source, -1), number.get(flow.target, -1)
         # What stays in a layer crosses nothing.
         if ends[0] != ends[1]:
@@ -182,7 +182,7 @@ def _flows(wiring: Wiring, number: Mapping[int, int]) -> list[tuple[int, int, in
     return sorted(((a, b, size) for (a, b), size in between.items()), key=lambda flow: -flow[2])
 
 
-def _places(
+def _source_locations(
     steps: Iterable[Mapping[str, Any]], graphs: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]
 ) -> Iterable[str]:
     """Every place of a script that the page names, as file:line."""
@@ -195,7 +195,7 @@ def _places(
         yield from graph["places"]
 
 
-def _sources(places: Iterable[str]) -> dict[str, dict[int, str]]:
+def _source_excerpts(places: Iterable[str]) -> dict[str, dict[int, str]]:
     """By file, the lines around each place that is named, by number; what cannot be read is left out."""
     sources: dict[str, dict[int, str]] = {}
     for place in sorted({p for p in places if p}):
@@ -207,6 +207,6 @@ def _sources(places: Iterable[str]) -> dict[str, dict[int, str]]:
         linecache.checkcache(file)
         lines = linecache.getlines(file)
         own = sources.setdefault(file, {})
-        for n in range(max(1, int(line) - AROUND), min(len(lines), int(line) + AROUND) + 1):
+        for n in range(max(1, int(line) - CONTEXT_LINES), min(len(lines), int(line) + CONTEXT_LINES) + 1):
             own[n] = lines[n - 1].rstrip("\n")
     return sources

@@ -11,37 +11,37 @@ from lazytensor.compiler.codegen import generate
 from lazytensor.ir.nest import Nest
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
-from wse_sim.plan.wiring import work_of
+from wse_sim.plan.wiring import instruction_work
 
-_INLINE = re.compile(r' loc\("(?P<scope>(?:[^"]*/)?)aten::[^"]*"\(.*\)\)$')
-_NUMBERED = re.compile(r" loc\((?P<number>#loc\d+)\)$")
-_TABLE = re.compile(r'^(?P<number>#loc\d+) = loc\((?:"(?P<scope>(?:[^"]*/)?)aten::.*|unknown)\)$')
+_INLINE_LOCATION = re.compile(r' loc\("(?P<scope>(?:[^"]*/)?)aten::[^"]*"\(.*\)\)$')
+_NUMBERED_LOCATION = re.compile(r" loc\((?P<number>#loc\d+)\)$")
+_LOCATION_ALIAS = re.compile(r'^(?P<number>#loc\d+) = loc\((?:"(?P<scope>(?:[^"]*/)?)aten::.*|unknown)\)$')
 _DIRECTIONS = ("fwd", "bwd")
 
 
-class Texts(NamedTuple):
+class StepTexts(NamedTuple):
     """A step as the run prints it: `torch.mlir` and `cirh.mlir`, both with locations."""
 
     aten: str
     cirh: str
 
 
-def module_tree(program: Program, layer_of: Mapping[int, int], texts: Texts) -> dict[str, Any]:
+def build_module_tree(program: Program, layer_of: Mapping[int, int], texts: StepTexts) -> dict[str, Any]:
     """Modules by path, each with the lines and the kernels that are its own; and the tables that kernels refer to.
 
     `layer_of` gives the layer of each kernel that has one. Places and nests stand in tables, since most are shared.
     """
-    tree = _Tree()
+    tree = _ModuleTree()
     for i, instr in enumerate(program.instrs):
         scope = instr.where.scope if instr.where is not None else ""
         tree.at(scope)["kernels"].append(tree.kernel(program, instr, layer_of.get(i, -1)))
-    for form, text in zip(Texts._fields, texts, strict=True):
-        for scope, line in _located(text):
+    for form, text in zip(StepTexts._fields, texts, strict=True):
+        for scope, line in _lines_with_scopes(text):
             tree.at(scope)[form].append(line)
-    return {"modules": tree.modules, "places": list(tree.places), "nests": [_nest(n) for n in tree.nests.values()]}
+    return {"modules": tree.modules, "places": list(tree.places), "nests": [_nest_data(n) for n in tree.nests.values()]}
 
 
-class _Tree:
+class _ModuleTree:
     def __init__(self) -> None:
         self.modules: dict[str, dict[str, list[Any]]] = {}
         self.places: dict[str, int] = {}
@@ -58,15 +58,15 @@ class _Tree:
     def kernel(self, program: Program, instr: Instr, layer: int) -> dict[str, Any]:
         """A kernel, with the numbers of its place and its nest."""
         # A call that says nothing of its work has that of its loops.
-        work, place = work_of(instr), str(instr.where) if instr.where is not None else ""
+        work, place = instruction_work(instr), str(instr.where) if instr.where is not None else ""
         return {
             "name": instr.nest.name if instr.nest is not None else instr.kernel,
             "sweep": instr.direction,
             "layer": layer,
             "place": self.places.setdefault(place, len(self.places)),
             "flops": work.flops,
-            "reads": ", ".join(_types(program, instr.reads)),
-            "writes": ", ".join(_types(program, instr.writes)),
+            "reads": ", ".join(_buffer_types(program, instr.reads)),
+            "writes": ", ".join(_buffer_types(program, instr.writes)),
             "nest": self._nest_number(instr.nest),
         }
 
@@ -78,23 +78,23 @@ class _Tree:
         return self._numbers.setdefault(nest.key, len(self._numbers))
 
 
-def _types(program: Program, buffers: tuple[int, ...]) -> Iterator[str]:
+def _buffer_types(program: Program, buffers: tuple[int, ...]) -> Iterator[str]:
     types: Iterator[Type] = (program.buffers[b].type for b in buffers)
     return map(str, types)
 
 
-def _nest(nest: Nest) -> dict[str, str]:
+def _nest_data(nest: Nest) -> dict[str, str]:
     return {"loops": str(nest), "source": generate(nest)}
 
 
-def _located(text: str) -> Iterator[tuple[str, str]]:
+def _lines_with_scopes(text: str) -> Iterator[tuple[str, str]]:
     """The lines of a text that belong to a module: its scope, and the line without its location."""
     lines = text.splitlines()
     # CIRH has its places in a table behind the text, ATen each at the end of its line.
-    tables = (_TABLE.match(line) for line in lines if line.startswith("#loc"))
+    tables = (_LOCATION_ALIAS.match(line) for line in lines if line.startswith("#loc"))
     scopes = {m["number"]: (m["scope"] or "").rstrip("/") for m in tables if m}
     for line in lines:
-        if m := _INLINE.search(line):
+        if m := _INLINE_LOCATION.search(line):
             yield m["scope"].rstrip("/"), line[: m.start()].strip()
-        elif (m := _NUMBERED.search(line)) and m["number"] in scopes and line.startswith("    "):
+        elif (m := _NUMBERED_LOCATION.search(line)) and m["number"] in scopes and line.startswith("    "):
             yield scopes[m["number"]], line[: m.start()].strip()

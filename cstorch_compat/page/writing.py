@@ -5,29 +5,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cstorch_compat.names import installation
-from cstorch_compat.page.contents import PageStep, contents
-from cstorch_compat.page.document import document
-from cstorch_compat.page.module_tree import Texts
+from cstorch_compat.page.contents import PageStep, build_contents
+from cstorch_compat.page.document import format_html
+from cstorch_compat.page.module_tree import StepTexts
 from lazytensor.cirh.text import torch_text
 from lazytensor.compiler.pipeline import CSX, Compilation, Heading
 from lazytensor.ir.graph import Graph
-from lazytensor.output_files import write_whole
+from lazytensor.output_files import write_file_atomically
 from wse_sim import Machine
 
 
-def step_of(compilation: Compilation, machine: Machine) -> PageStep:
+def make_page_step(compilation: Compilation, machine: Machine) -> PageStep:
     """The step that a run compiled for the wafer."""
     executable: Any = compilation.executable
-    return PageStep(compilation.program, executable.plan, machine, _texts(compilation))
+    return PageStep(compilation.program, executable.plan, machine, _texts_of_compilation(compilation))
 
 
-def texts_of(graph: Graph) -> Texts:
+def make_texts(graph: Graph) -> StepTexts:
     """What a run would print of a graph."""
-    return _texts(Compilation(graph, CSX, heading=Heading(locations=True)))
+    return _texts_of_compilation(Compilation(graph, CSX, heading=Heading(locations=True)))
 
 
-def _texts(compilation: Compilation) -> Texts:
-    return Texts(torch_text(compilation["record"]), compilation.text)
+def _texts_of_compilation(compilation: Compilation) -> StepTexts:
+    return StepTexts(torch_text(compilation["record"]), compilation.text)
 
 
 def write_page(
@@ -35,4 +35,4 @@ def write_page(
 ) -> None:
     """Write the page of a script. Raises OSError, and an older page stays."""
     # Whatever the locale: the page itself says that it is UTF-8.
-    write_whole(path, document(contents(script, steps, installation.versions(), rows)))
+    write_file_atomically(path, format_html(build_contents(script, steps, installation.find_versions(), rows)))

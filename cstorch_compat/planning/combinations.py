@@ -11,22 +11,25 @@ from lazytensor.abstract import StepFamily
 from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim import SweepRecord, sweep
-from wse_sim.number_format import figure, percent
-from wse_sim.plan.micro_batches import cut_text
-from wse_sim.plan.modes import EXECUTION
+from wse_sim.number_format import format_number, format_percent
+from wse_sim.plan.micro_batches import micro_batch_text
+from wse_sim.plan.modes import MODE_PLANNERS
 
-SCHEMA = "lazywafer-plan"
-VERSION = 3
-"""Of the document that `as_document` makes; `plan.schema.json` describes it. A field that goes or changes raises it."""
-MODES = ("all", "auto", *EXECUTION)
-_OF_SWEEPS = ("program", "digest", "asked_mode", "error")
+SCHEMA_NAME = "lazywafer-plan"
+DOCUMENT_VERSION = 3
+"""Of the document that `to_json_document` makes; `plan.schema.json` describes it.
+
+A field that goes or changes raises it.
+"""
+PLAN_MODES = ("all", "auto", *MODE_PLANNERS)
+_SWEEP_ONLY_FIELDS = ("program", "digest", "asked_mode", "error")
 """What a record of a sweep has beside a row: of one step, whose rows are all planned."""
-WIDTH, TOLD, SHORT = 110, 4, 50
+TEXT_WIDTH, MAX_EXPLAINED_ROWS, MAX_REASON_LENGTH = 110, 4, 50
 """Of the sentences under a table, the most rows that get them, and the letters of a reason in the table."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlanRequest:
     """The combinations that are asked for. Without batches, or systems, those of the script."""
 
     batches: tuple[int, ...] = ()
@@ -37,25 +40,25 @@ class Wanted:
 
     def named(self, batch_size: int) -> list[str]:
         """Return what each row is about, in the order of the rows; `batch_size` is that of the script."""
-        batches, modes = self.batches or (batch_size,), _modes(self.mode)
+        batches, modes = self.batches or (batch_size,), _expand_mode(self.mode)
         systems = self.systems or ("the script's",)
         points = itertools.product(*map(dict.fromkeys, (batches, self.machines, systems, modes)))
         return [f"batch {batch:,} on {count} {machine}, {mode}" for batch, machine, count, mode in points]
 
 
-def _modes(mode: str) -> tuple[str, ...]:
-    return tuple(EXECUTION) if mode == "all" else (mode,)
+def _expand_mode(mode: str) -> tuple[str, ...]:
+    return tuple(MODE_PLANNERS) if mode == "all" else (mode,)
 
 
-def planned(
-    family: StepFamily, wanted: Wanted, on_row: Callable[[SweepRecord], object] = lambda row: None
+def plan_rows(
+    family: StepFamily, wanted: PlanRequest, on_row: Callable[[SweepRecord], object] = lambda row: None
 ) -> list[SweepRecord]:
     """Return a row for each combination; `on_row` is called with each row when it is known.
 
     Raises LazyError for an unknown machine or mode, and for the first batch that has no program.
     """
-    if wanted.mode not in MODES:
-        raise LazyError(f"there is no mode {wanted.mode!r}", hint=f"Use one of {', '.join(MODES)}.")
+    if wanted.mode not in PLAN_MODES:
+        raise LazyError(f"there is no mode {wanted.mode!r}", hint=f"Use one of {', '.join(PLAN_MODES)}.")
 
     def checked(row: SweepRecord) -> None:
         # A table is asked for, and not what may come of it: a batch that the script has not is a mistake.
@@ -66,7 +69,7 @@ def planned(
     return sweep(
         {"step": family},
         wanted.machines,
-        _modes(wanted.mode),
+        _expand_mode(wanted.mode),
         wanted.batches,
         wanted.systems,
         precision_level=wanted.precision_level,
@@ -76,67 +79,71 @@ def planned(
     )
 
 
-def as_document(script: str, family: StepFamily, rows: Sequence[SweepRecord]) -> dict[str, Any]:
+def to_json_document(script: str, family: StepFamily, rows: Sequence[SweepRecord]) -> dict[str, Any]:
     """Plain data for JSON, as `plan.schema.json` describes it."""
     return {
-        "schema": SCHEMA,
-        "version": VERSION,
+        "schema": SCHEMA_NAME,
+        "version": DOCUMENT_VERSION,
         "script": script,
         "batch_size": family.batch_size,
-        "rows": [{name: value for name, value in row.as_dict().items() if name not in _OF_SWEEPS} for row in rows],
+        "rows": [
+            {name: value for name, value in row.as_dict().items() if name not in _SWEEP_ONLY_FIELDS} for row in rows
+        ],
     }
 
 
-def as_text(rows: Sequence[SweepRecord]) -> str:
+def format_rows(rows: Sequence[SweepRecord]) -> str:
     """Return a table for people; of a few rows also the whole sentences, which say where, and what would help."""
-    return "\n\n".join([Table(COLUMNS, [_shown(row) for row in rows]).text(), *sentences(rows)])
+    return "\n\n".join([Table(COLUMNS, [_table_cells(row) for row in rows]).text(), *explain_rows(rows)])
 
 
-def wide_columns(wanted: Wanted, batch_size: int) -> tuple[Column, ...]:
+def make_columns(wanted: PlanRequest, batch_size: int) -> tuple[Column, ...]:
     """Return the columns of a table that is printed row by row, as wide as the combinations need."""
     batches = wanted.batches or (batch_size,)
     widths = {
         "batch": max(len(f"{n:,}") for n in batches),
         "machine": max(map(len, wanted.machines)),
         "systems": max((len(str(n)) for n in wanted.systems), default=len("systems")),
-        "mode": max(map(len, EXECUTION)),
+        "mode": max(map(len, MODE_PLANNERS)),
         "samples/s": len("1,000,000,000"),
         "bytes a PE": len("44,976 (100%)"),
     }
     return tuple(replace(column, width=widths.get(column.head, 0)) for column in COLUMNS)
 
 
-def row_text(columns: tuple[Column, ...], row: SweepRecord) -> str:
-    """Return a row as one line of a table with `wide_columns`."""
-    table = Table(columns, [_shown(row)])
+def format_row(columns: tuple[Column, ...], row: SweepRecord) -> str:
+    """Return a row as one line of a table with `make_columns`."""
+    table = Table(columns, [_table_cells(row)])
     return table.line(table.cells()[0])
 
 
-def sentences(rows: Sequence[SweepRecord]) -> list[str]:
+def explain_rows(rows: Sequence[SweepRecord]) -> list[str]:
     """Return what limits each of a few rows, and the error bands; nothing for many rows, which JSON has whole."""
-    if len(rows) > TOLD:
+    if len(rows) > MAX_EXPLAINED_ROWS:
         return []
-    told = [f"{_name(row)}: {row.verdict if row.fits else row.reason}" for row in rows]
+    told = [f"{_row_name(row)}: {row.verdict if row.fits else row.reason}" for row in rows]
     asked = (row for row in rows if row.fits and (row.asked_micro_batch_size or row.explored))
-    told += [f"{_name(row)}: {cut_text(row)}" for row in asked]
+    told += [f"{_row_name(row)}: {micro_batch_text(row)}" for row in asked]
     bands = [band for band in dict.fromkeys(row.error_band for row in rows) if band]
-    return [fill(text, WIDTH, subsequent_indent="    ") for text in (*told, *bands)]
+    return [fill(text, TEXT_WIDTH, subsequent_indent="    ") for text in (*told, *bands)]
 
 
-def _name(row: SweepRecord) -> str:
+def _row_name(row: SweepRecord) -> str:
     return f"batch {row.batch_size:,} on {row.systems} {row.machine}, {row.mode}"
 
 
-def _shown(row: SweepRecord) -> tuple[Any, ...]:
+def _table_cells(row: SweepRecord) -> tuple[Any, ...]:
     memory = (
-        f"{row.peak_bytes_per_pe:,} ({percent(row.peak_bytes_per_pe / row.usable_bytes_per_pe)})" if row.fits else "-"
+        f"{row.peak_bytes_per_pe:,} ({format_percent(row.peak_bytes_per_pe / row.usable_bytes_per_pe)})"
+        if row.fits
+        else "-"
     )
-    rate = figure(row.samples_per_s)
-    words = _limit(row) if row.fits else f"does not fit: {_way_out(row)}"
+    rate = format_number(row.samples_per_s)
+    words = _format_limit(row) if row.fits else f"does not fit: {_format_misfit(row)}"
     return row.batch_size, row.machine, row.systems, row.mode, rate if row.fits else "-", memory, words
 
 
-def _limit(row: SweepRecord) -> str:
+def _format_limit(row: SweepRecord) -> str:
     """What limits, and where, as short as a column has it."""
     # The file's own name is enough: it is the script that was asked about, or one beside it.
     bound = next((b for b in row.bounds if b.kind == row.limit), None)
@@ -146,11 +153,11 @@ def _limit(row: SweepRecord) -> str:
     return f"{row.limit} of {bound.what}{place}" if bound.what else row.limit
 
 
-def _way_out(row: SweepRecord) -> str:
+def _format_misfit(row: SweepRecord) -> str:
     # What to do comes before why: the reason of a large model is long.
     if row.largest_batch:
         return f"a batch of {row.largest_batch:,} does"
-    return row.reason if len(row.reason) <= SHORT else row.reason[: SHORT - 3].rstrip() + "..."
+    return row.reason if len(row.reason) <= MAX_REASON_LENGTH else row.reason[: MAX_REASON_LENGTH - 3].rstrip() + "..."
 
 
 COLUMNS = (

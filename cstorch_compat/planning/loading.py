@@ -10,7 +10,7 @@ from lazytensor.data.loader import DataLoader
 from lazytensor.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 
 
-class OneSample(Dataset[Any]):
+class RepeatedSample(Dataset[Any]):
     """A data set of which the first sample that is asked for stands for all: a batch has one type for all of them."""
 
     def __init__(self, dataset: Any):
@@ -41,5 +41,5 @@ def first_batches(loader: DataLoader[Any], batches: Callable[[DataLoader[Any]], 
     # A function of the script's own may pad to the longest sample, and a data set of tensors gives a batch at once.
     is_plain = loader.collate_fn is default_collate and not isinstance(loader.dataset, IterableDataset | TensorDataset)
     if is_plain and here.batch_sampler is not None:
-        attributes.update(dataset=OneSample(loader.dataset))
+        attributes.update(dataset=RepeatedSample(loader.dataset))
     return batches(here)

@@ -16,18 +16,18 @@ from cstorch_compat.run import process
 from cstorch_compat.run.model_calls import ModelCall, ModelCalls, name_model
 from lazytensor import abstract, precision
 from lazytensor.abstract import AbstractCapture
-from lazytensor.cells import Cell
+from lazytensor.cells import Storage
 from lazytensor.data.loader import DataLoader
 from lazytensor.ir.graph import Graph
 from lazytensor.nn import Module
 from lazytensor.optim.traced.optimizer import alive
 from lazytensor.tensor import Tensor
 
-PATIENCE = 100
+MAX_UNTRAINED_CALLS = 100
 """Calls of one model at one line after which a script without optimizers counts as one that trains nothing."""
 
 
-class PlainCapture(AbstractCapture):
+class AbstractPlainCapture(AbstractCapture):
     """A step to which nobody has given its batch: tensors of as many rows as the model's input are part of it."""
 
     way_out = (
@@ -40,14 +40,14 @@ class PlainCapture(AbstractCapture):
         self.batch, self.rows = batch, 0
         self._touch_state, self.touch = self.touch, self._touch
 
-    def take(self, cell: Cell, name: str) -> None:
+    def take(self, cell: Storage, name: str) -> None:
         """Make a cell of the batch an input of the step."""
         self.batch.resize(cell)
         if not self.rows and cell.type.shape:
             self.rows = cell.type.shape[0]
         self.cells.feed(cell, len(self.cells.inputs), f"input_{name}")
 
-    def _touch(self, cell: Cell) -> None:
+    def _touch(self, cell: Storage) -> None:
         shape = cell.type.shape
         # What a module or an optimizer holds has a name by now; a label that goes past the model to its loss has none,
         # and is told by its rows.
@@ -58,14 +58,14 @@ class PlainCapture(AbstractCapture):
             self._touch_state(cell)
 
 
-class PlainStep:
+class PlainStepRecorder:
     """Watches the models, optimizers and loaders of a script while no Cerebras backend exists."""
 
     def __init__(self, batch: StepBatch):
         self.batch = batch
-        self.capture: PlainCapture | None = None
+        self.capture: AbstractPlainCapture | None = None
         self._models: list[Module] = []
-        self._calls = ModelCalls(self._called, self._returned)
+        self._calls = ModelCalls(self._on_call, self._returned)
         self._losses: list[Tensor] = []
         self._results: list[Tensor] = []
         self._waiting: set[int] = set()  # the optimizers that have not stepped yet
@@ -75,7 +75,7 @@ class PlainStep:
         self._backward = Tensor.backward
         self._batches = DataLoader.__iter__
 
-    def __enter__(self) -> "PlainStep":
+    def __enter__(self) -> "PlainStepRecorder":
         backward, batches = self._backward, self._batches
 
         # What backward begins at is the loss, whatever the script calls it.
@@ -86,7 +86,7 @@ class PlainStep:
 
         @functools.wraps(batches)
         def resized(loader: DataLoader[Any]) -> Iterator[Any]:
-            return map(self.batch.resized, first_batches(loader, batches))
+            return map(self.batch.resize_batch, first_batches(loader, batches))
 
         Tensor.backward, DataLoader.__iter__ = rooted, resized  # type: ignore[assignment, method-assign]
         self._calls.__enter__()
@@ -97,29 +97,29 @@ class PlainStep:
         Tensor.backward, DataLoader.__iter__ = self._backward, self._batches  # type: ignore[method-assign]
         self._open.close()
 
-    def _called(self, call: ModelCall) -> None:
+    def _on_call(self, call: ModelCall) -> None:
         times = self._calls.count(call)
         if self.capture is not None:
             # A model may be called several times in one step, as in a GAN, or for parts of a batch.
             if self._has_updated and times > 1:
                 raise StepRecorded(self.graph())
             self._name(call.module)
-        elif call.given and call.trains:
+        elif call.given and call.needs_gradients:
             self._begin(call)
         elif call.given:
             self._evaluation = self._evaluation or call
-            if times > PATIENCE and not alive():
-                raise StepRecorded(self._evaluated(self._evaluation))
+            if times > MAX_UNTRAINED_CALLS and not alive():
+                raise StepRecorded(self._record_evaluation(self._evaluation))
 
     def _returned(self, results: list[Tensor]) -> None:
         if self.capture is not None:
             self._results = results
 
     def _begin(self, call: ModelCall) -> None:
-        self.capture = PlainCapture(self.batch)
+        self.capture = AbstractPlainCapture(self.batch)
         self._name(call.module)
         for optimizer in alive():
-            self._watch(optimizer)
+            self._watch_optimizer(optimizer)
         self._open.enter_context(self.capture)
         self._open.enter_context(precision.autocast(process.RUN.options.half))
         for path, t in call.given:
@@ -132,7 +132,7 @@ class PlainStep:
             name_model(module, f"model_{len(self._models)}" if self._models else "model")
             self._models.append(module)
 
-    def _watch(self, optimizer: Any) -> None:
+    def _watch_optimizer(self, optimizer: Any) -> None:
         step = optimizer.step
         self._waiting.add(id(optimizer))
 
@@ -154,7 +154,7 @@ class PlainStep:
         assert self.capture is not None
         return abstract.graph_of(self.capture, self._losses[-1:] or self._results)
 
-    def _evaluated(self, call: ModelCall) -> Graph:
+    def _record_evaluation(self, call: ModelCall) -> Graph:
         """The step of a script that trains nothing: the first call of its model."""
         self._begin(call)
         self._results = self._calls.again(call)
@@ -164,7 +164,7 @@ class PlainStep:
         """The step of a script that came to its end; None if no model was called."""
         if self.capture is not None:
             return self.graph()
-        return None if self._evaluation is None else self._evaluated(self._evaluation)
+        return None if self._evaluation is None else self._record_evaluation(self._evaluation)
 
     @property
     def is_over(self) -> bool:

@@ -5,26 +5,26 @@ import sys
 from typing import Any
 
 from cstorch_compat.page.contents import PageStep
-from cstorch_compat.page.module_tree import Texts
-from cstorch_compat.page.writing import texts_of, write_page
-from cstorch_compat.planning.combinations import MODES, Wanted, as_document, planned
+from cstorch_compat.page.module_tree import StepTexts
+from cstorch_compat.page.writing import make_texts, write_page
+from cstorch_compat.planning.combinations import PLAN_MODES, PlanRequest, plan_rows, to_json_document
 from cstorch_compat.planning.recording import record_script
 from cstorch_compat.planning.row_printer import RowPrinter
 from cstorch_compat.run import script, user_traceback
-from cstorch_compat.run.file_journal import FileJournal, file_report
+from cstorch_compat.run.file_journal import FileJournal, format_file_changes
 from lazytensor import dtype
 from lazytensor.abstract import StepFamily
-from lazytensor.command_line import new_file, one_of, several, whole_number
+from lazytensor.command_line import comma_separated, new_file, one_of, whole_number
 from lazytensor.errors import LazyError, TraceError
 from lazytensor.output_files import json_text
-from lazytensor.terminal import tell
+from lazytensor.terminal import print_escaped
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
 
-SHOWN = 6
+MAX_SHOWN_PLANS = 6
 """Plans that a page shows whole."""
 MAX_BATCH, MAX_SYSTEMS = 10_000_000, 1_000_000
 """Samples and systems. A batch of ten million is planned in some seconds; of a billion its micro-batches take hours."""
-HALVES = ("float16", "bfloat16", "cbfloat16")
+HALF_TYPES = ("float16", "bfloat16", "cbfloat16")
 
 HELP = """Record the first training step of a script and print a row for each combination of the options as soon as it
 is known. The script runs up to its first step, and again to record the step for other batches. Files that it writes
@@ -36,13 +36,13 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner = commands.add_parser(
         "plan", help="print what systems would take for a script's training step", description=HELP
     )
-    batches, systems = (several(whole_number(1, greatest)) for greatest in (MAX_BATCH, MAX_SYSTEMS))
-    machines = several(one_of(sorted(MACHINES)))
+    batches, systems = (comma_separated(whole_number(1, greatest)) for greatest in (MAX_BATCH, MAX_SYSTEMS))
+    machines = comma_separated(one_of(sorted(MACHINES)))
     planner.add_argument("--batch", type=batches, default=(), metavar="N,...", help="batch sizes (the script's)")
     planner.add_argument("--machine", type=machines, default=("wse2",), metavar="NAME,...", help="machines")
     planner.add_argument("--systems", type=systems, default=(), metavar="N,...", help="systems (the script's)")
-    planner.add_argument("--mode", default="auto", choices=MODES, help="execution modes")
-    planner.add_argument("--half", default="float16", choices=HALVES, help="the type that products run in")
+    planner.add_argument("--mode", default="auto", choices=PLAN_MODES, help="execution modes")
+    planner.add_argument("--half", default="float16", choices=HALF_TYPES, help="the type that products run in")
     levels = sorted(PRECISION_LEVELS)
     planner.add_argument("--pol", type=one_of(levels), choices=levels, help="precision level (the script's)")
     planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
@@ -57,31 +57,31 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def plan_script(options: argparse.Namespace) -> int:
     """Plan a script and print the table. Returns 1 if the script cannot be recorded, 2 if there is none, else 0."""
-    if not script.is_there(script.named(options)):
+    if not script.check_target(script.target_name(options)):
         return 2
-    wanted = Wanted(options.batch, options.machine, options.systems, options.mode, options.pol)
+    wanted = PlanRequest(options.batch, options.machine, options.systems, options.mode, options.pol)
     journal = FileJournal()
     try:
         with RowPrinter(wanted, options.json) as printer:
             return _plan(options, wanted, journal, printer)
     except LazyError as e:
-        tell(f"lazywafer: {e}", sys.stderr)
+        print_escaped(f"lazywafer: {e}", sys.stderr)
         return 1
     except Exception as e:
         # A fault of the script's own: where it happened is all there is to say.
-        tell(user_traceback.text(e), sys.stderr, end="")
+        print_escaped(user_traceback.format_traceback(e), sys.stderr, end="")
         return 1
     finally:
-        for line in file_report(journal):
-            tell(f"lazywafer: {line}", sys.stderr)
+        for line in format_file_changes(journal):
+            print_escaped(f"lazywafer: {line}", sys.stderr)
 
 
-def _plan(options: argparse.Namespace, wanted: Wanted, journal: FileJournal, printer: RowPrinter) -> int:
+def _plan(options: argparse.Namespace, wanted: PlanRequest, journal: FileJournal, printer: RowPrinter) -> int:
     """Record the step, print its rows, and write the page. Returns the exit status: 1 if there is no page.
 
     Raises LazyError, and what the script raises.
     """
-    name, texts = script.named(options), list[Texts]()
+    name, texts = script.target_name(options), list[StepTexts]()
     printer.status(f"recording the first step of {name}")
     family = record_script(
         name,
@@ -90,28 +90,28 @@ def _plan(options: argparse.Namespace, wanted: Wanted, journal: FileJournal, pri
         getattr(dtype, options.half),
         options.output,
         options.zeros,
-        (lambda graph: texts.append(texts_of(graph))) if options.html else None,
+        (lambda graph: texts.append(make_texts(graph))) if options.html else None,
         journal,
     )
     printer.begin(family.batch_size)
-    rows = planned(family, wanted, printer.show)
+    rows = plan_rows(family, wanted, printer.show)
     if options.json:
-        print(json_text(as_document(name, family, rows), indent=1))
+        print(json_text(to_json_document(name, family, rows), indent=1))
     else:
         printer.finish()
     if options.html is not None:
         printer.status(f"writing {options.html}")
-        shown = _shown(family, wanted, texts[0])
+        shown = _make_page_steps(family, wanted, texts[0])
         try:
-            write_page(options.html, name, shown, as_document("", family, rows)["rows"])
+            write_page(options.html, name, shown, to_json_document("", family, rows)["rows"])
         except OSError as e:
             printer.status("")
-            tell(f"lazywafer: --html cannot be written to {options.html}: {e.strerror or e}", sys.stderr)
+            print_escaped(f"lazywafer: --html cannot be written to {options.html}: {e.strerror or e}", sys.stderr)
             return 1
     return 0
 
 
-def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
+def _make_page_steps(family: StepFamily, wanted: PlanRequest, texts: StepTexts) -> list[PageStep]:
     """The first combinations as whole plans, both modes of each."""
     sizes, steps = wanted.batches or (family.batch_size,), []
     mode = "auto" if wanted.mode == "all" else wanted.mode
@@ -120,7 +120,7 @@ def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
         # Handed from batch to batch: most kernels of a step are priced once for all of them.
         prices = Prices(machine)
         # The table has all of them; each whole one adds to the page.
-        for size in sizes[: max(1, SHOWN // len(wanted.machines))]:
+        for size in sizes[: max(1, MAX_SHOWN_PLANS // len(wanted.machines))]:
             one = plan(
                 family,
                 machine,
@@ -134,15 +134,15 @@ def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
     return steps
 
 
-def planned_step(options: argparse.Namespace) -> PageStep:
+def plan_step(options: argparse.Namespace) -> PageStep:
     """A script's training step on the wafer, for `run` of a script that asked for none.
 
     Raises LazyError where it has no step that can be recorded, and where it cannot run a second time.
     """
-    texts: list[Texts] = []
+    texts: list[StepTexts] = []
     try:
         family = record_script(
-            script.named(options), options.args, options.api, on_graph=lambda g: texts.append(texts_of(g))
+            script.target_name(options), options.args, options.api, on_graph=lambda g: texts.append(make_texts(g))
         )
     except LazyError:
         raise
@@ -151,7 +151,7 @@ def planned_step(options: argparse.Namespace) -> PageStep:
         hint = (
             "Let it run twice in one folder, or use `lazywafer plan --html FILE` in a folder without the run's files."
         )
-        raise TraceError(what, where=user_traceback.line(e), hint=hint) from e
+        raise TraceError(what, where=user_traceback.find_user_line(e), hint=hint) from e
     # Of the script's own batch: nothing else was run.
     machine = Machine.by_name(options.machine)
     return PageStep(family.program(), plan(family.program(), machine, options.mode), machine, texts[0])

@@ -5,12 +5,12 @@ from cstorch_compat.planning.recording import record_script
 from lazytensor.abstract import StepFamily
 
 SCRIPTS = examples.SCRIPTS / "published"
-SHARED = "training.py"
+SHARED_FILE = "training.py"
 """The file among them that is no run: what the others have in common."""
-PLACED = "resnet18.py"
+PLACED_FILE = "resnet18.py"
 """The net among them of which no run is published: it is placed."""
 
 
-def recorded_run(name: str, args: tuple[str, ...] = ()) -> StepFamily:
+def record_run(name: str, args: tuple[str, ...] = ()) -> StepFamily:
     """Return the step that the script `name` records when it is run with `args`."""
     return record_script(str(SCRIPTS / name), list(args))

@@ -8,20 +8,20 @@ import sys
 from collections.abc import Callable, Iterator
 
 from cstorch_compat.names import shim
-from cstorch_compat.planning.plain_step import PlainStep
+from cstorch_compat.planning.plain_step import PlainStepRecorder
 from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
 from cstorch_compat.planning.traced_steps import AbstractSession
 from cstorch_compat.run import process, script, user_traceback
 from cstorch_compat.run.file_journal import FileJournal
 from lazytensor import abstract
-from lazytensor.abstract import StepFamily, leading
+from lazytensor.abstract import StepFamily, leading_extent
 from lazytensor.dtype import DType, float16
 from lazytensor.errors import LazyError, TraceError
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.graph_function import inlined
+from lazytensor.ir.graph_function import inline_calls
 from lazytensor.ir.program import Program
 
-NOTHING = "the script was followed to its end, and called no model and no traced function"
+NO_STEP_MESSAGE = "the script was followed to its end, and called no model and no traced function"
 
 
 def record_script(
@@ -51,19 +51,19 @@ def record_script(
 
     def record(batch: StepBatch) -> tuple[int, Program]:
         # Each recording is a run of its own, since a second step of the same run may differ from the first.
-        with files, _run_of_its_own(path, half, batch, api):
+        with files, _temporary_run(path, half, batch, api):
             shown = io.StringIO()
             stream = sys.stderr if shows_output else shown
             with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
                 try:
-                    graph = _followed(path, args or [], batch)
+                    graph = _record_first_step(path, args or [], batch)
                 except SystemExit as e:
-                    text = script.exit_text(e, shown.getvalue())
+                    text = script.format_exit(e, shown.getvalue())
                     hint = "Options of lazywafer stand before the script, and its own behind it."
                     raise TraceError(text, where=path, hint=hint if args else "Make it run first.") from None
             if on_graph is not None and not batch.wanted:
-                on_graph(inlined(graph))
-            return leading(n.type for n in graph.inputs), _noted(abstract.program_of(graph))
+                on_graph(inline_calls(graph))
+            return leading_extent(n.type for n in graph.inputs), _annotate_program(abstract.program_of(graph))
 
     own, program = record(StepBatch(shows_zeros=shows_zeros))
 
@@ -75,20 +75,20 @@ def record_script(
         except Exception as e:
             what = f"the script ran for its own batch and fails for a batch of {size}: {type(e).__name__}: {e}"
             hint = "Let it run twice in one process (new folders, os.makedirs(..., exist_ok=True)) and for any batch."
-            raise TraceError(what, where=user_traceback.line(e) or path, hint=hint) from e
+            raise TraceError(what, where=user_traceback.find_user_line(e) or path, hint=hint) from e
 
     return StepFamily(own, program, again)
 
 
-def _noted(program: Program) -> Program:
+def _annotate_program(program: Program) -> Program:
     """The program with what the script's backend knows of it; a plain script has none."""
     backend = process.current_backend(raise_exception=False)
     return program if backend is None else backend.noted(program)
 
 
-def _followed(path: str, args: list[str], batch: StepBatch) -> Graph:
+def _record_first_step(path: str, args: list[str], batch: StepBatch) -> Graph:
     """The graph of the first step. Raises TraceError if there is none."""
-    with PlainStep(batch) as plain:
+    with PlainStepRecorder(batch) as plain:
         try:
             script.run_as_main(path, args)
         except StepRecorded as e:
@@ -102,12 +102,12 @@ def _followed(path: str, args: list[str], batch: StepBatch) -> Graph:
                 raise
         graph = plain.finish()
         if graph is None:
-            raise TraceError(NOTHING, where=path, hint="Plan a script that calls its model on a batch.")
+            raise TraceError(NO_STEP_MESSAGE, where=path, hint="Plan a script that calls its model on a batch.")
         return graph
 
 
 @contextlib.contextmanager
-def _run_of_its_own(path: str, half: DType, batch: StepBatch, api: str | None) -> Iterator[None]:
+def _temporary_run(path: str, half: DType, batch: StepBatch, api: str | None) -> Iterator[None]:
     """A run whose steps are recorded; the one before it is the process's run again behind it."""
     before = {**vars(process.RUN), "slots": dict(process.RUN.slots)}
     was_shimmed = shim.is_installed()

@@ -4,9 +4,9 @@ import shutil
 import sys
 from types import TracebackType
 
-from cstorch_compat.planning.combinations import Wanted, row_text, sentences, wide_columns
+from cstorch_compat.planning.combinations import PlanRequest, explain_rows, format_row, make_columns
 from lazytensor.table import Table
-from lazytensor.terminal import printable, tell
+from lazytensor.terminal import escape_line, print_escaped
 from wse_sim import SweepRecord
 
 _CLEAR_LINE = "\r\x1b[K"
@@ -18,7 +18,7 @@ class RowPrinter:
     That line is there only if stderr is a terminal, and is cleared at the end. `is_silent` prints no rows, for JSON.
     """
 
-    def __init__(self, wanted: Wanted, is_silent: bool):
+    def __init__(self, wanted: PlanRequest, is_silent: bool):
         self.wanted, self.is_silent = wanted, is_silent
         self._rows: list[SweepRecord] = []
         self._names: list[str] = []
@@ -33,28 +33,28 @@ class RowPrinter:
     def status(self, text: str) -> None:
         """Show what is being done; an empty text clears the line."""
         if self._has_status:
-            shown = printable(text)[: shutil.get_terminal_size().columns - 1]
+            shown = escape_line(text)[: shutil.get_terminal_size().columns - 1]
             print(_CLEAR_LINE + shown, end="", file=sys.stderr, flush=True)
 
     def begin(self, batch_size: int) -> None:
         """Print the head of the table; `batch_size` is that of the script."""
-        self._columns, self._names = wide_columns(self.wanted, batch_size), self.wanted.named(batch_size)
+        self._columns, self._names = make_columns(self.wanted, batch_size), self.wanted.named(batch_size)
         self._print(Table(self._columns, ()).line([column.head for column in self._columns]))
 
     def show(self, row: SweepRecord) -> None:
         """Print a row."""
         self._rows.append(row)
-        self._print(row_text(self._columns, row))
+        self._print(format_row(self._columns, row))
 
     def finish(self) -> None:
         """Print the sentences below the table."""
-        for text in sentences(self._rows):
+        for text in explain_rows(self._rows):
             self._print(f"\n{text}")
 
     def _print(self, line: str) -> None:
         self.status("")
         if not self.is_silent:
-            tell(line)
+            print_escaped(line)
             sys.stdout.flush()
         done = len(self._rows)
         if done < len(self._names):

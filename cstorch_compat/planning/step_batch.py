@@ -5,10 +5,10 @@ from typing import Any
 
 from cstorch_compat.files.tree import map_tensors
 from lazytensor import cells
-from lazytensor.abstract import scaled
-from lazytensor.cells import Cell
+from lazytensor.abstract import replace_batch_size
+from lazytensor.cells import Storage
 from lazytensor.ir.graph import Graph
-from lazytensor.tensor import Tensor, handle
+from lazytensor.tensor import Tensor, tensor_from_storage
 
 
 class StepRecorded(BaseException):
@@ -30,20 +30,20 @@ class StepBatch:
     wanted: int = 0
     shows_zeros: bool = False
 
-    def resized(self, batch: Any) -> Any:
+    def resize_batch(self, batch: Any) -> Any:
         """A batch of the size that is wanted: of a tensor that changes the type alone is left."""
         return map_tensors(batch, self._resized) if self.wanted else batch
 
     def _resized(self, t: Tensor) -> Tensor:
-        spec = scaled(t.spec, self.own, self.wanted)
+        spec = replace_batch_size(t.spec, self.own, self.wanted)
         if spec is t.spec or spec == t.spec:
             return t
-        other = handle(Cell(cells.without_value(spec)))
+        other = tensor_from_storage(Storage(cells.new_abstract_leaf(spec)))
         other.device = t.device
         return other
 
-    def resize(self, cell: Cell) -> None:
+    def resize(self, cell: Storage) -> None:
         """The same for a cell that no loader gave, where it lies."""
-        spec = scaled(cell.type, self.own, self.wanted) if self.wanted else cell.type
+        spec = replace_batch_size(cell.type, self.own, self.wanted) if self.wanted else cell.type
         if spec != cell.type:
-            cell.type, cell.node, cell.synced = spec, cells.without_value(spec), None
+            cell.type, cell.node, cell.synced = spec, cells.new_abstract_leaf(spec), None

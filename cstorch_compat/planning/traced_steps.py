@@ -4,13 +4,13 @@ from typing import Any
 
 from cstorch_compat.files.tree import flatten, map_tensors
 from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
-from cstorch_compat.run.recorded_session import RecordedSession, fetched
+from cstorch_compat.run.recorded_session import RecordedSession, find_fetched_tensors
 from cstorch_compat.run.session import NextCheckpoint
-from cstorch_compat.run.wafer_state import LAZY
+from cstorch_compat.run.wafer_state import LAZY_DEVICE
 from lazytensor import abstract, cells
 from lazytensor.abstract import AbstractCapture
-from lazytensor.cells import Cell
-from lazytensor.tensor import Tensor, handle
+from lazytensor.cells import Storage
+from lazytensor.tensor import Tensor, tensor_from_storage
 
 
 class AbstractSession(RecordedSession):
@@ -22,7 +22,7 @@ class AbstractSession(RecordedSession):
 
     def begin(self, batch: Any) -> Any:
         """Take in a batch; the loop sees tensors that have no values."""
-        seen = map_tensors(self.batch.resized(batch), _without_value)
+        seen = map_tensors(self.batch.resize_batch(batch), _drop_value)
         for i, (path, t) in enumerate(flatten(seen)):
             self.capture.feed(t.cell, i, f"input{path}")
         self.capture.__enter__()
@@ -32,11 +32,13 @@ class AbstractSession(RecordedSession):
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
         """The step is recorded. Raises StepRecorded with its graph."""
         # Where closures take nothing of the step, what its functions return is what it is for.
-        fetches = fetched(self._closure_calls()) or [t for t in self._returned() if t.cell.home is None]
+        fetches = find_fetched_tensors(self._take_closure_calls()) or [
+            t for t in self._returned() if t.cell.home is None
+        ]
         raise StepRecorded(abstract.graph_of(self.capture, fetches))
 
 
-def _without_value(t: Tensor) -> Tensor:
-    seen = handle(Cell(cells.without_value(t.spec)))
-    seen.device = LAZY
+def _drop_value(t: Tensor) -> Tensor:
+    seen = tensor_from_storage(Storage(cells.new_abstract_leaf(t.spec)))
+    seen.device = LAZY_DEVICE
     return seen

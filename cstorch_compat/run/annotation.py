@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cstorch_compat.run.process import Slot, current_backend, use_cs
+from cstorch_compat.run.process import RunLocal, current_backend, use_cs
 from cstorch_compat.run.warn import warn
 from lazytensor.tensor import Tensor
 
-_active = Slot[list["AnnotationMode.Attribute"]](list)
+_attribute_stack = RunLocal[list["AnnotationMode.Attribute"]](list)
 """The attributes of the annotated functions that are running, the innermost last."""
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,17 +48,17 @@ class AnnotationMode(ABC):
         passes = ((False, self.config.enable_fwd), (True, self.config.enable_bwd))
         attributes = [self.get_attribute(self.config, is_backward) for is_backward, wanted in passes if wanted]
         # On a list that is the run's: an annotated function may call another.
-        _active.value.extend(attributes)
+        _attribute_stack.value.extend(attributes)
         self._count = len(attributes)
         return self
 
     def __exit__(self, *_: object) -> None:
-        del _active.value[len(_active.value) - self._count :]
+        del _attribute_stack.value[len(_attribute_stack.value) - self._count :]
 
 
 def active_attributes() -> tuple[AnnotationMode.Attribute, ...]:
     """The attributes that operations made now carry, the innermost last."""
-    return tuple(_active.value)
+    return tuple(_attribute_stack.value)
 
 
 def set_attribute(tensor: Tensor, attribute: str, value: Any) -> None:

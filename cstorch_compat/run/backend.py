@@ -10,10 +10,10 @@ from typing import Any
 from cstorch_compat.run import setting_checks
 from cstorch_compat.run.eager_session import EagerSession
 from cstorch_compat.run.flags import FlagGroup
-from cstorch_compat.run.options import Options
-from cstorch_compat.run.setting_checks import Explore
+from cstorch_compat.run.options import RunOptions
+from cstorch_compat.run.setting_checks import ExploredSizes
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
-from cstorch_compat.run.wafer_state import LAZY, WaferState, refuse_reading
+from cstorch_compat.run.wafer_state import LAZY_DEVICE, WaferState, refuse_reading
 from lazytensor import random, source
 from lazytensor.compiler.pipeline import CSX, Compilation
 from lazytensor.device import set_reading_rule
@@ -40,7 +40,8 @@ class BackendType(enum.Enum):
             return BackendType[backend_type.upper()]
         except KeyError:
             raise ValueError(
-                f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(TYPES)}. Got {backend_type}."
+                f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(BACKEND_NAMES)}. "
+                f"Got {backend_type}."
             ) from None
 
     @property
@@ -59,7 +60,7 @@ class BackendType(enum.Enum):
         return self is BackendType.CSX
 
 
-TYPES = tuple(kind.name for kind in BackendType)
+BACKEND_NAMES = tuple(kind.name for kind in BackendType)
 
 
 @dataclass(kw_only=True)
@@ -68,7 +69,7 @@ class Backend:
 
     backend_type: BackendType
     artifact_dir: pathlib.Path
-    options: Options
+    options: RunOptions
     flags: FlagGroup
     compile_dir: pathlib.Path | None = None
     validate_only: bool = False
@@ -89,7 +90,7 @@ class Backend:
     def __post_init__(self) -> None:
         host = HostBackend()
         self.is_cpu, self.is_gpu, self.is_csx = (self.backend_type is kind for kind in BackendType)
-        self.torch_device = LAZY if self.is_csx else Device("cpu", 0)
+        self.torch_device = LAZY_DEVICE if self.is_csx else Device("cpu", 0)
         if self.is_csx:
             # Imported here: a run on the CPU needs no simulator, which takes as long to load as all else.
             wafer_backend = importlib.import_module("wse_sim").WaferBackend
@@ -135,7 +136,7 @@ class Backend:
     def planning(self) -> tuple[MicroBatching, int]:
         """How the batch of a system is to be cut, and the number of systems."""
         systems: int = getattr(self.cluster_config, "num_csx", None) or 1
-        return _micro_batching(self.flags.performance.micro_batch_size), systems
+        return _parse_micro_batching(self.flags.performance.micro_batch_size), systems
 
     @property
     def cluster(self) -> "ClusterJobs":
@@ -194,11 +195,11 @@ class Backend:
         return f"CerebrasBackend({self.backend_type.name})"
 
 
-def _micro_batching(value: Any) -> MicroBatching:
+def _parse_micro_batching(value: Any) -> MicroBatching:
     """Return what the flag micro_batch_size asks for."""
     if value is None:
         return MicroBatching("whole")
-    if isinstance(value, Explore):
+    if isinstance(value, ExploredSizes):
         return MicroBatching("explore", value.least, value.most)
     return AUTO if value == "auto" else MicroBatching("size", int(value))
 
@@ -265,13 +266,15 @@ class DeviceScope:
     __repr__ = __str__
 
 
-def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None, mixed_precision: Any = None) -> Backend:
+def make_cpu_backend(
+    options: RunOptions, flags: FlagGroup, artifact_dir: Any = None, mixed_precision: Any = None
+) -> Backend:
     """Make the CPU backend, on which each call of a step computes at once, without a cluster compile.
 
     Raise a ValueError if `mixed_precision` is given, which release 2.10 does not take any more.
     """
     if mixed_precision is not None:
-        raise setting_checks.invalid(
+        raise setting_checks.make_value_error(
             "mixed_precision",
             mixed_precision,
             "Passing mixed_precision to the CPU backend is no longer allowed.",
@@ -282,8 +285,8 @@ def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None, mi
     )
 
 
-def gpu_backend(
-    options: Options,
+def refuse_gpu_backend(
+    options: RunOptions,
     flags: FlagGroup,
     artifact_dir: Any = None,
     enable_distributed: bool = False,
@@ -300,8 +303,8 @@ def gpu_backend(
     )
 
 
-def csx_backend(
-    options: Options,
+def make_csx_backend(
+    options: RunOptions,
     flags: FlagGroup,
     artifact_dir: Any = None,
     compile_dir: Any = None,
@@ -314,7 +317,7 @@ def csx_backend(
     Raise a ValueError if both `compile_only` and `validate_only` are set, or if the cluster has no system, and an
     AttributeError that is a TypeError too for a `cluster_config` that is no description of a cluster.
     """
-    setting_checks.require_one_stop(compile_only, validate_only)
+    setting_checks.refuse_both_stops(compile_only, validate_only)
     _require_cluster(cluster_config)
     return Backend(
         backend_type=BackendType.CSX,
@@ -344,8 +347,12 @@ def _require_cluster(config: Any) -> None:
         )
     if not config.num_csx:
         message = f"num_csx in the cluster config must be a positive integer, got {config.num_csx}"
-        raise setting_checks.invalid("num_csx", config.num_csx, message, "Give 1 or more systems.")
+        raise setting_checks.make_value_error("num_csx", config.num_csx, message, "Give 1 or more systems.")
 
 
-MAKERS: dict[str, Callable[..., Backend]] = {"CPU": cpu_backend, "GPU": gpu_backend, "CSX": csx_backend}
+BACKEND_FACTORIES: dict[str, Callable[..., Backend]] = {
+    "CPU": make_cpu_backend,
+    "GPU": refuse_gpu_backend,
+    "CSX": make_csx_backend,
+}
 """What makes a backend of each type, out of the process's settings and the script's arguments."""

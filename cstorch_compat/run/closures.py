@@ -19,7 +19,7 @@ class ClosureCall(NamedTuple):
     needs_checkpoint: bool
     where: Where | None = None
 
-    def keeping(self, args: Any, kwargs: Any) -> "ClosureCall":
+    def with_arguments(self, args: Any, kwargs: Any) -> "ClosureCall":
         """The same call with other values for its arguments."""
         return self._replace(args=args, kwargs=kwargs)
 
@@ -35,7 +35,7 @@ class ClosureCall(NamedTuple):
         return {**self.kwargs, **dict(zip(code.co_varnames, self.args, strict=False))}
 
 
-class Finished(NamedTuple):
+class FinishedStep(NamedTuple):
     """The calls of a step that has run, with arguments as they were at its end; `within` gives them its state."""
 
     step: int
@@ -48,7 +48,7 @@ class Finished(NamedTuple):
             for call, args, kwargs in self.calls:
                 try:
                     name = getattr(call.function, "__name__", repr(call.function))
-                    with spans.span(spans.CLOSURES, name, step=self.step, where=str(call.where or "")):
+                    with spans.record_span(spans.CLOSURE_LANE, name, step=self.step, where=str(call.where or "")):
                         call.function(*args, **kwargs)
                 except Exception as e:
                     e.add_note(f"raised in the closure {name} of step {self.step}, called at {call.where}")
@@ -56,7 +56,7 @@ class Finished(NamedTuple):
 
 
 @dataclass
-class Closures:
+class ClosureQueue:
     """The calls of one step, in the order in which they were made.
 
     A client that runs apart from its server sees a step's results later: `lag` steps later.
@@ -65,7 +65,7 @@ class Closures:
     lag: int = 0
     queue: list[ClosureCall] = field(default_factory=list)
     step: int | None = None  # whose calls are being made
-    _late: deque[Finished] = field(default_factory=deque)
+    _late: deque[FinishedStep] = field(default_factory=deque)
 
     def run(
         self,
@@ -87,7 +87,7 @@ class Closures:
             for call in waiting
             if is_checkpoint or not call.needs_checkpoint
         ]
-        self._late.append(Finished(step, calls, within or nullcontext()))
+        self._late.append(FinishedStep(step, calls, within or nullcontext()))
         while len(self._late) > self.lag:
             self._run_oldest()
 

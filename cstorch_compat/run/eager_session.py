@@ -4,22 +4,22 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.files.tree import flatten, map_tensors
-from cstorch_compat.run.closures import Closures
-from cstorch_compat.run.session import NextCheckpoint, Session
+from cstorch_compat.run.closures import ClosureQueue
+from cstorch_compat.run.session import ExecutionSession, NextCheckpoint
 from cstorch_compat.watch import spans
 from lazytensor import cells
 from lazytensor.capture import Capture
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
-from lazytensor.tensor import untracked, wrap
+from lazytensor.tensor import detach_node, wrap
 
 
-class EagerSession(Session):
+class EagerSession(ExecutionSession):
     """Each call of a traced function is captured, compiled once, and executed at once."""
 
     def __init__(self, runner: StepRunner, store: Store):
         self.runner, self.store = runner, store
-        self.closures = Closures()
+        self.closures = ClosureQueue()
 
     def begin(self, batch: Any) -> Any:
         """The batch itself."""
@@ -27,23 +27,23 @@ class EagerSession(Session):
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a traced function."""
-        if cells.here.current is not None:  # one traced function calls another: both are one step
+        if cells.thread_state.current is not None:  # one traced function calls another: both are one step
             return step_fn(*args, **kwargs)
         capture = Capture(self.store, readable=True)
         for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
             # State comes in by its name, and a view by the tensor that it is a view of.
             is_stored = t.cell.home is not None and not cells.is_pinned(t.cell)
-            if not t.lens and not is_stored and not t.cell.state and t.cell.epoch is None:
+            if not t.view_ops and not is_stored and not t.cell.state and t.cell.epoch is None:
                 capture.feed(t.cell, i, f"input{path}")
         with capture:
             result = step_fn(*args, **kwargs)
-            with spans.span(spans.STEPS, "execute on the host"):
+            with spans.record_span(spans.STEP_LANE, "execute on the host"):
                 self.runner.run(capture)
         return result
 
     def bind(self, arguments: Any) -> Any:
         """The arguments as they are at the call; PyTorch's eager tensors may change until the closure runs."""
-        return map_tensors(arguments, lambda t: wrap(untracked(t.node)))
+        return map_tensors(arguments, lambda t: wrap(detach_node(t.node)))
 
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
         """Run the closures; the step has run already."""

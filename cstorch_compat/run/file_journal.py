@@ -21,9 +21,9 @@ from lazytensor import config, leftovers
 
 MAX_BACKUP_BYTES = 1 << 28
 """Bytes of files that a journal copies before the script changes them. A larger change is reported, and not undone."""
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 """Flags of the system call `open` by which it may change a file."""
-SHOWN_NAMES = 5
+MAX_SHOWN_NAMES = 5
 """Names in a sentence about files."""
 
 
@@ -59,13 +59,13 @@ class FileJournal:
         self.other_threads = {thread.native_id for thread in threading.enumerate()} - {threading.get_native_id()}
         # Python would write .pyc files beside the script's modules.
         self._wrote_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-        self._h5py = _audited_h5py()
+        self._h5py = _audit_h5py()
         self._h5py.__enter__()
-        _shared.journal = self
+        _journal_state.journal = self
         return self
 
     def __exit__(self, *error: object) -> None:
-        _shared.journal = None
+        _journal_state.journal = None
         self._h5py.__exit__(None, None, None)
         sys.dont_write_bytecode = self._wrote_bytecode
         with contextlib.suppress(OSError):
@@ -98,7 +98,7 @@ class FileJournal:
 
     # -- events, each heard before the change ------------------------------------------------------------------------
 
-    def opened(self, path: str, flags: int) -> None:
+    def record_open(self, path: str, flags: int) -> None:
         """Note that a file is opened with these flags of the system call, one of which lets it be written."""
         if path in self._created or os.path.isdir(path):
             return
@@ -113,29 +113,29 @@ class FileJournal:
             else:
                 self._back_up(path)
 
-    def made_folder(self, path: str) -> None:
+    def record_mkdir(self, path: str) -> None:
         """Note that a folder is made; `os.makedirs` makes only those that are missing."""
         if _can_appear(path):
             self._created.add(path)
             self._note(path, lambda: _remove(os.rmdir, path))
 
-    def linked(self, path: str, file: str = "") -> None:
+    def record_link(self, path: str, file: str = "") -> None:
         """Note that a symbolic link is made, or a second name of a file, which changes with what is written there."""
         if _can_appear(path):
             if os.path.isfile(file) and not os.path.islink(file) and file not in self._created:
                 self._back_up(file)
             self._note(path, lambda: _remove(os.unlink, path))
 
-    def renamed(self, source: str, target: str) -> None:
+    def record_rename(self, source: str, target: str) -> None:
         """Record, before it happens, that `source` is renamed to `target`, and keep what has that name now."""
         if not os.path.lexists(source):
             return
         is_new = source in self._created and not os.path.lexists(target)
         # What the new name replaces.
         if os.path.isdir(target) and not os.path.islink(target):
-            self.removed_folder(target)
+            self.record_rmdir(target)
         else:
-            self.removed(target)
+            self.record_remove(target)
         self._note(target, lambda: _rename_back(target, source))
         # A file that the script did not make may get one of these names afterwards, or has got it now.
         gone = (source + os.sep, target + os.sep)
@@ -143,17 +143,17 @@ class FileJournal:
         if is_new:
             self._created.add(target)
 
-    def removed(self, path: str) -> None:
+    def record_remove(self, path: str) -> None:
         """Note that a file or a link is removed."""
         if path in self._created:
             self._created.discard(path)
         elif os.path.islink(path):
             aim = os.readlink(path)
-            self._note(path, lambda: _link_again(aim, path))
+            self._note(path, lambda: _restore_link(aim, path))
         elif os.path.isfile(path):
             self._back_up(path)
 
-    def removed_folder(self, path: str) -> None:
+    def record_rmdir(self, path: str) -> None:
         """Note that an empty folder is removed."""
         if path in self._created:
             self._created.discard(path)
@@ -178,24 +178,28 @@ class FileJournal:
             self._note(path, lambda: _restore(copy, path, before))
 
 
-def file_report(journal: FileJournal) -> list[str]:
+def format_file_changes(journal: FileJournal) -> list[str]:
     """Return sentences about the files that a script changed before its first step, none if it changed no file."""
     told = []
     if journal.undone:
-        told.append(f"What the script wrote before its first step was removed or restored: {_listed(journal.undone)}.")
+        told.append(
+            f"What the script wrote before its first step was removed or restored: {_format_names(journal.undone)}."
+        )
     if journal.remaining:
-        told.append(f"The script changed files before its first step, which stay so: {_listed(journal.remaining)}.")
+        told.append(
+            f"The script changed files before its first step, which stay so: {_format_names(journal.remaining)}."
+        )
     return told
 
 
-def is_at_work() -> bool:
+def is_journaling() -> bool:
     """Whether a journal, and not the script, opens and changes files in this thread."""
-    return _thread.is_busy
+    return _thread_state.is_busy
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN_NAMES
-    return ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+def _format_names(names: Sequence[str]) -> str:
+    more = len(names) - MAX_SHOWN_NAMES
+    return ", ".join(names[:MAX_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _can_appear(path: str) -> bool:
@@ -222,7 +226,7 @@ def _restore(copy: str, path: str, before: os.stat_result) -> None:
     if before.st_nlink > 1:
         shutil.copy2(copy, path)
         return
-    handle, temporary = leftovers.temporary_beside(Path(path))
+    handle, temporary = leftovers.create_temporary_file(Path(path))
     os.close(handle)
     try:
         shutil.copy2(copy, temporary)
@@ -234,7 +238,7 @@ def _restore(copy: str, path: str, before: os.stat_result) -> None:
         raise
 
 
-def _link_again(aim: str, path: str) -> None:
+def _restore_link(aim: str, path: str) -> None:
     if not os.path.lexists(path):
         os.symlink(aim, path)
 
@@ -247,42 +251,42 @@ def _rename_back(target: str, source: str) -> None:
 # -- the hook ----------------------------------------------------------------------------------------------------------
 
 
-class _Thread(threading.local):
+class _ThreadState(threading.local):
     is_busy = False
 
 
-class _Shared:
+class _JournalState:
     journal: FileJournal | None = None
     is_installed = False
 
 
-_thread, _shared = _Thread(), _Shared()
+_thread_state, _journal_state = _ThreadState(), _JournalState()
 
 
 def _install_hook() -> None:
     # An audit hook cannot be removed: one serves all journals.
-    if not _shared.is_installed:
-        _shared.is_installed = True
-        sys.addaudithook(_heard)
+    if not _journal_state.is_installed:
+        _journal_state.is_installed = True
+        sys.addaudithook(_on_audit_event)
 
 
-def _heard(event: str, args: tuple[Any, ...]) -> None:
+def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
     # Hooks hear every event of the process, so the cheap tests come first.
-    journal = _shared.journal
-    if journal is None or event not in _EVENTS or _thread.is_busy:
+    journal = _journal_state.journal
+    if journal is None or event not in _EVENTS or _thread_state.is_busy:
         return
     if threading.get_native_id() in journal.other_threads:
         return
-    _thread.is_busy = True
+    _thread_state.is_busy = True
     try:
         _EVENTS[event](journal, *args)
     except (OSError, ValueError):
         pass  # no file, or the call itself will fail with its own error
     finally:
-        _thread.is_busy = False
+        _thread_state.is_busy = False
 
 
-def _absolute(path: Any, folder: int = -1) -> str:
+def _resolve_path(path: Any, folder: int = -1) -> str:
     """The absolute path of a name in an open folder, or in the working directory. Raises ValueError for others."""
     name = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
     if not name:
@@ -301,27 +305,27 @@ def _ignored_folders() -> tuple[str, ...]:
     return tuple(os.path.join(os.path.realpath(folder), "") for folder in folders)
 
 
-def _opened(journal: FileJournal, path: Any, mode: Any, flags: int | None) -> None:
-    if (flags or 0) & WRITING:
-        journal.opened(os.path.realpath(_absolute(path)), flags or 0)
+def _record_open(journal: FileJournal, path: Any, mode: Any, flags: int | None) -> None:
+    if (flags or 0) & WRITE_FLAGS:
+        journal.record_open(os.path.realpath(_resolve_path(path)), flags or 0)
 
 
 _EVENTS: dict[str, Callable[..., None]] = {
-    "open": _opened,
-    "sqlite3.connect": lambda journal, path: _opened(journal, path, None, os.O_RDWR | os.O_CREAT),
-    "os.truncate": lambda journal, path, length: _opened(journal, path, None, os.O_RDWR),
-    "os.mkdir": lambda journal, path, mode, folder: journal.made_folder(_absolute(path, folder)),
-    "os.rmdir": lambda journal, path, folder: journal.removed_folder(_absolute(path, folder)),
-    "os.remove": lambda journal, path, folder: journal.removed(_absolute(path, folder)),
-    "os.symlink": lambda journal, aim, path, folder: journal.linked(_absolute(path, folder)),
-    "os.link": lambda journal, file, path, a, b: journal.linked(_absolute(path, b), _absolute(file, a)),
-    "os.rename": lambda journal, old, new, a, b: journal.renamed(_absolute(old, a), _absolute(new, b)),
+    "open": _record_open,
+    "sqlite3.connect": lambda journal, path: _record_open(journal, path, None, os.O_RDWR | os.O_CREAT),
+    "os.truncate": lambda journal, path, length: _record_open(journal, path, None, os.O_RDWR),
+    "os.mkdir": lambda journal, path, mode, folder: journal.record_mkdir(_resolve_path(path, folder)),
+    "os.rmdir": lambda journal, path, folder: journal.record_rmdir(_resolve_path(path, folder)),
+    "os.remove": lambda journal, path, folder: journal.record_remove(_resolve_path(path, folder)),
+    "os.symlink": lambda journal, aim, path, folder: journal.record_link(_resolve_path(path, folder)),
+    "os.link": lambda journal, file, path, a, b: journal.record_link(_resolve_path(path, b), _resolve_path(file, a)),
+    "os.rename": lambda journal, old, new, a, b: journal.record_rename(_resolve_path(old, a), _resolve_path(new, b)),
 }
 """What the journal notes of each audit event of Python."""
 
 
 @contextlib.contextmanager
-def _audited_h5py() -> Iterator[None]:
+def _audit_h5py() -> Iterator[None]:
     """Let h5py, which opens files in native code, raise the audit event that Python's `open` raises."""
     low: Any = h5py.h5f
     opening, creating = low.open, low.create

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from cstorch_compat.run import setting_checks as checks
 from cstorch_compat.run.compiler_settings import DebugArgs
-from cstorch_compat.run.setting_checks import Check, of_type
+from cstorch_compat.run.setting_checks import Check, make_type_check
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class FlagGroup:
         if name not in self._settings:
             raise AttributeError(f"'_{self._name}' has no flag '{name}'")
         # A value that does not fit is told of first, whether or not a run is going on.
-        with as_builtin():
+        with reraise_as_builtin():
             checked = self._settings[name].check(name, value)
         # A compiled step would not see the change.
         if self._locked():
@@ -69,43 +69,44 @@ class FlagGroup:
         return f"({members})"
 
 
-def _memory() -> Setting:
-    return Setting(None, of_type(int, type(None)))
+def _memory_setting() -> Setting:
+    return Setting(None, make_type_check(int, type(None)))
 
 
-def _switch(default: bool) -> Setting:
-    return Setting(default, of_type(bool))
+def _bool_setting(default: bool) -> Setting:
+    return Setting(default, make_type_check(bool))
 
 
-CSX = {
-    "precision": {"optimization_level": Setting(1, checks.level)},
+CSX_SETTINGS = {
+    "precision": {"optimization_level": Setting(1, checks.check_level)},
     "performance": {
-        "micro_batch_size": Setting("auto", checks.micro_batch_size),
-        "transfer_processes": Setting(5, checks.positive),
-        "max_transfer_bytes": Setting(1 << 28, checks.transfer_bytes),
-        "compress_weights": _switch(False),
-        "use_speculative_optimizers": _switch(True),
+        "micro_batch_size": Setting("auto", checks.check_micro_batch_size),
+        "transfer_processes": Setting(5, checks.check_positive),
+        "max_transfer_bytes": Setting(1 << 28, checks.check_transfer_bytes),
+        "compress_weights": _bool_setting(False),
+        "use_speculative_optimizers": _bool_setting(True),
     },
-    "cluster": {"auto_taint": _switch(False)},
+    "cluster": {"auto_taint": _bool_setting(False)},
     "debug": {
-        "debug_args": Setting(DebugArgs(), checks.compiler_tree("DebugArgs")),
-        "ini": Setting(DebugArgs(), checks.compiler_tree("INI")),
-        "lazy_initialization": _switch(True),
-        "drop_data": _switch(False),
-        "skip_weight_init": _switch(False),
-        "optimize_initialization": _switch(True),
-        "log_initialization": _switch(True),
-        "retrace_every_iteration": _switch(False),
-        "implicit_cast_cb16_to_fp32": _switch(False),
-        "check_constraints": _switch(False),
-        "save_gpv": _switch(False),
-        "op_definition_module": Setting(None, of_type(str, type(None))),
-        "skip_connectivity_check": _switch(False),
-        "fabric_type_blacklist": Setting(None, checks.fabrics),
+        "debug_args": Setting(DebugArgs(), checks.make_compiler_tree_check("DebugArgs")),
+        "ini": Setting(DebugArgs(), checks.make_compiler_tree_check("INI")),
+        "lazy_initialization": _bool_setting(True),
+        "drop_data": _bool_setting(False),
+        "skip_weight_init": _bool_setting(False),
+        "optimize_initialization": _bool_setting(True),
+        "log_initialization": _bool_setting(True),
+        "retrace_every_iteration": _bool_setting(False),
+        "implicit_cast_cb16_to_fp32": _bool_setting(False),
+        "check_constraints": _bool_setting(False),
+        "save_gpv": _bool_setting(False),
+        "op_definition_module": Setting(None, make_type_check(str, type(None))),
+        "skip_connectivity_check": _bool_setting(False),
+        "fabric_type_blacklist": Setting(None, checks.check_fabrics),
         **{
-            f"{role}_memory_gi": _memory() for role in ("act", "chf", "cmd", "compile_crd", "execute_crd", "wgt", "wrk")
+            f"{role}_memory_gi": _memory_setting()
+            for role in ("act", "chf", "cmd", "compile_crd", "execute_crd", "wgt", "wrk")
         },
     },
-    "storage": {"s3": {"profile": Setting(None, of_type(str, type(None)))}},
+    "storage": {"s3": {"profile": Setting(None, make_type_check(str, type(None)))}},
 }
 """Names and defaults of release 2.10."""

@@ -7,17 +7,17 @@ is lost. Source: the limitations page of the 2.x documentation, "Pre-Initialize 
 from collections.abc import Iterator
 
 from lazytensor.capture import Capture
-from lazytensor.cells import Cell
+from lazytensor.cells import Storage
 from lazytensor.optim.traced.optimizer import alive
 from lazytensor.tensor import Tensor
 
 
-def late_state(capture: Capture) -> Iterator[tuple[str, Cell]]:
+def find_late_state(capture: Capture) -> Iterator[tuple[str, Storage]]:
     """Each cell that was born in the step, changed in place there, and is still held by somebody; with its name."""
     # A cell with a home is state already.
-    born = {id(c): c for c in capture.cells.living() if c.home is None and c.node is not None}
-    named = dict(_of_optimizers(born))
-    gradients = _gradients()
+    born = {id(c): c for c in capture.cells.live_storages() if c.home is None and c.node is not None}
+    named = dict(_find_optimizer_state(born))
+    gradients = _gradient_cells()
     for key, cell in born.items():
         # Gradients are written in place as well, and are meant to be made anew in each step.
         if key in named or (cell.version > 0 and key not in gradients):
@@ -25,7 +25,7 @@ def late_state(capture: Capture) -> Iterator[tuple[str, Cell]]:
             yield f"{name} ({cell.node.where})" if cell.node and cell.node.where else name, cell
 
 
-def _of_optimizers(born: dict[int, Cell]) -> Iterator[tuple[int, str]]:
+def _find_optimizer_state(born: dict[int, Storage]) -> Iterator[tuple[int, str]]:
     for optimizer in alive():
         for i, (p, state) in enumerate(optimizer.state.items()):
             for name, value in state.items():
@@ -34,7 +34,7 @@ def _of_optimizers(born: dict[int, Cell]) -> Iterator[tuple[int, str]]:
                     yield id(value.cell), f"{type(optimizer).__name__}.state[{owner}][{name!r}]"
 
 
-def _gradients() -> set[int]:
+def _gradient_cells() -> set[int]:
     return {
         id(p.grad.cell)
         for optimizer in alive()

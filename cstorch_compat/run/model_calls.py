@@ -32,7 +32,7 @@ class ModelCall:
         return flatten((self.args, self.kwargs) if self.kwargs else self.args)
 
     @property
-    def trains(self) -> bool:
+    def needs_gradients(self) -> bool:
         """Whether gradients are asked for, of a model in training mode."""
         return self.is_tracked and self.module.training
 
@@ -55,7 +55,7 @@ class ModelCalls:
         @functools.wraps(original)
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
             # A loss or a frozen encoder is no model that is trained.
-            if self._depth == 0 and _is_plain() and any(p.requires_grad for p in module.parameters()):
+            if self._depth == 0 and _has_no_backend() and any(p.requires_grad for p in module.parameters()):
                 self.called(ModelCall(module, args, kwargs, source.where(), is_grad_enabled()))
             self._depth += 1
             try:
@@ -83,16 +83,16 @@ class ModelCalls:
         It was made while nobody knew that no training would follow.
         """
         # Layers of ours alone have no line of the user's inside; then all of it belongs to the line of the call.
-        place = call.place if source.is_house(type(call.module).forward.__code__.co_filename) else None
+        place = call.place if source.is_internal_file(type(call.module).forward.__code__.co_filename) else None
         self._depth += 1
         try:
-            with set_grad_enabled(call.is_tracked), source.at(place):
+            with set_grad_enabled(call.is_tracked), source.fixed_location(place):
                 return [t for _, t in flatten(self._original(call.module, *call.args, **call.kwargs))]
         finally:
             self._depth -= 1
 
 
-def _is_plain() -> bool:
+def _has_no_backend() -> bool:
     return process.current_backend(raise_exception=False) is None
 
 

@@ -8,7 +8,7 @@ from lazytensor.dtype import DType, float16
 
 
 @dataclass
-class Options:
+class RunOptions:
     """What `lazywafer run` and `lazywafer check` decide for the whole process."""
 
     machine: str = "wse2"

@@ -17,7 +17,7 @@ def convert_glob_to_regex(f: str) -> re.Pattern[str]:
     return re.compile(fnmatch.translate(f))
 
 
-def matching(patterns: Iterable[str]) -> FilterCallable:
+def make_pattern_filter(patterns: Iterable[str]) -> FilterCallable:
     """Whether a name fits one of the patterns."""
     # Upper and lower case differ in names; plain `fnmatch` would follow the file system.
     wanted = tuple(patterns)
@@ -30,17 +30,17 @@ def make_param_filter(param_filter: Any) -> FilterCallable:
     Raises ValueError for a function that does not say that it is one, TypeError for anything else.
     """
     if isinstance(param_filter, str):
-        return matching([param_filter])
+        return make_pattern_filter([param_filter])
     if callable(param_filter):
-        return _checked(param_filter)
+        return _check_signature(param_filter)
     patterns = list(param_filter)
     if not all(isinstance(p, str) for p in patterns):
         kinds = ", ".join(str(type(p)) for p in patterns)
         raise TypeError(f"filter must be a string or list of strings, got {type(param_filter)}[{kinds}]")
-    return matching(patterns)
+    return make_pattern_filter(patterns)
 
 
-def _checked(function: Callable[..., Any]) -> FilterCallable:
+def _check_signature(function: Callable[..., Any]) -> FilterCallable:
     """A function whose annotations say that it takes a name and a parameter, as the original wants it."""
     said = tuple(p.annotation for p in inspect.signature(function).parameters.values())
     if said != (str, Parameter):

@@ -23,7 +23,7 @@ from lazytensor.ir.graph import Graph
 from lazytensor.step import StepRunner
 
 
-class PlainCapture(Capture):
+class PlainLoopCapture(Capture):
     """A step of a loop of plain PyTorch; its hints have the names of the API that has such loops."""
 
     way_out = "Choose with torch.where(...) in the step, or read the value in a function for session.add_step_closure."
@@ -32,7 +32,7 @@ class PlainCapture(Capture):
 class PlainSession(WaferSession, LoopSession):
     """A session that records every step, and executes the program of the first one."""
 
-    CAPTURE = PlainCapture
+    CAPTURE = PlainLoopCapture
 
     def __init__(
         self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_compiled: Callable[[Compilation], None]
@@ -54,16 +54,16 @@ class PlainSession(WaferSession, LoopSession):
         if self._first is None:
             self._first = graph
             return super()._compilation(graph)
-        _check_same(self._first, graph)
+        _check_same_updates(self._first, graph)
         return self.runner.compilation(graph)
 
-    def _tell_of(self, compilation: Compilation) -> None:
+    def _report_compilation(self, compilation: Compilation) -> None:
         """Tell of the program of the first step alone: the others update the same state."""
         if not self._reported:
-            super()._tell_of(compilation)
+            super()._report_compilation(compilation)
 
 
-def _check_same(first: Graph, now: Graph) -> None:
+def _check_same_updates(first: Graph, now: Graph) -> None:
     """Raise TraceError if a step changes its state in another way than the first one did."""
     if first.updates == now.updates:
         return
@@ -77,7 +77,7 @@ def _check_same(first: Graph, now: Graph) -> None:
     )
 
 
-def running_loop() -> "PlainLoop | None":
+def current_plain_loop() -> "PlainLoop | None":
     """The loop of plain PyTorch that is running, if there is one."""
     executor = process.running_executor()
     return executor if isinstance(executor, PlainLoop) else None
@@ -102,7 +102,7 @@ class PlainLoop:
         return self.iteration + 1
 
     def __enter__(self) -> "PlainLoop":
-        settings.list_unused()
+        settings.print_unused()
         self._before = process.enter_executor(self)
         return self
 

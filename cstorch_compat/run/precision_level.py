@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.run import process
-from cstorch_compat.run.setting_checks import LEVELS
+from cstorch_compat.run.setting_checks import NUM_LEVELS
 
-_levels = process.Slot[list[int]](list)
+_level_stack = process.RunLocal[list[int]](list)
 """Of the decorated functions that are running, the innermost last."""
 
 
@@ -21,7 +21,7 @@ def current_pol() -> int:
     >>> cstorch.current_pol()
     1
     """
-    return _levels.value[-1] if _levels.value else process.RUN.flags.precision.optimization_level
+    return _level_stack.value[-1] if _level_stack.value else process.RUN.flags.precision.optimization_level
 
 
 def pol(
@@ -38,18 +38,18 @@ def pol(
     tensor([2., 2.])
     """
     for what, value in (("forward", level), ("backward", bwd_level)):
-        if value is not None and (not isinstance(value, int) or not 0 <= value < LEVELS):
-            raise ValueError(f"POL must be None or an integer in range [0, {LEVELS}) but got {what} level {value}.")
+        if value is not None and (not isinstance(value, int) or not 0 <= value < NUM_LEVELS):
+            raise ValueError(f"POL must be None or an integer in range [0, {NUM_LEVELS}) but got {what} level {value}.")
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def at_level(*args: Any, **kwargs: Any) -> Any:
             # Backward levels are checked and not kept: the simulator computes gradients as it computes the rest.
-            _levels.value.append(current_pol() if level is None or not enable_fwd else level)
+            _level_stack.value.append(current_pol() if level is None or not enable_fwd else level)
             try:
                 return function(*args, **kwargs)
             finally:
-                _levels.value.pop()
+                _level_stack.value.pop()
 
         return at_level
 

@@ -4,10 +4,10 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from cstorch_compat.run.backend import Backend
 from cstorch_compat.run.process import RUN, make_backend
-from cstorch_compat.run.wafer_state import LAZY
+from cstorch_compat.run.wafer_state import LAZY_DEVICE
 from lazytensor import cells, source
 from lazytensor.errors import NameMissing, TraceError, refuse
 from lazytensor.nn import Module
@@ -25,7 +25,7 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     >>> model(torch.ones(4, 2)).shape
     torch.Size([4, 3])
     """
-    owner = _backend_for(backend)
+    owner = _resolve_backend(backend)
     # The original keeps a weak reference to what it is given, which is where it notices what cannot be a model.
     if model is None or isinstance(model, int | float | str):
         raise TypeError(f"cannot create weak reference to {type(model).__name__!r} object")
@@ -39,11 +39,11 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
         owner.prepared.append(model)
         # Where the model lives from now on, for scripts that make tensors beside it.
         model.__dict__["device"] = owner.torch_device
-        model.__dict__["apply"] = functools.partial(_apply, model)
+        model.__dict__["apply"] = functools.partial(_apply_to_model, model)
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        with as_builtin():
-            _refuse_second(model)
+        with reraise_as_builtin():
+            _refuse_second_model(model)
             _refuse_without_step(owner)
             return model(*args, **kwargs)
 
@@ -68,7 +68,7 @@ def _refuse_without_step(owner: Backend) -> None:
         refuse("outside trace", error)
 
 
-def _refuse_second(model: Any) -> None:
+def _refuse_second_model(model: Any) -> None:
     """Refuse a prepared model in a loop that has called another one."""
     executor = RUN.executor
     if executor is None:
@@ -85,7 +85,7 @@ def _refuse_second(model: Any) -> None:
         refuse("second model", error, type(model).__name__)
 
 
-def _apply(model: Any, fn: Any) -> Any:
+def _apply_to_model(model: Any, fn: Any) -> Any:
     """`model.apply` of a prepared model: a sparsity algorithm and its kind take the model as a whole."""
     is_whole = hasattr(fn, "apply") and not isinstance(fn, Module)
     return fn.apply(model) if is_whole else type(model).apply(model, fn)
@@ -104,12 +104,12 @@ def _name_state(model: Any, prefix: str, owner: Backend) -> None:
     names = {id(t.cell): (name, t) for name, t in _named_tensors(model)}
     for name, tensor in names.values():
         cells.register(tensor.cell, f"{prefix}.{name}")
-        tensor.device = LAZY if owner.is_csx else CPU
+        tensor.device = LAZY_DEVICE if owner.is_csx else CPU
     # Operations carry the scope of the layer that made them, which names kernels in the report.
     name_scopes(model, prefix)
 
 
-def _backend_for(backend: Any) -> Backend:
+def _resolve_backend(backend: Any) -> Backend:
     if isinstance(backend, Backend):
         return backend
     if backend is None:

@@ -1,17 +1,17 @@
 """What this process holds of its run: settings, one backend, the running executor. `RUN.reset()` starts over.
 
 The original keeps one backend for each process, and so does this. Everything else that lives as long as a run lies in a
-`Slot` of it, so that a second run in one process, as tests want it, finds nothing of the first.
+`RunLocal` of it, so that a second run in one process, as tests want it, finds nothing of the first.
 """
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from cstorch_compat.names.builtin_errors import as_builtin
-from cstorch_compat.run.backend import MAKERS, TYPES, Backend
-from cstorch_compat.run.flags import CSX, FlagGroup
-from cstorch_compat.run.options import Options
-from cstorch_compat.run.wafer_state import LAZY
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
+from cstorch_compat.run.backend import BACKEND_FACTORIES, BACKEND_NAMES, Backend
+from cstorch_compat.run.flags import CSX_SETTINGS, FlagGroup
+from cstorch_compat.run.options import RunOptions
+from cstorch_compat.run.wafer_state import LAZY_DEVICE
 from cstorch_compat.watch import spans
 from lazytensor import cells, errors, random, source
 from lazytensor.device import set_reading_rule
@@ -20,7 +20,7 @@ from lazytensor.functions import drawing
 from lazytensor.functions.promotion import set_default_dtype
 from lazytensor.ir import graph
 from lazytensor.nn import hooks
-from lazytensor.ops.op import forget_fulls
+from lazytensor.ops.op import clear_splat_cache
 from lazytensor.optim.traced import optimizer as traced_optimizer
 from lazytensor.tensor import CPU, Device, set_grad_enabled
 
@@ -36,16 +36,16 @@ NO_EXECUTOR = (
 T = TypeVar("T")
 
 
-class Run:
+class RunState:
     """One run, from the first line of a script to its last."""
 
     def __init__(self) -> None:
-        self.options = Options()
+        self.options = RunOptions()
         # Settings are compiled into the program, so they stand still while a loop runs.
-        self.flags = FlagGroup("csx", CSX, lambda: self.executor is not None)
+        self.flags = FlagGroup("csx", CSX_SETTINGS, lambda: self.executor is not None)
         self.backend: Backend | None = None
         self.executor: Any = None  # whose loop is running
-        self.slots: dict[Slot[Any], Any] = {}
+        self.slots: dict[RunLocal[Any], Any] = {}
 
     def reset(self) -> None:
         """Be as in a new process: no backend, no loop, no step, default settings and seeds.
@@ -54,11 +54,11 @@ class Run:
         """
         if self.executor is not None:
             self.executor.session.close()
-        self.options, self.backend, self.executor = Options(), None, None
+        self.options, self.backend, self.executor = RunOptions(), None, None
         # Modules of the API hold the very tree, so it is emptied where it stands.
         self.flags.restore()
         self.slots.clear()
-        spans.forget()
+        spans.stop_recording()
         # The state of lazytensor is the process's too: what is recorded, what is drawn, and who is told of refusals.
         cells.reset()
         errors.report_to(None)
@@ -67,19 +67,19 @@ class Run:
         set_reading_rule(None)
         set_default_dtype(float32)
         random.default_generator.restart()
-        drawing.restart()
-        hooks.forget()
+        drawing.restart_draws()
+        hooks.clear_global_hooks()
         traced_optimizer.forget()
         # A node that somebody still holds would be found for an equal one, and name a line of the script before.
-        forget_fulls()
-        graph.forget()
+        clear_splat_cache()
+        graph.clear_intern_table()
 
 
-RUN = Run()
+RUN = RunState()
 """The run of this process."""
 
 
-class Slot(Generic[T]):
+class RunLocal(Generic[T]):
     """A value that another module keeps for as long as the run lasts; `make` gives the one that a run begins with."""
 
     def __init__(self, make: Callable[[], T]):
@@ -113,20 +113,21 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
         return current_backend()
     named = getattr(backend_type, "name", backend_type)
     if not isinstance(named, str):
-        raise TypeError(f"Expected the type of a backend as one of {list(TYPES)}. Got {backend_type}.")
+        raise TypeError(f"Expected the type of a backend as one of {list(BACKEND_NAMES)}. Got {backend_type}.")
     # The command line has the last word: a check runs every script as if it asked for CSX.
     kind = RUN.options.backend or named.upper()
-    if kind not in TYPES:
+    if kind not in BACKEND_NAMES:
         raise ValueError(
-            f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(TYPES)}. Got {backend_type}."
+            f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(BACKEND_NAMES)}. Got "
+            f"{backend_type}."
         )
     if RUN.backend is not None:
         raise RuntimeError(
             f"Cannot instantiate multiple backends. A backend with type {RUN.backend.backend_type.name} has already "
             "been instantiated.\nUse cstorch.backend() to access the existing backend."
         )
-    with as_builtin():
-        RUN.backend = MAKERS[kind](RUN.options, RUN.flags, *args, **kwargs)
+    with reraise_as_builtin():
+        RUN.backend = BACKEND_FACTORIES[kind](RUN.options, RUN.flags, *args, **kwargs)
     return RUN.backend
 
 
@@ -159,7 +160,7 @@ def current_torch_device() -> Device:
 
 def state_device() -> Device:
     """The device of optimizer and metric state."""
-    return LAZY if use_cs() else CPU
+    return LAZY_DEVICE if use_cs() else CPU
 
 
 def running_executor() -> Any:

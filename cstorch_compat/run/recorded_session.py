@@ -5,7 +5,7 @@ from typing import Any
 
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
-from cstorch_compat.run.closures import ClosureCall, Closures
+from cstorch_compat.run.closures import ClosureCall, ClosureQueue
 from cstorch_compat.run.session import LoopSession
 from lazytensor import cells, precision
 from lazytensor.capture import Capture
@@ -16,7 +16,7 @@ class RecordedSession(LoopSession):
     """Records the bodies of a step into `capture`; closures wait, and are not called."""
 
     def __init__(self, capture: Capture):
-        self.capture, self.closures = capture, Closures()
+        self.capture, self.closures = capture, ClosureQueue()
         self._results: dict[Callable[..., Any], Any] = {}
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -42,10 +42,10 @@ class RecordedSession(LoopSession):
 
     def close(self) -> None:
         """The loop is over, or was left."""
-        if cells.here.current is self.capture:
+        if cells.thread_state.current is self.capture:
             self.capture.leave()
 
-    def _closure_calls(self) -> list[ClosureCall]:
+    def _take_closure_calls(self) -> list[ClosureCall]:
         """The calls that wait, which are forgotten with that."""
         calls, self.closures.queue = self.closures.queue, []
         return calls
@@ -55,7 +55,7 @@ class RecordedSession(LoopSession):
         return [t for _, t in flatten(list(self._results.values()))]
 
 
-def fetched(calls: Sequence[ClosureCall]) -> list[Tensor]:
+def find_fetched_tensors(calls: Sequence[ClosureCall]) -> list[Tensor]:
     """The tensors of the step that closures take; state comes to the client in a checkpoint, and is no output."""
     tensors = [t for c in calls for v in c.arguments().values() for _, t in flatten(v)]
     return [t for t in tensors if t.cell.home is None]

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from cstorch_compat.names import releases
 from lazytensor.command_line import Parser, new_file
-from lazytensor.terminal import printable, quoted
+from lazytensor.terminal import escape_line, quote_value
 
-STDIN, MODULE = "-", "-m "
+STDIN_NAME, MODULE_PREFIX = "-", "-m "
 """How standard input is named, and what stands before the name of a module."""
-LAST_LINES = 3
+MAX_PRINTED_LINES = 3
 """Of what a script printed before it ended by itself: a parser's complaint is its last one."""
 
 
@@ -52,7 +52,7 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_behind(options: argparse.Namespace, texts: Callable[[], Iterable[str]]) -> None:
+def parse_trailing_options(options: argparse.Namespace, texts: Callable[[], Iterable[str]]) -> None:
     """Take output options that stand behind the script for ours, where the script's texts have no such word."""
     behind = {arg.partition("=")[0] for arg in options.args} & {"--report", "--html", "--trace"}
     # A script may have an option of that name, by a parser or made from the name of an argument.
@@ -66,40 +66,40 @@ def read_behind(options: argparse.Namespace, texts: Callable[[], Iterable[str]])
     print(f"lazywafer: takes {', '.join(sorted(behind))} as its own: the script has no such option", file=sys.stderr)
 
 
-def named(options: argparse.Namespace) -> str:
+def target_name(options: argparse.Namespace) -> str:
     """What is to run, in one text: a file, - for standard input, or a module behind MODULE."""
-    return f"{MODULE}{options.script}" if getattr(options, "is_module", False) else options.script
+    return f"{MODULE_PREFIX}{options.script}" if getattr(options, "is_module", False) else options.script
 
 
-def is_there(script: str) -> bool:
+def check_target(script: str) -> bool:
     """Whether there is something to run; says so if there is not."""
-    if script.startswith(MODULE):
-        return _has_module(script.removeprefix(MODULE))
-    return script == STDIN or is_file(script)
+    if script.startswith(MODULE_PREFIX):
+        return _has_module(script.removeprefix(MODULE_PREFIX))
+    return script == STDIN_NAME or check_file(script)
 
 
-def is_file(script: str) -> bool:
+def check_file(script: str) -> bool:
     """Whether there is such a file; says so if there is not."""
     is_known = os.path.isfile(script)
     if not is_known:
-        print(f"lazywafer: there is no script {printable(script) or quoted(script)}", file=sys.stderr)
+        print(f"lazywafer: there is no script {escape_line(script) or quote_value(script)}", file=sys.stderr)
     return is_known
 
 
 def _has_module(name: str) -> bool:
-    with _folder_first(os.getcwd()):
+    with _prepend_to_path(os.getcwd()):
         try:
             is_known = importlib.util.find_spec(name) is not None
         except (ImportError, ValueError):
             # The package that it would be in is not there, or is no package; or a part of the name is empty.
             is_known = False
     if not is_known:
-        print(f"lazywafer: there is no module {printable(name) or quoted(name)}", file=sys.stderr)
+        print(f"lazywafer: there is no module {escape_line(name) or quote_value(name)}", file=sys.stderr)
     return is_known
 
 
 @contextlib.contextmanager
-def _folder_first(folder: str) -> Iterator[None]:
+def _prepend_to_path(folder: str) -> Iterator[None]:
     before = list(sys.path)
     sys.path.insert(0, folder)
     try:
@@ -109,22 +109,22 @@ def _folder_first(folder: str) -> Iterator[None]:
 
 
 def run_as_main(script: str, args: list[str]) -> None:
-    """Run what `named` gives as `python script args` would. Raises whatever it raises."""
+    """Run what `target_name` gives as `python script args` would. Raises whatever it raises."""
     # As Python does it: the folder of a script comes first among those that are searched, or the present one.
     sys.argv = [script, *args]
-    if script.startswith(MODULE):
+    if script.startswith(MODULE_PREFIX):
         sys.path.insert(0, os.getcwd())
-        runpy.run_module(script.removeprefix(MODULE), run_name="__main__", alter_sys=True)
-    elif script == STDIN:
+        runpy.run_module(script.removeprefix(MODULE_PREFIX), run_name="__main__", alter_sys=True)
+    elif script == STDIN_NAME:
         sys.path.insert(0, "")
-        _run_text(_standard_input())
+        _run_text(_read_standard_input())
     else:
         sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
         runpy.run_path(script, run_name="__main__")
 
 
 @functools.cache
-def _standard_input() -> str:
+def _read_standard_input() -> str:
     # Kept: a plan runs a script more than once, and a pipe is read only once.
     return sys.stdin.read()
 
@@ -141,7 +141,7 @@ def _run_text(text: str) -> None:
         sys.modules["__main__"] = before
 
 
-def exit_text(e: SystemExit, printed: str) -> str:
+def format_exit(e: SystemExit, printed: str) -> str:
     """What to say of a script that ends by itself, with the last lines of what it printed."""
-    lines = [f"the script exits with {e.code!r}", *printed.rstrip().splitlines()[-LAST_LINES:]]
+    lines = [f"the script exits with {e.code!r}", *printed.rstrip().splitlines()[-MAX_PRINTED_LINES:]]
     return "\n    ".join(lines)

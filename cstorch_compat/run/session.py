@@ -9,16 +9,16 @@ raised, and `close` in any case.
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from cstorch_compat.run.closures import Closures
+from cstorch_compat.run.closures import ClosureQueue
 
 NextCheckpoint = Callable[[], int | None]
 """Says which step, counted from 1, is the next one after which state can be fetched; None if there is none."""
 
 
-class Session(Protocol):
+class ExecutionSession(Protocol):
     """One execution of a loop."""
 
-    closures: Closures
+    closures: ClosureQueue
 
     def begin(self, batch: Any) -> Any:
         """Take in the batch of the next step; returns the batch as the loop sees it."""
@@ -39,7 +39,7 @@ class Session(Protocol):
         """The loop is over, or was left; nothing else is called afterwards."""
 
 
-class LoopSession(Session, Protocol):
+class LoopSession(ExecutionSession, Protocol):
     """A session of a loop without traced functions: the loop's body itself is recorded, where it says so."""
 
     def resume(self) -> None:

@@ -13,8 +13,8 @@ from lazytensor.errors import ArgumentInvalid, LazyError, OptionInvalid
 Check = Callable[[str, Any], Any]
 """Return the value to keep for the setting of that name. Raise a TypeError or a ValueError for one that is refused."""
 
-_NAMES = {type(None): "NoneType"}
-LEVELS = 3
+_TYPE_NAMES = {type(None): "NoneType"}
+NUM_LEVELS = 3
 """Optimization levels 0, 1 and 2."""
 MAX_TRANSFER_BYTES = 2147482624
 """The largest message that release 2.10 takes."""
@@ -28,72 +28,72 @@ class StepsInvalid(LazyError, RuntimeError):
     """A number of steps below the least one. Release 2.10 raises a RuntimeError."""
 
 
-def invalid(name: str, value: Any, message: str, hint: str) -> OptionInvalid:
+def make_value_error(name: str, value: Any, message: str, hint: str) -> OptionInvalid:
     """Return the error for a value that is refused. It begins with the `message` of release 2.10."""
     return OptionInvalid(f"{name} is {value!r}", where=source.where(), hint=hint, lead=message)
 
 
-def wrong_type(name: str, value: Any, message: str, hint: str) -> ArgumentInvalid:
+def make_type_error(name: str, value: Any, message: str, hint: str) -> ArgumentInvalid:
     """Return the error for a value of a type that is refused. It begins with the `message` of release 2.10."""
     return ArgumentInvalid(f"{name} is {value!r}", where=source.where(), hint=hint, lead=message)
 
 
-def of_type(*kinds: type) -> Check:
+def make_type_check(*kinds: type) -> Check:
     """Return the check for a setting of one of these types. A bool passes for an int, as in Python."""
-    names = [_NAMES.get(k, k.__name__) for k in kinds]
+    names = [_TYPE_NAMES.get(k, k.__name__) for k in kinds]
     wanted = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
 
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, kinds):
             message = f"Expected {wanted} for `{name}`. Got {type(value)}: {value}"
-            raise wrong_type(name, value, message, f"Give a value of type {' or '.join(names)}.")
+            raise make_type_error(name, value, message, f"Give a value of type {' or '.join(names)}.")
         return value
 
     return check
 
 
-def positive(name: str, value: Any) -> int:
+def check_positive(name: str, value: Any) -> int:
     """Check for an int of at least 1."""
-    number: int = of_type(int)(name, value)
+    number: int = make_type_check(int)(name, value)
     if number < 1:
         message = f"{name} must be a positive integer, got {value}"
-        raise invalid(name, value, message, "Give a whole number from 1 on.")
+        raise make_value_error(name, value, message, "Give a whole number from 1 on.")
     return number
 
 
-def transfer_bytes(name: str, value: Any) -> int:
+def check_transfer_bytes(name: str, value: Any) -> int:
     """Check for an int from 0 to the largest message."""
-    number: int = of_type(int)(name, value)
+    number: int = make_type_check(int)(name, value)
     if not 0 <= number <= MAX_TRANSFER_BYTES:
         message = f"{name} must be a positive integer less than {MAX_TRANSFER_BYTES}, got {value}"
-        raise invalid(name, value, message, f"Give a number of bytes up to {MAX_TRANSFER_BYTES}.")
+        raise make_value_error(name, value, message, f"Give a number of bytes up to {MAX_TRANSFER_BYTES}.")
     return number
 
 
-def level(name: str, value: Any) -> int:
+def check_level(name: str, value: Any) -> int:
     """Check for an optimization level."""
-    number: int = of_type(int)(name, value)
-    if not 0 <= number < LEVELS:
-        message = f"{name} must be an integer in range [0, {LEVELS}). Got {value}"
-        raise invalid(name, value, message, "Give 0, 1 or 2.")
+    number: int = make_type_check(int)(name, value)
+    if not 0 <= number < NUM_LEVELS:
+        message = f"{name} must be an integer in range [0, {NUM_LEVELS}). Got {value}"
+        raise make_value_error(name, value, message, "Give 0, 1 or 2.")
     return number
 
 
-def fabrics(name: str, value: Any) -> list[str] | None:
+def check_fabrics(name: str, value: Any) -> list[str] | None:
     """Check for None, or a list of fabrics to avoid."""
     if value is not None and (not isinstance(value, list) or any(v not in ("cs2", "cs3") for v in value)):
         message = f'Expected one of list of one of "cs2", "cs3", NoneType for `{name}`. Got {type(value)}: {value}'
-        raise wrong_type(name, value, message, 'Give a list of "cs2" and "cs3", or None.')
+        raise make_type_error(name, value, message, 'Give a list of "cs2" and "cs3", or None.')
     return value
 
 
-class Explore(str):
+class ExploredSizes(str):
     """The value "explore" of micro_batch_size, with the bounds of the sizes to try. `most` is None without a bound."""
 
     least: int
     most: int | None
 
-    def __new__(cls, least: int = 1, most: int | None = None) -> "Explore":
+    def __new__(cls, least: int = 1, most: int | None = None) -> "ExploredSizes":
         value = super().__new__(cls, "explore")
         value.least, value.most = least, most
         return value
@@ -107,28 +107,28 @@ _MICRO_BATCH_SIZES = (
 _MICRO_BATCH_HINT = 'Give a whole number from 1 on, "auto", "explore", {"explore": {"min": 1, "max": 8}}, or None.'
 
 
-def micro_batch_size(name: str, value: Any) -> Any:
-    """Check for None, a positive int, "auto", "explore", or bounds to explore, which are kept as `Explore`.
+def check_micro_batch_size(name: str, value: Any) -> Any:
+    """Check for None, a positive int, "auto", "explore", or bounds to explore, which are kept as `ExploredSizes`.
 
     Raise a TypeError for bounds that are no ints, a ValueError for bounds below 1 or in the wrong order.
     """
     if value is None or (isinstance(value, int) and value > 0) or (isinstance(value, str) and value == "auto"):
         return value
     if isinstance(value, str) and value == "explore":
-        return value if isinstance(value, Explore) else Explore()
+        return value if isinstance(value, ExploredSizes) else ExploredSizes()
     if isinstance(value, dict) and _are_bounds(value):
         if list(value) == ["explore"] and set(value["explore"]) <= {"min", "max"}:
             least, most = value["explore"].get("min", 1), value["explore"].get("max")
             if least >= 1 and (most is None or least <= most):
-                return Explore(least, most)
+                return ExploredSizes(least, most)
     elif not isinstance(value, int):
         message = (
             'Expected one of NoneType, int, "explore", "auto", str to dictionary of str to int pairs pairs for '
             f"`{name}`. Got {type(value)}: {value}"
         )
-        raise wrong_type(name, value, message, _MICRO_BATCH_HINT)
+        raise make_type_error(name, value, message, _MICRO_BATCH_HINT)
     message = f'Invalid value "{value}" for "{name}". Expected one of:\n{_MICRO_BATCH_SIZES}'
-    raise invalid(name, value, message, _MICRO_BATCH_HINT)
+    raise make_value_error(name, value, message, _MICRO_BATCH_HINT)
 
 
 def _are_bounds(value: dict[Any, Any]) -> bool:
@@ -139,7 +139,7 @@ def _are_bounds(value: dict[Any, Any]) -> bool:
     )
 
 
-def count(default: int) -> Check:
+def make_count_check(default: int) -> Check:
     """Return the check for an int of at least 0. None stands for `default`."""
 
     def check(name: str, value: Any) -> int:
@@ -147,45 +147,45 @@ def count(default: int) -> Check:
             return default
         if not isinstance(value, int) or value < 0:
             message = f"{name} must be a non-negative integer or None. Got {value}"
-            raise invalid(name, value, message, "Give a whole number from 0 on.")
+            raise make_value_error(name, value, message, "Give a whole number from 0 on.")
         return value
 
     return check
 
 
-def seconds(name: str, value: Any) -> int | None:
+def check_seconds(name: str, value: Any) -> int | None:
     """Check for None or an int of at least 1."""
     if value is not None and (not isinstance(value, int) or value < 1):
         message = f"{name} must be a positive integer or None. Got {value}"
-        raise invalid(name, value, message, "Give a whole number of seconds, or None.")
+        raise make_value_error(name, value, message, "Give a whole number of seconds, or None.")
     return value
 
 
-def address(name: str, value: Any) -> str | None:
+def check_address(name: str, value: Any) -> str | None:
     """Check for None or a text of a name and a port."""
     if value is not None and not isinstance(value, str):
         message = f"expected string or bytes-like object, got {type(value).__name__!r}"
-        raise wrong_type(name, value, message, 'Give a text such as "cluster:443".')
+        raise make_type_error(name, value, message, 'Give a text such as "cluster:443".')
     if value is not None and not re.fullmatch(r".+:\d+", value):
         message = f"{name} '{value}' should be in the form of '<name>:<port>'"
-        raise invalid(name, value, message, 'Give a text such as "cluster:443".')
+        raise make_value_error(name, value, message, 'Give a text such as "cluster:443".')
     return value
 
 
-def priority(name: str, value: Any) -> int:
+def check_priority(name: str, value: Any) -> int:
     """Check for a job priority by its name or its number. Return its number."""
     if isinstance(value, str) and value in PRIORITIES:
         return PRIORITIES[value]
     if isinstance(value, int) and value in PRIORITIES.values():
         return value
     message = f"Invalid job priority value: {value} (expected one of {list(PRIORITIES)})"
-    raise invalid(name, value, message, f"Give one of {', '.join(PRIORITIES)}.")
+    raise make_value_error(name, value, message, f"Give one of {', '.join(PRIORITIES)}.")
 
 
-def labels(name: str, value: Any) -> Any:
+def check_labels(name: str, value: Any) -> Any:
     """Check for texts of a key, an equal sign and a value each. None stands for no labels."""
     if not isinstance(value, Iterable | None):
-        raise wrong_type(
+        raise make_type_error(
             name, value, f"{type(value).__name__!r} object is not iterable", 'Give a list such as ["a=b"].'
         )
     for label in value or ():
@@ -195,37 +195,37 @@ def labels(name: str, value: Any) -> Any:
                 f"{label!r} is an invalid label. Expecting the label key and the label value to be separated by a "
                 "single equal sign(=) character."
             )
-            raise invalid(name, label, message, 'Write labels as in job_labels=["team=vision"].')
+            raise make_value_error(name, label, message, 'Write labels as in job_labels=["team=vision"].')
         if not all(re.match(LABEL_PATTERN, part) for part in parts):
             message = (
                 f"{label!r} is an invalid label. Expecting the label key and the label value to match regex "
                 f"'{LABEL_PATTERN}'."
             )
-            raise invalid(name, label, message, "Use letters, digits, '-', '_' and '.' in labels.")
+            raise make_value_error(name, label, message, "Use letters, digits, '-', '_' and '.' in labels.")
     return value or []
 
 
-def folders(name: str, value: Any) -> list[Any]:
+def check_paths(name: str, value: Any) -> list[Any]:
     """Check for a list of paths that exist. None stands for an empty list."""
     if not isinstance(value, list | None):
         message = f"Expected a list of paths for `{name}`. Got {type(value)}: {value}"
-        raise wrong_type(name, value, message, f'Give a list, such as {name}=["data"].')
+        raise make_type_error(name, value, message, f'Give a list, such as {name}=["data"].')
     for path in value or ():
         if not isinstance(path, str | os.PathLike):
             message = f"expected str, bytes or os.PathLike object, not {type(path).__name__}"
-            raise wrong_type(name, path, message, "Give paths as text.")
+            raise make_type_error(name, path, message, "Give paths as text.")
         if not pathlib.Path(path).exists():
             message = f"{name}: {os.path.abspath(path)} does not exist"
-            raise invalid(name, path, message, "Give a folder that exists.")
+            raise make_value_error(name, path, message, "Give a folder that exists.")
     return value or []
 
 
-def search_paths(name: str, value: Any) -> list[str]:
+def check_search_paths(name: str, value: Any) -> list[str]:
     """Check for a list of paths that exist. Return them as absolute paths; None stands for an empty list."""
-    return [os.path.abspath(path) for path in folders(name, value)]
+    return [os.path.abspath(path) for path in check_paths(name, value)]
 
 
-def compiler_tree(kind: str) -> Check:
+def make_compiler_tree_check(kind: str) -> Check:
     """Return the check for settings of the compiler: a tree, or a dict that is turned into one."""
 
     def check(name: str, value: Any) -> DebugArgs:
@@ -233,56 +233,56 @@ def compiler_tree(kind: str) -> Check:
             return DebugArgs.from_dict(value)
         if not isinstance(value, DebugArgs):
             message = f"Expected one of {kind}, dict for `{name}`. Got {type(value)}: {value}"
-            raise wrong_type(name, value, message, "Give a dict.")
+            raise make_type_error(name, value, message, "Give a dict.")
         return value
 
     return check
 
 
-def notification_targets(name: str, value: Any) -> list[Any]:
+def check_notification_targets(name: str, value: Any) -> list[Any]:
     """Check for an iterable of dicts with at least one entry each."""
     if not isinstance(value, Iterable):
         message = f"{type(value).__name__!r} object is not iterable"
-        raise wrong_type(name, value, message, 'Give a list, such as [{"mailto": ["me@example.com"]}].')
+        raise make_type_error(name, value, message, 'Give a list, such as [{"mailto": ["me@example.com"]}].')
     for target in value:
         if not isinstance(target, dict):
             message = f"Invalid notification target. Expected a dict or `NotificationTarget`. Got type {type(target)}."
-            raise wrong_type(name, target, message, 'Give dicts, such as {"mailto": ["me@example.com"]}.')
+            raise make_type_error(name, target, message, 'Give dicts, such as {"mailto": ["me@example.com"]}.')
         if not target:
             message = "Empty notification target. At least one email, slack, or pagerduty target must be specified."
-            raise invalid(name, target, message, 'Give a target, such as {"mailto": ["me@example.com"]}.')
+            raise make_value_error(name, target, message, 'Give a target, such as {"mailto": ["me@example.com"]}.')
     return list(value)
 
 
-def switch(name: str, value: Any) -> bool:
+def check_bool(name: str, value: Any) -> bool:
     """Check for a bool; None stands for False."""
-    checked: bool | None = of_type(bool, type(None))(name, value)
+    checked: bool | None = make_type_check(bool, type(None))(name, value)
     return bool(checked)
 
 
-def path_or_none(name: str, value: Any) -> Any:
+def check_optional_path(name: str, value: Any) -> Any:
     """Check for a path as text or os.PathLike, or None."""
     if not isinstance(value, str | os.PathLike | None):
         message = f"expected str, bytes or os.PathLike object, not {type(value).__name__}"
-        raise wrong_type(name, value, message, "Give a path as text.")
+        raise make_type_error(name, value, message, "Give a path as text.")
     return value
 
 
-def require_one_stop(compile_only: Any, validate_only: Any) -> None:
+def refuse_both_stops(compile_only: Any, validate_only: Any) -> None:
     """Raise a ValueError if a run is to stop both after tracing and after the compile."""
     if compile_only and validate_only:
         message = "compile_only and validate_only exclude each other"
         hint = "Set validate_only to stop after tracing, or compile_only to stop after the compile."
-        raise invalid("compile_only", compile_only, message, hint)
+        raise make_value_error("compile_only", compile_only, message, hint)
 
 
-def interval(least: int, kind: type[LazyError] = StepsInvalid) -> Check:
+def make_interval_check(least: int, kind: type[LazyError] = StepsInvalid) -> Check:
     """Return the check for None or an int of at least `least` steps. It raises `kind` for fewer."""
 
     def check(name: str, value: Any) -> int | None:
         if not isinstance(value, int | None):
             message = f'Expected {name} to be have "int" or "None" type. Got: "{type(value)}"'
-            raise wrong_type(name, value, message, "Give a whole number of steps, or None.")
+            raise make_type_error(name, value, message, "Give a whole number of steps, or None.")
         if value is not None and value < least:
             message = f'Expected {name} to be an integer >= {least} or "None". Got: {value}'
             hint = f"Give {least} or more steps."

@@ -11,43 +11,43 @@ from typing import Any
 
 from cstorch_compat.run import process
 from cstorch_compat.run.compiler_settings import DebugArgs, is_empty
-from cstorch_compat.run.setting_checks import Explore
+from cstorch_compat.run.setting_checks import ExploredSizes
 
-NONE = ""
+NO_EFFECT = ""
 """The entry of a setting without an effect here."""
-_CLUSTER = {
-    "mgmt_address": NONE,
-    "mgmt_namespace": NONE,
-    "credentials_path": NONE,
+_CLUSTER_EFFECTS = {
+    "mgmt_address": NO_EFFECT,
+    "mgmt_namespace": NO_EFFECT,
+    "credentials_path": NO_EFFECT,
     "num_csx": "systems that share a batch, each with workers",
-    "max_wgt_servers": NONE,
-    "max_act_per_csx": NONE,
+    "max_wgt_servers": NO_EFFECT,
+    "max_act_per_csx": NO_EFFECT,
     "num_workers_per_csx": "worker processes of each system",
-    "cbcore_image": NONE,
-    "job_labels": NONE,
-    "job_priority": NONE,
-    "job_time_sec": NONE,
-    "mount_dirs": NONE,
+    "cbcore_image": NO_EFFECT,
+    "job_labels": NO_EFFECT,
+    "job_priority": NO_EFFECT,
+    "job_time_sec": NO_EFFECT,
+    "mount_dirs": NO_EFFECT,
     "python_paths": "folders in which workers find modules",
-    "automount": NONE,
-    "mount_all": NONE,
-    "disable_mount_check": NONE,
-    "disable_version_check": NONE,
-    "workflow_id": NONE,
-    "notifications": NONE,
+    "automount": NO_EFFECT,
+    "mount_all": NO_EFFECT,
+    "disable_mount_check": NO_EFFECT,
+    "disable_version_check": NO_EFFECT,
+    "workflow_id": NO_EFFECT,
+    "notifications": NO_EFFECT,
 }
-_STEPS = {
+_STEP_EFFECTS = {
     "num_steps": "steps of the loop",
     "checkpoint_steps": "steps after which state can be fetched",
-    "activation_steps": NONE,
+    "activation_steps": NO_EFFECT,
     "profiler_activities": "rates that the executor's profiler follows",
-    "additional_activities": NONE,
+    "additional_activities": NO_EFFECT,
     "cs_config": "the settings of CSConfig",
     "writer": "the file that summaries go to",
-    "listeners": NONE,
+    "listeners": NO_EFFECT,
     "micro_batch_size": "the flag performance.micro_batch_size",
 }
-_FOLDERS = {
+_FOLDER_EFFECTS = {
     "artifact_dir": "the folder for texts and rates of each execution",
     "compile_dir": "the folder for compiled kernels",
     "compile_only": "the run stops after its first step is planned",
@@ -58,54 +58,54 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
     "flags": {
         "precision.optimization_level": "the precision that products are priced at",
         "performance.micro_batch_size": "the micro-batches that a plan cuts a batch into",
-        "performance.transfer_processes": NONE,
-        "performance.max_transfer_bytes": NONE,
-        "performance.compress_weights": NONE,
-        "performance.use_speculative_optimizers": NONE,
-        "cluster.auto_taint": NONE,
-        "debug.debug_args": NONE,
-        "debug.ini": NONE,
+        "performance.transfer_processes": NO_EFFECT,
+        "performance.max_transfer_bytes": NO_EFFECT,
+        "performance.compress_weights": NO_EFFECT,
+        "performance.use_speculative_optimizers": NO_EFFECT,
+        "cluster.auto_taint": NO_EFFECT,
+        "debug.debug_args": NO_EFFECT,
+        "debug.ini": NO_EFFECT,
         "debug.lazy_initialization": "whether state may change between two executions",
-        "debug.drop_data": NONE,
-        "debug.skip_weight_init": NONE,
-        "debug.optimize_initialization": NONE,
-        "debug.log_initialization": NONE,
+        "debug.drop_data": NO_EFFECT,
+        "debug.skip_weight_init": NO_EFFECT,
+        "debug.optimize_initialization": NO_EFFECT,
+        "debug.log_initialization": NO_EFFECT,
         "debug.retrace_every_iteration": "whether the body of a step runs in each step",
         "debug.implicit_cast_cb16_to_fp32": "whether closures may take cbfloat16",
-        "debug.check_constraints": NONE,
-        "debug.save_gpv": NONE,
-        "debug.op_definition_module": NONE,
-        "debug.skip_connectivity_check": NONE,
-        "debug.fabric_type_blacklist": NONE,
-        "debug.act_memory_gi": NONE,
-        "debug.chf_memory_gi": NONE,
-        "debug.cmd_memory_gi": NONE,
-        "debug.compile_crd_memory_gi": NONE,
-        "debug.execute_crd_memory_gi": NONE,
-        "debug.wgt_memory_gi": NONE,
-        "debug.wrk_memory_gi": NONE,
-        "storage.s3.profile": NONE,
+        "debug.check_constraints": NO_EFFECT,
+        "debug.save_gpv": NO_EFFECT,
+        "debug.op_definition_module": NO_EFFECT,
+        "debug.skip_connectivity_check": NO_EFFECT,
+        "debug.fabric_type_blacklist": NO_EFFECT,
+        "debug.act_memory_gi": NO_EFFECT,
+        "debug.chf_memory_gi": NO_EFFECT,
+        "debug.cmd_memory_gi": NO_EFFECT,
+        "debug.compile_crd_memory_gi": NO_EFFECT,
+        "debug.execute_crd_memory_gi": NO_EFFECT,
+        "debug.wgt_memory_gi": NO_EFFECT,
+        "debug.wrk_memory_gi": NO_EFFECT,
+        "storage.s3.profile": NO_EFFECT,
     },
-    "ClusterConfig": _CLUSTER,
+    "ClusterConfig": _CLUSTER_EFFECTS,
     "CSConfig": {
-        **_CLUSTER,
-        "debug_args": NONE,
-        "transfer_processes": NONE,
-        "fabric_type_blacklist": NONE,
+        **_CLUSTER_EFFECTS,
+        "debug_args": NO_EFFECT,
+        "transfer_processes": NO_EFFECT,
+        "fabric_type_blacklist": NO_EFFECT,
         "precision_opt_level": "the flag precision.optimization_level",
     },
     "backend": {
-        **_FOLDERS,
+        **_FOLDER_EFFECTS,
         "cluster_config": "the settings of ClusterConfig",
-        "mixed_precision": NONE,
-        "drop_data": NONE,
-        "max_checkpoints": NONE,
-        "log_initialization": NONE,
+        "mixed_precision": NO_EFFECT,
+        "drop_data": NO_EFFECT,
+        "max_checkpoints": NO_EFFECT,
+        "log_initialization": NO_EFFECT,
         "use_cs_grad_accum": "whether micro_batch_size counts",
         "micro_batch_size": "the flag performance.micro_batch_size",
         "retrace_every_iteration": "the flag debug.retrace_every_iteration",
     },
-    "DataExecutor": {"dataloader": "the batches of the loop", **_STEPS},
+    "DataExecutor": {"dataloader": "the batches of the loop", **_STEP_EFFECTS},
     "DataLoader": {
         "input_fn": "the loader of each worker",
         "num_steps": "steps of the loop",
@@ -115,82 +115,86 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
         "initial_step": "the step that max_steps is counted from",
     },
     "configure": {
-        "model_dir": NONE,
+        "model_dir": NO_EFFECT,
         "compile_dir": "the folder for compiled kernels",
         "compile_only": "the run stops after its first step is planned",
         "validate_only": "the run stops after its first step is lowered",
         "checkpoint_steps": "steps after which state can be fetched",
         "num_csx": "systems that share a batch, each with workers",
-        "max_wgt_servers": NONE,
-        "mount_dirs": NONE,
+        "max_wgt_servers": NO_EFFECT,
+        "mount_dirs": NO_EFFECT,
         "python_paths": "folders in which workers find modules",
-        "transfer_processes": NONE,
+        "transfer_processes": NO_EFFECT,
         "num_workers_per_csx": "worker processes of each system",
-        "job_labels": NONE,
-        "max_act_per_csx": NONE,
+        "job_labels": NO_EFFECT,
+        "max_act_per_csx": NO_EFFECT,
         "seed": "where random numbers begin",
-        "mgmt_address": NONE,
-        "credentials_path": NONE,
-        "debug_args": NONE,
-        "execution_strategy": NONE,
-        "job_time_sec": NONE,
-        "disable_version_check": NONE,
+        "mgmt_address": NO_EFFECT,
+        "credentials_path": NO_EFFECT,
+        "debug_args": NO_EFFECT,
+        "execution_strategy": NO_EFFECT,
+        "job_time_sec": NO_EFFECT,
+        "disable_version_check": NO_EFFECT,
     },
     "initialize": {
-        "cs_ip": NONE,
-        "service_workdir": NONE,
+        "cs_ip": NO_EFFECT,
+        "service_workdir": NO_EFFECT,
         "compile_dir": "the folder for compiled kernels",
         "compile_only": "the run stops after its first step is planned",
-        "appliance": NONE,
+        "appliance": NO_EFFECT,
         "use_cbfloat16": "the type that products run in",
-        "use_appliance_data": NONE,
+        "use_appliance_data": NO_EFFECT,
     },
-    "compile": {"fabric_config_file": NONE, "validate_only": "the step is lowered and not planned"},
-    "dataloader": {"torch_dataloader": "the batches of the loop", "use_parallel_loader": NONE},
+    "compile": {"fabric_config_file": NO_EFFECT, "validate_only": "the step is lowered and not planned"},
+    "dataloader": {"torch_dataloader": "the batches of the loop", "use_parallel_loader": NO_EFFECT},
 }
 """By what takes it, each setting and its effect."""
 
-_SEARCH = (
+_SEARCH_WARNING = (
     'micro_batch_size "explore" works only with compile_only=True on the system; this run takes the fastest size found'
 )
-_noted = process.Slot[dict[str, None]](dict)
+_noted_settings = process.RunLocal[dict[str, None]](dict)
 """Settings without an effect that calls have noted, in their order."""
-_told = process.Slot[dict[str, None]](dict)
+_listed_settings = process.RunLocal[dict[str, None]](dict)
 """Settings that were listed."""
 
 
-def note(owner: str, values: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
+def note_without_effect(owner: str, values: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
     """Note the settings without an effect among `values` that differ from their defaults, which are None if not given.
 
     `owner` is the entry of `EFFECTS` that has the settings.
     """
     for name, value in values.items():
         if not EFFECTS[owner].get(name) and value != (defaults or {}).get(name):
-            _noted.value[name] = None
+            _noted_settings.value[name] = None
 
 
-def list_unused() -> None:
+def print_unused() -> None:
     """Print, in one line on stderr, the settings without an effect that were set and that no line has listed yet.
 
     Another line warns of a search for a micro-batch size in a run that executes steps, which the system refuses.
     """
-    names = [name for name in dict.fromkeys((*_noted.value, *_of_wafer())) if name not in _told.value]
+    names = [
+        name
+        for name in dict.fromkeys((*_noted_settings.value, *_unused_wafer_settings()))
+        if name not in _listed_settings.value
+    ]
     if names:
-        _told.value.update(dict.fromkeys(names))
+        _listed_settings.value.update(dict.fromkeys(names))
         print(f"lazywafer: settings without an effect here: {', '.join(names)}", file=sys.stderr)
-    if is_search_in_a_run() and _SEARCH not in _told.value:
-        _told.value[_SEARCH] = None
-        print(f"lazywafer: {_SEARCH}", file=sys.stderr)
+    if is_micro_batch_search() and _SEARCH_WARNING not in _listed_settings.value:
+        _listed_settings.value[_SEARCH_WARNING] = None
+        print(f"lazywafer: {_SEARCH_WARNING}", file=sys.stderr)
 
 
-def is_search_in_a_run() -> bool:
+def is_micro_batch_search() -> bool:
     """Return whether a run that executes its steps asks for a search for a micro-batch size."""
-    asks = isinstance(process.RUN.flags.performance.micro_batch_size, Explore)
+    asks = isinstance(process.RUN.flags.performance.micro_batch_size, ExploredSizes)
     # Nothing is executed for a plan or a check.
     return asks and process.use_cs() and process.current_backend().is_e2e_execution and not process.RUN.options.session
 
 
-def _of_wafer() -> Iterator[str]:
+def _unused_wafer_settings() -> Iterator[str]:
     """Yield the flags and the fields of the cluster that are set and have no effect. On the CPU none counts."""
     if not process.use_cs():
         return

@@ -6,14 +6,14 @@ from types import FunctionType
 from typing import Any
 
 from cstorch_compat.files.tree import map_tensors
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from cstorch_compat.run.closures import ClosureCall
-from cstorch_compat.run.process import RUN, Slot, current_backend, current_executor
+from cstorch_compat.run.process import RUN, RunLocal, current_backend, current_executor
 from cstorch_compat.run.warn import warn
 from lazytensor import source
-from lazytensor.tensor import Tensor, untracked, wrap
+from lazytensor.tensor import Tensor, detach_node, wrap
 
-_waiting = Slot[list[ClosureCall]](list)
+_waiting_calls = RunLocal[list[ClosureCall]](list)
 """Calls of closures that were made outside a loop, and wait for the next one."""
 
 
@@ -42,7 +42,7 @@ def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
         executor, owner = current_executor(), current_backend()
         owner.tracing += 1
         try:
-            with as_builtin():
+            with reraise_as_builtin():
                 return executor.session.call(step_fn, args, kwargs)
         finally:
             owner.tracing -= 1
@@ -54,7 +54,7 @@ def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     return generated_trace_fn
 
 
-def closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..., Any]:
+def make_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..., Any]:
     """Return a function whose calls are made when the step is over; outside a loop they are made at once.
 
     A closure that needs a checkpoint is not called outside a loop. A call made by a closure waits for the end of the
@@ -64,7 +64,7 @@ def closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..
     @functools.wraps(function)
     def queued(*args: Any, **kwargs: Any) -> Any:
         if RUN.executor is not None:
-            _queue(ClosureCall(function, args, kwargs, needs_checkpoint, source.where()))
+            _queue_call(ClosureCall(function, args, kwargs, needs_checkpoint, source.where()))
             return None
         if not needs_checkpoint:
             function(*args, **kwargs)  # a closure gives nothing back, wherever it is called
@@ -75,8 +75,8 @@ def closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..
     return queued
 
 
-def public_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..., Any]:
-    """Return what a script's closure becomes: as `closure`, but outside a loop its calls wait for the next loop.
+def make_public_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..., Any]:
+    """Return what a script's closure becomes: as `make_closure`, but outside a loop its calls wait for the next loop.
 
     The calls are made when that loop has its first batch, or never if no loop follows. Without a backend a step closure
     is called at once, and a checkpoint closure raises RuntimeError.
@@ -86,29 +86,31 @@ def public_closure(function: Callable[..., Any], needs_checkpoint: bool) -> Call
     def queued(*args: Any, **kwargs: Any) -> None:
         call = ClosureCall(function, args, kwargs, needs_checkpoint, source.where())
         if RUN.executor is not None:
-            _queue(call)
+            _queue_call(call)
         elif current_backend(raise_exception=needs_checkpoint) is None:
             function(*args, **kwargs)
         else:
-            _waiting.value.append(call.keeping(map_tensors(args, _as_now), map_tensors(kwargs, _as_now)))
+            _waiting_calls.value.append(
+                call.with_arguments(map_tensors(args, _snapshot_tensor), map_tensors(kwargs, _snapshot_tensor))
+            )
 
     return queued
 
 
-def _queue(call: ClosureCall) -> None:
+def _queue_call(call: ClosureCall) -> None:
     session = RUN.executor.session
     # The session decides what a closure keeps: copies where values go on changing, handles where they come later.
     kwargs = session.bind(call.kwargs) if call.kwargs else call.kwargs
-    session.closures.queue.append(call.keeping(session.bind(call.args), kwargs))
+    session.closures.queue.append(call.with_arguments(session.bind(call.args), kwargs))
 
 
-def _as_now(t: Tensor) -> Tensor:
-    return wrap(untracked(t.node))
+def _snapshot_tensor(t: Tensor) -> Tensor:
+    return wrap(detach_node(t.node))
 
 
-def run_waiting() -> None:
+def run_waiting_calls() -> None:
     """Make the calls of closures that were made before the loop, in their order; drop them if no step is executed."""
-    calls, _waiting.value = _waiting.value, []
+    calls, _waiting_calls.value = _waiting_calls.value, []
     if current_backend().is_e2e_execution:
         for call in calls:
             call.function(*call.args, **call.kwargs)

@@ -17,27 +17,27 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.files.tree import flatten, map_tensors
-from cstorch_compat.run.closures import ClosureCall, Closures
-from cstorch_compat.run.late_state import late_state
-from cstorch_compat.run.session import NextCheckpoint, Session
-from cstorch_compat.run.wafer_state import LAZY, WaferState
+from cstorch_compat.run.closures import ClosureCall, ClosureQueue
+from cstorch_compat.run.late_state import find_late_state
+from cstorch_compat.run.session import ExecutionSession, NextCheckpoint
+from cstorch_compat.run.wafer_state import LAZY_DEVICE, WaferState
 from cstorch_compat.watch import spans
 from lazytensor import cells, config, precision, source
 from lazytensor.capture import Capture
-from lazytensor.cells import Cell
-from lazytensor.cirh.generic import LOWERED, TRACED, generic_text
-from lazytensor.cirh.text import Notes, torch_text
+from lazytensor.cells import Storage
+from lazytensor.cirh.generic import ATEN_DIALECT, CIRH_DIALECT, generic_text
+from lazytensor.cirh.text import StateNotes, torch_text
 from lazytensor.compiler.pipeline import Compilation, Heading
 from lazytensor.dtype import DType, cbfloat16, float32
 from lazytensor.errors import StateError, TraceError
-from lazytensor.ir.graph import Graph, Node, apart, leaf, merged
+from lazytensor.ir.graph import Graph, Node, distinct_uses, leaf, merge_equal_nodes
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.types import Type
-from lazytensor.life_cycle import LifeCycle, Move
+from lazytensor.life_cycle import LifeCycle, Transition
 from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.backend import Executable
 from lazytensor.step import StepRunner
-from lazytensor.tensor import CPU, Tensor, handle
+from lazytensor.tensor import CPU, Tensor, tensor_from_storage
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class WaferSettings:
     execute: str = "all"
     closure_lag: int = 0
     strict: bool = False
-    notes: Notes = field(default_factory=dict)
+    notes: StateNotes = field(default_factory=dict)
     level: int = 1
     planning: tuple[MicroBatching, int] = (AUTO, 1)
     retrace: bool = False
@@ -65,7 +65,7 @@ class WaferSettings:
     arrivals: Mapping[int, Callable[[Any, str], None]] = field(default_factory=dict)
 
 
-class Phase(Enum):
+class SessionPhase(Enum):
     """Where a session is; the value is how an error says it."""
 
     OPEN = "waiting for its first batch"
@@ -75,20 +75,52 @@ class Phase(Enum):
     CLOSED = "closed"
 
 
-LIFE = LifeCycle(
+SESSION_LIFE_CYCLE = LifeCycle(
     "a session",
     (
-        Move(Phase.OPEN, "trace", Phase.TRACING, "there is no program yet, so the body shows what the step is"),
-        Move(Phase.TRACING, "run", Phase.RUNNING, "the step is compiled, and executed on its own batch first"),
-        Move(Phase.TRACING, "skip", Phase.SKIPPED, "the backend was made with validate_only or compile_only"),
-        Move(Phase.RUNNING, "replay", Phase.RUNNING, "the body is not run again: its handles stand for the new step"),
-        Move(Phase.RUNNING, "run", Phase.RUNNING, "later steps run the same program on their batches"),
-        Move(Phase.RUNNING, "trace", Phase.TRACING, "the flag retrace_every_iteration, or a loop without functions"),
-        Move(Phase.OPEN, "close", Phase.CLOSED, "the loop had no step"),
-        Move(Phase.TRACING, "close", Phase.CLOSED, "the loop was left in its first step"),
-        Move(Phase.RUNNING, "close", Phase.CLOSED, "the loop is over"),
-        Move(Phase.SKIPPED, "close", Phase.CLOSED, "the loop is over"),
-        Move(Phase.CLOSED, "close", Phase.CLOSED, "a run that starts over closes what its loop closes later again"),
+        Transition(
+            SessionPhase.OPEN,
+            "trace",
+            SessionPhase.TRACING,
+            "there is no program yet, so the body shows what the step is",
+        ),
+        Transition(
+            SessionPhase.TRACING,
+            "run",
+            SessionPhase.RUNNING,
+            "the step is compiled, and executed on its own batch first",
+        ),
+        Transition(
+            SessionPhase.TRACING,
+            "skip",
+            SessionPhase.SKIPPED,
+            "the backend was made with validate_only or compile_only",
+        ),
+        Transition(
+            SessionPhase.RUNNING,
+            "replay",
+            SessionPhase.RUNNING,
+            "the body is not run again: its handles stand for the new step",
+        ),
+        Transition(
+            SessionPhase.RUNNING, "run", SessionPhase.RUNNING, "later steps run the same program on their batches"
+        ),
+        Transition(
+            SessionPhase.RUNNING,
+            "trace",
+            SessionPhase.TRACING,
+            "the flag retrace_every_iteration, or a loop without functions",
+        ),
+        Transition(SessionPhase.OPEN, "close", SessionPhase.CLOSED, "the loop had no step"),
+        Transition(SessionPhase.TRACING, "close", SessionPhase.CLOSED, "the loop was left in its first step"),
+        Transition(SessionPhase.RUNNING, "close", SessionPhase.CLOSED, "the loop is over"),
+        Transition(SessionPhase.SKIPPED, "close", SessionPhase.CLOSED, "the loop is over"),
+        Transition(
+            SessionPhase.CLOSED,
+            "close",
+            SessionPhase.CLOSED,
+            "a run that starts over closes what its loop closes later again",
+        ),
     ),
 )
 """What may happen to a session; anything else raises TraceError."""
@@ -109,33 +141,33 @@ class TracedStep:
     last_calls: list[ClosureCall] = field(default_factory=list)
 
 
-Identity = tuple[int, tuple[Any, ...]]
+ViewIdentity = tuple[int, tuple[Any, ...]]
 """What two handles on the same value have in common: the cell, and the way from it to the view."""
 
 
 @dataclass(frozen=True)
-class Program:
+class CompiledStep:
     """A step that was traced as a whole, what it gives to closures, and what executes it."""
 
     step: TracedStep
     graph: Graph
     executable: Executable
-    outputs: tuple[Identity, ...]
-    waiting: tuple[tuple[Identity, Cell], ...]  # the outputs whose cells take the value between steps
+    outputs: tuple[ViewIdentity, ...]
+    waiting: tuple[tuple[ViewIdentity, Storage], ...]  # the outputs whose cells take the value between steps
 
     @classmethod
     def of(
-        cls, step: TracedStep, graph: Graph, outputs: dict[Identity, tuple[str, Tensor]], executable: Executable
-    ) -> "Program":
+        cls, step: TracedStep, graph: Graph, outputs: dict[ViewIdentity, tuple[str, Tensor]], executable: Executable
+    ) -> "CompiledStep":
         """The program of a step; its outputs that were made in the step, and are seen whole, take their values."""
         # A view, or a cell that was there before, does not take a value: its value is that of the cell behind it.
         cells = step.capture.cells
         outside = {id(cell) for cell, *_ in (*cells.inputs, *cells.touched)}
-        waiting = ((k, t.cell) for k, (_, t) in outputs.items() if not t.lens and id(t.cell) not in outside)
+        waiting = ((k, t.cell) for k, (_, t) in outputs.items() if not t.view_ops and id(t.cell) not in outside)
         return cls(step, graph, executable, tuple(outputs), tuple(waiting))
 
 
-class WaferSession(Session):
+class WaferSession(ExecutionSession):
     """The execution of one loop on the wafer; `on_compiled` is told of each program once."""
 
     CAPTURE = Capture
@@ -144,9 +176,9 @@ class WaferSession(Session):
         self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_compiled: Callable[[Compilation], None]
     ):
         self.runner, self.state, self.settings, self.on_compiled = runner, state, settings, on_compiled
-        self.closures = Closures(settings.closure_lag)
-        self.phase = Phase.OPEN
-        self.stage: TracedStep | Program | None = None  # None while OPEN
+        self.closures = ClosureQueue(settings.closure_lag)
+        self.phase = SessionPhase.OPEN
+        self.stage: TracedStep | CompiledStep | None = None  # None while OPEN
         self._arrays: list[np.ndarray] = []
         self._reported: list[Executable] = []
 
@@ -155,24 +187,24 @@ class WaferSession(Session):
         """The step of the loop. Raises TraceError before the first one."""
         if self.stage is None:
             raise TraceError(f"the session is {self.phase.value} and has no step", where=source.where())
-        return self.stage.step if isinstance(self.stage, Program) else self.stage
+        return self.stage.step if isinstance(self.stage, CompiledStep) else self.stage
 
     def _move(self, event: str) -> None:
-        self.phase = LIFE.after(self.phase, event)
+        self.phase = SESSION_LIFE_CYCLE.after(self.phase, event)
 
     def begin(self, batch: Any) -> Any:
         """Take in a batch; the loop sees tensors that have no values on the client."""
-        # In the order in which `enter_fed` numbers the inputs of the step.
+        # In the order in which `enter_capture_with_batch` numbers the inputs of the step.
         self._arrays = [t.array() for _, t in flatten(batch)]
-        if isinstance(self.stage, Program) and not self.settings.retrace:
+        if isinstance(self.stage, CompiledStep) and not self.settings.retrace:
             self._move("replay")
             self.stage.step.capture.hide()
             return self.stage.step.batch
         # Refused before the capture is entered, and noted behind: a batch that is wrong leaves the session as it is.
-        then = LIFE.after(self.phase, "trace")
+        then = SESSION_LIFE_CYCLE.after(self.phase, "trace")
         capture = self.CAPTURE(self.state, readable=False)
-        self.stage = TracedStep(capture, enter_fed(capture, batch))
-        if self.phase is Phase.OPEN:
+        self.stage = TracedStep(capture, enter_capture_with_batch(capture, batch))
+        if self.phase is SessionPhase.OPEN:
             self.state.start()
         self.phase = then
         return self.stage.batch
@@ -184,7 +216,7 @@ class WaferSession(Session):
             # The body is not run again, so the closures that it calls are queued here.
             self.closures.queue += step.closure_calls[step_fn]
             return step.results[step_fn]
-        if self.phase is not Phase.TRACING:
+        if self.phase is not SessionPhase.TRACING:
             raise TraceError(
                 "a traced function was called for the first time after the first step",
                 where=source.where(),
@@ -192,9 +224,9 @@ class WaferSession(Session):
             )
         # What is queued from here on was called by this function, and comes again with it.
         before = len(self.closures.queue)
-        noted = spans.span(spans.STEPS, "trace")
+        noted = spans.record_span(spans.STEP_LANE, "trace")
         casts = precision.autocast(self.settings.half)
-        with noted, step.capture.recording(), casts, apart(), source.keeping_frames():
+        with noted, step.capture.recording(), casts, distinct_uses(), source.record_call_frames():
             result = step_fn(*args, **kwargs)
         step.results[step_fn], step.closure_calls[step_fn] = result, self.closures.queue[before:]
         return result
@@ -215,41 +247,41 @@ class WaferSession(Session):
 
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
         """Execute the step on its batch and run the closures that wait for it."""
-        if isinstance(self.stage, Program):
+        if isinstance(self.stage, CompiledStep):
             self.closures.queue += self.step.last_calls
         else:
-            with spans.span(spans.STEPS, "lower"):
+            with spans.record_span(spans.STEP_LANE, "lower"):
                 graph, outputs = self._traced(self.step)
                 compilation = self._compilation(graph)
             if self.settings.execute == "trace":
                 self._skip()
                 return
-            with spans.span(spans.STEPS, "compile"):
-                self.stage = Program.of(self.step, graph, outputs, self._executable(compilation))
+            with spans.record_span(spans.STEP_LANE, "compile"):
+                self.stage = CompiledStep.of(self.step, graph, outputs, self._compile_executable(compilation))
             if self.settings.execute == "compile":
                 self._skip()
                 return
         self._move("run")
         program = self.stage
         # Copies: the executable writes the next step's results over these.
-        with spans.span(spans.STEPS, "execute on the host", step=step):
-            spans.on_wafer(step, program.executable)
+        with spans.record_span(spans.STEP_LANE, "execute on the host", step=step):
+            spans.record_wafer_step(step, program.executable)
             values = [v.copy() for v in program.executable.step(self._arrays)]
         fetches = dict(zip(program.outputs, values, strict=True))
-        self._tell(program, values)
-        self.state.ran(is_checkpoint)
+        self._report_arrivals(program, values)
+        self.state.finish_step(is_checkpoint)
         program.step.capture.reveal([cell for _, cell in program.waiting], [fetches[k] for k, _ in program.waiting])
         self.state.on_client |= program.step.capture.client_state
         # Closures see the state of the step only after reveal, which sends it home.
-        within = self._window(program.step.capture, is_checkpoint, next_checkpoint)
-        seen = functools.partial(_on_client, fetches)
+        within = self._closure_state_access(program.step.capture, is_checkpoint, next_checkpoint)
+        seen = functools.partial(_fetch_to_client, fetches)
         self.closures.run(step, is_checkpoint, lambda arguments: map_tensors(arguments, seen), within)
 
-    def _tell(self, program: Program, values: list[np.ndarray]) -> None:
+    def _report_arrivals(self, program: CompiledStep, values: list[np.ndarray]) -> None:
         """Tell those who asked of each value that has come to the client."""
         for tell in tuple(self.settings.arrivals.values()):
             for name, node, value in zip(program.graph.output_names, program.graph.outputs, values, strict=True):
-                tell(handle(Cell(leaf(value, node.type))), name)
+                tell(tensor_from_storage(Storage(leaf(value, node.type))), name)
 
     def _skip(self) -> None:
         """Forget the step, which is not to be executed."""
@@ -267,43 +299,47 @@ class WaferSession(Session):
         self._write_texts(graph, compilation)
         return compilation
 
-    def _executable(self, compilation: Compilation) -> Executable:
+    def _compile_executable(self, compilation: Compilation) -> Executable:
         # The compiler reads its folder from the switches; a backend may name one of its own.
         with config.override(cache=self.settings.compile_dir or config.current().cache):
             executable = compilation.executable
-        self._tell_of(compilation)
+        self._report_compilation(compilation)
         return executable
 
-    def _tell_of(self, compilation: Compilation) -> None:
+    def _report_compilation(self, compilation: Compilation) -> None:
         """Hand on a program that was compiled, once."""
         if compilation.executable not in self._reported:
             self._reported.append(compilation.executable)
             self.on_compiled(compilation)
 
-    def _window(
+    def _closure_state_access(
         self, capture: Capture, is_checkpoint: bool, next_checkpoint: NextCheckpoint
     ) -> AbstractContextManager[None]:
         """What the closures of this step see of the state: all of it on a checkpoint step, else the way out."""
         if not is_checkpoint:
-            return self.state.window(functools.partial(_way_out, next_checkpoint()))
-        return self._late_window(capture, self.state.snapshot()) if self.closures.lag else self.state.window(None)
+            return self.state.window(functools.partial(_make_checkpoint_hint, next_checkpoint()))
+        return (
+            self._late_closure_state_access(capture, self.state.snapshot())
+            if self.closures.lag
+            else self.state.window(None)
+        )
 
     @contextmanager
-    def _late_window(self, capture: Capture, snapshot: dict[str, np.ndarray]) -> Iterator[None]:
+    def _late_closure_state_access(self, capture: Capture, snapshot: dict[str, np.ndarray]) -> Iterator[None]:
         # Closures that come late read the state of their own step; what was read of another one must not stay.
         with self.state.window(None, snapshot):
-            capture.cells.refetch()
+            capture.cells.drop_fetched()
             yield
-            capture.cells.refetch()
+            capture.cells.drop_fetched()
 
-    def _traced(self, step: TracedStep) -> tuple[Graph, dict[Identity, tuple[str, Tensor]]]:
+    def _traced(self, step: TracedStep) -> tuple[Graph, dict[ViewIdentity, tuple[str, Tensor]]]:
         """What was captured, with the outputs that closures take: their names and handles."""
         before = len(self.closures.queue)
         step.capture.finish_recording()
         step.last_calls.extend(self.closures.queue[before:])
         outputs = self._outputs()
         # State that only a closure takes is state of the step since it was looked at.
-        nodes = tuple(_for_client(t.node) for _, t in outputs.values())
+        nodes = tuple(_cast_for_client(t.node) for _, t in outputs.values())
         graph, _ = step.capture.graph()
         self._warn_of_late_state(step, [t for _, t in outputs.values()])
         if not outputs and not graph.updates:
@@ -314,14 +350,14 @@ class WaferSession(Session):
             )
         # Only what a closure takes is an output of the program: what else the step computes never leaves the wafer.
         names = tuple(name for name, _ in outputs.values())
-        return merged(Graph(graph.inputs, graph.state, nodes, graph.updates, names)), outputs
+        return merge_equal_nodes(Graph(graph.inputs, graph.state, nodes, graph.updates, names)), outputs
 
-    def _outputs(self) -> dict[Identity, tuple[str, Tensor]]:
+    def _outputs(self) -> dict[ViewIdentity, tuple[str, Tensor]]:
         """What closures take; its name is the parameter of the closure, and the path inside.
 
         A number follows a name that another output has already.
         """
-        outputs: dict[Identity, tuple[str, Tensor]] = {}
+        outputs: dict[ViewIdentity, tuple[str, Tensor]] = {}
         for call in self.closures.queue:
             for parameter, value in call.arguments().items():
                 for path, t in flatten(value):
@@ -329,8 +365,8 @@ class WaferSession(Session):
                         continue
                     name = f"output_{parameter}{path}"
                     # Two closures may take one value: it is fetched once, and named by the last one as in the original.
-                    outputs[_identity(t)] = name, t
-        names = _distinct([name for name, _ in outputs.values()])
+                    outputs[_view_identity(t)] = name, t
+        names = _make_distinct([name for name, _ in outputs.values()])
         return {k: (name, t) for (k, (_, t)), name in zip(outputs.items(), names, strict=True)}
 
     def _is_of_skipped_step(self, t: Tensor) -> bool:
@@ -342,7 +378,7 @@ class WaferSession(Session):
         results = [t for result in step.results.values() for _, t in flatten(result)]
         # A result or an output is made anew on purpose.
         fleeting = {id(t.cell) for t in (*outputs, *results)}
-        names = [name for name, cell in late_state(step.capture) if id(cell) not in fleeting]
+        names = [name for name, cell in find_late_state(step.capture) if id(cell) not in fleeting]
         if not names:
             return
         lost = StateError(
@@ -360,8 +396,8 @@ class WaferSession(Session):
         texts = {
             "torch": torch_text(graph),
             "cirh": compilation.text,
-            "torch.generic": generic_text(graph, TRACED),
-            "cirh.generic": generic_text(compilation["lower_to_cirh"], LOWERED),
+            "torch.generic": generic_text(graph, ATEN_DIALECT),
+            "cirh.generic": generic_text(compilation["lower_to_cirh"], CIRH_DIALECT),
         }
         for name, text in texts.items():
             # Names of modules may have no UTF-8, and an escape would be one of MLIR's.
@@ -373,12 +409,12 @@ class WaferSession(Session):
 
     def close(self) -> None:
         """Let the client see values again, and state if the last step was a checkpoint step."""
-        had_steps = self.phase not in (Phase.OPEN, Phase.CLOSED)
+        had_steps = self.phase not in (SessionPhase.OPEN, SessionPhase.CLOSED)
         self._move("close")
         if not had_steps:
             return
         # The loop was left in the middle of a step, which is forgotten.
-        if cells.here.current is self.step.capture:
+        if cells.thread_state.current is self.step.capture:
             self.step.capture.leave()
         self.state.stop()
 
@@ -391,15 +427,15 @@ def _is_on_client(t: Tensor) -> bool:
     return cell.epoch is None or (cell.node is not None and cell.node.op in ("const", "leaf"))
 
 
-def _on_client(fetches: dict[Identity, np.ndarray], t: Tensor) -> Tensor:
+def _fetch_to_client(fetches: dict[ViewIdentity, np.ndarray], t: Tensor) -> Tensor:
     """What a closure sees of a tensor: its value on the client, which has no cbfloat16."""
-    array = fetches.get(_identity(t))
-    # It was widened in the program by `_for_client`.
+    array = fetches.get(_view_identity(t))
+    # It was widened in the program by `_cast_for_client`.
     kind = Type(t.spec.shape, float32) if t.dtype is cbfloat16 else t.spec
-    return handle(Cell(leaf(np.array(t.array() if array is None else array), kind)))
+    return tensor_from_storage(Storage(leaf(np.array(t.array() if array is None else array), kind)))
 
 
-def _distinct(names: list[str]) -> list[str]:
+def _make_distinct(names: list[str]) -> list[str]:
     """Return the names, each different: one that is taken gets the next free number behind it."""
     distinct: dict[str, None] = {}
     for name in names:
@@ -412,19 +448,19 @@ def _distinct(names: list[str]) -> list[str]:
     return list(distinct)
 
 
-def _way_out(step: int | None) -> str:
+def _make_checkpoint_hint(step: int | None) -> str:
     if step is None:
         return "Give the DataExecutor checkpoint_steps, and read state in a @cstorch.checkpoint_closure."
     return f"Read it in a @cstorch.checkpoint_closure; the next checkpoint step is {step}."
 
 
-def _for_client(n: Node) -> Node:
+def _cast_for_client(n: Node) -> Node:
     return cast(n, float32) if n.type.dtype is cbfloat16 else n
 
 
-def enter_fed(capture: Capture, batch: Any) -> Any:
+def enter_capture_with_batch(capture: Capture, batch: Any) -> Any:
     """Enter the capture of a step on a batch; the loop sees the batch that is returned, as tensors of the device."""
-    seen = map_tensors(batch, _on_device)
+    seen = map_tensors(batch, _copy_to_device)
     for i, (path, t) in enumerate(flatten(seen)):
         capture.feed(t.cell, i, f"input{path}")
     capture.__enter__()
@@ -432,12 +468,12 @@ def enter_fed(capture: Capture, batch: Any) -> Any:
     return seen
 
 
-def _on_device(t: Tensor) -> Tensor:
-    copy = handle(Cell(leaf(t.array(), t.spec)))
-    copy.device = LAZY
+def _copy_to_device(t: Tensor) -> Tensor:
+    copy = tensor_from_storage(Storage(leaf(t.array(), t.spec)))
+    copy.device = LAZY_DEVICE
     return copy
 
 
-def _identity(t: Tensor) -> Identity:
+def _view_identity(t: Tensor) -> ViewIdentity:
     # Whether a handle records gradients makes no other value of it.
-    return id(t.cell), tuple(step for step in t.lens if step[0] != "variable")
+    return id(t.cell), tuple(step for step in t.view_ops if step[0] != "variable")

@@ -6,17 +6,17 @@ from contextlib import contextmanager
 import numpy as np
 
 from lazytensor import cells, source
-from lazytensor.capture import FETCHING, MATERIALIZED
+from lazytensor.capture import FETCHING_CALLS, MATERIALIZED_MESSAGE
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.types import StateId
 from lazytensor.runtime.store import Store
 from lazytensor.tensor import Device, Tensor
 
-LAZY = Device("lazy", 0)
+LAZY_DEVICE = Device("lazy", 0)
 """The device of what lies on the wafer."""
 
 
-CLIENT_READINGS = (*FETCHING, ".item()", ".numpy()", "float()", "int()", "bool()", "saving it")
+CLIENT_READINGS = (*FETCHING_CALLS, ".item()", ".numpy()", "float()", "int()", "bool()", "saving it")
 """What a script does that needs values on the client. Other readings are ours: what initializes masks, for example."""
 
 
@@ -27,13 +27,13 @@ def refuse_reading(t: Tensor, what: str) -> None:
     """
     is_printed_leaf = what == "print()" and t.requires_grad
     is_of_script = what in CLIENT_READINGS and not is_printed_leaf
-    if not is_of_script or t.device.type != LAZY.type or cells.here.current is not None:
+    if not is_of_script or t.device.type != LAZY_DEVICE.type or cells.thread_state.current is not None:
         return
     raise TraceError(
         f"{what} needs the values of a {t.spec} on the wafer, and a run with validate_only or compile_only has none",
         where=source.where(),
         hint="Read it in a @cstorch.step_closure, and run the script without validate_only and compile_only.",
-        lead=MATERIALIZED if what in FETCHING else "",
+        lead=MATERIALIZED_MESSAGE if what in FETCHING_CALLS else "",
     )
 
 
@@ -101,12 +101,12 @@ class WaferState(Store):
     def start(self) -> None:
         """A loop begins. Until a step has run, it leaves the state as readable as it is now."""
         self._after = self._way_out
-        self._is_running, self._way_out = True, _after_the_loop
+        self._is_running, self._way_out = True, _make_after_loop_hint
 
-    def ran(self, is_checkpoint: bool) -> None:
+    def finish_step(self, is_checkpoint: bool) -> None:
         """A step has run: if it is the last one, state can be fetched after the loop on a checkpoint step alone."""
         self._sent.update(self)
-        self._after = None if is_checkpoint else _after_the_loop
+        self._after = None if is_checkpoint else _make_after_loop_hint
 
     def stop(self) -> None:
         """The loop is over."""
@@ -130,5 +130,5 @@ class WaferState(Store):
             self._way_out, self._snapshot = before
 
 
-def _after_the_loop() -> str:
+def _make_after_loop_hint() -> str:
     return "Read it in a @cstorch.checkpoint_closure, and give the DataExecutor checkpoint_steps."

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cstorch_compat.files.tree import visit
+from cstorch_compat.files.tree import update_tensors
 from cstorch_compat.optim.optimizers import Optimizer
 from cstorch_compat.run import process
 from cstorch_compat.run.warn import warn
@@ -16,17 +16,17 @@ from cstorch_compat.sparse.initial_masks import make_init_method
 from cstorch_compat.sparse.parameter import SparseParameter
 from cstorch_compat.sparse.sparse_schedules import Constant, HyperParameterSchedule, make_hyperparam_schedule
 from lazytensor import cells
-from lazytensor.arrival import Handle
+from lazytensor.arrival import RemovableHandle
 from lazytensor.functions.creation import tensor
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
 Hook = Callable[..., Any]
 # Each algorithm of a run has a number, under which its counters stand among the state.
-_numbers = process.Slot(itertools.count)
+_algorithm_numbers = process.RunLocal(itertools.count)
 
 
-class Levels(dict[Tensor, HyperParameterSchedule]):
+class SparsityLevels(dict[Tensor, HyperParameterSchedule]):
     """Schedule of sparsity by parameter; one that has none of its own has the algorithm's."""
 
     default: HyperParameterSchedule | None = None
@@ -51,7 +51,7 @@ class Levels(dict[Tensor, HyperParameterSchedule]):
         return list(users.values())
 
 
-def constant_level(value: float) -> float:
+def check_constant_level(value: float) -> float:
     """A sparsity that does not change. Raises ValueError unless it is at least 0 and below 1."""
     if not 0.0 <= value < 1.0:
         raise ValueError(f"Invalid sparsity level {value}. Must be 0.0 <= s < 1.0")
@@ -67,13 +67,13 @@ class SparsityAlgorithm(ABC):
     """
 
     def __init__(self, sparsity: Any, init_method: Any = "random"):
-        self.number = next(_numbers.value)
+        self.number = next(_algorithm_numbers.value)
         self.init_method = make_init_method(init_method)
         self.autoupdate = True
         self.sparse_params: dict[str, SparseParameter] = {}
         # By identity: `==` of tensors compares their elements.
         self._by_id: dict[int, SparseParameter] = {}
-        self._levels = Levels()
+        self._levels = SparsityLevels()
         self._modules: list[Any] = []
         self._is_waiting = False
         # Weak, because the optimizer already holds this algorithm by its hooks.
@@ -96,7 +96,7 @@ class SparsityAlgorithm(ABC):
     def _assign_level(self, value: Any) -> None:
         schedule = make_hyperparam_schedule(value)
         if isinstance(schedule, Constant):
-            constant_level(schedule.value)
+            check_constant_level(schedule.value)
         # Assigned over: levels that single parameters were given before end here.
         for p in self._levels:
             self._levels[p] = schedule
@@ -115,12 +115,12 @@ class SparsityAlgorithm(ABC):
         if isinstance(obj, Tensor):
             return self._by_id.get(id(obj))
         if isinstance(obj, Module):
-            return self._among(obj.parameters())
+            return self._find_sparse_parameters(obj.parameters())
         if hasattr(obj, "param_groups"):
-            return self._among(p for group in obj.param_groups for p in group["params"])
+            return self._find_sparse_parameters(p for group in obj.param_groups for p in group["params"])
         raise TypeError(f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(obj)}")
 
-    def _among(self, parameters: Any) -> Iterator[SparseParameter]:
+    def _find_sparse_parameters(self, parameters: Any) -> Iterator[SparseParameter]:
         return (self._by_id[id(p)] for p in parameters if id(p) in self._by_id)
 
     # `Module.apply` calls its argument with each submodule, unless the model is prepared and knows of sparsity;
@@ -161,9 +161,9 @@ class SparsityAlgorithm(ABC):
         # Before each forward pass, since a script may write to weights between steps, and a mask may have changed
         # after the last one.
         module.register_forward_pre_hook(self._prune_module)
-        self._await_loop()
+        self._initialize_before_loop()
 
-    def _await_loop(self) -> None:
+    def _initialize_before_loop(self) -> None:
         """Have the masks made when the next loop begins."""
         if not self._is_waiting:
             self._is_waiting = True
@@ -271,7 +271,7 @@ class SparsityAlgorithm(ABC):
 
     def visit_state(self, f: Callable[[Tensor], Tensor | None]) -> None:
         """Call a function with every counter; what it returns takes the place of the value."""
-        visit(self.counters().values(), f)
+        update_tensors(self.counters().values(), f)
 
     def state_dict(self) -> Any:
         """Counters by name. The masks are in the state dict of the model."""
@@ -287,18 +287,18 @@ class SparsityAlgorithm(ABC):
 
         The name is what the names of these parameters begin with, and a star. Returns a handle that removes the hook.
         """
-        return Handle(self._target_hooks, hook)
+        return RemovableHandle(self._target_hooks, hook)
 
     def register_computed_sparsity_hook(self, hook: Hook) -> Any:
         """Call hook(algorithm, name, sparsity) at each update with the measured sparsity of each parameter's mask."""
-        return Handle(self._computed_hooks, hook)
+        return RemovableHandle(self._computed_hooks, hook)
 
     def _call_hooks(self, hooks: dict[int, Hook], name: str, sparsity: Any) -> None:
         for hook in list(hooks.values()):
             hook(self, name, sparsity)
 
 
-def shared_name(names: list[str]) -> str:
+def common_name(names: list[str]) -> str:
     """One name for several parameters: what they begin with, and a star."""
     # Hooks write summaries: one curve for each schedule, and not one for each of its parameters.
     return os.path.commonprefix(names) + "*"  # noqa: RUF071 - names are no paths

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.optim.optimizers import Optimizer
-from cstorch_compat.sparse.algorithm import SparsityAlgorithm, shared_name
+from cstorch_compat.sparse.algorithm import SparsityAlgorithm, common_name
 from cstorch_compat.sparse.masks import (
     InputGroupScoreShaper,
     OutputGroupScoreShaper,
@@ -27,12 +27,12 @@ from lazytensor.arrival import register_hook
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import as_tensor, ones, rand, tensor
-from lazytensor.functions.drawing import at_step, is_replayed
+from lazytensor.functions.drawing import is_replayed, uniform_at_step
 from lazytensor.functions.writing import write_values
 from lazytensor.tensor import Tensor, grad_mode
 
 # Far beyond the updates of any run: the compiler is told a range, and a range has an end.
-FAR = 100_000
+ENDLESS_LAST_STEP = 100_000
 """The step that counts as the last one where updates have no end."""
 
 
@@ -76,7 +76,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         """Tell the compiler the range of levels over the update steps, as far as the schedule knows it."""
         begin = getattr(self.update_schedule, "start", 0)
         end = getattr(self.update_schedule, "stop", None)
-        extent = self._levels[param.param].get_min_max_end(begin, FAR if end is None else end)
+        extent = self._levels[param.param].get_min_max_end(begin, ENDLESS_LAST_STEP if end is None else end)
         if extent is not None:
             low, high, last = extent
             # Dense first means that the range begins at 0, whatever the schedule says of its update steps.
@@ -109,7 +109,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
             self._advance(self.is_update_step)
         # The measured sparsity reads every mask, so it is part of the graph only where somebody asks.
         for p in self.sparse_params.values() if self._computed_hooks else ():
-            self._call_hooks(self._computed_hooks, p.name, measured_sparsity(p.mask))
+            self._call_hooks(self._computed_hooks, p.name, measure_sparsity(p.mask))
 
     def _current_levels(self) -> dict[int, Tensor]:
         """The level of each schedule, which the target hooks are told."""
@@ -117,7 +117,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         for schedule, parameters in self._levels.schedules():
             level = levels[id(schedule)] = self._level(schedule, self.step)
             names = [self._by_id[id(p)].name for p in parameters]
-            self._call_hooks(self._target_hooks, shared_name(names), level)
+            self._call_hooks(self._target_hooks, common_name(names), level)
         return levels
 
     def _advance(self, is_update_step: Tensor) -> None:
@@ -154,7 +154,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
                 self._stateful()[name].load_state_dict(state)
 
 
-def measured_sparsity(mask: Tensor) -> Tensor:
+def measure_sparsity(mask: Tensor) -> Tensor:
     """The share of elements that a mask does not keep: float32[]."""
     return 1.0 - reductions.mean(pw.cast_to(mask, dt.float32))
 
@@ -232,7 +232,7 @@ class SET(_DropAndGrow):
             return rand(size=p.spec.shape, dtype=dt.float32, device=p.device)
         # By the step, which is saved: a run that is resumed goes on with the numbers that it would have drawn.
         place = list(self._by_id).index(id(p))
-        return at_step(self.step, place, p.spec.shape, p.device)
+        return uniform_at_step(self.step, place, p.spec.shape, p.device)
 
 
 class RigL(_DropAndGrow):
@@ -266,7 +266,7 @@ class RigL(_DropAndGrow):
         # Hung on before the base's hook, which masks the gradient: hooks run in the order in which they were
         # registered, and this one has to see the dense gradient.
         if param.requires_grad and id(param) not in self._by_id:
-            register_hook(param, functools.partial(self._keep_dense, param))
+            register_hook(param, functools.partial(self._accumulate_dense_gradient, param))
         super().sparsify_parameter(module, name, param)
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:
@@ -282,7 +282,7 @@ class RigL(_DropAndGrow):
         # The first mask is balanced in groups as well, else the first update would move weights between groups.
         return functools.partial(method, score_shaper=self.score_shaper)
 
-    def _keep_dense(self, param: Tensor, gradient: Tensor) -> None:
+    def _accumulate_dense_gradient(self, param: Tensor, gradient: Tensor) -> None:
         """Add a gradient that is not masked yet; a step may have several backward passes."""
         # Without its history, which would hold the graph of the whole step.
         before, dense = self._dense_grads.get(id(param)), gradient.detach()

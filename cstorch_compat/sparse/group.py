@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.run.param_filter import FilterCallable, matching
+from cstorch_compat.run.param_filter import FilterCallable, make_pattern_filter
 from cstorch_compat.run.warn import warn
 from cstorch_compat.sparse.algorithm import Hook, SparsityAlgorithm, Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
-from cstorch_compat.sparse.sparse_schedules import subclasses
+from cstorch_compat.sparse.sparse_schedules import collect_subclasses
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor
 
@@ -22,7 +22,7 @@ def default_sparse_param_filter(name: str, param: Parameter) -> bool:
     return len(param.shape) > 1 and not any(part in name.lower() for part in DENSE_NAMES)
 
 
-NO_LEVEL = (
+NO_LEVEL_MESSAGE = (
     "Group sparsity algorithm does not have a sparsity level. You can access the sparsity of nested sparsity "
     "algorithms by indexing the Group object, i.e. group[0].sparsity"
 )
@@ -57,7 +57,7 @@ class Group(SparsityAlgorithm):
     def add(self, filter: Any, algorithm: SparsityAlgorithm) -> None:
         """Add an algorithm for the parameters that the filter takes. Raises TypeError for what is neither."""
         if isinstance(filter, str):
-            takes: FilterCallable = matching([filter])
+            takes: FilterCallable = make_pattern_filter([filter])
         elif callable(filter):
             takes = filter
         else:
@@ -80,11 +80,11 @@ class Group(SparsityAlgorithm):
     @property
     def sparsity(self) -> Any:
         """Raises NotImplementedError: each algorithm has its own."""
-        raise NotImplementedError(NO_LEVEL)
+        raise NotImplementedError(NO_LEVEL_MESSAGE)
 
     @sparsity.setter
     def sparsity(self, value: Any) -> None:
-        raise NotImplementedError(NO_LEVEL)
+        raise NotImplementedError(NO_LEVEL_MESSAGE)
 
     def sparsify_module(self, module: Module) -> None:
         """Make the parameters that a filter takes sparse. Raises RuntimeError for an empty group."""
@@ -153,11 +153,11 @@ def configure(config: Any) -> Group | None:
         raise TypeError(f"Expected a level, a dict or a list of dicts. Got: {type(config)}")
     group = Group()
     for settings in [config] if isinstance(config, dict) else config:
-        group.add(*_entry(dict(settings)))
+        group.add(*_parse_entry(dict(settings)))
     return group
 
 
-def _entry(settings: dict[str, Any]) -> tuple[FilterCallable, SparsityAlgorithm]:
+def _parse_entry(settings: dict[str, Any]) -> tuple[FilterCallable, SparsityAlgorithm]:
     # The key of older releases.
     if "type" in settings and "algorithm" not in settings:
         warn("The 'type' key is deprecated, please use 'algorithm' instead")
@@ -166,19 +166,21 @@ def _entry(settings: dict[str, Any]) -> tuple[FilterCallable, SparsityAlgorithm]
     names = settings.pop("param_filter", None)
     if issubclass(kind, Static) and "sparsity" not in settings:
         raise KeyError("sparsity")
-    return _configured_filter(names), kind(**settings)
+    return _make_filter(names), kind(**settings)
 
 
-def _configured_filter(names: Any) -> FilterCallable:
+def _make_filter(names: Any) -> FilterCallable:
     if names is None:
         return default_sparse_param_filter
     patterns = [names] if isinstance(names, str) else names
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
         raise TypeError(f"filter must be a string or list of strings, got {type(names)}")
-    return matching(list(patterns))
+    return make_pattern_filter(list(patterns))
 
 
-BUILT_IN: dict[str, type[SparsityAlgorithm]] = {k.__name__.lower(): k for k in (Static, GMP, SET, RigL, Group)}
+SPARSITY_ALGORITHMS: dict[str, type[SparsityAlgorithm]] = {
+    k.__name__.lower(): k for k in (Static, GMP, SET, RigL, Group)
+}
 
 
 def map_sparsity_algorithm(algorithm: str) -> type[SparsityAlgorithm]:
@@ -193,7 +195,7 @@ def map_sparsity_algorithm(algorithm: str) -> type[SparsityAlgorithm]:
     if not isinstance(algorithm, str):
         raise AttributeError(f"{type(algorithm).__name__!r} object has no attribute 'lower'")
     # Built-in names win over classes of scripts that bear them.
-    known: dict[str, type[SparsityAlgorithm]] = {**subclasses(SparsityAlgorithm), **BUILT_IN}
+    known: dict[str, type[SparsityAlgorithm]] = {**collect_subclasses(SparsityAlgorithm), **SPARSITY_ALGORITHMS}
     kind = known.get(algorithm.lower())
     if kind is None:
         raise NameError(f"Unknown sparsity algorithm {algorithm!r}: expected one of {sorted(known)}")

@@ -15,7 +15,7 @@ from lazytensor.tensor import Tensor
 
 InitMethod = Callable[..., Tensor]
 """(parameter, sparsity, score_shaper=None, device=None) -> bool tensor of the parameter's shape."""
-SLACK = 1e-5
+ROUNDING_SLACK = 1e-5
 """What is added before rounding down, so that a density such as 1 - 0.8 in float32 counts as a fifth."""
 
 
@@ -52,16 +52,16 @@ def checkerboard(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None,
     density = float(np.float32(1) - np.float32(float(sparsity)))
     # One column less than the distance between two kept elements, so that neighbouring rows do not keep the same
     # columns.
-    shift = math.ceil(1 / density - SLACK) - 1 if density > 0 else 0
+    shift = math.ceil(1 / density - ROUNDING_SLACK) - 1 if density > 0 else 0
     columns = p.shape[-1] if p.ndim else 1
     rows = p.spec.size // max(columns, 1)
     place = np.arange(rows)[:, None] * shift + np.arange(columns)
     # An element is kept where place * density passes a whole number: the even spread of Bresenham's lines.
-    kept = np.floor((place + 1) * density + SLACK) != np.floor(place * density + SLACK)
+    kept = np.floor((place + 1) * density + ROUNDING_SLACK) != np.floor(place * density + ROUNDING_SLACK)
     return from_numpy(kept.reshape(p.shape))
 
 
-METHODS: dict[str, InitMethod] = {f.__name__: f for f in (random, topk, from_zeros, checkerboard)}
+INIT_METHODS: dict[str, InitMethod] = {f.__name__: f for f in (random, topk, from_zeros, checkerboard)}
 
 
 def make_init_method(init_method: Any) -> InitMethod:
@@ -69,15 +69,15 @@ def make_init_method(init_method: Any) -> InitMethod:
     if callable(init_method):
         method: InitMethod = init_method
         return method
-    if not isinstance(init_method, str) or init_method not in METHODS:
+    if not isinstance(init_method, str) or init_method not in INIT_METHODS:
         raise ValueError(
-            f'Unknown `init_method`: "{init_method}". Valid options are one of the built-in {list(METHODS)} or a '
+            f'Unknown `init_method`: "{init_method}". Valid options are one of the built-in {list(INIT_METHODS)} or a '
             "function (parameter, sparsity, score_shaper=None, device=None) that returns a bool tensor."
         )
-    return METHODS[init_method]
+    return INIT_METHODS[init_method]
 
 
-def checked_mask(mask: Any, p: Tensor, name: str) -> Tensor:
+def check_mask(mask: Any, p: Tensor, name: str) -> Tensor:
     """What an init method gave. Raises ValueError unless it is a bool tensor of the parameter's shape."""
     # Checked at once: a float mask would scale weights, and another shape would broadcast.
     if not isinstance(mask, Tensor) or tuple(mask.shape) != tuple(p.shape) or mask.dtype is not bool_:

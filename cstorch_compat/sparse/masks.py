@@ -21,7 +21,7 @@ from lazytensor.tensor import Tensor
 Unshaper = Callable[[Tensor], Tensor]
 Shaper = Callable[[Tensor], tuple[Tensor, Unshaper]]
 # A bound that no count of elements reaches.
-MOST = 2**31 - 1
+INT32_MAX = 2**31 - 1
 """The largest int32."""
 Level = Any
 """A sparsity or a fraction: float32[], or a number."""
@@ -40,7 +40,7 @@ class ScoreFlattener(ScoreShaper):
 
     def __call__(self, tensor: Tensor) -> tuple[Tensor, Unshaper]:
         shape = tuple(tensor.shape)
-        return _reshaped(tensor, (-1,)), lambda flat: _reshaped(flat, shape)
+        return _reshape(tensor, (-1,)), lambda flat: _reshape(flat, shape)
 
 
 class _GroupShaper(ScoreShaper):
@@ -60,7 +60,7 @@ class OutputGroupScoreShaper(_GroupShaper):
     def __call__(self, tensor: Tensor) -> tuple[Tensor, Unshaper]:
         shape = tuple(tensor.shape)
         self._check(shape[0] if shape else 1, "outputs")
-        return _reshaped(tensor, (self.num_groups, -1)), lambda rows: _reshaped(rows, shape)
+        return _reshape(tensor, (self.num_groups, -1)), lambda rows: _reshape(rows, shape)
 
 
 class InputGroupScoreShaper(_GroupShaper):
@@ -72,16 +72,16 @@ class InputGroupScoreShaper(_GroupShaper):
         outputs, inputs = tensor.shape
         self._check(inputs, "inputs")
         # Inputs are columns: transposed, a group of them lies in one row.
-        rows = _reshaped(shapes.transpose(tensor, 0, 1), (self.num_groups, -1))
-        return rows, lambda rows: shapes.transpose(_reshaped(rows, (inputs, outputs)), 0, 1)
+        rows = _reshape(shapes.transpose(tensor, 0, 1), (self.num_groups, -1))
+        return rows, lambda rows: shapes.transpose(_reshape(rows, (inputs, outputs)), 0, 1)
 
 
-def _reshaped(t: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _reshape(t: Tensor, shape: tuple[int, ...]) -> Tensor:
     # No node where nothing changes: graphs are compared with those of the front end.
     return t if tuple(t.shape) == shape or (shape == (-1,) and t.ndim == 1) else shapes.reshape(t, shape)
 
 
-def _first(rows: Tensor, count: Tensor) -> Tensor:
+def _make_mask_of_largest(rows: Tensor, count: Tensor) -> Tensor:
     """A mask of the `count` largest elements, int32[], of each row.
 
     The program is that of the system: places beyond the count repeat the first place. Hence on a CSX one element is
@@ -100,7 +100,7 @@ def _first(rows: Tensor, count: Tensor) -> Tensor:
     return mask if process.use_cs() else pw.logical_and(mask, count > 0)
 
 
-def _count(without: Level, of: Any) -> Tensor:
+def _kept_count(without: Level, of: Any) -> Tensor:
     """trunc((1 - without) * of) in float32."""
     is_number = not isinstance(without, Tensor)
     # In float32, as the traced program subtracts: of ten elements 1 - 0.9 keeps one there and none in float64.
@@ -111,7 +111,7 @@ def _count(without: Level, of: Any) -> Tensor:
 def make_mask_topk_sparsity(score: Tensor, sparsity: Level, score_shaper: Shaper | None = None) -> Tensor:
     """A mask that keeps the largest scores: trunc((1 - sparsity) * n) of the n in each row."""
     rows, back = (score_shaper or ScoreFlattener())(score)
-    return back(_first(rows, _count(sparsity, float(rows.shape[-1]))))
+    return back(_make_mask_of_largest(rows, _kept_count(sparsity, float(rows.shape[-1]))))
 
 
 def make_mask_drop_minimum(
@@ -128,8 +128,8 @@ def make_mask_drop_minimum(
     # By the sum over all rows: a program with one count. Balanced masks have equal rows anyway.
     if rows.ndim > 1:
         kept = kept / float(rows.shape[0])
-    count = _count(drop_fraction, kept)
-    return back(_first(rows, count)), count
+    count = _kept_count(drop_fraction, kept)
+    return back(_make_mask_of_largest(rows, count)), count
 
 
 def make_mask_grow_maximum(
@@ -145,7 +145,7 @@ def make_mask_grow_maximum(
     if mask_nonzero is None:
         kept = reductions.sum(mask)
         mask_nonzero = pw.cast_to(kept if rows.ndim == 1 else pw.floor_divide(kept, rows.shape[0]), dt.int32)
-    wanted = _count(sparsity, float(rows.shape[-1]))
+    wanted = _kept_count(sparsity, float(rows.shape[-1]))
     # Not negative: a level that has been reached grows nothing, and drops nothing either.
-    grown = _first(rows, pw.clamp(wanted - mask_nonzero, 0, MOST))
+    grown = _make_mask_of_largest(rows, pw.clamp(wanted - mask_nonzero, 0, INT32_MAX))
     return pw.logical_or(mask, back(grown))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.run import process
-from cstorch_compat.sparse.initial_masks import checked_mask
+from cstorch_compat.sparse.initial_masks import check_mask
 from lazytensor import cells
 from lazytensor.arrival import register_hook
 from lazytensor.dtype import bool_
@@ -33,12 +33,12 @@ class SparseParameter:
         self.balanced_groups = (1, 1)  # of outputs and of inputs, each with as many weights as the others
         self._pruned: dict[str, Tensor] = {}
         # A buffer, so that masks are saved and loaded with the weights they belong to, under the original's names.
-        module.register_buffer(self.mask_name, self._all_kept())
+        module.register_buffer(self.mask_name, self._make_full_mask())
         # A mask that comes from a checkpoint must not be made anew when the loop begins.
-        module.register_load_state_dict_pre_hook(self._before_loading)
-        self.grad_hook = register_hook(self.param, self._masked_gradient) if self.param.requires_grad else None
+        module.register_load_state_dict_pre_hook(self._note_loaded_mask)
+        self.grad_hook = register_hook(self.param, self._mask_gradient) if self.param.requires_grad else None
 
-    def _all_kept(self) -> Tensor:
+    def _make_full_mask(self) -> Tensor:
         mask = ones(*self.param.shape, dtype=bool_)
         # On the wafer a mask is state beside its parameter, and named after it.
         mask.device = self.param.device
@@ -47,11 +47,11 @@ class SparseParameter:
             cells.register(mask.cell, f"{state}_mask")
         return mask
 
-    def _before_loading(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+    def _note_loaded_mask(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
         # Old checkpoints without masks leave it as it is: then the first mask is made from the loaded weights.
         self._initialized |= f"{prefix}{self.mask_name}" in state_dict
 
-    def _masked_gradient(self, gradient: Tensor) -> Tensor:
+    def _mask_gradient(self, gradient: Tensor) -> Tensor:
         # A selection, as 0 times an infinite gradient would be NaN.
         return pw.where(self.mask, gradient, 0.0)
 
@@ -88,7 +88,7 @@ class SparseParameter:
             return
         with grad_mode(False):
             # Copied: the buffer is state with a name already.
-            write_values(self.mask, checked_mask(self.init_method(self.param), self.param, self.name))
+            write_values(self.mask, check_mask(self.init_method(self.param), self.param, self.name))
         self._initialized = True
 
     def update(self, new_mask: Tensor) -> None:
@@ -100,7 +100,7 @@ class SparseParameter:
             )
         with grad_mode(False):
             # Written, since the new mask is a node of the traced step.
-            self.mask.write(checked_mask(new_mask, self.param, self.name).node)
+            self.mask.write(check_mask(new_mask, self.param, self.name).node)
 
     def prune(self, tensor: Tensor | None = None, tensor_name: str | None = None) -> None:
         """Set a tensor of the parameter's shape, or the parameter itself, to zero where the mask is."""

@@ -16,8 +16,8 @@ from cstorch_compat.sparse.group import Group, default_sparse_param_filter
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
-Named = Iterable[tuple[str, Tensor]]
-Filter = Callable[[str, Tensor], bool]
+NamedTensors = Iterable[tuple[str, Tensor]]
+TensorFilter = Callable[[str, Tensor], bool]
 
 
 class SparsityOptimizer(Optimizer):
@@ -35,7 +35,7 @@ class SparsityOptimizer(Optimizer):
             # One algorithm for each group of parameters, told apart by identity; within the step they act as one
             # group.
             own = {k: v for k, v in group.items() if k != "params"}
-            self.sparsity.add(_among(group["params"]), self.ALGORITHM(**own))
+            self.sparsity.add(_make_membership_filter(group["params"]), self.ALGORITHM(**own))
 
     def preinitialize(self) -> None:
         """Make no state: the algorithms have it."""
@@ -66,7 +66,7 @@ class SparsityOptimizer(Optimizer):
         self.sparsity.load_state_dict(state_dict["sparsity"])
 
 
-def _among(params: list[Tensor]) -> Filter:
+def _make_membership_filter(params: list[Tensor]) -> TensorFilter:
     chosen = {id(p) for p in params}
     return lambda name, param: id(param) in chosen
 
@@ -95,7 +95,7 @@ class RigLSparsityOptimizer(SparsityOptimizer):
     ALGORITHM = RigL
 
 
-KINDS: dict[str, type[SparsityOptimizer]] = {
+OPTIMIZER_TYPES: dict[str, type[SparsityOptimizer]] = {
     "static": StaticSparsityOptimizer,
     "gmp": GMPSparsityOptimizer,
     "set": SETSparsityOptimizer,
@@ -143,9 +143,9 @@ class SparsityWrapperOptimizer(Optimizer):
 
 def configure_sparsity_optimizer(
     sparsity_type: str,
-    named_parameters: Named,
+    named_parameters: NamedTensors,
     param_name_patterns: str | list[str] | dict[str, dict[str, Any]] | None = None,
-    sparse_param_filter: Filter | None = None,
+    sparse_param_filter: TensorFilter | None = None,
     **kwargs: Any,
 ) -> SparsityOptimizer:
     """A sparsity optimizer of a type ("static", "gmp", "set", "rigl") for some of the parameters.
@@ -154,12 +154,14 @@ def configure_sparsity_optimizer(
     the filter decides, by default that of `sparse.configure`. Raises ValueError for an unknown type, and for a
     pattern that takes no parameter.
     """
-    kind = KINDS.get(str(sparsity_type).lower())
+    kind = OPTIMIZER_TYPES.get(str(sparsity_type).lower())
     if kind is None:
-        raise ValueError(f"Unsupported sparsity optimizer type {sparsity_type!r}: expected one of {sorted(KINDS)}")
+        raise ValueError(
+            f"Unsupported sparsity optimizer type {sparsity_type!r}: expected one of {sorted(OPTIMIZER_TYPES)}"
+        )
     named = list(named_parameters)
     if param_name_patterns is not None:
-        return kind(_by_pattern(named, param_name_patterns, sparse_param_filter), **kwargs)
+        return kind(_group_by_pattern(named, param_name_patterns, sparse_param_filter), **kwargs)
     takes: FilterCallable = sparse_param_filter or default_sparse_param_filter
     chosen = [p for name, p in named if takes(name, p)]
     if not chosen:
@@ -167,7 +169,9 @@ def configure_sparsity_optimizer(
     return kind([{"params": chosen}], **kwargs)
 
 
-def _by_pattern(named: list[tuple[str, Tensor]], patterns: Any, extra: Filter | None) -> list[dict[str, Any]]:
+def _group_by_pattern(
+    named: list[tuple[str, Tensor]], patterns: Any, extra: TensorFilter | None
+) -> list[dict[str, Any]]:
     """One group of parameters for each pattern that has settings, or for all of them; the first match counts."""
     listed = [patterns] if isinstance(patterns, str) else list(patterns)
     settings = patterns if isinstance(patterns, dict) else {}
@@ -193,7 +197,7 @@ def configure_sparsity_wrapper(
     optimizer: Optimizer,
     sparsity_type: str,
     param_name_patterns: str | list[str] | dict[str, dict[str, Any]] | None = None,
-    sparse_param_filter: Filter | None = None,
+    sparse_param_filter: TensorFilter | None = None,
     **kwargs: Any,
 ) -> SparsityWrapperOptimizer:
     """The three steps in one: a sparsity optimizer for the model's parameters, its hooks, and the wrapper."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat.files.tree import visit
+from cstorch_compat.files.tree import update_tensors
 from cstorch_compat.run import process
 from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
@@ -19,7 +19,7 @@ from lazytensor.functions.creation import as_tensor, tensor
 from lazytensor.functions.writing import write_values
 from lazytensor.tensor import Tensor
 
-Extent = tuple[float, float, float]
+ValueRange = tuple[float, float, float]
 """The smallest value, the largest, and the last one of a range of steps."""
 
 
@@ -37,7 +37,7 @@ class HyperParameterSchedule(ABC):
     def update(self, is_update_step: Tensor) -> None:  # noqa: B027 - most have no state
         """Take note of a step; those without state have nothing to note."""
 
-    def get_min_max_end(self, begin: int, end: int) -> Extent | None:
+    def get_min_max_end(self, begin: int, end: int) -> ValueRange | None:
         """Extent over the steps from begin to end, for a schedule that only rises or only falls. None if unknown."""
         # Only the ends are asked, which is right for lines, powers and exponentials. A user's schedule that waves
         # has to say so itself.
@@ -49,7 +49,7 @@ class HyperParameterSchedule(ABC):
 
     def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
         """Call a function with every piece of state; what it returns takes the place of the values."""
-        visit(self.state_dict().values(), fn)
+        update_tensors(self.state_dict().values(), fn)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The state that is carried from step to step."""
@@ -61,7 +61,7 @@ class HyperParameterSchedule(ABC):
             write_values(value, as_tensor(state[name]))
 
 
-def _float(step: Tensor) -> Tensor:
+def _to_float(step: Tensor) -> Tensor:
     # The counter is int64; whole numbers are exact in float32 up to 2 ** 24 steps.
     return pw.cast_to(step, dt.float32)
 
@@ -83,7 +83,7 @@ class Linear(HyperParameterSchedule):
         self.init, self.slope = init, slope
 
     def compute(self, step: Tensor) -> Tensor:
-        return _float(step) * self.slope + self.init
+        return _to_float(step) * self.slope + self.init
 
 
 class Exp(HyperParameterSchedule):
@@ -95,7 +95,7 @@ class Exp(HyperParameterSchedule):
         self.scale = float(np.float32(final) - np.float32(init))
 
     def compute(self, step: Tensor) -> Tensor:
-        return self.final - pw.exp(_float(step) * self.gamma) * self.scale
+        return self.final - pw.exp(_to_float(step) * self.gamma) * self.scale
 
 
 class Power(HyperParameterSchedule):
@@ -105,7 +105,7 @@ class Power(HyperParameterSchedule):
         self.init, self.beta = init, beta
 
     def compute(self, step: Tensor) -> Tensor:
-        return pw.pow(self.beta, _float(step)) * self.init
+        return pw.pow(self.beta, _to_float(step)) * self.init
 
 
 class Cosine(HyperParameterSchedule):
@@ -119,10 +119,10 @@ class Cosine(HyperParameterSchedule):
         self.freq = math.pi / half_period
 
     def compute(self, step: Tensor) -> Tensor:
-        wave = pw.cos(_float(step) * self.freq)
+        wave = pw.cos(_to_float(step) * self.freq)
         return wave * self.amp + self.offset
 
-    def get_min_max_end(self, begin: int, end: int) -> Extent:
+    def get_min_max_end(self, begin: int, end: int) -> ValueRange:
         """Extent of the whole wave, and the value at `end`."""
         # The wave is no monotonous function, so its ends say nothing of its range.
         low, high = (float(np.float32(self.offset + sign * self.amp)) for sign in (-1, 1))
@@ -156,7 +156,7 @@ class Cycling(HyperParameterSchedule):
         # Stays where it is on other steps, although it is written in each.
         self.index.write(pw.where(is_update_step, following, self.index).node)
 
-    def get_min_max_end(self, begin: int, end: int) -> Extent:
+    def get_min_max_end(self, begin: int, end: int) -> ValueRange:
         """Extent of the list, whose last value is the last one."""
         return min(self.values), max(self.values), self.values[-1]
 
@@ -200,7 +200,7 @@ def make_hyperparam_schedule(schedule: Any) -> HyperParameterSchedule:
     if isinstance(schedule, list | tuple):
         return Cycling(schedule)
     if isinstance(schedule, dict):
-        return _configured(dict(schedule))
+        return _make_from_settings(dict(schedule))
     if callable(schedule):
         return Lambda(schedule)
     raise ValueError(
@@ -209,25 +209,25 @@ def make_hyperparam_schedule(schedule: Any) -> HyperParameterSchedule:
     )
 
 
-def _configured(settings: dict[str, Any]) -> HyperParameterSchedule:
+def _make_from_settings(settings: dict[str, Any]) -> HyperParameterSchedule:
     if "type" not in settings:
         raise ValueError(f"Must specify `type`, as one of {sorted(SCHEDULES)}")
     kind = settings.pop("type")
     # By name in lower case; subclasses that scripts define can be named too.
-    known: dict[str, type[HyperParameterSchedule]] = {**subclasses(HyperParameterSchedule), **SCHEDULES}
+    known: dict[str, type[HyperParameterSchedule]] = {**collect_subclasses(HyperParameterSchedule), **SCHEDULES}
     schedule = known.get(str(kind).lower())
     if schedule is None:
         raise TypeError(f"Unknown type of schedule {kind!r}: expected one of {sorted(known)}")
     return schedule(**settings)
 
 
-def subclasses(kind: Any) -> dict[str, Any]:
+def collect_subclasses(kind: Any) -> dict[str, Any]:
     """Subclasses at any depth that can be made, those of users too, by their names in lower case."""
     kinds: dict[str, Any] = {}
     for k in kind.__subclasses__():
         if not inspect.isabstract(k) and not k.__name__.startswith("_"):
             kinds[k.__name__.lower()] = k
-        kinds.update(subclasses(k))
+        kinds.update(collect_subclasses(k))
     return kinds
 
 

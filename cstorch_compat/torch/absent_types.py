@@ -10,7 +10,7 @@ from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import OptionMissing
 
-ROWS = """
+DTYPE_TABLE = """
 c complex32=chalf:4 complex64=cfloat:8 complex128=cdouble:16
 f float8_e5m2:1 float8_e4m3fn:1 float8_e5m2fnuz:1 float8_e4m3fnuz:1 float8_e8m0fnu:1 float4_e2m1fn_x2:1
 u uint32:4 uint64:8 uint1=bit:1 uint2:1 uint3:1 uint4:1 uint5:1 uint6:1 uint7:1
@@ -18,7 +18,7 @@ s int1:1 int2:1 int3:1 int4:1 int5:1 int6:1 int7:1
 q qint8:1 quint8:1 qint32:4 quint4x2:1 quint2x4:1 bits1x8:1 bits2x4:1 bits4x2:1 bits8:1 bits16:2
 """
 """Kind, then name, other name and bytes: complex, floating point, unsigned and signed integers, quantized."""
-INSTEAD = {
+DTYPE_WORKAROUNDS = {
     "c": "There are no complex numbers: compute with the real and the imaginary part as two tensors.",
     "f": "Use float16 or bfloat16, the narrowest floating-point types that are here.",
     "u": "Use int64, or uint8 and uint16 where they are wide enough.",
@@ -27,7 +27,7 @@ INSTEAD = {
 }
 
 
-class AbsentType(DType):
+class AbsentDtype(DType):
     """A dtype that can be named, compared and asked for its size, and that no tensor has."""
 
     def __init__(self, name: str, itemsize: int, kind: str):
@@ -41,7 +41,7 @@ class AbsentType(DType):
     def __getattr__(self, name: str) -> Any:
         """Raises OptionMissing for `host` and `kind`: no array can hold it, and no operation compute with it."""
         if name in ("host", "kind"):
-            hint = INSTEAD[self._letter]
+            hint = DTYPE_WORKAROUNDS[self._letter]
             raise OptionMissing(f"there are no tensors of {self!r} in this version", where=source.where(), hint=hint)
         raise AttributeError(f"'torch.dtype' object has no attribute {name!r}")
 
@@ -66,25 +66,25 @@ class AbsentType(DType):
         return False
 
 
-def _types() -> dict[str, DType]:
+def _make_dtypes() -> dict[str, DType]:
     types: dict[str, DType] = {}
-    for line in ROWS.split("\n"):
+    for line in DTYPE_TABLE.split("\n"):
         # One line of the table for each kind, so that the rows stay short.
         kind, *words = line.split() or [""]
         for word in words:
             names, _, size = word.partition(":")
             name, _, other = names.partition("=")
-            types[name] = AbsentType(name, int(size), kind)
+            types[name] = AbsentDtype(name, int(size), kind)
             if other:
                 types[other] = types[name]
     return types
 
 
-TYPES = _types()
-NAMES = tuple(TYPES)
+ABSENT_DTYPES = _make_dtypes()
+ABSENT_DTYPE_NAMES = tuple(ABSENT_DTYPES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in TYPES:
-        return TYPES[name]
+    if name in ABSENT_DTYPES:
+        return ABSENT_DTYPES[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

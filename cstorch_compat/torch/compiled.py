@@ -70,12 +70,12 @@ def identity(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
     return fn if callable(fn) else lambda fn: fn
 
 
-def no() -> bool:
+def return_false() -> bool:
     """False: nothing is being compiled, traced or scripted in PyTorch's sense."""
     return False
 
 
-def ignored(*args: Any, **kwargs: Any) -> None:
+def do_nothing(*args: Any, **kwargs: Any) -> None:
     """Takes a setting that has no meaning here."""
 
 
@@ -124,7 +124,7 @@ class ScriptFunction:
     """What `torch.jit.script` gives for a function in PyTorch; nothing is one here."""
 
 
-def unused_files(*args: Any, **kwargs: Any) -> NoReturn:
+def refuse_archive(*args: Any, **kwargs: Any) -> NoReturn:
     """Raises OptionMissing: there is no TorchScript archive."""
     raise OptionMissing(
         "TorchScript files are neither written nor read here",

@@ -13,26 +13,26 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-TABLE = pathlib.Path(__file__).with_name("cpu_build.txt")
-RAISES = "raises "
+TABLE_PATH = pathlib.Path(__file__).with_name("cpu_build.txt")
+RAISES_PREFIX = "raises "
 
 
 @functools.cache
-def spaces() -> dict[str, SimpleNamespace]:
+def make_namespaces() -> dict[str, SimpleNamespace]:
     """The answers of each public module, by its path with underscores: `cuda_amp` for torch.cuda.amp."""
     answers: dict[str, SimpleNamespace] = {}
-    for path, name, said in rows():
+    for path, name, said in parse_rows():
         space = answers.setdefault(path.removeprefix("torch.").replace(".", "_"), SimpleNamespace())
         is_function = name.endswith("()")
         plain = name.removesuffix("()")
-        setattr(space, plain, _function(path, plain, said) if is_function else ast.literal_eval(said))
+        setattr(space, plain, _make_function(path, plain, said) if is_function else ast.literal_eval(said))
     return answers
 
 
-def rows() -> Iterator[tuple[str, str, str]]:
+def parse_rows() -> Iterator[tuple[str, str, str]]:
     """Module, name (of a function with brackets) and answer of each line of the table."""
     path = ""
-    for line in TABLE.read_text(encoding="utf-8").splitlines():
+    for line in TABLE_PATH.read_text(encoding="utf-8").splitlines():
         if line.startswith(" "):
             name, _, said = line.strip().partition(" ")
             yield path, name, said.removeprefix("= ")
@@ -40,10 +40,10 @@ def rows() -> Iterator[tuple[str, str, str]]:
             path = line
 
 
-def _function(path: str, name: str, said: str) -> Any:
+def _make_function(path: str, name: str, said: str) -> Any:
     def answer(*args: Any, **kwargs: Any) -> Any:
-        if said.startswith(RAISES):
-            kind, _, message = said.removeprefix(RAISES).partition(": ")
+        if said.startswith(RAISES_PREFIX):
+            kind, _, message = said.removeprefix(RAISES_PREFIX).partition(": ")
             raise getattr(builtins, kind)(ast.literal_eval(message))
         # Read anew each time: a list is the caller's to change.
         return ast.literal_eval(said)
@@ -55,6 +55,6 @@ def _function(path: str, name: str, said: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in spaces():
-        return spaces()[name]
+    if name in make_namespaces():
+        return make_namespaces()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

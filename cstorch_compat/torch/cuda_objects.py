@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cstorch_compat.torch.switches import nullary
+from cstorch_compat.torch.switches import no_op_context
 
-NO_GPU = "Torch not compiled with CUDA enabled"
+NO_CUDA_MESSAGE = "Torch not compiled with CUDA enabled"
 
 
 class OutOfMemoryError(RuntimeError):
     """A device has no memory left."""
 
 
-def _dummy(name: str) -> Any:
+def _make_dummy_class(name: str) -> Any:
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"Tried to instantiate dummy base class {name}")
 
@@ -22,26 +22,26 @@ def _dummy(name: str) -> Any:
     )
 
 
-Stream, Event, ExternalStream, CUDAGraph = map(_dummy, ("Stream", "Event", "ExternalStream", "CUDAGraph"))
+Stream, Event, ExternalStream, CUDAGraph = map(_make_dummy_class, ("Stream", "Event", "ExternalStream", "CUDAGraph"))
 
 
-class device(nullary):
+class device(no_op_context):
     """A block on a device of which there is none: it changes nothing."""
 
 
-class device_of(nullary):
+class device_of(no_op_context):
     """A block on the device of a tensor, which is the CPU."""
 
 
-class StreamContext(nullary):
+class StreamContext(no_op_context):
     """A block on a stream: it changes nothing."""
 
 
-class graph(nullary):
+class graph(no_op_context):
     """Raises RuntimeError: there is nothing to record."""
 
     def __init__(self, *args: Any, **kwargs: Any):
-        raise AssertionError(NO_GPU)
+        raise AssertionError(NO_CUDA_MESSAGE)
 
 
 def stream(stream: Any) -> StreamContext:

@@ -7,13 +7,13 @@ from lazytensor import random
 from lazytensor.dtype import DType
 from lazytensor.functions.creation import empty
 from lazytensor.functions.promotion import broadcast_shape
-from lazytensor.functions.refusals import refusing
+from lazytensor.functions.refusals import with_refusals
 from lazytensor.functions.writing import normal_
 from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor
 
 
-@partial(refusing, "normal")
+@partial(with_refusals, "normal")
 def normal(
     mean: float | Tensor = 0.0,
     std: float | Tensor = 1.0,

@@ -12,10 +12,10 @@ from lazytensor import arange, ones, where
 from lazytensor.tensor import Tensor
 
 Modifier = Callable[..., Tensor]
-DEFAULT_BLOCK = 128
+DEFAULT_BLOCK_SIZE = 128
 
 
-def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _index_grids(batch: int, heads: int, queries: int, keys: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Numbers of batch, head, query and key, each along a dimension of its own."""
     return (
         arange(batch).view(-1, 1, 1, 1),
@@ -32,7 +32,7 @@ class BlockMask:
         self,
         mask: Tensor,
         mask_mod: Modifier | None = None,
-        BLOCK_SIZE: tuple[int, int] = (DEFAULT_BLOCK, DEFAULT_BLOCK),
+        BLOCK_SIZE: tuple[int, int] = (DEFAULT_BLOCK_SIZE, DEFAULT_BLOCK_SIZE),
     ):
         self.mask, self.mask_mod, self.BLOCK_SIZE = mask, mask_mod, BLOCK_SIZE
 
@@ -60,7 +60,7 @@ def create_mask(
 ) -> Tensor:
     """What a function says for every place, batch and head, of which None means one for all."""
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
-    return mod_fn(*_places(*shape)).expand(shape)
+    return mod_fn(*_index_grids(*shape)).expand(shape)
 
 
 def create_block_mask(
@@ -70,7 +70,7 @@ def create_block_mask(
     Q_LEN: int,
     KV_LEN: int,
     device: Any = "cpu",
-    BLOCK_SIZE: int | tuple[int, int] = DEFAULT_BLOCK,
+    BLOCK_SIZE: int | tuple[int, int] = DEFAULT_BLOCK_SIZE,
     _compile: bool = False,
     **_: Any,
 ) -> BlockMask:
@@ -122,7 +122,7 @@ def flex_attention(
     scores = (query @ key.transpose(-2, -1)) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     # One call with all places at once instead of one for each score.
     if score_mod is not None:
-        scores = score_mod(scores, *_places(*scores.shape))
+        scores = score_mod(scores, *_index_grids(*scores.shape))
     if block_mask is not None:
         mask = block_mask.mask[..., : scores.shape[-2], : scores.shape[-1]]
         scores = where(mask, scores, -math.inf)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.torch.derivatives import gradients_of
+from cstorch_compat.torch.derivatives import compute_gradients
 from lazytensor import random, stack
 from lazytensor.functions.creation import zeros_like
 from lazytensor.nn import Module
@@ -19,12 +19,12 @@ Function = Callable[..., Any]
 
 
 @contextmanager
-def _holding(module: Module, values: dict[str, Any], strict: bool) -> Iterator[None]:
+def _replace_members(module: Module, values: dict[str, Any], strict: bool) -> Iterator[None]:
     """Let a module have other parameters and buffers inside of the block.
 
     Raises RuntimeError with `strict` for names that the module has not, and for those that are not given.
     """
-    own = _members(module)
+    own = _named_tensors(module)
     unknown, missing = sorted(values.keys() - own.keys()), sorted(own.keys() - values.keys())
     if strict and (unknown or missing):
         told = [f"\n\tUnexpected key(s): {', '.join(map(repr, unknown))}."] if unknown else []
@@ -46,13 +46,13 @@ def _holding(module: Module, values: dict[str, Any], strict: bool) -> Iterator[N
             members[name] = before
 
 
-def _tied(module: Module, values: dict[str, Any]) -> dict[str, Any]:
+def _expand_tied(module: Module, values: dict[str, Any]) -> dict[str, Any]:
     """Give each value to all names of a module that are the same parameter or buffer.
 
     Raises ValueError if several of them have values of their own.
     """
     groups: dict[int, list[str]] = {}
-    for name, member in _members(module).items():
+    for name, member in _named_tensors(module).items():
         groups.setdefault(id(member), []).append(name)
     out = dict(values)
     for names in groups.values():
@@ -67,7 +67,7 @@ def _tied(module: Module, values: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _members(module: Module) -> dict[str, Tensor]:
+def _named_tensors(module: Module) -> dict[str, Tensor]:
     """The parameters and buffers of a module under all their names."""
     parameters = module.named_parameters(remove_duplicate=False)
     return {**dict(parameters), **dict(module.named_buffers(remove_duplicate=False))}
@@ -90,9 +90,9 @@ def functional_call(
         raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
     values = {k: v for part in parts for k, v in part.items()}
     if tie_weights:
-        values = _tied(module, values)
+        values = _expand_tied(module, values)
     places = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _holding(module, values, strict):
+    with _replace_members(module, values, strict):
         return module(*places, **(kwargs or {}))
 
 
@@ -107,7 +107,7 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
 
 
 @dataclass(frozen=True)
-class Tracked:
+class TrackedArguments:
     """Arguments of a function, with `leaves`: the tensors by which derivatives are asked for."""
 
     leaves: list[Tensor]
@@ -117,7 +117,7 @@ class Tracked:
     """Whether a tensor belongs to an outer derivative, whose graph goes on through this one."""
 
     @classmethod
-    def of(cls, places: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> "Tracked":
+    def of(cls, places: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> "TrackedArguments":
         """Of the arguments at those places, in trees of any kind."""
         flat, structure = tree_flatten([args[k] for k in places])
         is_inner = any(t.requires_grad for t in tree_leaves([list(args), kwargs]) if isinstance(t, Tensor))
@@ -127,7 +127,7 @@ class Tracked:
 
     def gradients(self, outputs: Any, seeds: Any = None) -> list[Tensor]:
         """Of the outputs, weighted by `seeds`, by each leaf; zeros where nothing leads to it."""
-        slopes = gradients_of(outputs, self.leaves, seeds, self.is_inner)
+        slopes = compute_gradients(outputs, self.leaves, seeds, self.is_inner)
         return [self.finished(zeros_like(t) if g is None else g) for g, t in zip(slopes, self.leaves, strict=True)]
 
     def finished(self, value: Any) -> Any:
@@ -145,7 +145,7 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
     places = (argnums,) if isinstance(argnums, int) else argnums
 
     def derived(*args: Any, **kwargs: Any) -> Any:
-        tracked = Tracked.of(places, args, kwargs)
+        tracked = TrackedArguments.of(places, args, kwargs)
         result = func(*tracked.arguments, **kwargs)
         value, aux = result if has_aux else (result, None)
         if not isinstance(value, Tensor) or value.ndim:
@@ -185,7 +185,7 @@ def vmap(
         if len(sizes) != 1:
             raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got {sizes}")
         # Arguments by keyword are mapped over their first dimension, as in PyTorch.
-        one_call = _drawing(func, randomness)
+        one_call = _seed_randomness(func, randomness)
         calls = [
             one_call(*(_sample(a, d, k) for a, d in zip(args, dims, strict=True)), **_sample(kwargs, 0, k))
             for k in range(sizes.pop())
@@ -198,7 +198,7 @@ def vmap(
     return mapped
 
 
-def _drawing(func: Function, randomness: str) -> Function:
+def _seed_randomness(func: Function, randomness: str) -> Function:
     """`func` with the default generator as `randomness` says."""
     if randomness == "different":
         return func

@@ -18,7 +18,7 @@ from lazytensor.dtype import DType
 from lazytensor.functions import pointwise as pw
 from lazytensor.tensor import Tensor, grad_mode
 
-HALVES = (dt.bfloat16, dt.float16)
+HALF_DTYPES = (dt.bfloat16, dt.float16)
 
 
 class autocast(ContextDecorator):
@@ -41,7 +41,7 @@ class autocast(ContextDecorator):
                 "User provided device_type of 'cuda', but CUDA is not available. Disabling", UserWarning, stacklevel=3
             )
         self.device, self.fast_dtype = device_type, dtype or (dt.bfloat16 if device_type == "cpu" else dt.float16)
-        if device_type == "cpu" and enabled and self.fast_dtype not in HALVES:
+        if device_type == "cpu" and enabled and self.fast_dtype not in HALF_DTYPES:
             warnings.warn(
                 "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast only "
                 "supports dtype of torch.bfloat16, torch.float16 currently.",

@@ -6,8 +6,8 @@ says of forward mode. The numbers are the same.
 
 from typing import Any
 
-from cstorch_compat.torch.derivatives import changes_along, table_of
-from cstorch_compat.torch.function_transforms import Function, Tracked
+from cstorch_compat.torch.derivatives import compute_directional_derivatives, compute_jacobian
+from cstorch_compat.torch.function_transforms import Function, TrackedArguments
 from lazytensor.functions.creation import zeros_like
 from lazytensor.pytree import tree_flatten, tree_unflatten
 
@@ -24,12 +24,13 @@ def jacrev(
     places = (argnums,) if isinstance(argnums, int) else argnums
 
     def derived(*args: Any, **kwargs: Any) -> Any:
-        tracked = Tracked.of(places, args, kwargs)
+        tracked = TrackedArguments.of(places, args, kwargs)
         result = func(*tracked.arguments, **kwargs)
         value, aux = result if has_aux else (result, None)
         outputs, structure = tree_flatten(value)
         tables = [
-            tracked.alike(table_of(o, tracked.leaves, tracked.is_inner), isinstance(argnums, int)) for o in outputs
+            tracked.alike(compute_jacobian(o, tracked.leaves, tracked.is_inner), isinstance(argnums, int))
+            for o in outputs
         ]
         answer = tree_unflatten(tables, structure)
         return (answer, tracked.finished(aux)) if has_aux else answer
@@ -51,7 +52,7 @@ def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The results, and a function from weights of them to the gradients of the weighted sum by each argument."""
-    tracked = Tracked.of(range(len(primals)), primals, {})
+    tracked = TrackedArguments.of(range(len(primals)), primals, {})
     result = func(*tracked.arguments)
     value, aux = result if has_aux else (result, None)
     outputs, structure = tree_flatten(value)
@@ -71,12 +72,12 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
 
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> tuple[Any, ...]:
     """The results, and how they change along `tangents`, by two passes back."""
-    tracked = Tracked.of(range(len(primals)), primals, {})
+    tracked = TrackedArguments.of(range(len(primals)), primals, {})
     result = func(*tracked.arguments)
     value, aux = result if has_aux else (result, None)
     outputs, structure = tree_flatten(value)
     directions = tree_flatten(list(tangents))[0]
-    columns = changes_along(outputs, tracked.leaves, directions, tracked.is_inner)
+    columns = compute_directional_derivatives(outputs, tracked.leaves, directions, tracked.is_inner)
     changes = [zeros_like(o) if c is None else c for c, o in zip(columns, outputs, strict=True)]
     answers = tracked.finished(value), tracked.finished(tree_unflatten(changes, structure))
     return (*answers, tracked.finished(aux)) if has_aux else answers

@@ -7,7 +7,7 @@ from lazytensor.dtype import DType
 from lazytensor.tensor import Device, Size, Tensor
 
 Number: TypeAlias = int | float | bool
-Device_: TypeAlias = Device | str | int | None
+DeviceLike: TypeAlias = Device | str | int | None
 FileLike: TypeAlias = Any
 Storage: TypeAlias = Any
 _TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]

@@ -16,7 +16,7 @@ def is_lazy(param: Any) -> bool:
     return isinstance(param, UninitializedParameter)
 
 
-class _Lazy(Module):
+class _LazyLayer(Module):
     """Keeps the arguments of a layer until an input says how many features or channels it has."""
 
     plain: Any
@@ -47,26 +47,26 @@ class _Lazy(Module):
         return f"{type(self).__name__}(waits for its first input)"
 
 
-def _lazy(name: str, plain: Any, axis: int = 1) -> Any:
+def _make_lazy_class(name: str, plain: Any, axis: int = 1) -> Any:
     body = {
         "plain": plain,
         "axis": axis,
         "__doc__": f"{plain.__name__} that learns the number of its inputs.",
         "__module__": __name__,
     }
-    return type(name, (_Lazy,), body)
+    return type(name, (_LazyLayer,), body)
 
 
-LazyLinear = _lazy("LazyLinear", nn.Linear, -1)
-LazyConv1d, LazyConv2d, LazyConv3d = (_lazy(f"LazyConv{d}d", getattr(nn, f"Conv{d}d")) for d in (1, 2, 3))
+LazyLinear = _make_lazy_class("LazyLinear", nn.Linear, -1)
+LazyConv1d, LazyConv2d, LazyConv3d = (_make_lazy_class(f"LazyConv{d}d", getattr(nn, f"Conv{d}d")) for d in (1, 2, 3))
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
-    _lazy(f"LazyConvTranspose{d}d", getattr(nn, f"ConvTranspose{d}d")) for d in (1, 2, 3)
+    _make_lazy_class(f"LazyConvTranspose{d}d", getattr(nn, f"ConvTranspose{d}d")) for d in (1, 2, 3)
 )
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
-    _lazy(f"LazyBatchNorm{d}d", getattr(nn, f"BatchNorm{d}d")) for d in (1, 2, 3)
+    _make_lazy_class(f"LazyBatchNorm{d}d", getattr(nn, f"BatchNorm{d}d")) for d in (1, 2, 3)
 )
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
-    _lazy(f"LazyInstanceNorm{d}d", getattr(nn, f"InstanceNorm{d}d")) for d in (1, 2, 3)
+    _make_lazy_class(f"LazyInstanceNorm{d}d", getattr(nn, f"InstanceNorm{d}d")) for d in (1, 2, 3)
 )
 
 

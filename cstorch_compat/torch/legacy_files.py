@@ -14,12 +14,12 @@ import numpy as np
 from cstorch_compat.torch.pickled_objects import ObjectReader, ObjectWriter
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.encoding import STORED, decoded
+from lazytensor.encoding import FILE_DTYPES, decode_elements
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import FOREIGN_ERRORS
-from lazytensor.serialization.layout import STORAGES, refused
+from lazytensor.lazyarray import FILE_READER_ERRORS
+from lazytensor.serialization.layout import STORAGE_DTYPES, file_error
 from lazytensor.serialization.reader import NamedGlobal
-from lazytensor.serialization.storages import Storage, StoragePart, Storages, placement
+from lazytensor.serialization.storages import SavedStorage, SavedStoragePart, SavedStorages, device_rule
 from lazytensor.serialization.writer import Writer
 
 MAGIC = 0x1950A86A20F9469CFC6C
@@ -28,7 +28,7 @@ _TYPE_SIZES = {"short": 2, "int": 4, "long": 4}
 _TAR_MAGIC_OFFSET = 257
 
 
-class FileEnd(CheckpointError, EOFError):
+class EndOfFile(CheckpointError, EOFError):
     """Nothing is left of an open file."""
 
 
@@ -40,9 +40,9 @@ def save(obj: Any, target: Any) -> None:
     writer = ObjectWriter(is_legacy=True)
     writer.write(obj)
     for value in (MAGIC, PROTOCOL, {"protocol_version": PROTOCOL, "little_endian": True, "type_sizes": _TYPE_SIZES}):
-        target.write(_pickled(value))
+        target.write(_pickle(value))
     target.write(bytes(writer.out) + b".")
-    target.write(_pickled(list(writer.storages)))
+    target.write(_pickle(list(writer.storages)))
     for elements in writer.storages.values():
         array = elements().reshape(-1)
         target.write(struct.pack("<q", array.size))
@@ -50,7 +50,7 @@ def save(obj: Any, target: Any) -> None:
     return None
 
 
-def _pickled(value: Any) -> bytes:
+def _pickle(value: Any) -> bytes:
     writer = Writer()
     writer.write(value)
     return bytes(writer.out) + b"."
@@ -66,37 +66,37 @@ def load(stream: Any, map_location: Any, reader: Any) -> Any:
     head = stream.read(_TAR_MAGIC_OFFSET + 5)
     stream.seek(start)
     if not head:
-        raise FileEnd("the file is empty, or at its end", where=source.where(), hint="Save an object to it first.")
+        raise EndOfFile("the file is empty, or at its end", where=source.where(), hint="Save an object to it first.")
     try:
         if head[_TAR_MAGIC_OFFSET:] == b"ustar":
-            return _from_tar(stream, map_location, reader)
-        return _from_stream(stream, map_location, reader)
+            return _load_tar(stream, map_location, reader)
+        return _load_stream(stream, map_location, reader)
     except CheckpointError:
         raise
-    except (*FOREIGN_ERRORS, tarfile.TarError) as e:
-        raise refused(f"the file from before the zip format is damaged: {e}") from e
+    except (*FILE_READER_ERRORS, tarfile.TarError) as e:
+        raise file_error(f"the file from before the zip format is damaged: {e}") from e
 
 
-class _LegacyStorages(Storages):
+class _LegacyStorages(SavedStorages):
     """Storages whose elements follow the description."""
 
     def __init__(self, map_location: Any):
-        super().__init__(None, "", placement(map_location))  # type: ignore[arg-type]
+        super().__init__(None, "", device_rule(map_location))  # type: ignore[arg-type]
         # What the pickle of a tar file refers to by number.
         self.objects: dict[str, Any] = {}
 
-    def storage(self, key: str, dtype: DType, count: Any, location: str) -> Storage:
+    def storage(self, key: str, dtype: DType, count: Any, location: str) -> SavedStorage:
         """Return the storage of a key, filled later."""
         storage = self._known.get(key)
         if storage is None:
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise refused(f"storage {key!r} has {count} elements")
+                raise file_error(f"storage {key!r} has {count} elements")
             # A placeholder of the right length and no memory, however long the file says it is.
             elements = np.broadcast_to(np.zeros((), dtype.host), (count,))
-            storage = self._known[key] = Storage(dtype, elements)
+            storage = self._known[key] = SavedStorage(dtype, elements)
             storage.device = self._place(storage, location)
         if storage.dtype is not dtype or len(storage.elements) != count:
-            raise refused(f"storage {key!r} is used as two different ones")
+            raise file_error(f"storage {key!r} is used as two different ones")
         return storage
 
     def fill(self, stream: Any, key: str) -> None:
@@ -106,23 +106,23 @@ class _LegacyStorages(Storages):
         begin, size = stream.tell(), len(storage.elements) * storage.dtype.itemsize
         # Before memory is asked for.
         if count != len(storage.elements) or stream.seek(0, 2) - begin < size:
-            raise refused(f"the file ends inside of storage {key!r}")
+            raise file_error(f"the file ends inside of storage {key!r}")
         stream.seek(begin)
         raw = stream.read(size)
-        storage.elements = decoded(np.frombuffer(raw, STORED[storage.dtype]), storage.dtype)
+        storage.elements = decode_elements(np.frombuffer(raw, FILE_DTYPES[storage.dtype]), storage.dtype)
 
 
-def _from_stream(stream: Any, map_location: Any, reader: Any) -> Any:
+def _load_stream(stream: Any, map_location: Any, reader: Any) -> Any:
     storages = _LegacyStorages(map_location)
     if not _is_magic(stream, reader(storages)):
-        raise refused(
+        raise file_error(
             "Invalid magic number; corrupt file? It is no file of torch.save",
             "Write it with torch.save; read other pickles with pickle.load, if you trust them.",
         )
     if reader(storages).run(stream) != PROTOCOL:
-        raise refused("the file is of an unknown older format")
+        raise file_error("the file is of an unknown older format")
     if not reader(storages).run(stream).get("little_endian", True):
-        raise refused("the file was written on a big-endian machine", "Convert it on such a machine.")
+        raise file_error("the file was written on a big-endian machine", "Convert it on such a machine.")
     answer = reader(storages).run(stream)
     for key in reader(storages).run(stream):
         storages.fill(stream, str(key))
@@ -142,7 +142,7 @@ def _is_magic(stream: Any, reader: ObjectReader) -> bool:
         return False
 
 
-def _from_tar(stream: Any, map_location: Any, reader: Any) -> Any:
+def _load_tar(stream: Any, map_location: Any, reader: Any) -> Any:
     storages = _LegacyStorages(map_location)
     if reader(storages).weights_only:
         raise CheckpointError(
@@ -151,19 +151,19 @@ def _from_tar(stream: Any, map_location: Any, reader: Any) -> Any:
             hint="Pass weights_only=False.",
         )
     with tarfile.open(fileobj=stream, mode="r:") as archive:
-        _read_storages(_member(archive, "storages"), storages, reader)
-        _read_tensors(_member(archive, "tensors"), storages, reader)
+        _read_storages(_open_member(archive, "storages"), storages, reader)
+        _read_tensors(_open_member(archive, "tensors"), storages, reader)
         described = reader(storages)
         described.objects = storages.objects
-        answer = described.run(_member(archive, "pickle"))
+        answer = described.run(_open_member(archive, "pickle"))
     storages.finish()
     return answer
 
 
-def _member(archive: tarfile.TarFile, name: str) -> Any:
+def _open_member(archive: tarfile.TarFile, name: str) -> Any:
     stream = archive.extractfile(name) if name in archive.getnames() else None
     if stream is None:
-        raise refused(f"the tar archive has no file {name!r}", "It was not written by torch.save, or is damaged.")
+        raise file_error(f"the tar archive has no file {name!r}", "It was not written by torch.save, or is damaged.")
     return stream
 
 
@@ -173,10 +173,10 @@ def _read_storages(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
         start = stream.tell()
         (count,) = struct.unpack("<q", stream.read(8))
         stream.seek(start)
-        storages.objects[str(key)] = storages.storage(str(key), _dtype_of(kind), count, str(location))
+        storages.objects[str(key)] = storages.storage(str(key), _find_storage_dtype(kind), count, str(location))
         storages.fill(stream, str(key))
     for key, root, offset, size in reader(storages).run(stream):
-        storages.objects[str(key)] = StoragePart(storages.objects[str(root)], offset, size)
+        storages.objects[str(key)] = SavedStoragePart(storages.objects[str(root)], offset, size)
 
 
 def _read_tensors(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
@@ -191,7 +191,7 @@ def _read_tensors(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
         storages.objects[str(key)] = storages.tensor(storage, offset, size, stride, False)
 
 
-def _dtype_of(kind: Any) -> DType:
+def _find_storage_dtype(kind: Any) -> DType:
     if not isinstance(kind, NamedGlobal):
-        raise refused("the file has a storage without a class")
-    return STORAGES[kind.path.removeprefix("torch ")]
+        raise file_error("the file has a storage without a class")
+    return STORAGE_DTYPES[kind.path.removeprefix("torch ")]

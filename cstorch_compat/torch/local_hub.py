@@ -8,19 +8,19 @@ import sys
 from typing import Any, NoReturn
 from urllib.parse import urlparse
 
-from cstorch_compat.run.process import Slot
+from cstorch_compat.run.process import RunLocal
 from cstorch_compat.torch import saving
 from lazytensor import source
 from lazytensor.errors import DataError
 
-_chosen: Slot[str | None] = Slot(lambda: None)
-HASH = re.compile(r"-([a-f0-9]*)\.")
+_hub_folder: RunLocal[str | None] = RunLocal(lambda: None)
+HASH_PATTERN = re.compile(r"-([a-f0-9]*)\.")
 
 
 def get_dir() -> str:
     """The folder of the cache: the one that was set, or $TORCH_HOME/hub, by default ~/.cache/torch/hub."""
-    if _chosen.value is not None:
-        return _chosen.value
+    if _hub_folder.value is not None:
+        return _hub_folder.value
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
     home = os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
     return os.path.join(home, "hub")
@@ -28,7 +28,7 @@ def get_dir() -> str:
 
 def set_dir(d: Any) -> None:
     """Set the folder of the cache."""
-    _chosen.value = os.path.expanduser(d)
+    _hub_folder.value = os.path.expanduser(d)
 
 
 def load_state_dict_from_url(
@@ -60,7 +60,7 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     )
 
 
-def _hubconf(repo_or_dir: str, origin: str) -> Any:
+def _import_hubconf(repo_or_dir: str, origin: str) -> Any:
     if origin != "local":
         raise DataError(
             f"the repository {repo_or_dir!r} would be downloaded, and nothing ever is here",
@@ -86,10 +86,10 @@ def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwa
     # Settings of the download, of which there is none.
     for option in ("trust_repo", "force_reload", "verbose", "skip_validation"):
         kwargs.pop(option, None)
-    return _entry(_hubconf(str(repo_or_dir), source), model)(*args, **kwargs)
+    return _get_entry_point(_import_hubconf(str(repo_or_dir), source), model)(*args, **kwargs)
 
 
-def _entry(module: Any, model: str) -> Any:
+def _get_entry_point(module: Any, model: str) -> Any:
     function = getattr(module, model, None)
     if not callable(function):
         raise RuntimeError(f"Cannot find callable {model} in hubconf")
@@ -98,10 +98,10 @@ def _entry(module: Any, model: str) -> Any:
 
 def list(github: Any, *args: Any, source: str = "local", **kwargs: Any) -> Any:
     """The entry points of the hubconf.py in a folder."""
-    module = _hubconf(str(github), source)
+    module = _import_hubconf(str(github), source)
     return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
 
 
 def help(github: Any, model: str, *args: Any, source: str = "local", **kwargs: Any) -> Any:
     """What an entry point says of itself."""
-    return _entry(_hubconf(str(github), source), model).__doc__
+    return _get_entry_point(_import_hubconf(str(github), source), model).__doc__

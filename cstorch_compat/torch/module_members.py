@@ -4,32 +4,32 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cstorch_compat.torch import tensor_members
-from lazytensor.cells import adopt
+from lazytensor.cells import new_storage
 from lazytensor.functions.creation import empty_like
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 
-MOVES = ("cuda", "xpu", "mtia", "ipu")
+DEVICE_METHODS = ("cuda", "xpu", "mtia", "ipu")
 
 
-def _tensors(module: Module) -> Iterator[Tensor]:
+def _parameters_and_buffers(module: Module) -> Iterator[Tensor]:
     yield from module.parameters()
     yield from module.buffers()
 
 
 def share_memory(module: Module) -> Module:
     """Note that all parameters and buffers are to be shared with processes that are started."""
-    for t in _tensors(module):
+    for t in _parameters_and_buffers(module):
         tensor_members.share_memory_(t)
     return module
 
 
 def to_empty(module: Module, *, device: Any, recurse: bool = True) -> Module:
     """Move to a device without the values; nobody promises what they are."""
-    for t in _tensors(module):
+    for t in _parameters_and_buffers(module):
         fresh = empty_like(t, device=device)
         # The tensor stays the same object, which optimizers and shared layers hold.
-        t.cell, t.lens, t.device, t._seen = adopt(fresh.node), (), fresh.device, None
+        t.cell, t.view_ops, t.device, t._seen = new_storage(fresh.node), (), fresh.device, None
     return module
 
 
@@ -54,11 +54,11 @@ def set_submodule(module: Module, target: str, module_: Module, strict: bool = F
     setattr(owner, name, module_)
 
 
-def _refusing(name: str) -> Callable[..., Module]:
+def _make_refusing_move(name: str) -> Callable[..., Module]:
     def moved(module: Module, *args: Any, **kwargs: Any) -> Module:
         # A module without tensors has nothing to move, as in PyTorch.
-        if any(True for _ in _tensors(module)):
-            raise AssertionError(tensor_members.NO_DEVICE.format(name.upper()))
+        if any(True for _ in _parameters_and_buffers(module)):
+            raise AssertionError(tensor_members.NO_DEVICE_MESSAGE.format(name.upper()))
         return module
 
     moved.__name__ = moved.__qualname__ = name
@@ -80,7 +80,7 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _attach() -> None:
     members = {"share_memory": share_memory, "to_empty": to_empty, "type": type_, "compile": compile_}
-    members |= {"set_submodule": set_submodule, **{name: _refusing(name) for name in MOVES}}
+    members |= {"set_submodule": set_submodule, **{name: _make_refusing_move(name) for name in DEVICE_METHODS}}
     for name, function in members.items():
         if name not in vars(Module):
             setattr(Module, name, function)

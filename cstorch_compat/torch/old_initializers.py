@@ -6,12 +6,13 @@ from typing import Any
 
 from lazytensor.nn import init
 
-NAMES = """uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal orthogonal
+DEPRECATED_NAMES = """uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal
+orthogonal
     sparse""".split()
 """The public names of this module, as the table of names takes them."""
 
 
-def _deprecated(name: str) -> Callable[..., Any]:
+def _make_deprecated(name: str) -> Callable[..., Any]:
     successor = getattr(init, name + "_")
 
     def fill(*args: Any, **kwargs: Any) -> Any:
@@ -23,10 +24,10 @@ def _deprecated(name: str) -> Callable[..., Any]:
     return fill
 
 
-_FUNCTIONS = {name: _deprecated(name) for name in NAMES}
+_DEPRECATED_FUNCTIONS = {name: _make_deprecated(name) for name in DEPRECATED_NAMES}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FUNCTIONS:
-        return _FUNCTIONS[name]
+    if name in _DEPRECATED_FUNCTIONS:
+        return _DEPRECATED_FUNCTIONS[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

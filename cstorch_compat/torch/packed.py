@@ -53,22 +53,22 @@ class PackedSequence(NamedTuple):
         rows = np.full(at_work.shape, int(sizes.sum()), np.int64)
         rows[at_work] = np.arange(int(sizes.sum()))
         fill = full((1, *data.spec.shape[1:]), padding, dtype=data.dtype, device=data.device)
-        return getitem(cat([data, fill]), _indices(rows))
+        return getitem(cat([data, fill]), _to_index_tensor(rows))
 
     def repacked(self, padded: Tensor) -> "PackedSequence":
         """Another padded batch in the order of the lengths, packed as this one is."""
         sizes = self.batch_sizes.array()
         times, places = np.nonzero(np.arange(sizes[0])[None, :] < sizes[:, None])
-        return self._replace(data=getitem(padded, (_indices(times), _indices(places))))
+        return self._replace(data=getitem(padded, (_to_index_tensor(times), _to_index_tensor(places))))
 
 
-def _indices(values: np.ndarray) -> Tensor:
+def _to_index_tensor(values: np.ndarray) -> Tensor:
     return from_array(np.asarray(values, np.int64), dt.int64)
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The order that undoes an order."""
-    return None if permutation is None else _indices(np.argsort(permutation.array(), kind="stable"))
+    return None if permutation is None else _to_index_tensor(np.argsort(permutation.array(), kind="stable"))
 
 
 def pack_padded_sequence(
@@ -89,7 +89,7 @@ def pack_padded_sequence(
                 "you do not need ONNX exportability."
             )
     else:
-        order = _indices(np.argsort(-sizes, kind="stable"))
+        order = _to_index_tensor(np.argsort(-sizes, kind="stable"))
         sizes, x = sizes[order.array()], getitem(x, (slice(None), order))
     if sizes.size != x.spec.shape[1]:
         raise RuntimeError(
@@ -102,8 +102,8 @@ def pack_padded_sequence(
     # In the order of times, and of sequences within one: so many rows go through a layer at once.
     at_work = np.arange(sizes[0])[:, None] < sizes[None, :]
     times, places = np.nonzero(at_work)
-    data = getitem(x, (_indices(times), _indices(places)))
-    return PackedSequence(data, _indices(at_work.sum(1)), order, invert_permutation(order))
+    data = getitem(x, (_to_index_tensor(times), _to_index_tensor(places)))
+    return PackedSequence(data, _to_index_tensor(at_work.sum(1)), order, invert_permutation(order))
 
 
 def pad_packed_sequence(
@@ -121,7 +121,7 @@ def pad_packed_sequence(
     if sequence.unsorted_indices is not None:
         back = sequence.unsorted_indices
         out, lengths = getitem(out, (slice(None), back)), lengths[back.array()]
-    return (transpose(out, 0, 1) if batch_first else out), _indices(lengths)
+    return (transpose(out, 0, 1) if batch_first else out), _to_index_tensor(lengths)
 
 
 def pad_sequence(

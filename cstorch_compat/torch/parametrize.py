@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cstorch_compat.run.process import Slot
+from cstorch_compat.run.process import RunLocal
 from lazytensor.modes import no_grad
 from lazytensor.nn import Buffer, Module, ModuleDict, ModuleList, Parameter
 from lazytensor.tensor import Tensor
 
-_CACHE: Slot[dict[tuple[int, str], Tensor] | None] = Slot(lambda: None)
+_computed_values: RunLocal[dict[tuple[int, str], Tensor] | None] = RunLocal(lambda: None)
 """In a block of `cached`, the values that were computed in it."""
 
 
@@ -35,12 +35,12 @@ class ParametrizationList(ModuleList):
         self.is_tensor = isinstance(value, Tensor)
         if self.is_tensor:
             # The very object where nothing was inverted, since optimizers may have it.
-            kept = original if value is original else _of_kind(original, value)
+            kept = original if value is original else _match_kind(original, value)
             self._add("original", kept)
         else:
             self.ntensors = len(value)
             for i, part in enumerate(value):
-                self._add(f"original{i}", _of_kind(original, part))
+                self._add(f"original{i}", _match_kind(original, part))
 
     def _add(self, name: str, value: Tensor) -> None:
         if isinstance(value, Parameter):
@@ -73,7 +73,7 @@ class ParametrizationList(ModuleList):
         return value
 
 
-def _of_kind(original: Tensor, value: Tensor) -> Tensor:
+def _match_kind(original: Tensor, value: Tensor) -> Tensor:
     if isinstance(original, Parameter):
         return Parameter(value.detach(), requires_grad=original.requires_grad)
     return value.detach()
@@ -83,12 +83,12 @@ def _of_kind(original: Tensor, value: Tensor) -> Tensor:
 def cached() -> Iterator[None]:
     """A block in which each parametrized tensor is computed once."""
     # Blocks may lie in each other: the values live until the outermost one ends.
-    outer = _CACHE.value
-    _CACHE.value = outer if outer is not None else {}
+    outer = _computed_values.value
+    _computed_values.value = outer if outer is not None else {}
     try:
         yield
     finally:
-        _CACHE.value = outer
+        _computed_values.value = outer
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
@@ -107,7 +107,7 @@ def register_parametrization(
     Raises ValueError for a name that there is not, and for one that changes shape or type unless `unsafe`.
     """
     if is_parametrized(module, tensor_name):
-        _check(parametrization, getattr(module, tensor_name), unsafe)
+        _check_parametrization(parametrization, getattr(module, tensor_name), unsafe)
         table = module.parametrizations[tensor_name]
         if hasattr(parametrization, "right_inverse"):
             table.right_inverse(parametrization.right_inverse(getattr(module, tensor_name)))
@@ -123,22 +123,22 @@ def register_parametrization(
     parametrizations = ParametrizationList([parametrization], original, unsafe)
     if not unsafe:
         with no_grad():
-            _compare(original, parametrizations())
+            _check_same_form(original, parametrizations())
     delattr(module, tensor_name)
     if not is_parametrized(module):
-        _give_class(module)
+        _set_parametrized_class(module)
     module.parametrizations[tensor_name] = parametrizations
-    setattr(type(module), tensor_name, _property(tensor_name))
+    setattr(type(module), tensor_name, _make_property(tensor_name))
     return module
 
 
-def _check(parametrization: Module, value: Tensor, unsafe: bool) -> None:
+def _check_parametrization(parametrization: Module, value: Tensor, unsafe: bool) -> None:
     if not unsafe:
         with no_grad():
-            _compare(value, parametrization(value))
+            _check_same_form(value, parametrization(value))
 
 
-def _compare(before: Tensor, after: Tensor) -> None:
+def _check_same_form(before: Tensor, after: Tensor) -> None:
     for what in ("dtype", "shape"):
         old, new = getattr(before, what), getattr(after, what)
         if old != new:
@@ -148,7 +148,7 @@ def _compare(before: Tensor, after: Tensor) -> None:
             )
 
 
-def _give_class(module: Module) -> None:
+def _set_parametrized_class(module: Module) -> None:
     # One class for each module: a property belongs to a class, and other modules of it keep their parameters. The
     # module stays the object that it was, so everybody who holds it sees the change.
     kind = type(module)
@@ -156,10 +156,10 @@ def _give_class(module: Module) -> None:
     module.add_module("parametrizations", ModuleDict())
 
 
-def _property(name: str) -> property:
+def _make_property(name: str) -> property:
     def read(module: Module) -> Tensor:
         # Computed at each use: the originals may have been trained in between.
-        values, key = _CACHE.value, (id(module), name)
+        values, key = _computed_values.value, (id(module), name)
         if values is None:
             return module.parametrizations[name]()  # type: ignore[no-any-return]
         if key not in values:
@@ -187,7 +187,9 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         with no_grad():
             value = getattr(module, tensor_name)
         # The object stays where shapes allow, since an optimizer may have it.
-        tensor = _written(tensor, value) if table.is_tensor and tensor.shape == value.shape else _of_kind(tensor, value)
+        tensor = (
+            _copy_into(tensor, value) if table.is_tensor and tensor.shape == value.shape else _match_kind(tensor, value)
+        )
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
     if not is_parametrized(module):
@@ -200,7 +202,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     return module
 
 
-def _written(tensor: Tensor, value: Tensor) -> Tensor:
+def _copy_into(tensor: Tensor, value: Tensor) -> Tensor:
     with no_grad():
         return tensor.copy_(value)
 

@@ -5,33 +5,33 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.serialization.layout import refused
+from lazytensor.serialization.layout import file_error
 
 ARRAY_KINDS = "biufcSUmMVO"
 """Kinds of elements that arrays of files may have. Objects are those of the pickle, each of an allowed class."""
 
 
-def _dtype(text: Any, *_: Any) -> np.dtype:
+def _parse_dtype(text: Any, *_: Any) -> np.dtype:
     if not isinstance(text, str):
-        raise refused(f"the file has a {type(text).__name__} where a type of numbers belongs")
+        raise file_error(f"the file has a {type(text).__name__} where a type of numbers belongs")
     dtype = np.dtype(text)
     if dtype.kind not in ARRAY_KINDS:
-        raise refused(f"the file has an array of {dtype}")
+        raise file_error(f"the file has an array of {dtype}")
     return dtype
 
 
-def built_dtype(dtype: np.dtype, state: Any) -> np.dtype:
+def build_dtype(dtype: np.dtype, state: Any) -> np.dtype:
     """Return the element type with the byte order, the fields and the unit of time in its pickled state."""
     _, order, subarray, names, fields, itemsize, _, *more = state
     if subarray is not None:
         base, shape = subarray
-        return np.dtype((_checked(base), tuple(int(n) for n in shape)))
+        return np.dtype((_check_dtype(base), tuple(int(n) for n in shape)))
     if names is not None:
         parts = [fields[name] for name in names]
         return np.dtype(
             {
                 "names": [str(name) for name in names],
-                "formats": [_checked(part[0]) for part in parts],
+                "formats": [_check_dtype(part[0]) for part in parts],
                 "offsets": [int(part[1]) for part in parts],
                 "itemsize": int(itemsize),
             }
@@ -43,25 +43,25 @@ def built_dtype(dtype: np.dtype, state: Any) -> np.dtype:
     return dtype.newbyteorder(order) if order == ">" else dtype
 
 
-def _checked(dtype: Any) -> np.dtype:
+def _check_dtype(dtype: Any) -> np.dtype:
     if not isinstance(dtype, np.dtype):
-        raise refused("the file has an array without a type")
+        raise file_error("the file has an array without a type")
     return dtype
 
 
-def _empty(*_: Any) -> np.ndarray:
+def _make_empty(*_: Any) -> np.ndarray:
     return np.empty(0)
 
 
-def fill(array: np.ndarray, state: Any) -> None:
+def fill_array(array: np.ndarray, state: Any) -> None:
     """Give an array its shape, type and elements. Raises CheckpointError or ValueError for a wrong number of them."""
     _, shape, dtype, is_fortran, raw = state
-    if _checked(dtype).hasobject:
+    if _check_dtype(dtype).hasobject:
         if dtype.kind != "O" or not isinstance(raw, list) or math.prod(shape) != len(raw):
-            raise refused("the file has an array of objects with a wrong number of them")
+            raise file_error("the file has an array of objects with a wrong number of them")
         values: Any = raw
     else:
-        values = _raw(raw)
+        values = _to_bytes(raw)
         # A wrong length is an error here, before anything is kept.
         np.frombuffer(values, dtype).reshape(shape)
     # In place: what the file has named before must become it.
@@ -69,28 +69,30 @@ def fill(array: np.ndarray, state: Any) -> None:
     give((1, tuple(shape), dtype, bool(is_fortran), values))
 
 
-def _raw(raw: Any) -> bytes:
+def _to_bytes(raw: Any) -> bytes:
     # Files of Python 2 have the bytes as a text.
     return raw.encode("latin-1") if isinstance(raw, str) else bytes(memoryview(raw))
 
 
-def _scalar(dtype: Any, raw: Any) -> Any:
-    if _checked(dtype).hasobject:
-        raise refused("the file has a NumPy scalar that is an object")
-    return np.frombuffer(_raw(raw), dtype)[0]
+def _make_scalar(dtype: Any, raw: Any) -> Any:
+    if _check_dtype(dtype).hasobject:
+        raise file_error("the file has a NumPy scalar that is an object")
+    return np.frombuffer(_to_bytes(raw), dtype)[0]
 
 
-def _from_buffer(raw: Any, dtype: Any, shape: Any, order: Any, *_: Any) -> np.ndarray:
-    if _checked(dtype).hasobject:
-        raise refused("the file has an array of objects as bytes")
-    return np.frombuffer(_raw(raw), dtype).reshape(tuple(shape), order="F" if order == "F" else "C").copy(order="K")
+def _make_from_buffer(raw: Any, dtype: Any, shape: Any, order: Any, *_: Any) -> np.ndarray:
+    if _check_dtype(dtype).hasobject:
+        raise file_error("the file has an array of objects as bytes")
+    return (
+        np.frombuffer(_to_bytes(raw), dtype).reshape(tuple(shape), order="F" if order == "F" else "C").copy(order="K")
+    )
 
 
-_CORES = ("numpy.core.", "numpy._core.")
-FUNCTIONS: dict[str, Any] = {
-    "numpy dtype": _dtype,
-    **{f"{core}multiarray _reconstruct": _empty for core in _CORES},
-    **{f"{core}multiarray scalar": _scalar for core in _CORES},
-    **{f"{core}numeric _frombuffer": _from_buffer for core in _CORES},
+_NUMPY_CORE_MODULES = ("numpy.core.", "numpy._core.")
+NUMPY_FUNCTIONS: dict[str, Any] = {
+    "numpy dtype": _parse_dtype,
+    **{f"{core}multiarray _reconstruct": _make_empty for core in _NUMPY_CORE_MODULES},
+    **{f"{core}multiarray scalar": _make_scalar for core in _NUMPY_CORE_MODULES},
+    **{f"{core}numeric _frombuffer": _make_from_buffer for core in _NUMPY_CORE_MODULES},
 }
 """What stands for each function of NumPy in pickles, by "module name"."""

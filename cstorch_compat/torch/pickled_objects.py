@@ -17,29 +17,30 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.names import table
-from cstorch_compat.run.process import Slot
+from cstorch_compat.run.process import RunLocal
 from cstorch_compat.torch import pickled_arrays
-from cstorch_compat.torch.pickled_classes import VALUE_CLASSES, imported, standard
+from cstorch_compat.torch.pickled_classes import VALUE_CLASSES, find_imported, find_standard_class
 from lazytensor import source
 from lazytensor.errors import CheckpointError
 from lazytensor.nn.module import Module
 from lazytensor.nn.rnn import RNNBase
 from lazytensor.serialization.containers import CLASSES, CONSTRUCTORS
-from lazytensor.serialization.layout import hashable, refused
+from lazytensor.serialization.layout import check_hashable, file_error
 from lazytensor.serialization.reader import Reader
 from lazytensor.serialization.writer import Writer
 from lazytensor.tensor import Size, Tensor
 
-safe: Slot[dict[str, Any]] = Slot(dict)
+allowed_globals: RunLocal[dict[str, Any]] = RunLocal(dict)
 """What a script has allowed, by "module name"."""
-KNOWN = ("torch.nn.modules.", "torch.nn.functional", "torch.nn.parallel.", "torch.optim.")
+KNOWN_MODULES = ("torch.nn.modules.", "torch.nn.functional", "torch.nn.parallel.", "torch.optim.")
 """Modules of ours whose classes and functions files may name."""
 # Modules keep their hooks and settings under other names than PyTorch's.
-_OF_PYTORCH = """_non_persistent_buffers_set _backward_pre_hooks _backward_hooks _is_full_backward_hook _forward_hooks
+_PYTORCH_ONLY_ATTRIBUTES = """_non_persistent_buffers_set _backward_pre_hooks _backward_hooks _is_full_backward_hook
+_forward_hooks
     _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks _forward_pre_hooks_with_kwargs
     _state_dict_hooks _state_dict_pre_hooks _load_state_dict_pre_hooks _load_state_dict_post_hooks""".split()
-_OURS = frozenset("_transient _scope _load_pre_hooks _load_post_hooks".split())
-_OF_FILES_ALONE = frozenset("_flat_weight_refs _flat_weights_names _all_weights _flat_weights".split())
+_LAZYTENSOR_ONLY_ATTRIBUTES = frozenset("_transient _scope _load_pre_hooks _load_post_hooks".split())
+_FILE_ONLY_ATTRIBUTES = frozenset("_flat_weight_refs _flat_weights_names _all_weights _flat_weights".split())
 
 
 class WeightsOnlyError(CheckpointError, pickle.UnpicklingError):
@@ -51,25 +52,25 @@ class UnsafeGlobal(WeightsOnlyError):
 
 
 @functools.cache
-def public_names() -> dict[int, str]:
+def pytorch_names_by_id() -> dict[int, str]:
     """The name in PyTorch of each of our layers, functions and optimizers, by identity."""
     names: dict[int, str] = {}
     for path in table.entries():
-        if path.startswith(KNOWN):
-            for name in table.names(path):
-                origin = table.origin(path, name)
+        if path.startswith(KNOWN_MODULES):
+            for name in table.list_names(path):
+                origin = table.find_origin(path, name)
                 if origin is not None:
                     names.setdefault(id(origin.value()), f"{path} {name}")
     return names
 
 
-def known(path: str) -> Any:
+def find_known_class(path: str) -> Any:
     """What a name of a file stands for here; None if it is not one of PyTorch's that are here."""
     module, _, name = path.partition(" ")
     # Functions that PyTorch has from its core stand in files under that name.
     module = "torch.nn.functional" if module == "torch._C._nn" else module
-    if module.startswith(KNOWN) and module in table.entries():
-        origin = table.origin(module, name)
+    if module.startswith(KNOWN_MODULES) and module in table.entries():
+        origin = table.find_origin(module, name)
         return None if origin is None else origin.value()
     return None
 
@@ -90,40 +91,42 @@ class ObjectWriter(Writer):
     def other(self, value: Any) -> None:
         """An array, a class, a function, a module, or another object."""
         if isinstance(value, Module):
-            return self._instance(type(value), (), pytorch_state(value), value)
+            return self._write_instance(type(value), (), make_pytorch_state(value), value)
         if isinstance(value, bytes):
             return self._call("_codecs encode", (value.decode("latin-1"), "latin-1"), value)
         if isinstance(value, set):
             return self._call("__builtin__ set", (list(value),), value)
         if isinstance(value, type | FunctionType | BuiltinFunctionType):
-            return self.name(self.path_of(value))
-        return self._reduced(value)
+            return self.name(self.global_path(value))
+        return self._write_reduced(value)
 
-    def path_of(self, thing: Any) -> str:
+    def global_path(self, thing: Any) -> str:
         """The name of a class or function. Raises CheckpointError for one that nobody could find again."""
         # By identity: a subclass of a layer has a name of its own.
-        public = public_names().get(id(thing))
+        public = pytorch_names_by_id().get(id(thing))
         if public is not None:
             return public
         module, name = getattr(thing, "__module__", None) or "builtins", thing.__qualname__
         if "<" in name:
-            raise refused(f"{name} has no name by which it could be found again", "Define it at the top of a module.")
+            raise file_error(
+                f"{name} has no name by which it could be found again", "Define it at the top of a module."
+            )
         return f"{'__builtin__' if module == 'builtins' else module} {name}"
 
-    def _reduced(self, value: Any) -> None:
+    def _write_reduced(self, value: Any) -> None:
         # Python's own description of the object: a function, its arguments, then state, members and pairs.
         try:
             answer = value.__reduce_ex__(2)
         except TypeError as e:
-            raise refused(f"a {type(value).__name__} cannot be saved: {e}", "Save what it was made of.") from e
+            raise file_error(f"a {type(value).__name__} cannot be saved: {e}", "Save what it was made of.") from e
         if isinstance(answer, str):
             is_constant = value is ... or value is NotImplemented
-            return self.name(f"__builtin__ {answer}" if is_constant else self.path_of(value))
+            return self.name(f"__builtin__ {answer}" if is_constant else self.global_path(value))
         function, args, state, members, pairs = (*answer, None, None, None)[:5]
         if function is copyreg.__newobj__:  # type: ignore[attr-defined]
-            self._instance(args[0], args[1:], None, value)
+            self._write_instance(args[0], args[1:], None, value)
         else:
-            self._call(self.path_of(function), args, value)
+            self._call(self.global_path(function), args, value)
         for items, opcode in ((members, b"e"), ([p for pair in pairs or () for p in pair], b"u")):
             parts = list(items or ())
             if parts:
@@ -135,9 +138,9 @@ class ObjectWriter(Writer):
             self.out += b"b"
         return None
 
-    def _instance(self, kind: type, args: tuple[Any, ...], state: Any, value: Any) -> None:
+    def _write_instance(self, kind: type, args: tuple[Any, ...], state: Any, value: Any) -> None:
         # NEWOBJ makes it from its class, BUILD gives it its state.
-        self.name(self.path_of(kind))
+        self.name(self.global_path(kind))
         self.some(args)
         # Known by number before its state is written, in which it may stand itself.
         self.out += b"\x81"
@@ -153,14 +156,14 @@ class ObjectWriter(Writer):
         self._put(id(value), value)
 
 
-def pytorch_state(module: Module) -> dict[str, Any]:
+def make_pytorch_state(module: Module) -> dict[str, Any]:
     """The attributes of a module under the names that PyTorch gives them."""
     own = vars(module)
     state: dict[str, Any] = {"training": own["training"]}
     for name in ("_parameters", "_buffers"):
         state[name] = own[name]
     # PyTorch looks for all of its tables, empty ones too.
-    for name in _OF_PYTORCH:
+    for name in _PYTORCH_ONLY_ATTRIBUTES:
         state[name] = OrderedDict()
     # Hooks that a script has registered are functions, and are written with the names of those.
     for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks"):
@@ -174,17 +177,17 @@ def pytorch_state(module: Module) -> dict[str, Any]:
         state["_all_weights"] = [names[i : i + each] for i in range(0, len(names), each)]
         state["_flat_weights_names"], state["_flat_weight_refs"] = names, []
         state["_flat_weights"] = [own["_parameters"][name] for name in names]
-    return state | {k: v for k, v in own.items() if k not in state and k not in _OURS}
+    return state | {k: v for k, v in own.items() if k not in state and k not in _LAZYTENSOR_ONLY_ATTRIBUTES}
 
 
-def restore(module: Module, state: dict[str, Any]) -> None:
+def restore_module(module: Module, state: dict[str, Any]) -> None:
     """Give a module that was made without its constructor the attributes of a file."""
     Module.__init__(module)
     own = vars(module)
     own["_transient"] = set(state.get("_non_persistent_buffers_set", ()))
     for name, value in state.items():
         # Hooks of files are not called: they are functions that a file has chosen.
-        if name in _OF_PYTORCH or name in _OF_FILES_ALONE:
+        if name in _PYTORCH_ONLY_ATTRIBUTES or name in _FILE_ONLY_ATTRIBUTES:
             continue
         own[name] = dict(value) if name in ("_parameters", "_buffers", "_modules") else value
 
@@ -211,12 +214,18 @@ class ObjectReader(Reader):
 
     def listed(self, path: str) -> Any:
         """Return what a name of the file stands for, or None if it is on no list."""
-        if path in safe.value:
-            return pickled_arrays.FUNCTIONS.get(path, safe.value[path])
+        if path in allowed_globals.value:
+            return pickled_arrays.NUMPY_FUNCTIONS.get(path, allowed_globals.value[path])
         if self.weights_only:
             return None if path in NOT_WEIGHTS_ONLY else super().listed(path)
         # Ours before the script's: the file means PyTorch's own layer.
-        for find in (super().listed, pickled_arrays.FUNCTIONS.get, known, standard, imported):
+        for find in (
+            super().listed,
+            pickled_arrays.NUMPY_FUNCTIONS.get,
+            find_known_class,
+            find_standard_class,
+            find_imported,
+        ):
             thing = find(path)
             if thing is not None:
                 return thing
@@ -249,26 +258,30 @@ class ObjectReader(Reader):
     def called(self, function: Any, args: Any) -> Any:
         """Return the result of calling a function that the allow-lists name. Raise CheckpointError for any other."""
         # What the script has allowed by name is called, which runs its constructor.
-        if _is_among(function, (*pickled_arrays.FUNCTIONS.values(), *VALUE_CLASSES, *safe.value.values())):
+        if _is_one_of(
+            function, (*pickled_arrays.NUMPY_FUNCTIONS.values(), *VALUE_CLASSES, *allowed_globals.value.values())
+        ):
             return function(*args)
         if function is copyreg._reconstructor:  # type: ignore[attr-defined]
             kind, base, _ = args
             if base is not object:
-                raise refused(f"the file makes a {kind} by pickle protocol 0 or 1", "Save it with pickle_protocol=2.")
+                raise file_error(
+                    f"the file makes a {kind} by pickle protocol 0 or 1", "Save it with pickle_protocol=2."
+                )
             return self._made(kind, ())
         if function is getattr:
             return self._member(*args)
         if isinstance(function, type) and issubclass(function, enum.Enum) and len(args) == 1:
             if not isinstance(args[0], int | float | str | bytes | bool | tuple | None):
-                raise refused(f"the file asks for a member of {function.__name__} by a {type(args[0]).__name__}")
-            return function(hashable(args[0]))
+                raise file_error(f"the file asks for a member of {function.__name__} by a {type(args[0]).__name__}")
+            return function(check_hashable(args[0]))
         return super().called(function, args)
 
     def _member(self, owner: Any, name: Any) -> Any:
         # A class inside of a class.
         member = vars(owner).get(name) if isinstance(owner, type) and isinstance(name, str) else None
-        if not isinstance(member, type) or imported(f"{member.__module__} {member.__qualname__}") is None:
-            raise refused("the file asks for an attribute that is no class")
+        if not isinstance(member, type) or find_imported(f"{member.__module__} {member.__qualname__}") is None:
+            raise file_error("the file asks for an attribute that is no class")
         return member
 
     def new(self, _: Any) -> None:
@@ -278,11 +291,11 @@ class ObjectReader(Reader):
 
     def _made(self, kind: Any, args: Any) -> Any:
         if not isinstance(kind, type) or kind is np.ndarray:
-            raise refused("the file makes an object of something that is no class")
-        if kind in CONSTRUCTORS or _is_among(kind, VALUE_CLASSES):
+            raise file_error("the file makes an object of something that is no class")
+        if kind in CONSTRUCTORS or _is_one_of(kind, VALUE_CLASSES):
             return self.called(kind, args)
         if kind in CLASSES.values() and args:
-            raise refused(f"the file makes a {kind.__name__} by a call")
+            raise file_error(f"the file makes a {kind.__name__} by a call")
         return object.__new__(kind) if issubclass(kind, Module) else kind.__new__(kind, *args)
 
     def build(self, _: Any) -> None:
@@ -293,15 +306,15 @@ class ObjectReader(Reader):
             return
         (state,) = self.take(1)
         if isinstance(thing, np.dtype):
-            self._replace(thing, pickled_arrays.built_dtype(thing, state))
+            self._replace(thing, pickled_arrays.build_dtype(thing, state))
         elif isinstance(thing, np.ndarray):
-            pickled_arrays.fill(thing, state)
+            pickled_arrays.fill_array(thing, state)
         elif isinstance(thing, Module) and not hasattr(type(thing), "__setstate__"):
-            restore(thing, state)
+            restore_module(thing, state)
         elif isinstance(thing, type | Tensor | np.generic | FunctionType | BuiltinFunctionType):
-            raise refused(f"the file changes a {type(thing).__name__} after it was made")
+            raise file_error(f"the file changes a {type(thing).__name__} after it was made")
         else:
-            _give(thing, state)
+            _set_state(thing, state)
 
     def _replace(self, before: Any, after: Any) -> None:
         self.stack[-1] = after
@@ -310,11 +323,11 @@ class ObjectReader(Reader):
                 self.memo[number] = after
 
 
-def _is_among(thing: Any, allowed: Any) -> bool:
+def _is_one_of(thing: Any, allowed: Any) -> bool:
     return any(thing is one for one in allowed)
 
 
-def _give(thing: Any, state: Any) -> None:
+def _set_state(thing: Any, state: Any) -> None:
     if hasattr(type(thing), "__setstate__"):
         thing.__setstate__(state)
         return

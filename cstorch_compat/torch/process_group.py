@@ -8,14 +8,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from cstorch_compat.run.process import Slot
+from cstorch_compat.run.process import RunLocal
 from lazytensor import source
 from lazytensor.errors import LazyError, OptionInvalid
 from lazytensor.functions.writing import copy_
 from lazytensor.tensor import Tensor, grad_mode
 
-NOT_STARTED = "Default process group has not been initialized, please make sure to call init_process_group."
-BACKENDS = ("gloo", "fake", "mpi", "nccl", "ucc", "xccl")
+NOT_INITIALIZED_MESSAGE = "Default process group has not been initialized, please make sure to call init_process_group."
+KNOWN_BACKENDS = ("gloo", "fake", "mpi", "nccl", "ucc", "xccl")
 """Names that PyTorch knows; a CPU build has the first two."""
 
 
@@ -83,7 +83,7 @@ class Work:
         return self
 
 
-_default: Slot[ProcessGroup | None] = Slot(lambda: None)
+_default_group: RunLocal[ProcessGroup | None] = RunLocal(lambda: None)
 
 
 class GroupMember:
@@ -94,7 +94,7 @@ class GroupMember:
     @property
     def WORLD(self) -> ProcessGroup | None:
         """The default group; None before it is started."""
-        return _default.value
+        return _default_group.value
 
 
 group = GroupMember()
@@ -107,7 +107,7 @@ def is_available() -> bool:
 
 def is_initialized() -> bool:
     """Whether the group was started."""
-    return _default.value is not None
+    return _default_group.value is not None
 
 
 def is_gloo_available() -> bool:
@@ -133,7 +133,7 @@ def get_default_backend_for_device(device: Any) -> str:
     return "gloo"
 
 
-def _from_environment(name: str) -> int:
+def _read_environment_int(name: str) -> int:
     if name not in os.environ:
         raise ValueError(
             f"Error initializing torch.distributed using env:// rendezvous: environment variable {name} expected, but "
@@ -163,12 +163,12 @@ def init_process_group(
     # PyTorch without a name tries every backend that it has; the CPU has this one.
     chosen = Backend(backend or "gloo")
     if store is None and (init_method is None or init_method.startswith("env:")):
-        rank = _from_environment("RANK") if rank < 0 else rank
-        world_size = _from_environment("WORLD_SIZE") if world_size < 0 else world_size
+        rank = _read_environment_int("RANK") if rank < 0 else rank
+        world_size = _read_environment_int("WORLD_SIZE") if world_size < 0 else world_size
         # Read for their absence alone: nobody is to be met there.
         for name in ("MASTER_ADDR", "MASTER_PORT"):
             if name not in os.environ:
-                _from_environment(name)
+                _read_environment_int(name)
     if world_size != 1:
         raise DistributedError(
             f"a run is one process, and a group of {world_size} was asked for",
@@ -182,36 +182,36 @@ def init_process_group(
             where=source.where(),
             hint='Use backend="gloo", which a CPU has.',
         )
-    _default.value = ProcessGroup(str(chosen))
+    _default_group.value = ProcessGroup(str(chosen))
 
 
 def destroy_process_group(group: Any = None) -> None:
     """End the group. Raises AssertionError if there is none."""
     assert is_initialized(), "Invalid process group specified"
     # Another group is only forgotten by its owner: there is nothing to close.
-    if not isinstance(group, ProcessGroup) or group is _default.value:
-        _default.value = None
+    if not isinstance(group, ProcessGroup) or group is _default_group.value:
+        _default_group.value = None
 
 
-def _running() -> ProcessGroup:
-    if _default.value is None:
-        raise ValueError(NOT_STARTED)
-    return _default.value
+def _require_group() -> ProcessGroup:
+    if _default_group.value is None:
+        raise ValueError(NOT_INITIALIZED_MESSAGE)
+    return _default_group.value
 
 
 def get_rank(group: Any = None) -> int:
     """0. Raises ValueError before the group was started."""
-    return _running().rank()
+    return _require_group().rank()
 
 
 def get_world_size(group: Any = None) -> int:
     """1. Raises ValueError before the group was started."""
-    return _running().size()
+    return _require_group().size()
 
 
 def get_backend(group: Any = None) -> str:
     """The name of the backend. Raises ValueError before the group was started."""
-    return _running().backend
+    return _require_group().backend
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
@@ -238,7 +238,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> ProcessGroup:
     """A group of the same one process."""
-    return ProcessGroup(_running().backend, "1")
+    return ProcessGroup(_require_group().backend, "1")
 
 
 def new_subgroups(*args: Any, **kwargs: Any) -> tuple[ProcessGroup, list[ProcessGroup]]:
@@ -249,20 +249,20 @@ def new_subgroups(*args: Any, **kwargs: Any) -> tuple[ProcessGroup, list[Process
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
     """Nothing to wait for. Raises ValueError before the group was started."""
-    _running()
+    _require_group()
     return Work() if async_op else None
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
     """Nothing to wait for."""
-    _running()
+    _require_group()
 
 
-def _alone(name: str) -> Callable[..., Work | None]:
+def _make_identity_collective(name: str) -> Callable[..., Work | None]:
     """A collective that leaves the tensor of the only process as it is."""
 
     def collective(tensor: Any, *args: Any, async_op: bool = False, **kwargs: Any) -> Work | None:
-        _running()
+        _require_group()
         return Work() if async_op else None
 
     collective.__name__ = collective.__qualname__ = name
@@ -270,11 +270,15 @@ def _alone(name: str) -> Callable[..., Work | None]:
     return collective
 
 
-all_reduce, broadcast, reduce = _alone("all_reduce"), _alone("broadcast"), _alone("reduce")
-all_reduce_coalesced = _alone("all_reduce_coalesced")
+all_reduce, broadcast, reduce = (
+    _make_identity_collective("all_reduce"),
+    _make_identity_collective("broadcast"),
+    _make_identity_collective("reduce"),
+)
+all_reduce_coalesced = _make_identity_collective("all_reduce_coalesced")
 
 
-def _put(target: Tensor, value: Tensor) -> None:
+def _copy_into(target: Tensor, value: Tensor) -> None:
     # Collectives are no part of a graph: what they write carries no gradient.
     with grad_mode(False):
         copy_(target, value)
@@ -282,8 +286,8 @@ def _put(target: Tensor, value: Tensor) -> None:
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
     """Write the tensor to the one place of the list."""
-    _running()
-    _put(tensor_list[0], tensor)
+    _require_group()
+    _copy_into(tensor_list[0], tensor)
     return Work() if async_op else None
 
 
@@ -325,7 +329,7 @@ def all_to_all(
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Put the object into the one place of the list."""
-    _running()
+    _require_group()
     object_list[0] = obj
 
 
@@ -336,7 +340,7 @@ def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: in
 
 def broadcast_object_list(object_list: list[Any], src: int = 0, group: Any = None, device: Any = None) -> None:
     """The list stays as it is."""
-    _running()
+    _require_group()
 
 
 def scatter_object_list(
@@ -346,7 +350,7 @@ def scatter_object_list(
     all_gather_object(scatter_object_output_list, scatter_object_input_list[0], group)
 
 
-def _with_another(name: str) -> Callable[..., Any]:
+def _make_refusing_collective(name: str) -> Callable[..., Any]:
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise OptionInvalid(
             f"torch.distributed.{name} needs a second process, and a run is one",
@@ -359,5 +363,5 @@ def _with_another(name: str) -> Callable[..., Any]:
     return refused
 
 
-send, recv, isend, irecv = map(_with_another, ("send", "recv", "isend", "irecv"))
-batch_isend_irecv = _with_another("batch_isend_irecv")
+send, recv, isend, irecv = map(_make_refusing_collective, ("send", "recv", "isend", "irecv"))
+batch_isend_irecv = _make_refusing_collective("batch_isend_irecv")

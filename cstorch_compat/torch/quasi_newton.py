@@ -19,9 +19,9 @@ from lazytensor.optim.eager import Optimizer
 from lazytensor.optim.eager.eager_optimizer import Params
 from lazytensor.tensor import Tensor, from_array, grad_mode
 
-CURVATURE = 1e-10
+MIN_CURVATURE = 1e-10
 """The least product of step and change of gradient that is worth remembering."""
-MEMORY = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+STATE_KEYS = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
 """What one step leaves for the next, in the order of PyTorch's state dicts."""
 Evaluation = tuple[float, np.ndarray]
 """A loss and its gradient."""
@@ -61,10 +61,10 @@ class LBFGS(Optimizer):
         """Up to `max_iter` iterations; returns the loss before them. Raises RuntimeError without a closure."""
         if closure is None:
             raise RuntimeError("LBFGS needs a closure that computes the loss and its gradients")
-        if cells.here.current is not None:
+        if cells.thread_state.current is not None:
             raise TraceError("torch.optim.LBFGS needs values, and inside a traced step there are none yet")
         memory: dict[str, Any] = self.state[self._params[0]]
-        search = _Search(self, closure, memory)
+        search = _LBFGSStep(self, closure, memory)
         first = search.evaluate()
         search.run()
         self.steps_taken += 1
@@ -92,7 +92,7 @@ class LBFGS(Optimizer):
                 at += before.size
 
 
-class _Search:
+class _LBFGSStep:
     """One call of `step`: the present loss and gradient, and the memory that goes from call to call."""
 
     def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], memory: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ class _Search:
         if self.is_flat():
             return
         self._iterate()
-        self.state.update({name: self.memory[name] for name in MEMORY})
+        self.state.update({name: self.memory[name] for name in STATE_KEYS})
 
     def _iterate(self) -> None:
         group, memory = self.group, self.memory
@@ -132,15 +132,18 @@ class _Search:
             # In place, as in PyTorch: a state dict that was taken or loaded shows it.
             if "prev_flat_grad" in memory:
                 with grad_mode(False):
-                    memory["prev_flat_grad"].copy_(_kept(g))
+                    memory["prev_flat_grad"].copy_(_array_to_tensor(g))
             else:
-                memory["prev_flat_grad"] = _kept(g)
+                memory["prev_flat_grad"] = _array_to_tensor(g)
             memory["prev_loss"] = before
             # The first step has no curvature to go by, so it is at most of length 1 in the sum of its parts.
             first = self.state["n_iter"] == 1
             t = min(1.0, 1.0 / float(np.abs(g).sum())) * group["lr"] if first else group["lr"]
             slope = float(g @ direction)
-            memory["d"], memory["t"] = _kept(direction), _number(t, g) if first and t < group["lr"] else t
+            memory["d"], memory["t"] = (
+                _array_to_tensor(direction),
+                _scalar_tensor(t, g) if first and t < group["lr"] else t,
+            )
             if slope > -group["tolerance_change"]:
                 return
             moved = self._advance(t, direction, slope, iteration == group["max_iter"])
@@ -168,11 +171,15 @@ class _Search:
         y, s = g - memory["prev_flat_grad"].array(), memory["d"].array() * g.dtype.type(float(memory["t"]))
         # Pairs without curvature would make the next direction one that goes uphill.
         product = float(y @ s)
-        if product > CURVATURE:
+        if product > MIN_CURVATURE:
             full = len(memory["old_dirs"]) == self.group["history_size"]
-            for name, value in (("old_dirs", _kept(y)), ("old_stps", _kept(s)), ("ro", _number(1.0 / product, g))):
+            for name, value in (
+                ("old_dirs", _array_to_tensor(y)),
+                ("old_stps", _array_to_tensor(s)),
+                ("ro", _scalar_tensor(1.0 / product, g)),
+            ):
                 memory[name] = [*memory[name][1 if full else 0 :], value]
-            memory["H_diag"] = _number(product / float(y @ y), g)
+            memory["H_diag"] = _scalar_tensor(product / float(y @ y), g)
         # The two loops: down the history with the gradient, and up again with the result.
         pairs = [
             (a.array(), b.array(), float(r))
@@ -185,7 +192,7 @@ class _Search:
             q = q - g.dtype.type(weights[-1]) * change
         r: np.ndarray = q * g.dtype.type(float(memory["H_diag"]))
         weights_of_pairs = self.state.setdefault("al", [None] * self.group["history_size"])
-        weights_of_pairs[: len(weights)] = [_number(weight, g) for weight in reversed(weights)]
+        weights_of_pairs[: len(weights)] = [_scalar_tensor(weight, g) for weight in reversed(weights)]
         for (change, step, ro), weight in zip(pairs, reversed(weights), strict=True):
             r = r + step * g.dtype.type(weight - float(change @ r) * ro)
         return r
@@ -213,11 +220,11 @@ class _Search:
         return t
 
 
-def _number(value: float, like: np.ndarray) -> Tensor:
+def _scalar_tensor(value: float, like: np.ndarray) -> Tensor:
     return from_array(np.asarray(value, like.dtype))
 
 
-def _kept(array: np.ndarray) -> Tensor:
+def _array_to_tensor(array: np.ndarray) -> Tensor:
     # As a tensor: state dicts are saved.
     return from_array(array)
 
@@ -277,11 +284,11 @@ def strong_wolfe(
         steps += 1
     if not bracket:
         bracket = [(0.0, start[0], slope), now]
-    best = _zoomed(bracket, points, at, point, (start[0], slope, c1, c2), tolerance / widest, most - steps)
+    best = _zoom(bracket, points, at, point, (start[0], slope, c1, c2), tolerance / widest, most - steps)
     return best, points[best]
 
 
-def _zoomed(
+def _zoom(
     bracket: list[tuple[float, float, float]],
     points: dict[float, Evaluation],
     at: Callable[[float], Evaluation],

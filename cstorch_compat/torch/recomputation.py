@@ -14,15 +14,15 @@ from typing import Any, ClassVar
 from lazytensor.modes import no_grad
 from lazytensor.tensor import Tensor, is_grad_enabled
 
-UNSAID = (
+USE_REENTRANT_WARNING = (
     "torch.utils.checkpoint{0}: the use_reentrant parameter should be passed explicitly. {1} use_reentrant=False is "
     "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True. Refer to "
     "docs for more details on the differences between the two variants."
 )
-LATER = "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception."
-LATER_SEQUENTIAL = "In version 2.9 we will raise an exception if use_reentrant is not passed."
+CHECKPOINT_DEPRECATION = "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception."
+SEQUENTIAL_DEPRECATION = "In version 2.9 we will raise an exception if use_reentrant is not passed."
 
-Contexts = tuple[contextlib.AbstractContextManager[Any], contextlib.AbstractContextManager[Any]]
+ContextPair = tuple[contextlib.AbstractContextManager[Any], contextlib.AbstractContextManager[Any]]
 
 
 class CheckpointError(RuntimeError):
@@ -62,12 +62,14 @@ class DefaultDeviceType:
         return DefaultDeviceType._kind
 
 
-def noop_context_fn() -> Contexts:
+def noop_context_fn() -> ContextPair:
     """Two contexts that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False) -> Contexts:
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> ContextPair:
     """Contexts for a forward pass and its repetition; which results are kept is the compiler's choice."""
     return noop_context_fn()
 
@@ -76,7 +78,7 @@ def checkpoint(
     function: Callable[..., Any],
     *args: Any,
     use_reentrant: bool | None = None,
-    context_fn: Callable[[], Contexts] = noop_context_fn,
+    context_fn: Callable[[], ContextPair] = noop_context_fn,
     determinism_check: str = "default",
     debug: bool = False,
     early_stop: bool = True,
@@ -84,7 +86,7 @@ def checkpoint(
 ) -> Any:
     """Call a function whose activations need not be kept. Raises ValueError for arguments of the other way."""
     if use_reentrant is None:
-        warnings.warn(UNSAID.format("", LATER), stacklevel=2)
+        warnings.warn(USE_REENTRANT_WARNING.format("", CHECKPOINT_DEPRECATION), stacklevel=2)
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not isinstance(preserve, bool):
@@ -97,10 +99,10 @@ def checkpoint(
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    return _reentrant(function, args)
+    return _run_reentrant(function, args)
 
 
-def _reentrant(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _run_reentrant(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """The old way: an operation of its own, whose results have a gradient only if an argument has one."""
     check_backward_validity(args)
     if any(isinstance(a, Tensor) and a.requires_grad for a in args):
@@ -120,7 +122,7 @@ def checkpoint_sequential(
 ) -> Any:
     """Call modules one after the other, in segments of which all but the last are checkpointed."""
     if use_reentrant is None:
-        warnings.warn(UNSAID.format(".checkpoint_sequential", LATER_SEQUENTIAL), stacklevel=2)
+        warnings.warn(USE_REENTRANT_WARNING.format(".checkpoint_sequential", SEQUENTIAL_DEPRECATION), stacklevel=2)
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -131,12 +133,12 @@ def checkpoint_sequential(
     for start in range(0, size * (segments - 1), size):
         end = start + size - 1
         input = checkpoint(
-            _chain(modules[start : end + 1]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
+            _compose(modules[start : end + 1]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
         )
-    return _chain(modules[end + 1 :])(input)
+    return _compose(modules[end + 1 :])(input)
 
 
-def _chain(modules: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+def _compose(modules: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     def forward(x: Any) -> Any:
         for module in modules:
             x = module(x)

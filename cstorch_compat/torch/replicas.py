@@ -53,7 +53,7 @@ class DistributedDataParallel(Module):
         **_: Any,
     ):
         super().__init__()
-        _check(module, device_ids)
+        _check_arguments(module, device_ids)
         self.module, self.dim = module, dim
         self.device_ids, self.output_device = None, None
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
@@ -89,7 +89,7 @@ class DistributedDataParallel(Module):
         return outputs
 
 
-def _check(module: Module, device_ids: Sequence[Any] | None) -> None:
+def _check_arguments(module: Module, device_ids: Sequence[Any] | None) -> None:
     # The process group is asked first, as in the original.
     process_group.get_world_size()
     if not any(p.requires_grad for p in module.parameters()):

@@ -9,13 +9,13 @@ from typing import Any
 
 from cstorch_compat.files.newfile import replace_file
 from cstorch_compat.torch import legacy_files
-from cstorch_compat.torch.pickled_objects import ObjectReader, ObjectWriter, safe
+from cstorch_compat.torch.pickled_objects import ObjectReader, ObjectWriter, allowed_globals
 from lazytensor import serialization, source
 from lazytensor.errors import CheckpointError
-from lazytensor.plain_files import open_plain
-from lazytensor.serialization.reader import current_path
+from lazytensor.plain_files import open_plain_file
+from lazytensor.serialization.reader import python3_path
 
-ZIP = b"PK\x03\x04"
+ZIP_MAGIC = b"PK\x03\x04"
 
 
 def save(
@@ -66,19 +66,19 @@ def load(
     if pickle_module is not None and weights_only:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     if weights_only is None:
-        weights_only = pickle_module is None and not _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
-    weights_only = weights_only or _is_set("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
+        weights_only = pickle_module is None and not _is_env_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    weights_only = weights_only or _is_env_set("TORCH_FORCE_WEIGHTS_ONLY_LOAD")
     # Made for each pickle of a file, with the rule of this call.
     reader = partial(ObjectReader, weights_only=weights_only, encoding=encoding)
     if isinstance(f, str | os.PathLike):
-        with open_plain(f) as stream:
+        with open_plain_file(f) as stream:
             return _load(stream, map_location, reader, bool(mmap))
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
     return _load(f, map_location, reader)
 
 
-def _is_set(variable: str) -> bool:
+def _is_env_set(variable: str) -> bool:
     return os.environ.get(variable, "0").lower() in ("1", "y", "yes", "true")
 
 
@@ -89,7 +89,7 @@ def _load(stream: Any, map_location: Any, reader: Any, is_mapped: bool = False) 
     start = stream.tell()
     head = stream.read(4)
     stream.seek(start)
-    if head == ZIP:
+    if head == ZIP_MAGIC:
         return serialization.load(stream, map_location, reader=reader)
     if is_mapped:
         raise CheckpointError(
@@ -104,26 +104,26 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
     """Allow classes and functions in files: each by itself, or in a pair with the name that files have for it."""
     for item in safe_globals:
         thing, name = item if isinstance(item, tuple) else (item, None)
-        path = " ".join(name.rsplit(".", 1)) if name else ObjectWriter().path_of(thing)
-        safe.value[current_path(path)] = thing
+        path = " ".join(name.rsplit(".", 1)) if name else ObjectWriter().global_path(thing)
+        allowed_globals.value[python3_path(path)] = thing
 
 
 def get_safe_globals() -> list[Any]:
     """What is allowed."""
-    return list(safe.value.values())
+    return list(allowed_globals.value.values())
 
 
 def clear_safe_globals() -> None:
     """Allow nothing more."""
-    safe.value.clear()
+    allowed_globals.value.clear()
 
 
 @contextmanager
 def safe_globals(safe_globals: Iterable[Any]) -> Iterator[None]:
     """Allow classes and functions inside of a block."""
-    before = dict(safe.value)
+    before = dict(allowed_globals.value)
     add_safe_globals(safe_globals)
     try:
         yield
     finally:
-        safe.value = before
+        allowed_globals.value = before

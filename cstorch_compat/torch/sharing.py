@@ -17,31 +17,31 @@ from lazytensor.functions.writing import copy_
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
-LOOK_SECONDS = 0.2
+POLL_INTERVAL_SECONDS = 0.2
 """How often a silent process is asked whether it is still there."""
 
 
-def shared(values: Any) -> Iterator[Tensor]:
+def find_shared_tensors(values: Any) -> Iterator[Tensor]:
     """The tensors among arguments that were shared, in a fixed order."""
     if isinstance(values, Tensor):
         yield from [values] if is_shared(values) else []
     elif isinstance(values, Module):
         for t in (*values.parameters(), *values.buffers()):
-            yield from shared(t)
+            yield from find_shared_tensors(t)
     elif isinstance(values, Mapping):
         for value in values.values():
-            yield from shared(value)
+            yield from find_shared_tensors(value)
     elif isinstance(values, Sequence) and not isinstance(values, str | bytes):
         for value in values:
-            yield from shared(value)
+            yield from find_shared_tensors(value)
 
 
-def _run(target: Callable[..., Any], args: Any, kwargs: Any, pipe: Any) -> None:
+def _run_target(target: Callable[..., Any], args: Any, kwargs: Any, pipe: Any) -> None:
     try:
         target(*args, **kwargs)
     finally:
         # After an error too: what was written before it would stand in shared memory.
-        pipe.send([np.array(t.array("sharing")) for t in shared([args, kwargs])])
+        pipe.send([np.array(t.array("sharing")) for t in find_shared_tensors([args, kwargs])])
         pipe.close()
 
 
@@ -58,7 +58,7 @@ class Process(multiprocessing.Process):
         *,
         daemon: bool | None = None,
     ):
-        self._given = list(shared([args, kwargs or {}]))
+        self._given = list(find_shared_tensors([args, kwargs or {}]))
         # Tensors that nobody has shared need no way back.
         if target is None or not self._given:
             self._pipe: Any = None
@@ -66,7 +66,7 @@ class Process(multiprocessing.Process):
             return
         self._pipe, theirs = multiprocessing.Pipe(duplex=False)
         self._theirs: Any = theirs
-        super().__init__(group, _run, name, (target, args, kwargs or {}, theirs), {}, daemon=daemon)
+        super().__init__(group, _run_target, name, (target, args, kwargs or {}, theirs), {}, daemon=daemon)
 
     def start(self) -> None:
         """Start it, with copies of the tensors as they are now."""
@@ -88,7 +88,7 @@ class Process(multiprocessing.Process):
 
     def _receive(self) -> None:
         # Before its end is waited for: a full pipe would hold it up for ever.
-        while not self._pipe.poll(LOOK_SECONDS):
+        while not self._pipe.poll(POLL_INTERVAL_SECONDS):
             if not self.is_alive() and not self._pipe.poll(0):
                 self._pipe = None
                 return

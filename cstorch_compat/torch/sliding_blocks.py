@@ -8,22 +8,24 @@ from typing import Any
 from cstorch_compat.torch.extents import _pair
 from lazytensor import source
 from lazytensor.errors import ShapeError
-from lazytensor.functions.arguments import guarded
+from lazytensor.functions.arguments import guard_arguments
 from lazytensor.functions.creation import zeros
 from lazytensor.functions.promotion import require_elements
-from lazytensor.functions.refusals import refusing
-from lazytensor.functions.shapes import dim_of, stack
+from lazytensor.functions.refusals import with_refusals
+from lazytensor.functions.shapes import normalize_dim, stack
 from lazytensor.nn import Module
 from lazytensor.nn import functional as F
 from lazytensor.tensor import Tensor
 
-Pair = Any
+IntOrPair = Any
 
 
-class _Blocks:
+class _BlockGrid:
     """Where blocks of `kernel_size` lie over an image of `size` with its padding."""
 
-    def __init__(self, size: tuple[int, int], kernel_size: Pair, dilation: Pair, padding: Pair, stride: Pair):
+    def __init__(
+        self, size: tuple[int, int], kernel_size: IntOrPair, dilation: IntOrPair, padding: IntOrPair, stride: IntOrPair
+    ):
         self.kernel, self.dilation, self.padding, self.stride = (
             _pair(p) for p in (kernel_size, dilation, padding, stride)
         )
@@ -48,14 +50,16 @@ class _Blocks:
             yield (..., *(slice(p * d, p * d + s * (count - 1) + 1, s) for p, d, s, count in axes))
 
 
-@partial(refusing, "im2col")
-@guarded
-def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor:
+@partial(with_refusals, "im2col")
+@guard_arguments
+def unfold(
+    input: Tensor, kernel_size: IntOrPair, dilation: IntOrPair = 1, padding: IntOrPair = 0, stride: IntOrPair = 1
+) -> Tensor:
     """The blocks as columns: [N, C, H, W] -> [N, C x kernel elements, blocks], or both without N.
 
     Raises IndexInvalid for too few dimensions, ShapeError for other shapes and where no block fits.
     """
-    dim_of(2, input.ndim)
+    normalize_dim(2, input.ndim)
     if input.ndim > 4 or 0 in input.shape[1:]:
         raise ShapeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
@@ -63,7 +67,7 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
             where=source.where(),
         )
     require_elements(input, "fb", "unfold")
-    blocks = _Blocks((input.shape[-2], input.shape[-1]), kernel_size, dilation, padding, stride)
+    blocks = _BlockGrid((input.shape[-2], input.shape[-1]), kernel_size, dilation, padding, stride)
     (top, left), image = blocks.padding, input
     if top or left:
         image = F.pad(input, (left, left, top, top))
@@ -72,17 +76,22 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
     return columns.flatten(-3, -2)
 
 
-@partial(refusing, "fold")
-@guarded
+@partial(with_refusals, "fold")
+@guard_arguments
 def fold(
-    input: Tensor, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
+    input: Tensor,
+    output_size: IntOrPair,
+    kernel_size: IntOrPair,
+    dilation: IntOrPair = 1,
+    padding: IntOrPair = 0,
+    stride: IntOrPair = 1,
 ) -> Tensor:
     """The sum of blocks that lie over each other: [N, C x kernel elements, blocks] -> [N, C, *output_size].
 
     Raises ShapeError if the columns are not as many as blocks fit.
     """
     height, width = _pair(output_size)
-    blocks = _Blocks((height, width), kernel_size, dilation, padding, stride)
+    blocks = _BlockGrid((height, width), kernel_size, dilation, padding, stride)
     elements, count = blocks.kernel[0] * blocks.kernel[1], blocks.counts[0] * blocks.counts[1]
     if input.ndim not in (2, 3) or input.shape[-2] % elements or input.shape[-1] != count:
         raise ShapeError(
@@ -104,7 +113,7 @@ def fold(
 class Unfold(Module):
     """`unfold` as a layer."""
 
-    def __init__(self, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1):
+    def __init__(self, kernel_size: IntOrPair, dilation: IntOrPair = 1, padding: IntOrPair = 0, stride: IntOrPair = 1):
         super().__init__()
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
@@ -120,7 +129,14 @@ class Unfold(Module):
 class Fold(Module):
     """`fold` as a layer."""
 
-    def __init__(self, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1):
+    def __init__(
+        self,
+        output_size: IntOrPair,
+        kernel_size: IntOrPair,
+        dilation: IntOrPair = 1,
+        padding: IntOrPair = 0,
+        stride: IntOrPair = 1,
+    ):
         super().__init__()
         self.output_size, self.kernel_size = output_size, kernel_size
         self.dilation, self.padding, self.stride = dilation, padding, stride

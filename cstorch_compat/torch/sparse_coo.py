@@ -19,7 +19,7 @@ from lazytensor.functions.creation import as_tensor, zeros
 from lazytensor.functions.indexing import index_put
 from lazytensor.functions.promotion import result_type
 from lazytensor.functions.shapes import stack
-from lazytensor.tensor import Device, Tensor, from_array, handle
+from lazytensor.tensor import Device, Tensor, from_array, tensor_from_storage
 
 
 class SparseTensor(Tensor):
@@ -36,7 +36,7 @@ class SparseTensor(Tensor):
         dense = index_put(
             zeros(self._extents, dtype=values.dtype), tuple(indices[d] for d in range(len(indices))), values, True
         )
-        self.look(dense.cell, dense.lens, dense.history)
+        self._init(dense.cell, dense.view_ops, dense.history)
         self.device = values.device
 
     @property
@@ -95,7 +95,7 @@ class SparseTensor(Tensor):
 
     def to_dense(self, dtype: DType | None = None, **_: Any) -> Tensor:
         """The same without places."""
-        dense = handle(self.cell, self.lens, self.history)
+        dense = tensor_from_storage(self.cell, self.view_ops, self.history)
         return dense if dtype is None else pw.cast_to(dense, dtype)
 
     def to_sparse(self, *_: Any, **__: Any) -> "SparseTensor":
@@ -202,15 +202,15 @@ def _is_number(value: Any) -> bool:
 
 def mm(input: Any, mat2: Any, **options: Any) -> Tensor:
     """The product of two matrices of which one may be sparse, or of a matrix and a vector."""
-    return _product(lazytensor.mm, input, mat2, options)
+    return _multiply_sparse(lazytensor.mm, input, mat2, options)
 
 
 def matmul(input: Any, other: Any, **options: Any) -> Tensor:
     """The product of vectors, matrices or stacks, of which one may be sparse."""
-    return _product(lazytensor.matmul, input, other, options)
+    return _multiply_sparse(lazytensor.matmul, input, other, options)
 
 
-def _product(dense_product: Any, a: Any, b: Any, options: dict[str, Any]) -> Tensor:
+def _multiply_sparse(dense_product: Any, a: Any, b: Any, options: dict[str, Any]) -> Tensor:
     if not isinstance(a, SparseTensor):
         product: Tensor = dense_product(a, b.to_dense() if isinstance(b, SparseTensor) else b, **options)
         return product

@@ -27,7 +27,7 @@ class ProcessExitedException(ProcessException):
         self.exit_code, self.signal_name = exit_code, signal_name
 
 
-def _wrapped(fn: Callable[..., Any], i: int, args: tuple[Any, ...], errors: Any) -> None:
+def _run_process(fn: Callable[..., Any], i: int, args: tuple[Any, ...], errors: Any) -> None:
     try:
         fn(i, *args)
     except KeyboardInterrupt:
@@ -61,10 +61,10 @@ class ProcessContext:
             process = self.processes[i]
             process.join()
             if process.exitcode:
-                self._failed(i)
+                self._raise_failure(i)
         return not self.sentinels
 
-    def _failed(self, i: int) -> None:
+    def _raise_failure(self, i: int) -> None:
         # The others may wait for the one that is gone.
         for other in self.processes:
             if other.is_alive():
@@ -93,7 +93,7 @@ def start_processes(
     for i in range(nprocs):
         # A queue for each: the first to fail is told from the others.
         queue = context.SimpleQueue()
-        process = context.Process(target=_wrapped, args=(fn, i, args, queue), daemon=daemon)
+        process = context.Process(target=_run_process, args=(fn, i, args, queue), daemon=daemon)
         process.start()
         processes.append(process)
         errors.append(queue)

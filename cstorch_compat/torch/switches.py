@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat.run.process import Slot
+from cstorch_compat.run.process import RunLocal
 from lazytensor import cells, source
-from lazytensor.device import CPU, Device, choose_device, chosen_device
+from lazytensor.device import CPU, Device, default_device, set_thread_default_device
 from lazytensor.errors import AutogradError, OptionInvalid
 from lazytensor.ir.graph import Node
 from lazytensor.ops.formula import inspect_gradients
-from lazytensor.ops.pieces import whole
+from lazytensor.ops.pieces import materialize_slice
 from lazytensor.runtime import team
-from lazytensor.saved import name_of
+from lazytensor.saved import grad_fn_name
 from lazytensor.tensor import wrap
 
-_settings: Slot[dict[str, Any]] = Slot(dict)
-PRECISIONS = ("highest", "high", "medium")
+_settings: RunLocal[dict[str, Any]] = RunLocal(dict)
+MATMUL_PRECISIONS = ("highest", "high", "medium")
 DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
@@ -76,12 +76,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 def get_float32_matmul_precision() -> str:
     """The word that was set."""
-    return str(_settings.value.get("matmul", PRECISIONS[0]))
+    return str(_settings.value.get("matmul", MATMUL_PRECISIONS[0]))
 
 
 def set_float32_matmul_precision(precision: str) -> None:
     """Keep a word, which changes nothing on a CPU. Raises RuntimeError for an unknown one."""
-    if precision not in PRECISIONS:
+    if precision not in MATMUL_PRECISIONS:
         raise RuntimeError(f"{precision} is not one of 'highest', 'high', or 'medium'.")
     _settings.value["matmul"] = precision
 
@@ -109,8 +109,10 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
 def _refuse_nan(n: Node, at: int, gradient: Any) -> None:
     """Raise AutogradError, with the line of the forward pass, if a gradient has a NaN."""
-    if cells.here.current is None and bool(np.isnan(wrap(whole(gradient)).array("detect_anomaly")).any()):
-        text = f"Function '{name_of(n)}' returned nan values in its {at}th output."
+    if cells.thread_state.current is None and bool(
+        np.isnan(wrap(materialize_slice(gradient)).array("detect_anomaly")).any()
+    ):
+        text = f"Function '{grad_fn_name(n)}' returned nan values in its {at}th output."
         raise AutogradError(text, where=n.where or source.where())
 
 
@@ -119,7 +121,7 @@ def is_anomaly_enabled() -> bool:
     return bool(_settings.value.get("anomaly", False))
 
 
-class _Anomaly:
+class _AnomalySetting:
     """`set_detect_anomaly(mode)`: at once, and undone at the end of a block."""
 
     def __init__(self, mode: bool = True, check_nan: bool = True):
@@ -133,11 +135,11 @@ class _Anomaly:
         set_anomaly_enabled(*self._before)
 
 
-class set_detect_anomaly(_Anomaly):
+class set_detect_anomaly(_AnomalySetting):
     """Keep the setting, at once and until the end of a block."""
 
 
-class detect_anomaly(_Anomaly):
+class detect_anomaly(_AnomalySetting):
     """Keep the setting in a block."""
 
 
@@ -149,21 +151,21 @@ def set_default_device(device: Any) -> None:
     target = CPU if device is None else device if isinstance(device, Device) else Device(device)
     if target.type not in ("cpu", "meta"):
         raise OptionInvalid(f"there is no device {target}", hint='Use "cpu", or "meta" for shapes without values.')
-    choose_device(CPU if target.type == "cpu" else target)
+    set_thread_default_device(CPU if target.type == "cpu" else target)
 
 
 def get_default_device() -> Device:
     """Where new tensors live that name no device."""
-    return chosen_device()
+    return default_device()
 
 
-class nullary:
+class no_op_context:
     """A block that changes nothing, and a decorator that gives the function back."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         """Takes what the original takes."""
 
-    def __enter__(self) -> "nullary":
+    def __enter__(self) -> "no_op_context":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -174,5 +176,5 @@ class nullary:
         return function
 
 
-def ignored(*args: Any, **kwargs: Any) -> None:
+def do_nothing(*args: Any, **kwargs: Any) -> None:
     """Takes a setting that has no meaning here."""

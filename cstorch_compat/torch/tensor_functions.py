@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.torch.tensor_memory import UntypedStorage
 from lazytensor import arange, as_tensor, ones, randint, source, stack, tensor, zeros
 from lazytensor.dtype import DType, float32
 from lazytensor.errors import OptionMissing
 from lazytensor.functions.promotion import default_dtype
-from lazytensor.functions.refusals import refusing
+from lazytensor.functions.refusals import with_refusals
 from lazytensor.nn import functional
 from lazytensor.tensor import Tensor
 
@@ -31,9 +31,9 @@ def get_device_module(device: Any = None) -> ModuleType:
     """`torch.cpu`, the module of the one kind of device. Raises RuntimeError for another kind."""
     kind = str(device or "cpu").partition(":")[0]
     if kind == "cpu":
-        return mirror("torch.cpu")
+        return get_mirror("torch.cpu")
     if kind in ("cuda", "xpu", "mps", "mtia"):
-        return mirror(f"torch.{kind}")
+        return get_mirror(f"torch.{kind}")
     raise RuntimeError(f"Invalid device module retrieved for device type {kind!r}")
 
 
@@ -125,7 +125,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 pdist = functional.pdist
 
 
-@partial(refusing, "vander")
+@partial(with_refusals, "vander")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of the elements in columns, the highest first."""
     count = x.shape[0] if N is None else N
@@ -134,7 +134,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return stack(columns if increasing else columns[::-1], -1)
 
 
-def _cosines(weights: tuple[float, ...]) -> Any:
+def _make_cosine_window(weights: tuple[float, ...]) -> Any:
     def window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, **kind: Any) -> Tensor:
         if window_length < 2:
             return ones(window_length, dtype=dtype or default_dtype())
@@ -145,15 +145,15 @@ def _cosines(weights: tuple[float, ...]) -> Any:
     return window
 
 
-hann_window = _cosines((0.5, 0.5))
-blackman_window = _cosines((0.42, 0.5, 0.08))
+hann_window = _make_cosine_window((0.5, 0.5))
+blackman_window = _make_cosine_window((0.42, 0.5, 0.08))
 
 
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **kind: Any
 ) -> Tensor:
     """A window with the weights alpha and beta."""
-    window: Tensor = _cosines((alpha, beta))(window_length, periodic, **kind)
+    window: Tensor = _make_cosine_window((alpha, beta))(window_length, periodic, **kind)
     return window
 
 
@@ -174,7 +174,7 @@ def kaiser_window(
     return values
 
 
-def complex_numbers(*args: Any, **kwargs: Any) -> NoReturn:
+def refuse_complex(*args: Any, **kwargs: Any) -> NoReturn:
     """Raises OptionMissing: there are no complex numbers."""
     raise OptionMissing(
         "there are no complex numbers in this version",

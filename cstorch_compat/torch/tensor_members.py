@@ -9,19 +9,19 @@ import numpy as np
 from cstorch_compat.torch import sparse_coo, tensor_memory
 from lazytensor import dtype as dt
 from lazytensor import source
-from lazytensor.cells import adopt
+from lazytensor.cells import new_storage
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.functions import linalg, shapes, windows
-from lazytensor.functions.attach import members_of
+from lazytensor.functions.attach import build_members
 from lazytensor.functions.creation import empty, tensor
-from lazytensor.members import fact, marks, method
-from lazytensor.tensor import Tensor, from_array, grad_mode, handle, of_class
+from lazytensor.members import member_marks, method, tensor_property
+from lazytensor.tensor import Tensor, from_array, grad_mode, tensor_from_storage, tensor_of_class
 
-NO_DEVICE = "Torch not compiled with {} enabled"
+NO_DEVICE_MESSAGE = "Torch not compiled with {} enabled"
 
 
-def _false(name: str) -> Callable[[Tensor], bool]:
+def _make_false_method(name: str) -> Callable[[Tensor], bool]:
     def never(x: Tensor) -> bool:
         return False
 
@@ -32,27 +32,27 @@ def _false(name: str) -> Callable[[Tensor], bool]:
 
 for _name in """is_xpu is_mps is_ipu is_maia is_mtia is_hpu is_vulkan is_xla is_mkldnn is_nested is_sparse_csr
         volatile""".split():
-    globals()[_name] = fact()(_false(_name))
+    globals()[_name] = tensor_property()(_make_false_method(_name))
 
 
-@fact()
+@tensor_property()
 def is_cpu(x: Tensor) -> bool:
     """Whether it lives on the CPU."""
     return x.device.type == "cpu"
 
 
-@fact()
+@tensor_property()
 def name(x: Tensor) -> None:
     """None: tensors have no names."""
 
 
-@fact()
+@tensor_property()
 def output_nr(x: Tensor) -> int:
     """0."""
     return 0
 
 
-@fact()
+@tensor_property()
 def real(x: Tensor) -> Tensor:
     """The tensor itself: there are no complex numbers."""
     return x
@@ -89,16 +89,16 @@ def share_memory_(x: Tensor) -> Tensor:
     return x
 
 
-def _moving(device: str) -> Callable[..., Tensor]:
+def _make_refusing_move(device: str) -> Callable[..., Tensor]:
     def moved(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        raise AssertionError(NO_DEVICE.format(device.upper()))
+        raise AssertionError(NO_DEVICE_MESSAGE.format(device.upper()))
 
     moved.__name__ = moved.__qualname__ = device
     moved.__doc__ = "Raises AssertionError, as a CPU build does."
     return moved
 
 
-cuda, xpu, mtia, ipu = (method(_moving(device)) for device in ("cuda", "xpu", "mtia", "ipu"))
+cuda, xpu, mtia, ipu = (method(_make_refusing_move(device)) for device in ("cuda", "xpu", "mtia", "ipu"))
 
 
 @method
@@ -114,27 +114,33 @@ def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     return u, s, shapes.transpose(vh, -2, -1)
 
 
-def _seen_as(x: Tensor, view: Tensor) -> Tensor:
+def _set_view(x: Tensor, view: Tensor) -> Tensor:
     """Let a tensor see its storage as a view of it does."""
     if x.leaf_id and x.requires_grad:
         raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
-    x.lens, x._seen = view.lens, None
+    x.view_ops, x._seen = view.view_ops, None
     return x
 
 
-def _seeing(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _make_in_place_view(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def in_place(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return _seen_as(x, function(x, *args, **kwargs))
+        return _set_view(x, function(x, *args, **kwargs))
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"`{name[:-1]}`, by which this tensor is seen from now on."
     return method(in_place)
 
 
-t_, transpose_ = _seeing("t_", shapes.t), _seeing("transpose_", shapes.transpose)
-swapaxes_, swapdims_ = _seeing("swapaxes_", shapes.transpose), _seeing("swapdims_", shapes.transpose)
-squeeze_, unsqueeze_ = _seeing("squeeze_", shapes.squeeze), _seeing("unsqueeze_", shapes.unsqueeze)
-as_strided_ = _seeing("as_strided_", windows.as_strided)
+t_, transpose_ = _make_in_place_view("t_", shapes.t), _make_in_place_view("transpose_", shapes.transpose)
+swapaxes_, swapdims_ = (
+    _make_in_place_view("swapaxes_", shapes.transpose),
+    _make_in_place_view("swapdims_", shapes.transpose),
+)
+squeeze_, unsqueeze_ = (
+    _make_in_place_view("squeeze_", shapes.squeeze),
+    _make_in_place_view("unsqueeze_", shapes.unsqueeze),
+)
+as_strided_ = _make_in_place_view("as_strided_", windows.as_strided)
 
 
 @method
@@ -142,7 +148,7 @@ def detach_(x: Tensor) -> Tensor:
     """Leave the graph, in place."""
     # The handle stays, and so does everybody who holds it.
     plain = x.detach()
-    x.lens, x.history, x.leaf_id, x._seen = plain.lens, plain.history, 0, None
+    x.view_ops, x.history, x.leaf_id, x._seen = plain.view_ops, plain.history, 0, None
     return x
 
 
@@ -150,7 +156,7 @@ def detach_(x: Tensor) -> Tensor:
 def set_(x: Tensor, source: Tensor | None = None, *_: Any) -> Tensor:
     """See the storage of another tensor from now on; without one nothing."""
     other = empty(0, dtype=x.dtype) if source is None else source
-    x.cell, x.lens, x._seen = other.cell, other.lens, None
+    x.cell, x.view_ops, x._seen = other.cell, other.view_ops, None
     return x
 
 
@@ -160,9 +166,9 @@ def resize_(x: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     extents = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     values = np.zeros(int(np.prod(extents)), x.dtype.host)
     # The elements of the storage, in whose order they lie, not of the view.
-    old = handle(x.cell).array("resize_").reshape(-1)[: values.size]
+    old = tensor_from_storage(x.cell).array("resize_").reshape(-1)[: values.size]
     values[: old.size] = old
-    x.cell, x.lens, x._seen = adopt(from_array(values.reshape(extents), x.dtype).node), (), None
+    x.cell, x.view_ops, x._seen = new_storage(from_array(values.reshape(extents), x.dtype).node), (), None
     return x
 
 
@@ -221,7 +227,7 @@ def module_load(x: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 @method
 def as_subclass(x: Tensor, cls: type[Tensor]) -> Tensor:
     """The same tensor under another class."""
-    return of_class(cls, x.cell, x.lens, x.history)
+    return tensor_of_class(cls, x.cell, x.view_ops, x.history)
 
 
 @method
@@ -235,13 +241,13 @@ def record_stream(x: Tensor, stream: Any) -> None:
     """There are no streams."""
 
 
-@fact()
+@tensor_property()
 def grad_dtype(x: Tensor) -> DType:
     """The type of its gradient."""
     return x.dtype
 
 
-@fact()
+@tensor_property()
 def imag(x: Tensor) -> Tensor:
     """Raises RuntimeError: there are no complex numbers."""
     raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
@@ -269,14 +275,14 @@ def coalesce(x: Tensor) -> Tensor:
 
 def _attach() -> None:
     # A copy of the table, which this loop does not change.
-    for function in [f for f in globals().values() if isinstance(f, FunctionType) and marks(f)]:
-        for mark in marks(function):
-            for member, value in members_of(function, mark).items():
+    for function in [f for f in globals().values() if isinstance(f, FunctionType) and member_marks(f)]:
+        for mark in member_marks(function):
+            for member, value in build_members(function, mark).items():
                 # What lazytensor has is not replaced.
                 if member not in vars(Tensor):
                     setattr(Tensor, member, value)
     # Libraries read what lies at this address: a number that only tells storages apart would end the process.
-    setattr(Tensor, "data_ptr", tensor_memory.address)  # noqa: B010 - a method of a base that is declared elsewhere
+    setattr(Tensor, "data_ptr", tensor_memory.data_address)  # noqa: B010 - a method of a base that is declared elsewhere
 
 
 _attach()

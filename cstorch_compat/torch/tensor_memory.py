@@ -14,48 +14,48 @@ import numpy as np
 
 from lazytensor import cells, from_numpy, source, tensor
 from lazytensor import dtype as dt
-from lazytensor.cells import Cell
+from lazytensor.cells import Storage
 from lazytensor.dtype import DType
-from lazytensor.encoding import decoded, encoded
+from lazytensor.encoding import decode_elements, encode_elements
 from lazytensor.errors import StateError
 from lazytensor.ir.graph import Node
-from lazytensor.tensor import Device, Tensor, handle
+from lazytensor.tensor import Device, Tensor, tensor_from_storage
 
-OLD = (
+TYPED_STORAGE_WARNING = (
     "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
     "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
     "tensor.untyped_storage() instead of tensor.storage()"
 )
-_copies: "weakref.WeakKeyDictionary[Cell, tuple[Node, np.ndarray]]" = weakref.WeakKeyDictionary()
+_cell_bytes: "weakref.WeakKeyDictionary[Storage, tuple[Node, np.ndarray]]" = weakref.WeakKeyDictionary()
 
 
-def bytes_of(cell: Cell) -> np.ndarray:
+def get_cell_bytes(cell: Storage) -> np.ndarray:
     """The bytes of a cell's value, always at the same place. Raises StateError inside a traced step."""
-    if cells.here.current is not None:
+    if cells.thread_state.current is not None:
         raise StateError(
             "the memory of a tensor was asked for inside a traced step, where it has none",
             where=source.where(),
             hint="Ask for it outside of the step.",
         )
-    whole = handle(cell)
-    before = _copies.get(cell)
+    whole = tensor_from_storage(cell)
+    before = _cell_bytes.get(cell)
     if before is not None and before[0] is whole.node:
         return before[1]
     # The place stays while the values change, as a script expects that has kept the address.
-    value = np.ascontiguousarray(encoded(whole.array("its memory"), whole.dtype)).reshape(-1).view(np.uint8)
+    value = np.ascontiguousarray(encode_elements(whole.array("its memory"), whole.dtype)).reshape(-1).view(np.uint8)
     place = np.empty_like(value) if before is None or before[1].size != value.size else before[1]
     place[...] = value
-    _copies[cell] = whole.node, place
+    _cell_bytes[cell] = whole.node, place
     return place
 
 
-def address(x: Tensor) -> int:
+def data_address(x: Tensor) -> int:
     """Where the first element of a tensor lies; inside a step a number that only tells storages apart."""
     # Nothing lies anywhere.
     if not x.numel() or x.device.type == "meta":
         return 0
     begin = x.storage_offset() * x.dtype.itemsize
-    return (id(x.cell) if cells.here.current is not None else int(bytes_of(x.cell).ctypes.data)) + begin
+    return (id(x.cell) if cells.thread_state.current is not None else int(get_cell_bytes(x.cell).ctypes.data)) + begin
 
 
 class UntypedStorage:
@@ -88,7 +88,7 @@ class UntypedStorage:
         if self._bytes is not None:
             return self._bytes
         assert self._cell is not None
-        return bytes_of(self._cell)
+        return get_cell_bytes(self._cell)
 
     @property
     def device(self) -> Device:
@@ -114,7 +114,7 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """Where the bytes lie."""
-        if self._cell is not None and cells.here.current is not None:
+        if self._cell is not None and cells.thread_state.current is not None:
             return id(self._cell)
         return int(self.array.ctypes.data) if self.nbytes() else 0
 
@@ -159,9 +159,11 @@ class UntypedStorage:
         """The bytes as elements of a type."""
         # NumPy has no bfloat16, so that its bits are taken as whole numbers and widened.
         if dtype.is_half:
-            values = decoded(np.ascontiguousarray(self.array).view("<u2" if dtype is dt.bfloat16 else "<f2"), dtype)
+            values = decode_elements(
+                np.ascontiguousarray(self.array).view("<u2" if dtype is dt.bfloat16 else "<f2"), dtype
+            )
             return tensor(values, dtype=dtype)
-        return from_numpy(decoded(np.array(self.array).view(dtype.host), dtype))
+        return from_numpy(decode_elements(np.array(self.array).view(dtype.host), dtype))
 
 
 class TypedStorage:
@@ -221,5 +223,5 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 def storage(self: Tensor) -> TypedStorage:
     """The elements that this tensor and all its views look at. Warns, as PyTorch does."""
-    warnings.warn(OLD, UserWarning, stacklevel=2)
+    warnings.warn(TYPED_STORAGE_WARNING, UserWarning, stacklevel=2)
     return TypedStorage(wrap_storage=UntypedStorage(self), dtype=self.dtype)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from cstorch_compat.run.process import Slot
+from cstorch_compat.run.process import RunLocal
 from lazytensor.table import Column, Table
 
 
@@ -32,7 +32,7 @@ class ProfilerAction(Enum):
 
 
 @dataclass(frozen=True)
-class Span:
+class ProfiledSpan:
     """One passage through a named block."""
 
     key: str
@@ -45,7 +45,7 @@ class Span:
         return (self.end_ns - self.start_ns) / 1000
 
 
-_open: Slot[list["profile"]] = Slot(list)
+_open_profilers: RunLocal[list["profile"]] = RunLocal(list)
 
 
 class record_function(ContextDecorator):
@@ -63,8 +63,8 @@ class record_function(ContextDecorator):
         return self
 
     def __exit__(self, *_: object) -> None:
-        span = Span(self.name, self._starts.pop(), time.perf_counter_ns())
-        for profiler in _open.value:
+        span = ProfiledSpan(self.name, self._starts.pop(), time.perf_counter_ns())
+        for profiler in _open_profilers.value:
             profiler.note(span)
 
 
@@ -73,7 +73,7 @@ class EventAverage:
     """All spans of one name."""
 
     key: str
-    spans: list[Span] = field(default_factory=list)
+    spans: list[ProfiledSpan] = field(default_factory=list)
 
     @property
     def count(self) -> int:
@@ -158,7 +158,7 @@ class profile:
     ):
         self.activities = set(activities or supported_activities())
         self.schedule, self.on_trace_ready = schedule or (lambda step: ProfilerAction.RECORD), on_trace_ready
-        self.step_num, self.spans = 0, list[Span]()
+        self.step_num, self.spans = 0, list[ProfiledSpan]()
         self._begin = 0
 
     def __enter__(self) -> "profile":
@@ -170,17 +170,17 @@ class profile:
 
     def start(self) -> None:
         """Begin to listen."""
-        _open.value.append(self)
+        _open_profilers.value.append(self)
         self._begin = time.perf_counter_ns()
 
     def stop(self) -> None:
         """Listen no more, and hand over what was recorded."""
-        if self in _open.value:
-            _open.value.remove(self)
+        if self in _open_profilers.value:
+            _open_profilers.value.remove(self)
         if (
             self.on_trace_ready is not None
             and self.spans
-            and self._action()
+            and self._current_action()
             in (
                 ProfilerAction.RECORD,
                 ProfilerAction.RECORD_AND_SAVE,
@@ -188,25 +188,25 @@ class profile:
         ):
             self.on_trace_ready(self)
 
-    def _action(self) -> ProfilerAction:
+    def _current_action(self) -> ProfilerAction:
         return self.schedule(self.step_num)
 
-    def note(self, span: Span) -> None:
+    def note(self, span: ProfiledSpan) -> None:
         """Keep a span, if this step is one that is recorded."""
-        if self._action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+        if self._current_action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             self.spans.append(span)
 
     def step(self) -> None:
         """Begin the next step of the schedule."""
         # The span belongs to the step that ends now, so it is noted before the count goes on.
-        now, action = time.perf_counter_ns(), self._action()
-        self.note(Span(f"ProfilerStep#{self.step_num}", self._begin, now))
+        now, action = time.perf_counter_ns(), self._current_action()
+        self.note(ProfiledSpan(f"ProfilerStep#{self.step_num}", self._begin, now))
         self.step_num, self._begin = self.step_num + 1, now
         if action is ProfilerAction.RECORD_AND_SAVE and self.on_trace_ready is not None:
             self.on_trace_ready(self)
             self.spans = []
 
-    def events(self) -> list[Span]:
+    def events(self) -> list[ProfiledSpan]:
         """Every span."""
         return list(self.spans)
 
@@ -237,7 +237,7 @@ class profile:
         return self.key_averages().table(*args, **kwargs)
 
 
-class emit_block(profile):
+class autograd_profile(profile):
     """A profiler under the names of older modules: `torch.autograd.profiler.profile(enabled=...)`."""
 
     def __init__(self, enabled: bool = True, **options: Any):

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from cstorch_compat.names.distributions import VERSIONS
+from cstorch_compat.names.distributions import EMULATED_VERSIONS
 
 
 class TorchVersion(str):
@@ -13,25 +13,25 @@ class TorchVersion(str):
     __hash__ = str.__hash__
 
     def __lt__(self, other: Any) -> bool:
-        return _key(self) < _key(other)
+        return _version_key(self) < _version_key(other)
 
     def __le__(self, other: Any) -> bool:
-        return _key(self) <= _key(other)
+        return _version_key(self) <= _version_key(other)
 
     def __gt__(self, other: Any) -> bool:
-        return _key(self) > _key(other)
+        return _version_key(self) > _version_key(other)
 
     def __ge__(self, other: Any) -> bool:
-        return _key(self) >= _key(other)
+        return _version_key(self) >= _version_key(other)
 
     def __eq__(self, other: object) -> bool:
-        return _key(self) == _key(other)
+        return _version_key(self) == _version_key(other)
 
     def __ne__(self, other: object) -> bool:
-        return _key(self) != _key(other)
+        return _version_key(self) != _version_key(other)
 
 
-def _key(version: Any) -> tuple[tuple[int, ...], bool, str]:
+def _version_key(version: Any) -> tuple[tuple[int, ...], bool, str]:
     """Release numbers without zeros at their end, whether it is a final release, and what stands behind a plus."""
     # A tuple of numbers is how many scripts write a version to compare with.
     text = ".".join(map(str, version)) if isinstance(version, tuple | list) else str(version)
@@ -46,4 +46,4 @@ def _key(version: Any) -> tuple[tuple[int, ...], bool, str]:
     return tuple(numbers), public == release[0], local
 
 
-__version__ = TorchVersion(VERSIONS["torch"])
+__version__ = TorchVersion(EMULATED_VERSIONS["torch"])

@@ -60,7 +60,7 @@ KeyEntry = SequenceKey | MappingKey | GetAttrKey
 KeyPath = tuple[KeyEntry, ...]
 
 
-def _steps(spec: TreeSpec) -> Iterable[KeyEntry]:
+def _child_keys(spec: TreeSpec) -> Iterable[KeyEntry]:
     """The steps to the children of a container."""
     if spec.type is namedtuple:
         return map(GetAttrKey, spec.context._fields)
@@ -70,18 +70,18 @@ def _steps(spec: TreeSpec) -> Iterable[KeyEntry]:
     return map(SequenceKey, range(len(spec.children_specs)))
 
 
-def _paths(spec: TreeSpec, above: KeyPath) -> Iterator[KeyPath]:
+def _leaf_paths(spec: TreeSpec, above: KeyPath) -> Iterator[KeyPath]:
     if spec.is_leaf():
         yield above
         return
-    for step, child in zip(_steps(spec), spec.children_specs, strict=True):
-        yield from _paths(child, (*above, step))
+    for step, child in zip(_child_keys(spec), spec.children_specs, strict=True):
+        yield from _leaf_paths(child, (*above, step))
 
 
 def tree_flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
     """The leaves from left to right, each with its path, and the shape."""
     leaves, spec = pytree.tree_flatten(tree, is_leaf)
-    return list(zip(_paths(spec, ()), leaves, strict=True)), spec
+    return list(zip(_leaf_paths(spec, ()), leaves, strict=True)), spec
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
@@ -176,6 +176,6 @@ def register_dataclass(cls: type, *, field_names: list[str] | None = None, **_: 
     )
 
 
-def deregister(cls: type) -> None:
+def deregister_pytree_node(cls: type) -> None:
     """Enter objects of a class no more."""
     SUPPORTED_NODES.pop(cls, None)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from lazytensor import source
 from lazytensor.errors import OptionMissing
 
-WHY = {
+REFUSAL_REASONS = {
     "torch.fx": (
         "there is no FX graph: tensors here record their own",
         "Call the module; cstorch.trace captures a step.",
@@ -25,40 +25,40 @@ WHY = {
 """By package: why, and what to do instead."""
 
 
-def reason(name: str) -> tuple[str, str]:
+def find_refusal_reason(name: str) -> tuple[str, str]:
     """Why a public name is refused, and what to do instead."""
-    return next(WHY[p] for p in WHY if name.startswith(p))
+    return next(REFUSAL_REASONS[p] for p in REFUSAL_REASONS if name.startswith(p))
 
 
-def refusal(name: str) -> OptionMissing:
+def make_refusal_error(name: str) -> OptionMissing:
     """The error for a use of a public name."""
-    why, hint = reason(name)
+    why, hint = find_refusal_reason(name)
     return OptionMissing(f"{name}: {why}", where=source.where(), hint=hint)
 
 
-def function(name: str) -> Callable[..., NoReturn]:
+def make_refusing_function(name: str) -> Callable[..., NoReturn]:
     """A function that raises when it is called."""
 
     def refused(*args: Any, **kwargs: Any) -> NoReturn:
-        raise refusal(name)
+        raise make_refusal_error(name)
 
     refused.__name__ = refused.__qualname__ = name.rpartition(".")[2]
-    refused.__doc__ = f"Raises OptionMissing: {reason(name)[0]}."
-    refused.__dict__["refused"] = reason(name)
+    refused.__doc__ = f"Raises OptionMissing: {find_refusal_reason(name)[0]}."
+    refused.__dict__["refused"] = find_refusal_reason(name)
     return refused
 
 
-def kind(name: str) -> type:
+def make_refusing_class(name: str) -> type:
     """A class that can be named, derived from and asked about, and raises when it is made."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        raise refusal(name)
+        raise make_refusal_error(name)
 
     body = {
         "__init__": __init__,
         "__doc__": "Raises OptionMissing when it is made.",
         "__module__": name.rpartition(".")[0],
-        "refused": reason(name),
+        "refused": find_refusal_reason(name),
     }
     # Errors are caught and never made by scripts.
     bases = (Exception,) if name.endswith(("Error", "Exception", "Warning")) else ()
@@ -70,12 +70,12 @@ def identity(fn_or_name: Any) -> Any:
     return fn_or_name
 
 
-def no() -> bool:
+def return_false() -> bool:
     """False: nothing is traced or exported."""
     return False
 
 
-def ignored(*args: Any, **kwargs: Any) -> None:
+def do_nothing(*args: Any, **kwargs: Any) -> None:
     """Takes what an exporter would need."""
 
 
@@ -86,4 +86,4 @@ def __getattr__(name: str) -> Any:
     if path == name:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     last = path.rpartition(".")[2].lstrip("_")
-    return kind(path) if last[:1].isupper() and not last.isupper() else function(path)
+    return make_refusing_class(path) if last[:1].isupper() and not last.isupper() else make_refusing_function(path)

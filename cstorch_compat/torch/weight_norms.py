@@ -12,10 +12,10 @@ from lazytensor.modes import no_grad
 from lazytensor.nn import Module, Parameter
 from lazytensor.nn.conv_layers import _ConvTransposeNd
 from lazytensor.nn.functional import normalize
-from lazytensor.nn.utils import _norm_but
+from lazytensor.nn.utils import _norm_except_dim
 from lazytensor.tensor import Tensor
 
-BEGINNING = 15
+INITIAL_POWER_ITERATIONS = 15
 """Power iterations when a parametrization is registered, as in PyTorch."""
 
 
@@ -28,7 +28,7 @@ class _WeightNorm(Module):
 
     def _length(self, v: Tensor) -> Tensor:
         # PyTorch writes "all dimensions" as -1 too.
-        return _norm_but(v, None if self.dim == -1 else self.dim)
+        return _norm_except_dim(v, None if self.dim == -1 else self.dim)
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
         """The weight, of the shape of the direction."""
@@ -54,7 +54,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     return module
 
 
-class _Power:
+class _PowerIteration:
     """The largest singular value of a weight, by power iteration (Miyato et al., arXiv:1802.05957)."""
 
     def __init__(self, dim: int, eps: float):
@@ -93,12 +93,12 @@ class _SpectralNorm(Module):
         super().__init__()
         self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
         if weight.ndim > 1:
-            self._power = _Power(dim, eps)
+            self._power = _PowerIteration(dim, eps)
             with no_grad():
                 left, right = self._power.start(weight)
             self.register_buffer("_u", left)
             self.register_buffer("_v", right)
-            self._power.iterate(weight, left, right, BEGINNING, right_first=False)
+            self._power.iterate(weight, left, right, INITIAL_POWER_ITERATIONS, right_first=False)
 
     def forward(self, weight: Tensor) -> Tensor:
         """The normalized weight; a vector is divided by its length."""
@@ -113,7 +113,7 @@ class _SpectralNorm(Module):
         return value
 
 
-def _rows_of(module: Module, dim: int | None) -> int:
+def _default_dim(module: Module, dim: int | None) -> int:
     # Weights of transposed convolutions have the inputs first.
     return dim if dim is not None else int(isinstance(module, _ConvTransposeNd))
 
@@ -123,7 +123,7 @@ def parametrized_spectral_norm(
 ) -> Module:
     """Divide a parameter by its spectral norm, as a parametrization."""
     weight = getattr(module, name)
-    normalized = _SpectralNorm(weight, n_power_iterations, _rows_of(module, dim), eps)
+    normalized = _SpectralNorm(weight, n_power_iterations, _default_dim(module, dim), eps)
     return register_parametrization(module, name, normalized)
 
 
@@ -135,7 +135,7 @@ class SpectralNorm:
             raise ValueError(
                 f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
             )
-        self.name, self.n_power_iterations, self.power = name, n_power_iterations, _Power(dim, eps)
+        self.name, self.n_power_iterations, self.power = name, n_power_iterations, _PowerIteration(dim, eps)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """The weight over its spectral norm."""
@@ -159,7 +159,7 @@ def spectral_norm(
     """
     if any(isinstance(h, SpectralNorm) and h.name == name for h in module._forward_pre_hooks.values()):
         raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
-    hook = SpectralNorm(name, n_power_iterations, _rows_of(module, dim), eps)
+    hook = SpectralNorm(name, n_power_iterations, _default_dim(module, dim), eps)
     weight = getattr(module, name)
     with no_grad():
         left, right = hook.power.start(weight)

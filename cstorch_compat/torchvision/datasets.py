@@ -16,26 +16,26 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cstorch_compat.run.process import Slot
-from cstorch_compat.torchvision.pictures import resized
+from cstorch_compat.run.process import RunLocal
+from cstorch_compat.torchvision.pictures import resize_planes
 from lazytensor import source
 from lazytensor.data import Dataset
 from lazytensor.errors import DataError
 from lazytensor.functions import creation
 from lazytensor.tensor import Tensor
 
-SIDE = 28
+IMAGE_SIDE_PIXELS = 28
 """Pixels of a side of an MNIST image."""
-MOST_IMAGES = 1_000_000
+MAX_IMAGES = 1_000_000
 """More than any published set in this format has (EMNIST: 814,255); a file that claims more is damaged."""
-DEFLATE_RATIO = 1032
+MAX_DEFLATE_RATIO = 1032
 """The most bytes that one byte of a deflate stream can stand for, by its format."""
 CHUNK_BYTES = 1 << 20
-TEST_EVERY = 5
+TEST_STRIDE = 5
 """Of every class, in the order of the source, each fifth image is for testing."""
-DIGITS = pathlib.Path(__file__).with_name("digits.npz")
+DIGITS_PATH = pathlib.Path(__file__).with_name("digits.npz")
 
-_has_warned = Slot(lambda: False)
+_has_warned = RunLocal(lambda: False)
 
 
 class SubstituteWarning(UserWarning):
@@ -80,7 +80,7 @@ class MNIST(Dataset[tuple[Any, Any]]):
         # Digits stand in for digits, and for nothing else.
         if pair is None and not isinstance(self, FashionMNIST | KMNIST):
             _warn_once(pathlib.Path(self.root), download)
-            pair = digits(train)
+            pair = load_digits(train)
         if pair is None:
             raise DataError(
                 f"no files of {type(self).__name__} in {self.raw_folder}",
@@ -88,16 +88,16 @@ class MNIST(Dataset[tuple[Any, Any]]):
                 hint="Put the four IDX files there; nothing is ever downloaded.",
             )
         images, labels = pair
-        self.data: Any = creation.over(images)
-        self.targets: Any = creation.over(labels.astype(np.int64))
+        self.data: Any = creation.tensor_over_array(images)
+        self.targets: Any = creation.tensor_over_array(labels.astype(np.int64))
 
     def __len__(self) -> int:
         return len(self.data)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         # A copy: a transform may write in place, and the next epoch needs the image as it was.
-        image: Any = np.array(_values(self.data)[index])
-        target: Any = int(_values(self.targets)[index])
+        image: Any = np.array(_to_numpy(self.data)[index])
+        target: Any = int(_to_numpy(self.targets)[index])
         if self.transform is not None:
             image = self.transform(image)
         if self.target_transform is not None:
@@ -134,22 +134,22 @@ class KMNIST(MNIST):
     classes = "o ki su tsu na ha ma ya re wo".split()
 
 
-def _values(data: Any) -> np.ndarray:
+def _to_numpy(data: Any) -> np.ndarray:
     return data.array("reading a data set") if isinstance(data, Tensor) else np.asarray(data)
 
 
 @functools.cache
-def _all_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _load_all_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Images uint8 [1797, 28, 28], labels, and which of them are for testing."""
-    small, labels = _stored_digits()
+    small, labels = _load_stored_digits()
     # The source counts 0 to 16; plus 8 rounds to the nearest of the 255 steps.
     pixels = ((small.astype(np.uint16) * 255 + 8) // 16).astype(np.uint8)
-    images = resized(pixels, SIDE, SIDE)
-    return images, labels, is_for_testing(labels)
+    images = resize_planes(pixels, IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS)
+    return images, labels, make_test_mask(labels)
 
 
-def _stored_digits() -> tuple[np.ndarray, np.ndarray]:
-    with np.load(DIGITS, allow_pickle=False) as stored:
+def _load_stored_digits() -> tuple[np.ndarray, np.ndarray]:
+    with np.load(DIGITS_PATH, allow_pickle=False) as stored:
         planes, labels = stored["images"], stored["labels"]
     images = np.empty((len(labels), *planes.shape[:2]), planes.dtype)
     # Stored digit by digit and pixel after pixel, since alike neighbours make the file a seventh smaller.
@@ -157,24 +157,24 @@ def _stored_digits() -> tuple[np.ndarray, np.ndarray]:
     return images, labels
 
 
-def is_for_testing(labels: np.ndarray) -> np.ndarray:
+def make_test_mask(labels: np.ndarray) -> np.ndarray:
     """The fixed split, as a mask: of each class, every fifth in the given order."""
     mask = np.zeros(labels.shape, bool)
     for label in np.unique(labels):
-        mask[np.flatnonzero(labels == label)[TEST_EVERY - 1 :: TEST_EVERY]] = True
+        mask[np.flatnonzero(labels == label)[TEST_STRIDE - 1 :: TEST_STRIDE]] = True
     return mask
 
 
-def digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
+def load_digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [n, 28, 28] and labels of one side of the split."""
-    images, labels, mask = _all_digits()
+    images, labels, mask = _load_all_digits()
     return images[mask != train], labels[mask != train]
 
 
 def small_digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [n, 8, 8] with values 0 to 16, as their source has them, and labels of one side of the split."""
-    images, labels = _stored_digits()
-    mask = is_for_testing(labels) != train
+    images, labels = _load_stored_digits()
+    mask = make_test_mask(labels) != train
     return images[mask], labels[mask]
 
 
@@ -188,7 +188,7 @@ def write_digits(root: pathlib.Path) -> str:
         return ""
     folder.mkdir(parents=True)
     for train in (True, False):
-        for name, values in zip(_names(train), digits(train), strict=True):
+        for name, values in zip(_file_names(train), load_digits(train), strict=True):
             extents = struct.pack(f">{values.ndim}I", *values.shape)
             (folder / name).write_bytes(bytes((0, 0, 8, values.ndim)) + extents + values.astype(np.uint8).tobytes())
     what = "1,797 handwritten digits of the UCI collection (Optical Recognition of Handwritten Digits, CC BY 4.0)"
@@ -199,7 +199,7 @@ def write_digits(root: pathlib.Path) -> str:
 def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:
     if _has_warned.value:
         return
-    train, test = (len(digits(flag)[1]) for flag in (True, False))
+    train, test = (len(load_digits(flag)[1]) for flag in (True, False))
     state = "" if root.is_dir() else f" (there is no folder {root})"
     download = " download=True is ignored: nothing is ever downloaded here." if was_download_asked else ""
     warnings.warn(
@@ -218,9 +218,9 @@ def read_mnist(root: pathlib.Path, train: bool, name: str = "MNIST") -> tuple[np
 
     Raises DataError if a needed file is missing beside others, is damaged, or if the two do not belong together.
     """
-    names = {flag: _names(flag) for flag in (True, False)}
+    names = {flag: _file_names(flag) for flag in (True, False)}
     for folder in (root / name / "raw", root):
-        files = {n: p for flag in names for n in names[flag] if (p := _existing(folder / n)) is not None}
+        files = {n: p for flag in names for n in names[flag] if (p := _find_existing(folder / n)) is not None}
         if not files:
             continue
         # A half-fetched set is a mistake that the user wants to know of; only none at all asks for our digits.
@@ -235,27 +235,27 @@ def read_mnist(root: pathlib.Path, train: bool, name: str = "MNIST") -> tuple[np
     return None
 
 
-def _names(train: bool) -> tuple[str, str]:
+def _file_names(train: bool) -> tuple[str, str]:
     part = "train" if train else "t10k"
     return f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"
 
 
-def _existing(path: pathlib.Path) -> pathlib.Path | None:
+def _find_existing(path: pathlib.Path) -> pathlib.Path | None:
     packed = path.with_name(f"{path.name}.gz")
     return next((p for p in (path, packed) if p.is_file()), None)
 
 
 def _read_pair(image_path: pathlib.Path, label_path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    images, labels = read_idx(image_path, (SIDE, SIDE)), read_idx(label_path, ())
+    images, labels = read_idx(image_path, (IMAGE_SIDE_PIXELS, IMAGE_SIDE_PIXELS)), read_idx(label_path, ())
     if len(images) != len(labels):
-        _damaged(label_path, f"it has {len(labels)} labels, and {image_path.name} has {len(images)} images")
+        _raise_damaged(label_path, f"it has {len(labels)} labels, and {image_path.name} has {len(images)} images")
     # A label above 9 would index past the ten classes of a model, far from here.
     if labels.size and labels.max() > 9:
-        _damaged(label_path, f"it has the label {labels.max()}, and the labels are 0 to 9")
+        _raise_damaged(label_path, f"it has the label {labels.max()}, and the labels are 0 to 9")
     return images, labels
 
 
-def _damaged(path: pathlib.Path, reason: str, cause: Exception | None = None) -> NoReturn:
+def _raise_damaged(path: pathlib.Path, reason: str, cause: Exception | None = None) -> NoReturn:
     raise DataError(
         f"{path} is no usable MNIST file: {reason}",
         where=source.where(),
@@ -274,10 +274,10 @@ def read_idx(path: pathlib.Path, item_shape: tuple[int, ...]) -> np.ndarray:
     try:
         with open(path, "rb") as raw, gzip.GzipFile(fileobj=raw) if is_packed else raw as stream:
             # What is open is measured, not the path, which may name another file by now.
-            limit = os.fstat(raw.fileno()).st_size * (DEFLATE_RATIO if is_packed else 1)
+            limit = os.fstat(raw.fileno()).st_size * (MAX_DEFLATE_RATIO if is_packed else 1)
             return _parse(path, stream, item_shape, limit)
     except (OSError, EOFError, zlib.error) as e:
-        _damaged(path, str(e) or type(e).__name__, e)
+        _raise_damaged(path, str(e) or type(e).__name__, e)
 
 
 def _parse(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int, ...], limit_bytes: int) -> np.ndarray:
@@ -286,15 +286,17 @@ def _parse(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int,
     header = 4 + 4 * len(shape)
     # Checked before anything is allocated: four bytes of a damaged header can ask for gigabytes.
     if header + expected > limit_bytes:
-        _damaged(path, f"{shape[0]} entries need {header + expected} bytes, and it cannot hold more than {limit_bytes}")
+        _raise_damaged(
+            path, f"{shape[0]} entries need {header + expected} bytes, and it cannot hold more than {limit_bytes}"
+        )
     data = io.BytesIO()
     # In pieces, since a packed stream may end long before the size that its header claims.
     while (left := expected - data.tell()) > 0 and (chunk := stream.read(min(CHUNK_BYTES, left))):
         data.write(chunk)
     if left:
-        _damaged(path, f"it ends {left} bytes before its {shape[0]} entries do")
+        _raise_damaged(path, f"it ends {left} bytes before its {shape[0]} entries do")
     if stream.read(1):
-        _damaged(path, f"there is more in it after its {shape[0]} entries")
+        _raise_damaged(path, f"there is more in it after its {shape[0]} entries")
     return np.frombuffer(data.getbuffer(), np.uint8).reshape(shape)
 
 
@@ -303,12 +305,14 @@ def _read_header(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tupl
     header = stream.read(4 + 4 * dims)
     magic = bytes([0, 0, 8, dims])
     if header[:4] != magic:
-        _damaged(path, f"it begins with {header[:4].hex() or 'nothing'} instead of {magic.hex()}")
+        _raise_damaged(path, f"it begins with {header[:4].hex() or 'nothing'} instead of {magic.hex()}")
     if len(header) != 4 + 4 * dims:
-        _damaged(path, f"its header ends after {len(header)} of {4 + 4 * dims} bytes")
+        _raise_damaged(path, f"its header ends after {len(header)} of {4 + 4 * dims} bytes")
     count, *extents = struct.unpack(f">{dims}I", header[4:])
     if tuple(extents) != item_shape:
-        _damaged(path, f"its images are {extents[0]}x{extents[1]} instead of {SIDE}x{SIDE}")
-    if not 0 < count <= MOST_IMAGES:
-        _damaged(path, f"it claims {count} entries, and 1 to {MOST_IMAGES} are possible")
+        _raise_damaged(
+            path, f"its images are {extents[0]}x{extents[1]} instead of {IMAGE_SIDE_PIXELS}x{IMAGE_SIDE_PIXELS}"
+        )
+    if not 0 < count <= MAX_IMAGES:
+        _raise_damaged(path, f"it claims {count} entries, and 1 to {MAX_IMAGES} are possible")
     return count, *extents

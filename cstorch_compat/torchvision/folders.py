@@ -16,8 +16,8 @@ from lazytensor.functions.creation import randint, randn
 from lazytensor.functions.randomness import get_rng_state, set_rng_state
 from lazytensor.random import default_generator
 
-VERSION = "0.28.0"
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+TORCHVISION_VERSION = "0.28.0"
+IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
 class VisionDataset(Dataset[tuple[Any, Any]]):
@@ -64,12 +64,12 @@ def has_file_allowed_extension(filename: str, extensions: str | tuple[str, ...])
 
 def is_image_file(filename: str) -> bool:
     """Whether the name of a file is that of an image."""
-    return has_file_allowed_extension(filename, EXTENSIONS)
+    return has_file_allowed_extension(filename, IMAGE_EXTENSIONS)
 
 
 def default_loader(path: str) -> Any:
     """The image in a file, in three colours."""
-    return pictures.opened(path)
+    return pictures.open_image(path)
 
 
 class DatasetFolder(VisionDataset):
@@ -138,7 +138,7 @@ class ImageFolder(DatasetFolder):
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
     ):
-        extensions = None if is_valid_file else EXTENSIONS
+        extensions = None if is_valid_file else IMAGE_EXTENSIONS
         super().__init__(root, loader, extensions, transform, target_transform, is_valid_file, allow_empty)
         self.imgs = self.samples
 
@@ -192,16 +192,16 @@ class CIFAR10(VisionDataset):
         super().__init__(os.fspath(root), None, transform, target_transform)
         self.train = train
         folder = pathlib.Path(self.root) / self.base_folder
-        batches = [plain_pickle(folder / name) for name in self.parts[train]]
+        batches = [read_plain_pickle(folder / name) for name in self.parts[train]]
         # Stored plane by plane; an image has its colours last.
         rows = np.concatenate([np.asarray(b["data"], np.uint8).reshape(-1, 3, 32, 32) for b in batches])
         self.data = np.ascontiguousarray(rows.transpose(0, 2, 3, 1))
         self.targets: list[int] = [int(label) for b in batches for label in b[self.labels]]
-        self.classes: list[str] = list(plain_pickle(folder / self.meta)[self.label_names])
+        self.classes: list[str] = list(read_plain_pickle(folder / self.meta)[self.label_names])
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        return self.transformed(pictures.pillow().fromarray(self.data[index]), self.targets[index])
+        return self.transformed(pictures.require_pillow().fromarray(self.data[index]), self.targets[index])
 
     def __len__(self) -> int:
         return len(self.data)
@@ -220,7 +220,7 @@ class CIFAR100(CIFAR10):
     meta = "meta"
 
 
-def plain_pickle(path: pathlib.Path) -> dict[str, Any]:
+def read_plain_pickle(path: pathlib.Path) -> dict[str, Any]:
     """A pickled dict of texts, numbers, lists and arrays; nothing of the file is executed.
 
     Raises DataError for a file that is missing or holds anything else.

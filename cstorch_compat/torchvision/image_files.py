@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from cstorch_compat.torchvision.image_net import ImageReadMode, read_image
-from cstorch_compat.torchvision.pictures import pillow
+from cstorch_compat.torchvision.pictures import require_pillow
 from lazytensor import source
 from lazytensor.errors import OptionMissing
 from lazytensor.functions import creation
@@ -23,7 +23,7 @@ def decode_image(
 
 def read_file(path: str) -> Tensor:
     """The bytes of a file as a uint8 tensor."""
-    return creation.over(np.frombuffer(pathlib.Path(path).read_bytes(), np.uint8).copy())
+    return creation.tensor_over_array(np.frombuffer(pathlib.Path(path).read_bytes(), np.uint8).copy())
 
 
 def write_file(filename: str, data: Tensor) -> None:
@@ -31,32 +31,36 @@ def write_file(filename: str, data: Tensor) -> None:
     pathlib.Path(filename).write_bytes(data.numpy().tobytes())
 
 
-def _encoded(input: Tensor, kind: str, **options: Any) -> bytes:
+def _encode(input: Tensor, kind: str, **options: Any) -> bytes:
     array = input.numpy()
     buffer = io.BytesIO()
-    image = pillow().fromarray(array[0] if array.shape[0] == 1 else np.ascontiguousarray(array.transpose(1, 2, 0)))
+    image = require_pillow().fromarray(
+        array[0] if array.shape[0] == 1 else np.ascontiguousarray(array.transpose(1, 2, 0))
+    )
     image.save(buffer, kind, **options)
     return buffer.getvalue()
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
     """A uint8 image as the bytes of a PNG file."""
-    return creation.over(np.frombuffer(_encoded(input, "PNG", compress_level=compression_level), np.uint8).copy())
+    return creation.tensor_over_array(
+        np.frombuffer(_encode(input, "PNG", compress_level=compression_level), np.uint8).copy()
+    )
 
 
 def encode_jpeg(input: Tensor, quality: int = 75) -> Tensor:
     """A uint8 image as the bytes of a JPEG file."""
-    return creation.over(np.frombuffer(_encoded(input, "JPEG", quality=quality), np.uint8).copy())
+    return creation.tensor_over_array(np.frombuffer(_encode(input, "JPEG", quality=quality), np.uint8).copy())
 
 
 def write_png(input: Tensor, filename: str, compression_level: int = 6) -> None:
     """Write a uint8 image as a PNG file."""
-    pathlib.Path(filename).write_bytes(_encoded(input, "PNG", compress_level=compression_level))
+    pathlib.Path(filename).write_bytes(_encode(input, "PNG", compress_level=compression_level))
 
 
 def write_jpeg(input: Tensor, filename: str, quality: int = 75) -> None:
     """Write a uint8 image as a JPEG file."""
-    pathlib.Path(filename).write_bytes(_encoded(input, "JPEG", quality=quality))
+    pathlib.Path(filename).write_bytes(_encode(input, "JPEG", quality=quality))
 
 
 def read_video(*args: Any, **kwargs: Any) -> NoReturn:

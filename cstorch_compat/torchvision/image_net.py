@@ -73,5 +73,5 @@ PIL_MODES = {
 def read_image(path: Any, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, **_: Any) -> Tensor:
     """The image in a file, or in what reads like one, as uint8[channels, height, width]."""
     wanted = PIL_MODES.get(ImageReadMode[mode.upper()] if isinstance(mode, str) else mode)
-    with pictures.pillow().open(path) as image:
+    with pictures.require_pillow().open(path) as image:
         return pil_to_tensor(image if wanted is None else image.convert(wanted))

@@ -20,7 +20,7 @@ try:
 except ImportError:  # an extra of the package
     Image = ImageEnhance = ImageFilter = ImageOps = None  # type: ignore[assignment]
 
-TIE = 1e-6
+ROUNDING_BIAS = 1e-6
 """Added before rounding to integers, so that a half rounds up whatever the order of the sum that gave it."""
 
 
@@ -32,12 +32,12 @@ class InterpolationMode(Enum):
 
 
 # Pillow's numbers of the same.
-_NUMBERS = {"nearest": 0, "nearest-exact": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
-GREY = np.array([0.2989, 0.587, 0.114])
+_PILLOW_FILTERS = {"nearest": 0, "nearest-exact": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
+GREY_WEIGHTS = np.array([0.2989, 0.587, 0.114])
 """The share of each colour in its brightness."""
 
 
-def pillow() -> Any:
+def require_pillow() -> Any:
     """The module PIL.Image. Raises DataError if Pillow is not installed."""
     if Image is None:
         raise DataError(
@@ -53,7 +53,7 @@ def is_pillow(img: Any) -> bool:
     return Image is not None and isinstance(img, Image.Image)
 
 
-def channels_first(pic: Any) -> np.ndarray:
+def to_channels_first(pic: Any) -> np.ndarray:
     """An image as a new array [channels, height, width]. Raises SampleTypeError for anything else."""
     if isinstance(pic, Tensor) or not hasattr(pic, "__array_interface__"):
         raise SampleTypeError(
@@ -69,12 +69,12 @@ def channels_first(pic: Any) -> np.ndarray:
     return np.array(array[None] if array.ndim == 2 else array.transpose(2, 0, 1), order="C")
 
 
-def planes_of(img: Any) -> np.ndarray:
+def to_planes(img: Any) -> np.ndarray:
     """The values of an image with height and width as the last dimensions."""
-    return img.array("a transform") if isinstance(img, Tensor) else channels_first(img)
+    return img.array("a transform") if isinstance(img, Tensor) else to_channels_first(img)
 
 
-def like(img: Any, planes: np.ndarray) -> Any:
+def planes_to_image(img: Any, planes: np.ndarray) -> Any:
     """The planes as an image of the kind that `img` is."""
     if isinstance(img, Tensor):
         return creation.tensor(np.ascontiguousarray(planes), dtype=img.dtype)
@@ -94,21 +94,21 @@ def get_image_size(img: Any) -> list[int]:
 def get_dimensions(img: Any) -> list[int]:
     """Channels, height and width."""
     width, height = get_image_size(img)
-    return [len(planes_of(img)), height, width]
+    return [len(to_planes(img)), height, width]
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
     """A part, with zeros where it lies outside."""
     if is_pillow(img):
         return img.crop((left, top, left + width, top + height))
-    planes = planes_of(img)
+    planes = to_planes(img)
     for axis, start, extent in ((-2, top, height), (-1, left, width)):
         pads = [(0, 0)] * planes.ndim
         pads[axis] = (max(-start, 0), max(start + extent - planes.shape[axis], 0))
         planes = np.pad(planes, pads) if any(pads[axis]) else planes
         first = max(start, 0)
         planes = planes.take(range(first, first + extent), axis)
-    return like(img, planes)
+    return planes_to_image(img, planes)
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
@@ -138,33 +138,33 @@ def resize(
 
     Raises DataOptionError for what only Pillow's images can have.
     """
-    kind = mode_of(interpolation)
+    kind = interpolation_name(interpolation)
     w, h = get_image_size(img)
-    height, width = _target(size, w, h, max_size)
+    height, width = _target_size(size, w, h, max_size)
     if is_pillow(img):
-        return img if (width, height) == (w, h) else img.resize((width, height), _NUMBERS[kind])
+        return img if (width, height) == (w, h) else img.resize((width, height), _PILLOW_FILTERS[kind])
     if kind != "bilinear" or antialias is False:
         raise DataOptionError(
             f"Resize of arrays and tensors is bilinear with antialiasing, and got {kind}, antialias={antialias}",
             where=source.where(),
             hint="Give the size alone, or resize images of Pillow.",
         )
-    return like(img, resized(planes_of(img), height, width))
+    return planes_to_image(img, resize_planes(to_planes(img), height, width))
 
 
-def mode_of(interpolation: Any) -> str:
+def interpolation_name(interpolation: Any) -> str:
     """The name of a way to interpolate, given by its enum, its name or Pillow's number."""
     value = getattr(interpolation, "value", interpolation)
     if isinstance(value, int):
-        return next(name for name, number in _NUMBERS.items() if number == value)
-    if str(value) not in _NUMBERS:
+        return next(name for name, number in _PILLOW_FILTERS.items() if number == value)
+    if str(value) not in _PILLOW_FILTERS:
         raise DataOptionError(
             f"no interpolation is called {value!r}", where=source.where(), hint="Use InterpolationMode."
         )
     return str(value)
 
 
-def _target(size: Any, w: int, h: int, max_size: int | None) -> tuple[int, int]:
+def _target_size(size: Any, w: int, h: int, max_size: int | None) -> tuple[int, int]:
     if not isinstance(size, int) and len(size) == 2:
         return int(size[0]), int(size[1])
     wanted = size if isinstance(size, int) else size[0]
@@ -176,21 +176,21 @@ def _target(size: Any, w: int, h: int, max_size: int | None) -> tuple[int, int]:
     return (new_long, new_short) if w <= h else (new_short, new_long)
 
 
-def resized(planes: np.ndarray, height: int, width: int) -> np.ndarray:
+def resize_planes(planes: np.ndarray, height: int, width: int) -> np.ndarray:
     """Images scaled in their last two dimensions, bilinear; integers are rounded.
 
     Each new pixel is the mean of the old ones under a triangle as wide as two old or two new pixels, the larger.
     """
-    rows, columns = _triangles(planes.shape[-2], height), _triangles(planes.shape[-1], width)
+    rows, columns = _triangle_weights(planes.shape[-2], height), _triangle_weights(planes.shape[-1], width)
     # The scaling of each axis is one matrix; float64, for a tie between two integers is decided by the last digits.
     out = rows @ planes.astype(np.float64) @ columns.T
     if planes.dtype.kind in "iu":
-        out = np.floor(out + (0.5 + TIE))
+        out = np.floor(out + (0.5 + ROUNDING_BIAS))
     scaled: np.ndarray = out.astype(planes.dtype)
     return scaled
 
 
-def _triangles(before: int, after: int) -> np.ndarray:
+def _triangle_weights(before: int, after: int) -> np.ndarray:
     """The weight of each of `before` pixels in each of `after`; every row sums to 1."""
     scale = before / after
     # Pixels are areas: their centres lie at the halves, on both grids.
@@ -219,12 +219,12 @@ def resized_crop(
 
 def hflip(img: Any) -> Any:
     """Left and right exchanged."""
-    return ImageOps.mirror(img) if is_pillow(img) else like(img, planes_of(img)[..., ::-1])
+    return ImageOps.mirror(img) if is_pillow(img) else planes_to_image(img, to_planes(img)[..., ::-1])
 
 
 def vflip(img: Any) -> Any:
     """Top and bottom exchanged."""
-    return ImageOps.flip(img) if is_pillow(img) else like(img, planes_of(img)[..., ::-1, :])
+    return ImageOps.flip(img) if is_pillow(img) else planes_to_image(img, to_planes(img)[..., ::-1, :])
 
 
 def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> Any:
@@ -232,13 +232,15 @@ def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str
     sides = [padding] * 4 if isinstance(padding, int) else list(padding)
     sides = sides * 4 if len(sides) == 1 else sides * 2 if len(sides) == 2 else sides
     left, top, right, bottom = sides
-    planes = planes_of(img)
+    planes = to_planes(img)
     pads = [(0, 0)] * (planes.ndim - 2) + [(top, bottom), (left, right)]
     if padding_mode == "constant":
         # One value for all channels, or one for each.
         fills = np.broadcast_to(np.asarray(fill, planes.dtype), (len(planes),))
-        return like(img, np.stack([np.pad(p, pads[1:], constant_values=f) for p, f in zip(planes, fills, strict=True)]))
-    return like(img, np.pad(planes, pads, mode=padding_mode))  # type: ignore[call-overload]
+        return planes_to_image(
+            img, np.stack([np.pad(p, pads[1:], constant_values=f) for p, f in zip(planes, fills, strict=True)])
+        )
+    return planes_to_image(img, np.pad(planes, pads, mode=padding_mode))  # type: ignore[call-overload]
 
 
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
@@ -246,42 +248,42 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
     if is_pillow(img):
         grey = img.convert("L")
         return grey if num_output_channels == 1 else Image.merge("RGB", [grey] * 3)
-    planes = planes_of(img)
+    planes = to_planes(img)
     if planes.shape[-3] == 3:
         # Bytes are weighed in double, so that the result is cut off once.
-        weights = GREY.astype(planes.dtype) if planes.dtype.kind == "f" else GREY
+        weights = GREY_WEIGHTS.astype(planes.dtype) if planes.dtype.kind == "f" else GREY_WEIGHTS
         planes = np.tensordot(weights, planes, (0, -3))[None].astype(planes.dtype)
-    return like(img, np.repeat(planes, num_output_channels, -3))
+    return planes_to_image(img, np.repeat(planes, num_output_channels, -3))
 
 
-def _blended(img: Any, other: np.ndarray, factor: float) -> Any:
-    planes = planes_of(img)
+def _blend(img: Any, other: np.ndarray, factor: float) -> Any:
+    planes = to_planes(img)
     most = 1.0 if planes.dtype.kind == "f" else 255
     # The other picture is black, grey or flat: what the factor leaves in between.
     mixed = factor * planes + (1.0 - factor) * other
-    return like(img, np.clip(mixed, 0, most).astype(planes.dtype))
+    return planes_to_image(img, np.clip(mixed, 0, most).astype(planes.dtype))
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
     """Every value times a factor."""
     if is_pillow(img):
         return ImageEnhance.Brightness(img).enhance(brightness_factor)
-    return _blended(img, np.zeros(1), brightness_factor)
+    return _blend(img, np.zeros(1), brightness_factor)
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
     """The distance from the mean brightness times a factor."""
     if is_pillow(img):
         return ImageEnhance.Contrast(img).enhance(contrast_factor)
-    grey = planes_of(rgb_to_grayscale(img))
-    return _blended(img, grey.mean((-3, -2, -1), keepdims=True), contrast_factor)
+    grey = to_planes(rgb_to_grayscale(img))
+    return _blend(img, grey.mean((-3, -2, -1), keepdims=True), contrast_factor)
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
     """The distance from grey times a factor."""
     if is_pillow(img):
         return ImageEnhance.Color(img).enhance(saturation_factor)
-    return _blended(img, planes_of(rgb_to_grayscale(img)), saturation_factor)
+    return _blend(img, to_planes(rgb_to_grayscale(img)), saturation_factor)
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
@@ -306,7 +308,7 @@ def rotate(
     """An image turned against the clock, in degrees; images of Pillow alone."""
     if not is_pillow(img):
         raise DataOptionError("tensors are not turned here", where=source.where(), hint="Turn images before ToTensor.")
-    return img.rotate(angle, _NUMBERS[mode_of(interpolation)], expand, center, fillcolor=fill)
+    return img.rotate(angle, _PILLOW_FILTERS[interpolation_name(interpolation)], expand, center, fillcolor=fill)
 
 
 def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
@@ -315,16 +317,16 @@ def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
     widths = [0.3 * ((k - 1) * 0.5 - 1) + 0.8 for k in sizes] if sigma is None else sigma
     widths = [float(widths)] * 2 if isinstance(widths, int | float) else [float(widths[0]), float(widths[-1])]
     # Two passes along one dimension each: a bell in two dimensions is a product.
-    planes = planes_of(img).astype(np.float64)
+    planes = to_planes(img).astype(np.float64)
     # The first of each pair is horizontal.
     for axis, size, width in ((-1, sizes[0], widths[0]), (-2, sizes[1], widths[1])):
-        planes = _smoothed(planes, axis, size, width)
-    if planes_of(img).dtype.kind in "iu":
+        planes = _blur_axis(planes, axis, size, width)
+    if to_planes(img).dtype.kind in "iu":
         planes = np.round(planes)
-    return like(img, planes.astype(planes_of(img).dtype))
+    return planes_to_image(img, planes.astype(to_planes(img).dtype))
 
 
-def _smoothed(planes: np.ndarray, axis: int, size: int, width: float) -> np.ndarray:
+def _blur_axis(planes: np.ndarray, axis: int, size: int, width: float) -> np.ndarray:
     half = (size - 1) * 0.5
     bell = np.exp(-0.5 * (np.linspace(-half, half, size) / width) ** 2)
     bell /= bell.sum()
@@ -338,7 +340,7 @@ def _smoothed(planes: np.ndarray, axis: int, size: int, width: float) -> np.ndar
 
 def to_pil_image(pic: Any, mode: str | None = None) -> Any:
     """A tensor [channels, height, width] or an array [height, width, channels] as an image of Pillow."""
-    module = pillow()
+    module = require_pillow()
     if isinstance(pic, Tensor):
         planes = pic.array("ToPILImage")
         planes = planes[None] if planes.ndim == 2 else planes
@@ -350,7 +352,7 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
     return module.fromarray(np.ascontiguousarray(array), mode)
 
 
-def opened(path: Any) -> Any:
+def open_image(path: Any) -> Any:
     """The image in a file, in three colours."""
     with open(path, "rb") as f:
-        return pillow().open(f).convert("RGB")
+        return require_pillow().open(f).convert("RGB")

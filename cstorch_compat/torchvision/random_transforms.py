@@ -12,21 +12,21 @@ from lazytensor.functions.creation import empty, rand, randint, randperm
 from lazytensor.tensor import Tensor
 
 
-def _chance() -> float:
+def _draw_unit() -> float:
     return float(rand(1).item())
 
 
-def _between(low: float, high: float) -> float:
+def _draw_uniform(low: float, high: float) -> float:
     return float(empty(1).uniform_(low, high).item())
 
 
-def _logs(pair: Sequence[float]) -> tuple[float, float]:
+def _log_range(pair: Sequence[float]) -> tuple[float, float]:
     # In float32, as the original has them.
     low, high = np.log(np.asarray(pair, np.float32))
     return float(low), float(high)
 
 
-def _place(limit: int) -> int:
+def _draw_int(limit: int) -> int:
     return int(randint(0, limit, size=(1,)).item())
 
 
@@ -37,7 +37,7 @@ class RandomHorizontalFlip:
         self.p = p
 
     def __call__(self, img: Any) -> Any:
-        return pictures.hflip(img) if _chance() < self.p else img
+        return pictures.hflip(img) if _draw_unit() < self.p else img
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p={self.p})"
@@ -47,7 +47,7 @@ class RandomVerticalFlip(RandomHorizontalFlip):
     """Top and bottom exchanged, with a probability."""
 
     def __call__(self, img: Any) -> Any:
-        return pictures.vflip(img) if _chance() < self.p else img
+        return pictures.vflip(img) if _draw_unit() < self.p else img
 
 
 class RandomCrop:
@@ -74,8 +74,8 @@ class RandomCrop:
             raise ValueError(f"Required crop size {(height, width)} is larger than input image size {(h, w)}")
         if (w, h) == (width, height):
             return 0, 0, h, w
-        top = _place(h - height + 1)
-        return top, _place(w - width + 1), height, width
+        top = _draw_int(h - height + 1)
+        return top, _draw_int(w - width + 1), height, width
 
     def __call__(self, img: Any) -> Any:
         if self.padding is not None:
@@ -111,14 +111,14 @@ class RandomResizedCrop:
         """Top, left, height and width of a part: the first of ten draws that fits, else the middle."""
         width, height = pictures.get_image_size(img)
         area = height * width
-        logs = _logs(ratio)
+        logs = _log_range(ratio)
         for _ in range(10):
-            target = area * _between(scale[0], scale[1])
-            shape = float(np.exp(np.float32(_between(*logs))))
+            target = area * _draw_uniform(scale[0], scale[1])
+            shape = float(np.exp(np.float32(_draw_uniform(*logs))))
             w, h = round(math.sqrt(target * shape)), round(math.sqrt(target / shape))
             if 0 < w <= width and 0 < h <= height:
-                top = _place(height - h + 1)
-                return top, _place(width - w + 1), h, w
+                top = _draw_int(height - h + 1)
+                return top, _draw_int(width - w + 1), h, w
         whole = width / height
         # After ten misses the middle, in the nearest shape that is allowed.
         if whole < min(ratio):
@@ -134,7 +134,7 @@ class RandomResizedCrop:
         return pictures.resized_crop(img, *part, self.size, self.interpolation, self.antialias)
 
     def __repr__(self) -> str:
-        kind = pictures.mode_of(self.interpolation)
+        kind = pictures.interpolation_name(self.interpolation)
         scale, ratio = (tuple(round(v, 4) for v in pair) for pair in (self.scale, self.ratio))
         return (
             f"RandomResizedCrop(size={self.size}, scale={scale}, ratio={ratio}, interpolation={kind}, antialias=True)"
@@ -148,7 +148,7 @@ class RandomGrayscale:
         self.p = p
 
     def __call__(self, img: Any) -> Any:
-        if _chance() >= self.p:
+        if _draw_unit() >= self.p:
             return img
         return pictures.rgb_to_grayscale(img, pictures.get_dimensions(img)[0])
 
@@ -169,7 +169,7 @@ class RandomRotation:
 
     def __call__(self, img: Any) -> Any:
         # Drawn for images that do not turn as well, so that what follows sees the same numbers.
-        angle = _between(float(self.degrees[0]), float(self.degrees[1]))
+        angle = _draw_uniform(float(self.degrees[0]), float(self.degrees[1]))
         return pictures.rotate(img, angle, self.interpolation, self.expand, self.center, None)
 
 
@@ -177,15 +177,15 @@ class ColorJitter:
     """Brightness, contrast, saturation and hue changed at random, in a random order."""
 
     def __init__(self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0):
-        self.brightness, self.contrast = _range(brightness, 1), _range(contrast, 1)
-        self.saturation, self.hue = _range(saturation, 1), _range(hue, 0)
+        self.brightness, self.contrast = _parse_range(brightness, 1), _parse_range(contrast, 1)
+        self.saturation, self.hue = _parse_range(saturation, 1), _parse_range(hue, 0)
 
     def __call__(self, img: Any) -> Any:
         order = randperm(4).tolist()
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         # All four are drawn first, and applied in the drawn order.
         # A change that is left out draws nothing.
-        factors = [None if r is None else _between(r[0], r[1]) for r in ranges]
+        factors = [None if r is None else _draw_uniform(r[0], r[1]) for r in ranges]
         changes = (
             pictures.adjust_brightness,
             pictures.adjust_contrast,
@@ -199,7 +199,7 @@ class ColorJitter:
         return img
 
 
-def _range(value: Any, centre: float) -> tuple[float, float] | None:
+def _parse_range(value: Any, centre: float) -> tuple[float, float] | None:
     if isinstance(value, int | float):
         if value < 0:
             raise ValueError("If a single number, it must be non negative.")
@@ -218,7 +218,7 @@ class GaussianBlur:
         self.sigma = (sigma, sigma) if isinstance(sigma, int | float) else tuple(sigma)
 
     def __call__(self, img: Any) -> Any:
-        return pictures.gaussian_blur(img, self.kernel_size, _between(float(self.sigma[0]), float(self.sigma[1])))
+        return pictures.gaussian_blur(img, self.kernel_size, _draw_uniform(float(self.sigma[0]), float(self.sigma[1])))
 
 
 class RandomErasing:
@@ -235,20 +235,20 @@ class RandomErasing:
         self.p, self.scale, self.ratio, self.value, self.inplace = p, scale, ratio, value, inplace
 
     def __call__(self, img: Tensor) -> Tensor:
-        if _chance() >= self.p:
+        if _draw_unit() >= self.p:
             return img
         channels, height, width = img.spec.shape[-3:]
-        logs = _logs(self.ratio)
+        logs = _log_range(self.ratio)
         for _ in range(10):
-            area = height * width * _between(self.scale[0], self.scale[1])
-            shape = float(np.exp(np.float32(_between(*logs))))
+            area = height * width * _draw_uniform(self.scale[0], self.scale[1])
+            shape = float(np.exp(np.float32(_draw_uniform(*logs))))
             h, w = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
             if not (h < height and w < width):
                 continue
             # Noise is drawn before the place.
             patch = empty(channels, h, w).normal_() if self.value == "random" else self.value
-            top = _place(height - h + 1)
-            left = _place(width - w + 1)
+            top = _draw_int(height - h + 1)
+            left = _draw_int(width - w + 1)
             out = img if self.inplace else img.clone()
             out[..., top : top + h, left : left + w] = patch
             return out
@@ -262,7 +262,7 @@ class RandomApply:
         self.transforms, self.p = transforms, p
 
     def __call__(self, img: Any) -> Any:
-        if self.p < _chance():
+        if self.p < _draw_unit():
             return img
         for transform in self.transforms:
             img = transform(img)

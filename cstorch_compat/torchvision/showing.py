@@ -30,27 +30,27 @@ def make_grid(
         if images.dim() == 4 and images.size(1) == 1:
             images = cat([images] * 3, 1)
         if normalize:
-            images = _normalized(images, value_range, scale_each)
+            images = _normalize(images, value_range, scale_each)
         if images.size(0) == 1:
             return images.squeeze(0)
-        return _grid(images, nrow, padding, pad_value)
+        return _fill_grid(images, nrow, padding, pad_value)
 
 
-def _normalized(images: Tensor, value_range: Any, scale_each: bool) -> Tensor:
+def _normalize(images: Tensor, value_range: Any, scale_each: bool) -> Tensor:
     if value_range is not None and not isinstance(value_range, tuple):
         raise TypeError("value_range has to be a tuple (min, max) if specified. min and max are numbers")
     if scale_each:
-        return stack([_between(image, value_range) for image in images], 0)
-    return _between(images, value_range)
+        return stack([_scale_to_unit(image, value_range) for image in images], 0)
+    return _scale_to_unit(images, value_range)
 
 
-def _between(image: Tensor, value_range: Any) -> Tensor:
+def _scale_to_unit(image: Tensor, value_range: Any) -> Tensor:
     # Over all images together, unless each is asked for alone.
     low, high = value_range or (float(image.min()), float(image.max()))
     return (image.clamp(min=low, max=high) - low) / max(high - low, 1e-5)
 
 
-def _grid(images: Tensor, nrow: int, padding: int, pad_value: float) -> Tensor:
+def _fill_grid(images: Tensor, nrow: int, padding: int, pad_value: float) -> Tensor:
     count, channels, h, w = (int(e) for e in images.shape)
     across = min(nrow, count)
     down = math.ceil(count / across)
@@ -68,4 +68,4 @@ def save_image(tensor: Any, fp: Any, format: str | None = None, **options: Any) 
     grid = make_grid(tensor, **options)
     # Half a step is added, so that a value is rounded where the conversion to bytes would cut it off.
     values = (grid * 255 + 0.5).clamp(min=0, max=255).permute(1, 2, 0).to(dt.uint8)
-    pictures.pillow().fromarray(values.numpy()).save(fp, format=format)
+    pictures.require_pillow().fromarray(values.numpy()).save(fp, format=format)

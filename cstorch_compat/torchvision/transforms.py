@@ -37,7 +37,7 @@ class PILToTensor:
     """An image as a tensor [channels, height, width] of the same values."""
 
     def __call__(self, pic: Any) -> Tensor:
-        return creation.over(np.array(pictures.channels_first(pic)))
+        return creation.tensor_over_array(np.array(pictures.to_channels_first(pic)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -47,10 +47,10 @@ class ToTensor(PILToTensor):
     """An image as a tensor [channels, height, width]; bytes become float32 from 0 to 1, other values stay."""
 
     def __call__(self, pic: Any) -> Tensor:
-        array = pictures.channels_first(pic)
+        array = pictures.to_channels_first(pic)
         if array.dtype == np.uint8:
             array = array.astype(np.float32) / np.float32(255)
-        return creation.over(np.array(array))
+        return creation.tensor_over_array(np.array(array))
 
 
 class Normalize:
@@ -87,7 +87,9 @@ class Normalize:
         # In the tensor's own type, as PyTorch does; float64 in between would change the last digit.
         values = (array - self._mean.astype(kind)) / self._std.astype(kind)
         # The array of a half tensor may be wider than its type, as bfloat16's is: the result is rounded anew.
-        scaled = creation.tensor(values, dtype=tensor.dtype) if tensor.dtype.is_half else creation.over(values)
+        scaled = (
+            creation.tensor(values, dtype=tensor.dtype) if tensor.dtype.is_half else creation.tensor_over_array(values)
+        )
         return writing.copy_(tensor, scaled) if self.inplace else scaled
 
     def __repr__(self) -> str:
@@ -121,14 +123,14 @@ class Resize:
         max_size: int | None = None,
         antialias: bool | None = True,
     ):
-        pictures.mode_of(interpolation)
+        pictures.interpolation_name(interpolation)
         self.size, self.interpolation, self.max_size, self.antialias = size, interpolation, max_size, antialias
 
     def __call__(self, img: Any) -> Any:
         return pictures.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
 
     def __repr__(self) -> str:
-        kind = pictures.mode_of(self.interpolation)
+        kind = pictures.interpolation_name(self.interpolation)
         return f"Resize(size={self.size}, interpolation={kind}, max_size={self.max_size}, antialias={self.antialias})"
 
 
@@ -192,10 +194,10 @@ class ConvertImageDtype:
         self.dtype = dtype
 
     def __call__(self, image: Tensor) -> Tensor:
-        return converted(image, self.dtype)
+        return convert_image_dtype(image, self.dtype)
 
 
-def converted(image: Tensor, dtype: DType = float32) -> Tensor:
+def convert_image_dtype(image: Tensor, dtype: DType = float32) -> Tensor:
     """A tensor in another type; bytes and numbers from 0 to 1 become each other."""
     if image.dtype is dtype or image.dtype.kind == dtype.kind:
         return image.to(dtype)
@@ -228,7 +230,7 @@ class ToDtype:
     def __call__(self, img: Any) -> Any:
         if not isinstance(img, Tensor):
             return img
-        return converted(img, self.dtype) if self.scale else img.to(self.dtype)
+        return convert_image_dtype(img, self.dtype) if self.scale else img.to(self.dtype)
 
 
 def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:

@@ -15,12 +15,12 @@ import numpy as np
 from lazytensor import source
 from lazytensor.errors import DataError, OptionInvalid
 
-POLYNOMIAL = 0x82F63B78
+CRC_POLYNOMIAL = 0x82F63B78
 """CRC-32C, reflected."""
-MASK = 0xA282EAD8
-VARINT, _FIXED64, BYTES, _FIXED32 = 0, 1, 2, 5
+CRC_MASK_DELTA = 0xA282EAD8
+VARINT, _FIXED64, LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 """How the value of a field is written."""
-STRING = 7
+DT_STRING = 7
 """DT_STRING of TensorFlow's types."""
 
 
@@ -48,32 +48,32 @@ def _crc_table() -> list[int]:
         value = byte
         for _ in range(8):
             # Bit by bit from the lowest: the polynomial is reflected, as in hardware that sends the low bit first.
-            value = value >> 1 ^ (POLYNOMIAL if value & 1 else 0)
+            value = value >> 1 ^ (CRC_POLYNOMIAL if value & 1 else 0)
         table.append(value)
     return table
 
 
-_TABLE = _crc_table()
-_ALL_BITS = (1 << 64) - 1
+_CRC_TABLE = _crc_table()
+_UINT64_MASK = (1 << 64) - 1
 
 
-def checksum(data: bytes) -> int:
+def masked_crc32c(data: bytes) -> int:
     """The masked CRC-32C of TFRecord files."""
     crc = 0xFFFFFFFF
     for byte in data:
-        crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+        crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
     crc ^= 0xFFFFFFFF
     # Rotated and shifted by a constant: a checksum of data that holds checksums is weak otherwise (TFRecord).
-    return ((crc >> 15 | crc << 17) + MASK) & 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + CRC_MASK_DELTA) & 0xFFFFFFFF
 
 
-def record(data: bytes) -> bytes:
+def encode_record(data: bytes) -> bytes:
     """A message as it stands in the file."""
     length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", checksum(length)) + data + struct.pack("<I", checksum(data))
+    return length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
 
 
-def records(data: bytes, damaged: Callable[[str], None] = lambda what: None) -> Iterator[bytes]:
+def decode_records(data: bytes, damaged: Callable[[str], None] = lambda what: None) -> Iterator[bytes]:
     """The messages of a file; a record that is cut short ends it, as in a file that is being written.
 
     `damaged` is told of a message that is left out, and of what ends the file too early.
@@ -83,13 +83,13 @@ def records(data: bytes, damaged: Callable[[str], None] = lambda what: None) -> 
         size, check = struct.unpack_from("<QI", data, start)
         end = start + 12 + size
         # The length has a checksum of its own, since a damaged one would lead anywhere in the file.
-        if check != checksum(data[start : start + 8]):
+        if check != masked_crc32c(data[start : start + 8]):
             damaged(f"the length of the record at byte {start} is damaged: the {len(data) - start} bytes from there on")
             return
         if end + 4 > len(data):
             return
         message = data[start + 12 : end]
-        if struct.unpack_from("<I", data, end)[0] == checksum(message):
+        if struct.unpack_from("<I", data, end)[0] == masked_crc32c(message):
             yield message
         else:
             # The length is right, so the next record is where it says.
@@ -97,10 +97,10 @@ def records(data: bytes, damaged: Callable[[str], None] = lambda what: None) -> 
         start = end + 4
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """A whole number of 64 bits, seven bits a byte; a negative one as its two's complement."""
     out = bytearray()
-    value &= _ALL_BITS
+    value &= _UINT64_MASK
     while value > 0x7F:
         # Seven bits in a byte, the lowest first; the high bit says that more follow.
         out.append(value & 0x7F | 0x80)
@@ -108,13 +108,13 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def packed(number: int, data: bytes) -> bytes:
+def encode_bytes_field(number: int, data: bytes) -> bytes:
     """A field of bytes: a text, a message, or packed numbers."""
     # A field's key is its number and, in the low three bits, how its value is written.
-    return varint(number << 3 | BYTES) + varint(len(data)) + data
+    return encode_varint(number << 3 | LENGTH_DELIMITED) + encode_varint(len(data)) + data
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
     value, shift = 0, 0
     while True:
         byte = data[at]
@@ -123,59 +123,61 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+def _decode_fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """The fields of a message: number, and an int or bytes."""
     at = 0
     while at < len(data):
-        key, at = _number(data, at)
+        key, at = _decode_varint(data, at)
         kind = key & 7
         if kind == VARINT:
-            value, at = _number(data, at)
+            value, at = _decode_varint(data, at)
             yield key >> 3, value
             continue
         # Two kinds have fixed sizes, and the third says its own first.
         size = {_FIXED64: 8, _FIXED32: 4}.get(kind)
         if size is None:
-            size, at = _number(data, at)
+            size, at = _decode_varint(data, at)
         yield key >> 3, data[at : at + size]
         at += size
 
 
-def event(seconds: float, step: int, body: bytes) -> bytes:
+def encode_event(seconds: float, step: int, body: bytes) -> bytes:
     """An Event message with what is logged at a step. Raises OptionInvalid for a step of more than 64 bits."""
     if not -(1 << 63) <= step < 1 << 63:
         raise OptionInvalid(
             f"Value out of range: {step}", where=source.where(), hint="Give a step of at most 64 bits, with its sign."
         )
     # Keys by hand: 0x09 is field 1 as eight bytes, the time; 0x10 is field 2 as a varint, the step, left out at 0.
-    return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + varint(step) if step else b"") + body
+    return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + encode_varint(step) if step else b"") + body
 
 
-VERSION = packed(3, b"brain.Event:2")
+FILE_VERSION_MESSAGE = encode_bytes_field(3, b"brain.Event:2")
 """What the first message of a file says."""
 
 
-def summary_value(tag: str, value: bytes) -> bytes:
+def encode_summary_value(tag: str, value: bytes) -> bytes:
     """What is logged under a tag, as the body of an event."""
-    return packed(5, packed(1, packed(1, tag.encode()) + value))
+    return encode_bytes_field(5, encode_bytes_field(1, encode_bytes_field(1, tag.encode()) + value))
 
 
-def scalar(tag: str, value: float) -> bytes:
+def encode_scalar_summary(tag: str, value: float) -> bytes:
     """A number."""
-    return summary_value(tag, b"\x15" + struct.pack("<f", value))
+    return encode_summary_value(tag, b"\x15" + struct.pack("<f", value))
 
 
-def text(tag: str, value: str) -> bytes:
+def encode_text_summary(tag: str, value: str) -> bytes:
     """A text, as a tensor of one string for the plug-in that shows texts."""
     # TensorBoard finds the plug-in that shows a value by its name in the metadata.
-    plugin = packed(9, packed(1, packed(1, b"text")))
-    shape = packed(2, packed(2, b"\x08\x01"))
-    return summary_value(
-        f"{tag}/text_summary", plugin + packed(8, b"\x08" + varint(STRING) + shape + packed(8, value.encode()))
+    plugin = encode_bytes_field(9, encode_bytes_field(1, encode_bytes_field(1, b"text")))
+    shape = encode_bytes_field(2, encode_bytes_field(2, b"\x08\x01"))
+    return encode_summary_value(
+        f"{tag}/text_summary",
+        plugin
+        + encode_bytes_field(8, b"\x08" + encode_varint(DT_STRING) + shape + encode_bytes_field(8, value.encode())),
     )
 
 
-def histogram(tag: str, values: np.ndarray, limits: np.ndarray) -> bytes:
+def encode_histogram_summary(tag: str, values: np.ndarray, limits: np.ndarray) -> bytes:
     """How many of the values lie below each limit and not below the one before; empty ends are left out."""
     flat = np.asarray(values, np.float64).reshape(-1)
     counts, edges = np.histogram(flat, bins=limits)
@@ -185,38 +187,41 @@ def histogram(tag: str, values: np.ndarray, limits: np.ndarray) -> bytes:
     numbers = flat.min(), flat.max(), len(flat), flat.sum(), (flat * flat).sum()
     body = b"".join(bytes([i << 3 | _FIXED64]) + struct.pack("<d", n) for i, n in enumerate(numbers, 1))
     upper = edges[first + 1 : last + 1].astype("<f8").tobytes()
-    return summary_value(
-        tag, packed(5, body + packed(6, upper) + packed(7, counts[first:last].astype("<f8").tobytes()))
+    return encode_summary_value(
+        tag,
+        encode_bytes_field(
+            5, body + encode_bytes_field(6, upper) + encode_bytes_field(7, counts[first:last].astype("<f8").tobytes())
+        ),
     )
 
 
-def spread_limits() -> np.ndarray:
+def exponential_bin_edges() -> np.ndarray:
     """Limits that grow by a tenth, to both sides of 0: the bins that PyTorch calls "tensorflow"."""
     # 773 steps of a tenth reach from 1e-12 to 1e20, the range of TensorFlow's bins.
     ahead = 1e-12 * 1.1 ** np.arange(773)
     return np.concatenate([-ahead[::-1], [0.0], ahead])
 
 
-def logged(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
+def decode_message(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
     """The numbers and texts of a message by their tags. Raises DataError for what is no message."""
     try:
-        return list(_logged(message))
+        return list(_decode_message(message))
     except (struct.error, IndexError, TypeError, ValueError, AttributeError) as e:
         raise DataError(f"it is no message of TensorBoard's: {e}") from e
 
 
-def _logged(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:
-    fields = list(_fields(message))
+def _decode_message(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:
+    fields = list(_decode_fields(message))
     parts = dict(fields)
     seconds = struct.unpack("<d", parts[1])[0] if 1 in parts else 0.0
     step = parts.get(2, 0)
     step -= (step >> 63) << 64  # of two's complement
     # Field 5 of an event is a summary, a list of values: 1 is the tag, 2 a number, 8 a tensor.
-    for value in (v for number, summary in fields if number == 5 for _, v in _fields(summary)):
-        entry = dict(_fields(value))
+    for value in (v for number, summary in fields if number == 5 for _, v in _decode_fields(summary)):
+        entry = dict(_decode_fields(value))
         # What else there is, such as a histogram, is for TensorBoard alone.
         if 1 in entry and 2 in entry:
             yield entry[1].decode(), ScalarEvent(seconds, step, struct.unpack("<f", entry[2])[0])
         elif 1 in entry and 8 in entry:
-            tensor = dict(_fields(entry[8]))
+            tensor = dict(_decode_fields(entry[8]))
             yield entry[1].decode(), TextEvent(seconds, step, tensor.get(8, b"").decode())

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cstorch_compat.run.process import Slot
-from cstorch_compat.watch.spans import extent
+from cstorch_compat.run.process import RunLocal
+from cstorch_compat.watch.spans import slice_times
 
-HOST = re.compile(r"[A-Z]+\d+")
+HOST_ACTIVITY = re.compile(r"[A-Z]+\d+")
 
 
 def schedule(*, start_step: int, end_step: int) -> Callable[[], list[int]]:
@@ -29,7 +29,7 @@ def schedule(*, start_step: int, end_step: int) -> Callable[[], list[int]]:
 class ProfilerRegistry:
     """The profile whose block is running."""
 
-    _profiler = Slot["profile | None"](lambda: None)
+    _profiler = RunLocal["profile | None"](lambda: None)
 
     @classmethod
     def set_profiler(cls, profiler: "profile") -> None:
@@ -85,7 +85,7 @@ class profile:
                 f"profiling step range should be between 1(inclusive) and {num_steps}(exclusive), instead it is "
                 f"{start}:{end}"
             )
-        if not all(HOST.fullmatch(name) for name in self.host_activities or ()):
+        if not all(HOST_ACTIVITY.fullmatch(name) for name in self.host_activities or ()):
             raise ValueError(
                 "Incorrect host. Please input the hostname first followed by the server number. For ex - ACTHOST0, "
                 "WGTHOST0, CSX0, CSX1, etc"
@@ -112,7 +112,7 @@ class profile:
         if self.report is None:
             return
         trace = {
-            "traceEvents": list(_events(self.report, *self.schedule())),
+            "traceEvents": list(_trace_events(self.report, *self.schedule())),
             "displayTimeUnit": "ns",
             "otherData": {"machine": self.report.machine, "mode": self.report.mode, "clock_hz": self.report.clock_hz},
         }
@@ -121,7 +121,7 @@ class profile:
             json.dump(trace, file)
 
 
-def _events(report: Any, start_step: int, end_step: int) -> Iterator[dict[str, Any]]:
+def _trace_events(report: Any, start_step: int, end_step: int) -> Iterator[dict[str, Any]]:
     """The layers of each step as complete events; times in microseconds."""
     is_pipelined = report.mode == "pipelined"
     microseconds = 1e6 / report.clock_hz
@@ -140,7 +140,7 @@ def _events(report: Any, start_step: int, end_step: int) -> Iterator[dict[str, A
                 "cat": "layer",
                 "pid": 1,
                 "tid": lane if is_pipelined else 1,
-                **extent(begin * microseconds, row.cycles * microseconds),
+                **slice_times(begin * microseconds, row.cycles * microseconds),
                 "args": {
                     "step": step,
                     "kernels": row.kernels,

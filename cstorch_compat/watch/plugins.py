@@ -10,43 +10,43 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat.watch.eventfile import VARINT, packed, summary_value, varint
-from cstorch_compat.watch.png import png
+from cstorch_compat.watch.eventfile import VARINT, encode_bytes_field, encode_summary_value, encode_varint
+from cstorch_compat.watch.png import encode_png_image
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.types import Type
 
-FLOAT = 1
+DT_FLOAT = 1
 """DT_FLOAT of TensorFlow's types."""
-LEAST = 1e-7
+MIN_DENOMINATOR = 1e-7
 """Below it nothing is divided by; TensorBoard's own constant for these curves."""
-TEXT, TRUTH, NUMBER = 1, 2, 3
+HPARAM_STRING, HPARAM_BOOL, HPARAM_NUMBER = 1, 2, 3
 """Types of hyperparameters."""
 
 
-def _int(number: int, content: int) -> bytes:
-    return varint(number << 3 | VARINT) + varint(content)
+def _encode_int(number: int, content: int) -> bytes:
+    return encode_varint(number << 3 | VARINT) + encode_varint(content)
 
 
-def _double(number: int, content: float) -> bytes:
+def _encode_double(number: int, content: float) -> bytes:
     return bytes([number << 3 | 1]) + struct.pack("<d", content)
 
 
-def _text(number: int, content: str) -> bytes:
-    return packed(number, content.encode())
+def _encode_text(number: int, content: str) -> bytes:
+    return encode_bytes_field(number, content.encode())
 
 
-def _plugin(name: str, content: bytes) -> bytes:
-    return packed(9, packed(1, _text(1, name) + packed(2, content)))
+def _encode_plugin(name: str, content: bytes) -> bytes:
+    return encode_bytes_field(9, encode_bytes_field(1, _encode_text(1, name) + encode_bytes_field(2, content)))
 
 
-def image(tag: str, pixels: np.ndarray) -> bytes:
+def encode_image(tag: str, pixels: np.ndarray) -> bytes:
     """A picture of bytes, [height, width, channels]."""
     height, width, channels = pixels.shape
-    sizes = _int(1, height) + _int(2, width) + _int(3, channels)
-    return summary_value(tag, packed(4, sizes + packed(4, png(pixels))))
+    sizes = _encode_int(1, height) + _encode_int(2, width) + _encode_int(3, channels)
+    return encode_summary_value(tag, encode_bytes_field(4, sizes + encode_bytes_field(4, encode_png_image(pixels))))
 
 
-def precision_recall(
+def encode_pr_curve(
     tag: str, labels: np.ndarray, predictions: np.ndarray, count: int, weights: np.ndarray | None
 ) -> bytes:
     """Precision against recall over `count` thresholds from 0 to 1; labels are 0 or 1."""
@@ -58,50 +58,61 @@ def precision_recall(
     ]
     # The first threshold is 0, which every prediction reaches: what is above it are all there are.
     true, false = above
-    precision, recall = true / np.maximum(LEAST, true + false), true / np.maximum(LEAST, true[0])
+    precision, recall = true / np.maximum(MIN_DENOMINATOR, true + false), true / np.maximum(MIN_DENOMINATOR, true[0])
     table = np.stack([true, false, false[0] - false, true[0] - true, precision, recall]).astype("<f4")
-    shape = packed(2, b"".join(packed(2, _int(1, extent)) for extent in table.shape))
-    tensor = _int(1, FLOAT) + shape + packed(5, table.tobytes())
-    return summary_value(tag, _plugin("pr_curves", _int(2, count)) + packed(8, tensor))
+    shape = encode_bytes_field(2, b"".join(encode_bytes_field(2, _encode_int(1, extent)) for extent in table.shape))
+    tensor = _encode_int(1, DT_FLOAT) + shape + encode_bytes_field(5, table.tobytes())
+    return encode_summary_value(tag, _encode_plugin("pr_curves", _encode_int(2, count)) + encode_bytes_field(8, tensor))
 
 
-def hyperparameters(
+def encode_hyperparameters(
     values: Mapping[str, Any], metrics: Iterable[str], domains: Mapping[str, Sequence[Any]], seconds: float
 ) -> list[bytes]:
     """The three messages of a session: what is varied and measured, the values, and that it is over.
 
     Raises ValueError for a value that is no number, text or truth value.
     """
-    infos = b"".join(packed(4, _info(name, v, domains.get(name, ()))) for name, v in values.items())
-    measured = b"".join(packed(5, packed(1, _text(2, name))) for name in metrics)
-    given = b"".join(packed(1, _text(1, name) + packed(2, _varied(name, v)[1])) for name, v in values.items())
+    infos = b"".join(
+        encode_bytes_field(4, _encode_hyperparameter_info(name, v, domains.get(name, ()))) for name, v in values.items()
+    )
+    measured = b"".join(encode_bytes_field(5, encode_bytes_field(1, _encode_text(2, name))) for name in metrics)
+    given = b"".join(
+        encode_bytes_field(1, _encode_text(1, name) + encode_bytes_field(2, _encode_hyperparameter(name, v)[1]))
+        for name, v in values.items()
+    )
     # Each run says the whole experiment; the plug-in puts equal ones together.
     parts = {
-        "experiment": packed(2, infos + measured),
-        "session_start_info": packed(3, given),
-        "session_end_info": packed(4, _int(1, 1) + _double(2, seconds)),  # 1: it succeeded
+        "experiment": encode_bytes_field(2, infos + measured),
+        "session_start_info": encode_bytes_field(3, given),
+        "session_end_info": encode_bytes_field(4, _encode_int(1, 1) + _encode_double(2, seconds)),  # 1: it succeeded
     }
-    return [summary_value(f"_hparams_/{name}", _plugin("hparams", content)) for name, content in parts.items()]
+    return [
+        encode_summary_value(f"_hparams_/{name}", _encode_plugin("hparams", content)) for name, content in parts.items()
+    ]
 
 
-def _varied(name: str, v: Any) -> tuple[int, bytes]:
+def _encode_hyperparameter(name: str, v: Any) -> tuple[int, bytes]:
     """The type of a value, and the value as protobuf's own message for values of any type."""
     # Before the numbers: a truth value of Python is one.
     if isinstance(v, bool | np.bool_):
-        return TRUTH, _int(4, int(v))
+        return HPARAM_BOOL, _encode_int(4, int(v))
     if isinstance(v, int | float | np.number):
-        return NUMBER, _double(2, float(v))
+        return HPARAM_NUMBER, _encode_double(2, float(v))
     if isinstance(v, str):
-        return TEXT, _text(3, v)
+        return HPARAM_STRING, _encode_text(3, v)
     raise ValueError(f"value should be one of int, float, str, bool, or torch.Tensor: {name} is a {type(v).__name__}")
 
 
-def _info(name: str, v: Any, domain: Sequence[Any]) -> bytes:
-    choices = b"".join(packed(1, _varied(name, choice)[1]) for choice in domain)
-    return _text(1, name) + _int(4, _varied(name, v)[0]) + (packed(5, choices) if domain else b"")
+def _encode_hyperparameter_info(name: str, v: Any, domain: Sequence[Any]) -> bytes:
+    choices = b"".join(encode_bytes_field(1, _encode_hyperparameter(name, choice)[1]) for choice in domain)
+    return (
+        _encode_text(1, name)
+        + _encode_int(4, _encode_hyperparameter(name, v)[0])
+        + (encode_bytes_field(5, choices) if domain else b"")
+    )
 
 
-def graph(outputs: Iterable[Node], state: Mapping[Node, str]) -> bytes:
+def encode_graph(outputs: Iterable[Node], state: Mapping[Node, str]) -> bytes:
     """The nodes below some outputs as a GraphDef, folded by the modules that they belong to.
 
     `state` are the names of parameters and buffers, by their nodes.
@@ -113,17 +124,21 @@ def graph(outputs: Iterable[Node], state: Mapping[Node, str]) -> bytes:
         path = state.get(n, f"{scope}.{n.op}_{k}")
         names[n] = "/".join(filter(None, path.split(".")))
         # Names are paths: TensorBoard folds what has a beginning in common.
-        inputs = b"".join(_text(3, names[i]) for i in n.inputs)
-        body += packed(1, _text(1, names[n]) + _text(2, n.op) + inputs + _shapes(n.type))
+        inputs = b"".join(_encode_text(3, names[i]) for i in n.inputs)
+        body += encode_bytes_field(
+            1, _encode_text(1, names[n]) + _encode_text(2, n.op) + inputs + _encode_output_shapes(n.type)
+        )
     # Version 22 of the format, which has all that is used here.
-    return body + packed(4, _int(1, 22))
+    return body + encode_bytes_field(4, _encode_int(1, 22))
 
 
-def _shapes(types: Type | tuple[Type, ...]) -> bytes:
+def _encode_output_shapes(types: Type | tuple[Type, ...]) -> bytes:
     """The attribute by which TensorBoard writes shapes at the edges."""
     # An attribute of that name is a list of shapes, in the order of the results.
     shapes = b"".join(
-        packed(7, b"".join(packed(2, _int(1, extent)) for extent in t.shape))
+        encode_bytes_field(7, b"".join(encode_bytes_field(2, _encode_int(1, extent)) for extent in t.shape))
         for t in (types if isinstance(types, tuple) else (types,))
     )
-    return packed(5, _text(1, "_output_shapes") + packed(2, packed(1, shapes)))
+    return encode_bytes_field(
+        5, _encode_text(1, "_output_shapes") + encode_bytes_field(2, encode_bytes_field(1, shapes))
+    )

@@ -7,25 +7,25 @@ import numpy as np
 
 COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 """By channels: grey, red-green-blue, and that with transparency (PNG specification, section 11.2.2)."""
-COLUMNS = 8
+MAX_GRID_COLUMNS = 8
 """Pictures beside each other in a grid, as PyTorch's writer has it."""
 
 
-def png(pixels: np.ndarray) -> bytes:
+def encode_png_image(pixels: np.ndarray) -> bytes:
     """The file of a picture of bytes, [height, width, channels]."""
     height, width, channels = pixels.shape
     # Each row begins with the number of its filter: none.
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, width * channels)], 1)
     header = struct.pack(">IIBBBBB", width, height, 8, COLOUR_TYPES[channels], 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_encode_chunk(kind, data) for kind, data in parts)
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
+def _encode_chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def pixels_of(array: np.ndarray, dataformats: str) -> np.ndarray:
+def to_pixels(array: np.ndarray, dataformats: str) -> np.ndarray:
     """An array in the order that `dataformats` names, such as "CHW" or "NHWC", as bytes [height, width, channels].
 
     Fractions are of 255; several pictures become a grid, and a grey picture gets three channels, as in PyTorch's
@@ -46,12 +46,12 @@ def pixels_of(array: np.ndarray, dataformats: str) -> np.ndarray:
         array = np.repeat(array, 3, 3)
     if array.shape[3] not in COLOUR_TYPES:
         raise ValueError(f"a picture has 1, 3 or 4 channels, and this one {array.shape[3]}")
-    return array[0] if len(array) == 1 else _grid(array)
+    return array[0] if len(array) == 1 else _make_grid(array)
 
 
-def _grid(pictures: np.ndarray) -> np.ndarray:
+def _make_grid(pictures: np.ndarray) -> np.ndarray:
     count, height, width, channels = pictures.shape
-    columns = min(count, COLUMNS)
+    columns = min(count, MAX_GRID_COLUMNS)
     rows = -(-count // columns)
     # Places without a picture stay black.
     grid = np.zeros((rows * columns, height, width, channels), np.uint8)

@@ -10,7 +10,7 @@ try:
 except ImportError:  # the extra "progress" is not installed: lines do as well
     tqdm = None
 
-LINES = 5
+MAX_PRINTED_PROGRESS_LINES = 5
 """Lines printed in the course of a run whose output is piped."""
 
 
@@ -27,7 +27,7 @@ class Progress:
         if self._bar is not None:
             self._bar.update(1)
         # Five lines in all, so that the log of a long run stays readable.
-        elif self.enabled and (done == self.total or done % max(1, self.total // LINES) == 0):
+        elif self.enabled and (done == self.total or done % max(1, self.total // MAX_PRINTED_PROGRESS_LINES) == 0):
             rate = rate_text(done / max(time.perf_counter() - self._started, 1e-9), digits=2)
             print(f"step {done}/{self.total}, {rate} steps/s", file=sys.stderr, flush=True)
 

@@ -1,6 +1,6 @@
 """What the host does and when, noted while a run is followed: spans of time on lanes, and the steps of the wafer.
 
-Nothing is noted unless `follow` was called; what asks for a span otherwise gets one that does nothing.
+Nothing is noted unless `start_recording` was called; what asks for a span otherwise gets one that does nothing.
 """
 
 import time
@@ -11,12 +11,12 @@ from typing import Any
 
 clock = time.perf_counter
 """Seconds; one clock for all processes of a machine, so that workers can say when they were at work."""
-STEPS, CLOSURES = "steps", "closures"
+STEP_LANE, CLOSURE_LANE = "steps", "closures"
 """The lanes that every run has."""
 
 
 @dataclass(frozen=True)
-class Span:
+class HostSpan:
     """From `start_s` to `end_s` something was done on a lane; `details` are shown beside it."""
 
     lane: str
@@ -36,75 +36,75 @@ class WaferStep:
 
 
 @dataclass
-class Record:
+class RunRecord:
     """All that was noted of a run."""
 
     start_s: float = field(default_factory=clock)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[HostSpan] = field(default_factory=list)
     wafer: list[WaferStep] = field(default_factory=list)
     samples: list[tuple[float, int]] = field(default_factory=list)  # when, and how many in all
 
 
-_NOTHING = nullcontext()
+_NULL_CONTEXT = nullcontext()
 # One record for the process, as it has one run: spans begin deep in loaders and sessions.
-_record: Record | None = None
+_current_record: RunRecord | None = None
 
 
-def follow() -> Record:
+def start_recording() -> RunRecord:
     """Begin to note what the run does."""
-    global _record
-    _record = Record()
-    return _record
+    global _current_record
+    _current_record = RunRecord()
+    return _current_record
 
 
-def forget() -> None:
+def stop_recording() -> None:
     """Note nothing more."""
-    global _record
-    _record = None
+    global _current_record
+    _current_record = None
 
 
-def span(lane: str, name: str, **details: Any) -> AbstractContextManager[None]:
+def record_span(lane: str, name: str, **details: Any) -> AbstractContextManager[None]:
     """A block that takes its time on a lane."""
     # Of a run that nobody follows a step pays one comparison.
-    return _NOTHING if _record is None else _timed(_record, lane, name, details)
+    return _NULL_CONTEXT if _current_record is None else _record_timed_span(_current_record, lane, name, details)
 
 
 @contextmanager
-def _timed(record: Record, lane: str, name: str, details: dict[str, Any]) -> Iterator[None]:
+def _record_timed_span(record: RunRecord, lane: str, name: str, details: dict[str, Any]) -> Iterator[None]:
     began = clock()
     try:
         yield
     finally:
         # Of a block that raised too: it is where a run ends that one wants to see.
-        record.spans.append(Span(lane, name, began, clock(), details))
+        record.spans.append(HostSpan(lane, name, began, clock(), details))
 
 
-def add(lane: str, name: str, start_s: float, end_s: float, **details: Any) -> None:
+def add_span(lane: str, name: str, start_s: float, end_s: float, **details: Any) -> None:
     """Something that was done elsewhere, such as in a worker."""
-    if _record is not None:
-        _record.spans.append(Span(lane, name, start_s, end_s, details))
+    if _current_record is not None:
+        _current_record.spans.append(HostSpan(lane, name, start_s, end_s, details))
 
 
-def on_wafer(number: int, executable: Any) -> None:
+def record_wafer_step(number: int, executable: Any) -> None:
     """A step goes to what executes it."""
-    if _record is not None:
-        _record.wafer.append(WaferStep(number, clock(), executable))
+    if _current_record is not None:
+        _current_record.wafer.append(WaferStep(number, clock(), executable))
 
 
-def count(samples: int) -> None:
+def count_samples(samples: int) -> None:
     """So many more samples were trained on."""
-    if _record is not None:
-        before = _record.samples[-1][1] if _record.samples else 0
-        _record.samples.append((clock(), before + samples))
+    if _current_record is not None:
+        before = _current_record.samples[-1][1] if _current_record.samples else 0
+        _current_record.samples.append((clock(), before + samples))
 
 
-def whole(at_us: float) -> float:
+def round_to_nanoseconds(at_us: float) -> float:
     """Microseconds in whole nanoseconds, which is what viewers of traces count in."""
     return round(at_us * 1000) / 1000
 
 
-def extent(start_us: float, long_us: float) -> dict[str, float]:
+def slice_times(start_us: float, long_us: float) -> dict[str, float]:
     """Start and length of a slice, as Chrome's format names them, in whole nanoseconds."""
     # From the end as a viewer has it: rounded apart, a slice would reach a nanosecond into the next one.
-    start, end = whole(start_us), whole(start_us + max(0.0, long_us))
-    return {"ts": start, "dur": whole(end - start)}
+    start, end = round_to_nanoseconds(start_us), round_to_nanoseconds(start_us + max(0.0, long_us))
+    return {"ts": start, "dur": round_to_nanoseconds(end - start)}

@@ -16,14 +16,14 @@ import numpy as np
 
 from cstorch_compat.files import checkpoint
 from cstorch_compat.files.tree import flatten
-from cstorch_compat.run.process import Slot
+from cstorch_compat.run.process import RunLocal
 from cstorch_compat.watch import eventfile, plugins, projector
 from cstorch_compat.watch.eventfile import ScalarEvent, TextEvent
-from cstorch_compat.watch.png import pixels_of
+from cstorch_compat.watch.png import to_pixels
 from lazytensor import source
 from lazytensor.errors import DataError, OptionMissing
 from lazytensor.nn.scopes import name_scopes
-from lazytensor.plain_files import open_plain
+from lazytensor.plain_files import open_plain_file
 from lazytensor.tensor import Tensor
 
 
@@ -36,7 +36,7 @@ class TensorDescriptor:
     tensor: Tensor
 
 
-def _array(values: Any) -> np.ndarray:
+def _to_array(values: Any) -> np.ndarray:
     return np.asarray(values.detach().array() if isinstance(values, Tensor) else values)
 
 
@@ -47,7 +47,7 @@ class EventWriter:
     `flush` or `close`.
     """
 
-    _numbers = Slot(itertools.count)
+    _numbers = RunLocal(itertools.count)
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class EventWriter:
         self._tail = next(tail for tail in tails if not (folder / f"events.out.tfevents.{tail}").exists())
         self._path = folder / f"events.out.tfevents.{self._tail}"
         self._file = self._path.open("wb")
-        self._log(eventfile.VERSION, 0, None)
+        self._log(eventfile.FILE_VERSION_MESSAGE, 0, None)
 
     def _log(self, body: bytes, step: int | None, seconds: float | None) -> None:
         at = time.time() if seconds is None else seconds
         # As PyTorch's writer does: what comes after `close` goes on in the file that is there.
         if self._file.closed:
             self._file = self._path.open("ab")
-        self._file.write(eventfile.record(eventfile.event(at, int(step or 0), body)))
+        self._file.write(eventfile.encode_record(eventfile.encode_event(at, int(step or 0), body)))
 
     def _get_file_writer(self) -> SimpleNamespace:
         """PyTorch's way to the name of the event file, which the Model Zoo's logger goes."""
@@ -97,7 +97,7 @@ class EventWriter:
         double_precision: bool = False,
     ) -> None:
         """Log a number, in float32."""
-        self._log(eventfile.scalar(tag, float(scalar_value)), global_step, walltime)
+        self._log(eventfile.encode_scalar_summary(tag, float(scalar_value)), global_step, walltime)
 
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None, walltime: Any = None
@@ -112,7 +112,7 @@ class EventWriter:
 
     def add_text(self, tag: str, text_string: str, global_step: int | None = None, walltime: Any = None) -> None:
         """Log a text."""
-        self._log(eventfile.text(tag, text_string), global_step, walltime)
+        self._log(eventfile.encode_text_summary(tag, text_string), global_step, walltime)
 
     def add_histogram(
         self,
@@ -130,17 +130,17 @@ class EventWriter:
         if max_bins is not None:
             raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), hint="Give it by bins=.")
         # In float64: sums of squares of many float32 would lose digits.
-        array = np.asarray(_array(values), np.float64)
+        array = np.asarray(_to_array(values), np.float64)
         if not array.size:
             raise ValueError("The input has no element.")
-        limits = eventfile.spread_limits() if bins == "tensorflow" else np.histogram_bin_edges(array, bins)
-        self._log(eventfile.histogram(tag, array, limits), global_step, walltime)
+        limits = eventfile.exponential_bin_edges() if bins == "tensorflow" else np.histogram_bin_edges(array, bins)
+        self._log(eventfile.encode_histogram_summary(tag, array, limits), global_step, walltime)
 
     def add_image(
         self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: Any = None, dataformats: str = "CHW"
     ) -> None:
         """Log a picture: fractions of white, or bytes. Raises ValueError if `dataformats` does not fit the array."""
-        self._log(plugins.image(tag, pixels_of(_array(img_tensor), dataformats)), global_step, walltime)
+        self._log(plugins.encode_image(tag, to_pixels(_to_array(img_tensor), dataformats)), global_step, walltime)
 
     def add_images(
         self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: Any = None, dataformats: str = "NCHW"
@@ -175,10 +175,10 @@ class EventWriter:
         walltime: Any = None,
     ) -> None:
         """Log precision against recall: labels are 0 or 1, predictions from 0 to 1."""
-        wanted, predicted = (_array(a).ravel() for a in (labels, predictions))
+        wanted, predicted = (_to_array(a).ravel() for a in (labels, predictions))
         count = min(num_thresholds, 127)  # as many as TensorBoard keeps
-        at = None if weights is None else np.asarray(_array(weights), np.float64).ravel()
-        self._log(plugins.precision_recall(tag, wanted, predicted, count, at), global_step, walltime)
+        at = None if weights is None else np.asarray(_to_array(weights), np.float64).ravel()
+        self._log(plugins.encode_pr_curve(tag, wanted, predicted, count, at), global_step, walltime)
 
     def add_hparams(
         self,
@@ -195,7 +195,7 @@ class EventWriter:
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
         values = {k: v.item() if isinstance(v, Tensor) else v for k, v in hparam_dict.items()}
-        said = plugins.hyperparameters(values, metric_dict, hparam_domain_discrete or {}, time.time())
+        said = plugins.encode_hyperparameters(values, metric_dict, hparam_domain_discrete or {}, time.time())
         # A folder is a run, and the plug-in shows a row for each run.
         with EventWriter(pathlib.Path(self.log_dir) / (run_name or str(time.time()))) as writer:
             for message in said:
@@ -218,11 +218,11 @@ class EventWriter:
                 m.__dict__["_scope"] = scope
         named = (*model.named_parameters(), *model.named_buffers())
         state = {t.node: f"{type(model).__name__}.{name}" for name, t in named}
-        nodes = plugins.graph(outputs, state)
+        nodes = plugins.encode_graph(outputs, state)
         if verbose:
             print(f"{len(nodes):,} bytes of graph")
         # Field 4 of an event is a graph.
-        self._log(eventfile.packed(4, nodes), None, None)
+        self._log(eventfile.encode_bytes_field(4, nodes), None, None)
 
     def add_embedding(
         self,
@@ -238,8 +238,10 @@ class EventWriter:
         Raises ValueError if labels or pictures are not as many as the points.
         """
         place = f"{int(global_step or 0):05d}/{quote(tag, safe='')}"
-        pictures = None if label_img is None else _array(label_img)
-        projector.write(pathlib.Path(self.log_dir), place, tag, _array(mat), (metadata, metadata_header), pictures)
+        pictures = None if label_img is None else _to_array(label_img)
+        projector.write_points(
+            pathlib.Path(self.log_dir), place, tag, _to_array(mat), (metadata, metadata_header), pictures
+        )
 
     def flush(self) -> None:
         """Put everything on the disk."""
@@ -311,15 +313,15 @@ class SummaryReader:
             self._stored[unquote(path.parent.name)].append(path)
 
     def _read(self, path: pathlib.Path) -> None:
-        with open_plain(path) as file:
+        with open_plain_file(path) as file:
             data = file.read()
 
         def damaged(what: str) -> None:
             warnings.warn(f"{path}: {what} are not read", UserWarning, stacklevel=4)
 
-        for message in eventfile.records(data, damaged):
+        for message in eventfile.decode_records(data, damaged):
             try:
-                events = eventfile.logged(message)
+                events = eventfile.decode_message(message)
             except DataError as e:
                 damaged(f"{e.what}: its {len(message)} bytes")
                 continue

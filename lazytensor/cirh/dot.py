@@ -3,29 +3,31 @@
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Type
 
-SPLATS = ("full", "const")
+CONSTANT_OPS = ("full", "const")
 """Constants stand in the box of whoever reads them: an edge for each would hide the graph."""
 
 
 def dot_text(graph: Graph) -> str:
     """The graph as text: operations with what they give, state and outputs by name."""
-    numbers = {n: k for k, n in enumerate(graph.nodes()) if n.op not in SPLATS}
+    numbers = {n: k for k, n in enumerate(graph.nodes()) if n.op not in CONSTANT_OPS}
     lines = ["digraph step {", '  node [shape=box, fontname="monospace", fontsize=10];']
     for n, k in numbers.items():
         name = n.attrs.get("name") or n.attrs.get("id") if n.op in ("batch", "state") else ""
         shape = ", shape=ellipse" if name else ""
-        lines.append(f"  n{k} [label={_quoted(f'{name or n.op}{_read(n)}', _types(n))}{shape}];")
+        lines.append(f"  n{k} [label={_quote_lines(f'{name or n.op}{_constant_operands(n)}', _types(n))}{shape}];")
         lines += [f"  n{numbers[i]} -> n{k};" for i in n.inputs if i in numbers]
     ends = [*((f"new {s}", n) for s, n in graph.updates.items()), *zip(graph.output_names, graph.outputs, strict=True)]
     for k, (name, n) in enumerate(ends):
-        lines.append(f"  r{k} [label={_quoted(name)}, shape=ellipse, style=bold];")
+        lines.append(f"  r{k} [label={_quote_lines(name)}, shape=ellipse, style=bold];")
         lines += [f"  n{numbers[n]} -> r{k};"] if n in numbers else []
     return "\n".join([*lines, "}", ""])
 
 
-def _read(n: Node) -> str:
+def _constant_operands(n: Node) -> str:
     """The numbers among the operands."""
-    splats = [f"{i.attrs['value']:.4g}" if i.op == "full" else f"const {i.type}" for i in n.inputs if i.op in SPLATS]
+    splats = [
+        f"{i.attrs['value']:.4g}" if i.op == "full" else f"const {i.type}" for i in n.inputs if i.op in CONSTANT_OPS
+    ]
     return f" {', '.join(splats)}" if splats else ""
 
 
@@ -34,5 +36,5 @@ def _types(n: Node) -> str:
     return ", ".join(map(str, types))
 
 
-def _quoted(*lines: str) -> str:
+def _quote_lines(*lines: str) -> str:
     return '"' + "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in lines) + '"'

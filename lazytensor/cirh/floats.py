@@ -23,15 +23,15 @@ def mlir_float(value: float, dtype: DType) -> str:
     # MLIR has no word for infinity or NaN and prints their bits.
     if not np.isfinite(value):
         return _hexadecimal(value, dtype)
-    short = _text(value, 6, 0, truncate_zero=False)
-    if _as(float(short), dtype) == value:
+    short = _format_digits(value, 6, 0, truncate_zero=False)
+    if _round_to_dtype(float(short), dtype) == value:
         return short
     # 59 / 196 is lg 2 as this conversion takes it; two more digits tell all numbers of the format apart.
     digits = 2 + _PRECISION[dtype.mlir] * 59 // 196
-    return _text(value, digits, 3, truncate_zero=True)
+    return _format_digits(value, digits, 3, truncate_zero=True)
 
 
-def _as(value: float, dtype: DType) -> float:
+def _round_to_dtype(value: float, dtype: DType) -> float:
     if dtype is dt.float64:
         return value
     return float(round_to(np.asarray(value, np.float32), dtype))
@@ -44,7 +44,7 @@ def _hexadecimal(value: float, dtype: DType) -> str:
     return f"0x{bits >> (16 if dtype.mlir == 'bf16' else 0):0{digits}X}"
 
 
-def _text(value: float, precision: int, max_padding: int, truncate_zero: bool) -> str:
+def _format_digits(value: float, precision: int, max_padding: int, truncate_zero: bool) -> str:
     """`precision` significant digits; scientific if more than `max_padding` zeros would be needed."""
     sign = "-" if np.signbit(value) else ""
     # Zero has no leading digit for what follows to count from.
@@ -54,18 +54,18 @@ def _text(value: float, precision: int, max_padding: int, truncate_zero: bool) -
     numerator, denominator = abs(value).as_integer_ratio()
     exponent = -(denominator.bit_length() - 1)
     significand = numerator * 5 ** (-exponent)
-    significand, exponent = _truncated(significand, exponent, precision)
-    digits, exponent = _rounded(str(significand), exponent, precision)
+    significand, exponent = _truncate_significand(significand, exponent, precision)
+    digits, exponent = _round_digits(str(significand), exponent, precision)
     point = exponent + len(digits) - 1
     if max_padding and not (exponent > max_padding if exponent >= 0 else point < -max_padding):
-        return sign + _plain(digits, exponent, point)
+        return sign + _format_positional(digits, exponent, point)
     tail = digits[1:] if truncate_zero else digits[1:].ljust(precision, "0")
     if not truncate_zero:
         return f"{sign}{digits[0]}.{tail}e{point:+03d}"
     return f"{sign}{digits[0]}.{tail or '0'}E{point:+d}"
 
 
-def _truncated(significand: int, exponent: int, precision: int) -> tuple[int, int]:
+def _truncate_significand(significand: int, exponent: int, precision: int) -> tuple[int, int]:
     """Cut the significand to about the bits that `precision` digits need (lg 10 is taken as 196/59)."""
     # Rational numbers in place of logarithms, and a cut without rounding: both errors show in what is printed, and so
     # belong here.
@@ -74,7 +74,7 @@ def _truncated(significand: int, exponent: int, precision: int) -> tuple[int, in
     return significand // 10**tens, exponent + tens
 
 
-def _rounded(digits: str, exponent: int, precision: int) -> tuple[str, int]:
+def _round_digits(digits: str, exponent: int, precision: int) -> tuple[str, int]:
     """At most `precision` digits, half rounded up, without trailing zeros."""
     if len(digits) > precision:
         cut = len(digits) - precision
@@ -84,7 +84,7 @@ def _rounded(digits: str, exponent: int, precision: int) -> tuple[str, int]:
     return kept, exponent + len(digits) - len(kept)
 
 
-def _plain(digits: str, exponent: int, point: int) -> str:
+def _format_positional(digits: str, exponent: int, point: int) -> str:
     if exponent >= 0:
         return digits + "0" * exponent + ".0"
     if point >= 0:

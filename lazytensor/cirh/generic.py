@@ -18,14 +18,14 @@ from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Type
 
-TRACED, LOWERED = "torch.aten", "cirh"
+ATEN_DIALECT, CIRH_DIALECT = "torch.aten", "cirh"
 """The dialects."""
-LEAVES = ("batch", "state")
-OF_LEAVES = "lt."
+LEAF_OPS = ("batch", "state")
+LEAF_ATTRIBUTE_PREFIX = "lt."
 """Before the name of each attribute of a leaf."""
 
 
-def generic_text(graph: Graph, dialect: str = TRACED) -> str:
+def generic_text(graph: Graph, dialect: str = ATEN_DIALECT) -> str:
     """The graph as text. cbfloat16, for which MLIR has no name, is written as f16.
 
     Raises CompileError for an attribute that has no text.
@@ -33,7 +33,7 @@ def generic_text(graph: Graph, dialect: str = TRACED) -> str:
     leaves = [*graph.inputs, *graph.state.values()]
     # A leaf that the graph does not list is an argument too, so that the text says what it needs.
     nodes = graph.nodes()
-    leaves = list(dict.fromkeys([*leaves, *(n for n in nodes if n.op in LEAVES)]))
+    leaves = list(dict.fromkeys([*leaves, *(n for n in nodes if n.op in LEAF_OPS)]))
     names = {n: f"%arg{i}" for i, n in enumerate(leaves)}
     lines: list[str] = []
     for n in nodes:
@@ -48,7 +48,7 @@ def generic_text(graph: Graph, dialect: str = TRACED) -> str:
     signature = f"({', '.join(type_text(n.type) for n in leaves)}) -> ({results})"
     # MLIR lets arguments have only attributes that name their dialect.
     of_leaves = ", ".join(
-        _attributes({"lt.leaf": n.op} | {f"{OF_LEAVES}{name}": value for name, value in n.attrs.items()})
+        _attributes({"lt.leaf": n.op} | {f"{LEAF_ATTRIBUTE_PREFIX}{name}": value for name, value in n.attrs.items()})
         for n in leaves
     )
     of_results = ", ".join(
@@ -144,10 +144,10 @@ def _elements(array: np.ndarray, type: Type) -> str:
     # Truth values are packed into bits in MLIR's hexadecimal form; written out they are the same for everybody.
     if type.dtype.kind == "b" or not array.size:
         return dense_text(array, type)
-    return f'dense<"0x{stored_elements(array, type).tobytes().hex().upper()}"> : {type_text(type)}'
+    return f'dense<"0x{elements_for_file(array, type).tobytes().hex().upper()}"> : {type_text(type)}'
 
 
-def stored_elements(array: np.ndarray, type: Type) -> np.ndarray:
+def elements_for_file(array: np.ndarray, type: Type) -> np.ndarray:
     """The elements as files of others have them: little endian, halves in 16 bits, those of bfloat16 as integers."""
     if type.dtype is bfloat16:
         array = (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)

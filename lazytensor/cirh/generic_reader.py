@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from lazytensor.cirh.generic import LEAVES, OF_LEAVES
+from lazytensor.cirh.generic import LEAF_ATTRIBUTE_PREFIX, LEAF_OPS
 from lazytensor.dtype import ALL, DType, bfloat16, cbfloat16
 from lazytensor.errors import CompileError, LazyError
 from lazytensor.ir.graph import Graph, Node, leaf, node
@@ -20,19 +20,19 @@ from lazytensor.ir.operation import OPS
 from lazytensor.ir.types import Type
 
 DTYPES = {d.mlir: d for d in ALL if d is not cbfloat16}
-_TOKEN = re.compile(
+_TOKEN_PATTERN = re.compile(
     r"""\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<tensor>tensor<[^>]*>)|(?P<value>%[\w$.-]+)(?:(?P<part>[#:])(?P<count>\d+))?
     |(?P<number>-?(?:0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+))|(?P<word>[A-Za-z_][\w$.]*)|(?P<symbol>[@^][\w$.-]+)
     |(?P<mark>->|[(){}\[\]<>:,=])|(?P<comment>//[^\n]*))""",
     re.VERBOSE,
 )
-_HEX = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
-MOST_CHARACTERS = 1 << 31
+_ESCAPE_PATTERN = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
+MAX_CHARACTERS = 1 << 31
 """Of a text, and bytes of a constant; what is longer is no graph that anybody printed."""
 
 
 @dataclass
-class Operation:
+class ParsedOperation:
     """One operation as it is written: operands and results by name, attributes and regions."""
 
     name: str
@@ -40,7 +40,7 @@ class Operation:
     operands: list[str]
     types: list[Type]
     attrs: dict[str, Any] = field(default_factory=dict)
-    body: list["Operation"] = field(default_factory=list)
+    body: list["ParsedOperation"] = field(default_factory=list)
     arguments: list[tuple[str, Type]] = field(default_factory=list)
     line: int = 0
 
@@ -51,32 +51,32 @@ def read_graph(text: str) -> Graph:
     Raises CompileError with the line for anything else, for an operation that is not known, and for a type that is not
     the one that an operation gives.
     """
-    reader = _Reader(text)
+    reader = _GenericParser(text)
     try:
         operations = [reader.operation()]
         while operations and operations[0].name == "builtin.module":
             operations = operations[0].body
         functions = [o for o in operations if o.name == "func.func"]
         if len(functions) != 1:
-            reader.wrong(f"the module has {len(functions)} functions, and one is read")
+            reader.raise_error(f"the module has {len(functions)} functions, and one is read")
         return _graph(functions[0])
     except (KeyError, IndexError, ValueError, TypeError, AttributeError, RecursionError) as e:
         # Well formed, and yet nothing that a graph is made of: an attribute is missing, or is of another kind.
-        reader.wrong(f"this is no graph: {type(e).__name__}: {e}")
+        reader.raise_error(f"this is no graph: {type(e).__name__}: {e}")
 
 
-class _Reader:
+class _GenericParser:
     """A place in a text, and what stands there."""
 
     def __init__(self, text: str):
-        if len(text) > MOST_CHARACTERS:
+        if len(text) > MAX_CHARACTERS:
             raise CompileError(f"a text of {len(text):,} characters is too long")
         self.text, self.at = text, 0
         self.kind, self.token = "", ""
         self.match: Any = None
         self.advance()
 
-    def wrong(self, what: str) -> NoReturn:
+    def raise_error(self, what: str) -> NoReturn:
         line = self.text.count("\n", 0, self.at) + 1
         raise CompileError(
             f"line {line}: {what}", hint="Graphs are read in MLIR's generic form (mlir-opt --mlir-print-op-generic)."
@@ -85,10 +85,10 @@ class _Reader:
     def advance(self) -> None:
         """Go on to the next token."""
         while True:
-            self.match = _TOKEN.match(self.text, self.at)
+            self.match = _TOKEN_PATTERN.match(self.text, self.at)
             if self.match is None:
                 if self.text[self.at :].strip():
-                    self.wrong(f"{self.text[self.at : self.at + 20].strip()!r} is not understood")
+                    self.raise_error(f"{self.text[self.at : self.at + 20].strip()!r} is not understood")
                 self.kind = self.token = ""
                 return
             self.at = self.match.end()
@@ -100,7 +100,7 @@ class _Reader:
     def take(self, kind: str = "") -> str:
         """The token here, of one kind if that is asked for; the place moves behind it."""
         if not self.kind or (kind and self.kind != kind):
-            self.wrong(f"a {kind or 'token'} is missing before {self.token!r}")
+            self.raise_error(f"a {kind or 'token'} is missing before {self.token!r}")
         token = self.token
         self.advance()
         return token
@@ -115,7 +115,7 @@ class _Reader:
     def expect(self, mark: str) -> None:
         """Go past a mark."""
         if not self.takes(mark):
-            self.wrong(f"{mark!r} is missing before {self.token!r}")
+            self.raise_error(f"{mark!r} is missing before {self.token!r}")
 
     def items(self, end: str) -> Iterator[None]:
         """Once for each item of a list, up to its end."""
@@ -128,12 +128,12 @@ class _Reader:
     def value(self) -> tuple[str, int]:
         """A value: its name with the part that is meant, and how many it names on the left of an equals sign."""
         if self.kind != "value":
-            self.wrong(f"a value is missing before {self.token!r}")
+            self.raise_error(f"a value is missing before {self.token!r}")
         name, part, count = self.match["value"], self.match["part"], int((self.match["count"] or "0")[:5])
         self.advance()
         return (f"{name}#{count}", 1) if part == "#" else (name, count)
 
-    def operation(self) -> Operation:
+    def operation(self) -> ParsedOperation:
         """An operation in the generic form, with what lies in it."""
         results: list[str] = []
         line = self.text.count("\n", 0, self.at) + 1
@@ -142,10 +142,10 @@ class _Reader:
             results += [f"{name}#{k}" for k in range(count)] if count else [name]
             if not self.takes(","):
                 self.expect("=")
-        name = _unquoted(self.take("string"))
+        name = _unquote(self.take("string"))
         self.expect("(")
         operands = [self.value()[0] for _ in self.items(")")]
-        op = Operation(name=name, results=results, operands=operands, types=[], line=line)
+        op = ParsedOperation(name=name, results=results, operands=operands, types=[], line=line)
         if self.takes("<"):
             op.attrs |= self.attributes()
             self.expect(">")
@@ -167,7 +167,7 @@ class _Reader:
             while depth:
                 depth += {"(": 1, ")": -1}.get(self.take(), 0)
 
-    def region(self, op: Operation) -> None:
+    def region(self, op: ParsedOperation) -> None:
         """A region of one block."""
         self.expect("{")
         if self.kind == "symbol":
@@ -187,14 +187,14 @@ class _Reader:
         self.expect("{")
         attrs: dict[str, Any] = {}
         for _ in self.items("}"):
-            name = _unquoted(self.take()) if self.kind == "string" else self.take("word")
+            name = _unquote(self.take()) if self.kind == "string" else self.take("word")
             attrs[name] = self.attribute() if self.takes("=") else None
         return attrs
 
     def attribute(self) -> Any:
         """One attribute, as Python has it: lists as tuples, unit as None."""
         if self.kind == "string":
-            return _unquoted(self.take())
+            return _unquote(self.take())
         if self.kind == "number":
             return self.number()
         if self.kind == "tensor" or self.token in DTYPES:
@@ -210,7 +210,7 @@ class _Reader:
         for word, value in (("true", True), ("false", False), ("unit", None)):
             if self.takes(word):
                 return value
-        return self.wrong(f"{self.token!r} is no attribute that is read")
+        return self.raise_error(f"{self.token!r} is no attribute that is read")
 
     def number(self) -> int | float:
         """A number with its type, i64 where none is said."""
@@ -225,18 +225,18 @@ class _Reader:
     def dense(self) -> np.ndarray:
         """The elements of a constant."""
         self.expect("<")
-        elements: Any = _unquoted(self.take()) if self.kind == "string" else None
+        elements: Any = _unquote(self.take()) if self.kind == "string" else None
         if elements is None and not (self.kind == "mark" and self.token == ">"):
             elements = self.nested()
         self.expect(">")
         self.expect(":")
         t = self.type()
-        if t.nbytes > MOST_CHARACTERS:
-            self.wrong(f"a constant {t} is too large")
+        if t.nbytes > MAX_CHARACTERS:
+            self.raise_error(f"a constant {t} is too large")
         try:
             return _array(elements, t)
         except (ValueError, OverflowError) as e:
-            self.wrong(f"the elements of a {t} are broken: {e}")
+            self.raise_error(f"the elements of a {t} are broken: {e}")
 
     def nested(self) -> Any:
         """Numbers, and lists of them."""
@@ -248,7 +248,7 @@ class _Reader:
         """A tensor type."""
         *extents, element = self.take("tensor")[len("tensor<") : -1].split("x")
         if element not in DTYPES or not all(e.isdigit() for e in extents):
-            self.wrong(f"tensor<{'x'.join([*extents, element])}> is no type of a tensor here")
+            self.raise_error(f"tensor<{'x'.join([*extents, element])}> is no type of a tensor here")
         return Type(tuple(map(int, extents)), DTYPES[element])
 
     def function_type(self) -> tuple[list[Type], list[Type]]:
@@ -261,7 +261,7 @@ class _Reader:
         return operands, [self.type() for _ in self.items(")")]
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     def plain(m: re.Match[str]) -> str:
         known = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
         return known.get(m[1]) or chr(int(m[1], 16))
@@ -270,7 +270,7 @@ def _unquoted(text: str) -> str:
     if "\\" not in inner:
         return inner
     # Escapes are bytes of UTF-8.
-    return _HEX.sub(plain, inner).encode("latin-1", "replace").decode("utf-8", "surrogateescape")
+    return _ESCAPE_PATTERN.sub(plain, inner).encode("latin-1", "replace").decode("utf-8", "surrogateescape")
 
 
 def _array(elements: Any, t: Type) -> np.ndarray:
@@ -283,21 +283,21 @@ def _array(elements: Any, t: Type) -> np.ndarray:
         if d is bfloat16:
             values = (values.astype(np.uint32) << 16).view(np.float32)
     else:
-        values = np.array([_element(e, d) for e in _flat(elements)], d.host)
+        values = np.array([_parse_element(e, d) for e in _flatten_elements(elements)], d.host)
     # One element may stand for all; a scalar has no axis along which it could.
     whole = values.reshape(t.shape) if values.size == t.size else np.broadcast_to(values.reshape(()), t.shape)
     return np.ascontiguousarray(whole, d.host)
 
 
-def _flat(elements: Any) -> Iterator[str]:
+def _flatten_elements(elements: Any) -> Iterator[str]:
     if isinstance(elements, str):
         yield elements
         return
     for e in elements:
-        yield from _flat(e)
+        yield from _flatten_elements(e)
 
 
-def _element(text: str, d: DType) -> Any:
+def _parse_element(text: str, d: DType) -> Any:
     if d.kind == "b":
         return text == "true"
     if d.kind != "f":
@@ -311,13 +311,13 @@ def _element(text: str, d: DType) -> Any:
     return np.frombuffer(bits, f"<f{d.itemsize}")[0]
 
 
-def _graph(function: Operation) -> Graph:
+def _graph(function: ParsedOperation) -> Graph:
     values: dict[str, Node] = {}
     inputs: list[Node] = []
     state: dict[str, Node] = {}
     said: Any = function.attrs.get("arg_attrs") or ({},) * len(function.arguments)
     for i, ((name, t), attrs) in enumerate(zip(function.arguments, said, strict=True)):
-        values[name] = n = _leaf(i, t, {key.removeprefix(OF_LEAVES): value for key, value in attrs.items()})
+        values[name] = n = _leaf(i, t, {key.removeprefix(LEAF_ATTRIBUTE_PREFIX): value for key, value in attrs.items()})
         if n.op == "state":
             state[n.attrs["id"]] = n
         else:
@@ -325,15 +325,17 @@ def _graph(function: Operation) -> Graph:
     returned: list[Node] = []
     results = list(function.attrs.get("res_attrs") or ())
     for op in function.body:
-        operands = tuple(_value(values, name, op.line) for name in op.operands)
+        operands = tuple(_lookup_value(values, name, op.line) for name in op.operands)
         if op.name == "func.return":
             returned = list(operands)
         else:
             _define(values, op, operands)
-    return _named(inputs, state, returned, results)
+    return _graph_of_results(inputs, state, returned, results)
 
 
-def _named(inputs: list[Node], state: dict[str, Node], returned: list[Node], said: list[dict[str, Any]]) -> Graph:
+def _graph_of_results(
+    inputs: list[Node], state: dict[str, Node], returned: list[Node], said: list[dict[str, Any]]
+) -> Graph:
     said += [{}] * (len(returned) - len(said))
     updates = {a["lt.state"]: n for n, a in zip(returned, said, strict=True) if "lt.state" in a}
     outputs = [(n, a.get("cs.output_name")) for n, a in zip(returned, said, strict=True) if "lt.state" not in a]
@@ -345,20 +347,20 @@ def _named(inputs: list[Node], state: dict[str, Node], returned: list[Node], sai
 
 def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
     kind = attrs.pop("leaf", "batch")
-    if kind not in LEAVES:
-        raise CompileError(f"argument {place} is a {kind!r}, and not one of {', '.join(LEAVES)}")
+    if kind not in LEAF_OPS:
+        raise CompileError(f"argument {place} is a {kind!r}, and not one of {', '.join(LEAF_OPS)}")
     # A function of another tool says nothing of its arguments: they are the batch, in order.
     attrs = attrs or {"index": place, "name": f"arg{place}", "type": t}
     return node(kind, (), attrs, t)
 
 
-def _value(values: dict[str, Node], name: str, line: int) -> Node:
+def _lookup_value(values: dict[str, Node], name: str, line: int) -> Node:
     if name not in values:
         raise CompileError(f"line {line}: {name} is used before it is defined")
     return values[name]
 
 
-def _define(values: dict[str, Node], op: Operation, operands: tuple[Node, ...]) -> None:
+def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, ...]) -> None:
     """Make the node of an operation, and name its results."""
     name = op.name.rpartition(".")[2]
     if name not in OPS:
@@ -371,7 +373,7 @@ def _define(values: dict[str, Node], op: Operation, operands: tuple[Node, ...]) 
         values[result] = node("result", (n,), {"index": k}, n.type[k])
 
 
-def _node(op: Operation, name: str, operands: tuple[Node, ...]) -> Node:
+def _node(op: ParsedOperation, name: str, operands: tuple[Node, ...]) -> Node:
     if name in ("const", "leaf"):
         (t,), array = op.types, op.attrs["value"]
         if name == "leaf":

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from lazytensor.cirh.listing import Listing, float_text, ints_text, type_text
-from lazytensor.cirh.spelling import arguments, function_type, truth, typed
+from lazytensor.cirh.spelling import arguments, bool_text, function_type, typed_operation
 from lazytensor.dtype import float32, float64
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import Legality
 from lazytensor.ir.reduction import REDUCTIONS
 
-LAYOUTS = {1: "NCL", 2: "NCHW", 3: "NCDHW"}
+LAYOUT_NAMES = {1: "NCL", 2: "NCHW", 3: "NCDHW"}
 """The name of a layout by the number of spatial dimensions."""
 
 
@@ -35,11 +35,11 @@ def convolution(direction: str, transposed: bool = False) -> Legality:
             "padding": ints_text(low for low, _ in a["padding"]),
             "stride": ints_text(a["stride"]),
         }
-        layout = LAYOUTS[len(a["stride"])]
+        layout = LAYOUT_NAMES[len(a["stride"])]
         head = f'conv_pass_direction = "{direction}", data_format = "{layout}", '
         return head + ", ".join(f"{k} = {v}" for k, v in listed.items()) + (", transposed" if transposed else "")
 
-    return typed("Convolution", attrs)
+    return typed_operation("Convolution", attrs)
 
 
 def pool(kind: str, gradient: bool = False) -> Legality:
@@ -67,7 +67,7 @@ def pool(kind: str, gradient: bool = False) -> Legality:
     return Legality(spell)
 
 
-def epsilon(n: Node) -> str:
+def epsilon_attribute(n: Node) -> str:
     """What is added to a variance."""
     return f"epsilon = {float_text(n.attrs['eps'], float32)}"
 
@@ -78,20 +78,23 @@ def batch_norm(training: bool) -> Callable[[Node], str]:
     def attrs(n: Node) -> str:
         # PyTorch's momentum is the weight of the new statistics, which the front end calls an averaging factor.
         factor = float_text(n.attrs["momentum"], float32)
-        return f'data_format = "NCHW", {epsilon(n)}, exponential_avg_factor = {factor}, is_training = {truth(training)}'
+        return (
+            f'data_format = "NCHW", {epsilon_attribute(n)}, exponential_avg_factor = {factor}, is_training = '
+            f"{bool_text(training)}"
+        )
 
     return attrs
 
 
-def group_norm(n: Node) -> str:
+def group_norm_attributes(n: Node) -> str:
     """Return the attributes of GroupNorm, whose weight and bias are constants if the layer has none."""
     groups, is_affine = n.attrs["groups"], n.inputs[1].op != "full"
-    return f'affine = {truth(is_affine)}, data_format = "NCHW", {epsilon(n)}, num_groups = {groups} : i64'
+    return f'affine = {bool_text(is_affine)}, data_format = "NCHW", {epsilon_attribute(n)}, num_groups = {groups} : i64'
 
 
-def group_norm_gradient(is_affine: bool) -> Callable[[Node], str]:
+def group_norm_gradient_attributes(is_affine: bool) -> Callable[[Node], str]:
     """Return the attributes of GroupNormGrad, which takes no epsilon."""
-    affine = truth(is_affine)
+    affine = bool_text(is_affine)
     return lambda n: f'affine = {affine}, data_format = "NCHW", num_groups = {n.attrs["groups"]} : i64'
 
 
@@ -99,20 +102,20 @@ CHANNEL_GRADIENTS = ("x_backprop", "scale_backprop", "offset_backprop")
 """The names of the gradients of a normalization with a weight and a bias for each channel."""
 
 
-def batch_norm_gradient(n: Node) -> str:
+def batch_norm_gradient_attributes(n: Node) -> str:
     """Of a normalization by the statistics of the batch."""
-    return f'data_format = "NCHW", {epsilon(n)}, is_training = true'
+    return f'data_format = "NCHW", {epsilon_attribute(n)}, is_training = true'
 
 
-def length(n: Node) -> str:
+def norm_attributes(n: Node) -> str:
     """The dimensions of a Euclidean norm."""
-    return f"dims = {ints_text(n.attrs['dims'])}, keepdim = {truth(n.attrs['keepdim'])}"
+    return f"dims = {ints_text(n.attrs['dims'])}, keepdim = {bool_text(n.attrs['keepdim'])}"
 
 
-def order(n: Node) -> str:
+def top_k_attributes(n: Node) -> str:
     """The k first along a dimension, in order."""
     a = n.attrs
-    flags = f"largest = {truth(a['largest'])}, sorted = true"
+    flags = f"largest = {bool_text(a['largest'])}, sorted = true"
     return f"dimension = {a['dim']} : i32, k = {a['k']} : i32, {flags}"
 
 
@@ -125,14 +128,14 @@ def _scan(out: Listing, n: Node) -> str:
             where=n.where,
             hint="Write m + torch.log(torch.cumsum(torch.exp(x - m), dim)) with m = x.amax(dim, keepdim=True).",
         )
-    attrs = f"axis = {n.attrs['dim']} : i64, exclusive = false, reverse = {truth(n.attrs['reverse'])}"
+    attrs = f"axis = {n.attrs['dim']} : i64, exclusive = false, reverse = {bool_text(n.attrs['reverse'])}"
     return f"cirh.{name} {arguments(out, n)} {{{attrs}}} : {function_type(n)}"
 
 
 SCAN = Legality(_scan)
 
 
-def padding(n: Node) -> str:
+def pad_attributes(n: Node) -> str:
     """One value around the elements."""
     rank, a = len(n.type.shape), n.attrs
     value = float_text(a["value"], n.type.dtype) if n.type.dtype.kind == "f" else f"{a['value']} : {n.type.dtype.mlir}"
@@ -146,34 +149,34 @@ def padding(n: Node) -> str:
     )
 
 
-def scattering(n: Node) -> str:
+def scatter_attributes(n: Node) -> str:
     """What is set, or combined with what is there."""
     kind = n.attrs["kind"]
     keyword = "NONE" if kind == "set" else REDUCTIONS[kind].cirh
     return f'axis = {n.attrs["dim"]} : i64, reduce_kind = "{keyword}"'
 
 
-def gathering(n: Node) -> str:
+def gather_attributes(n: Node) -> str:
     """Elements along one axis."""
     return f"axis = {n.attrs['dim']} : i64, batch_dims = 0 : i64, is_sparse = false"
 
 
-def splitting(n: Node) -> str:
+def split_attributes(n: Node) -> str:
     """A dimension cut into sizes."""
     return f"axis = {n.attrs['dim']} : i64, split_sizes = {ints_text(n.attrs['sizes'])}"
 
 
-def boundary(n: Node) -> str:
+def boundary_attributes(n: Node) -> str:
     """The edge of a named stretch of the model."""
     return f'boundary_type = "{n.attrs["boundary"]}", scope_name = "{n.attrs["scope"]}"'
 
 
-def rank(n: Node) -> str:
+def in_top_k_attributes(n: Node) -> str:
     """Whether an element is among the k largest."""
     return f"dimension = {n.attrs['dim']} : i64, k = {n.attrs['k']} : i64"
 
 
-def slope(name: str) -> Callable[[Node], str]:
+def alpha_attribute(name: str) -> Callable[[Node], str]:
     """A float32 number, printed with the digits of a float64."""
     # PyTorch hands the slope on as a double, and the front end has rounded it to float32 before: 0.01 becomes
     # 0.0099999997764825821.

@@ -64,7 +64,7 @@ class Listing:
     values: int = 0
     products: int = 0
 
-    def fresh(self) -> str:
+    def next_value_name(self) -> str:
         """The next %0, %1, ..."""
         self.values += 1
         return f"%{self.values - 1}"

@@ -25,7 +25,7 @@ def function_type(n: Node) -> str:
     return f"({operands}) -> ({results})" if isinstance(n.type, tuple) else f"({operands}) -> {results}"
 
 
-def plain(name: str, arrow: bool = False) -> Legality:
+def same_type_operation(name: str, arrow: bool = False) -> Legality:
     """An operation whose operands and result have one type; some are printed with a function type."""
 
     def spell(out: Listing, n: Node) -> str:
@@ -35,7 +35,7 @@ def plain(name: str, arrow: bool = False) -> Legality:
     return Legality(spell)
 
 
-def typed(
+def typed_operation(
     name: str, attrs: Callable[[Node], str] = lambda n: "", arrow: bool = True, results: tuple[str, ...] = ()
 ) -> Legality:
     """An operation with attributes and a function type, or the one type if `arrow` is false."""
@@ -48,12 +48,12 @@ def typed(
     return Legality(spell, results=results)
 
 
-def number(keyword: str, attribute: str = "", type: str = "i64") -> Callable[[Node], str]:
+def integer_attribute(keyword: str, attribute: str = "", type: str = "i64") -> Callable[[Node], str]:
     """One integer attribute, as in axis = 1 : i64; it may be called otherwise on the node."""
     return lambda n: f"{keyword} = {n.attrs[attribute or keyword]} : {type}"
 
 
-def method(n: Node) -> str:
+def gelu_attribute(n: Node) -> str:
     """How gelu is computed."""
     return f'approximation = "{n.attrs["approximate"].upper()}"'
 
@@ -69,12 +69,12 @@ def _cast(out: Listing, n: Node) -> str:
     return f"cirh.Cast {arguments(out, n)} {{Truncate = false}} : {source} -> {type_text(n.type)}"
 
 
-def truth(v: bool) -> str:
+def bool_text(v: bool) -> str:
     """As MLIR writes a truth value."""
     return "true" if v else "false"
 
 
-def reduction(n: Node) -> str:
+def reduction_attributes(n: Node) -> str:
     """The attributes of a reduction over several dimensions, or of the place of an extreme along one."""
     kind = n.attrs["kind"]
     # The place of an extreme is printed as a reduction too, of the kind ARGMAX or ARGMIN.
@@ -93,7 +93,7 @@ def _product(out: Listing, n: Node) -> str:
     flags = n.attrs["transpose_a"], n.attrs["transpose_b"]
     # Matrices have an instruction of their own; stacks of them go by the general product and its dimensions.
     if len(a.type.shape) == 2:
-        body = f"cs.internal = {{}}, transpose_a = {truth(flags[0])}, transpose_b = {truth(flags[1])}"
+        body = f"cs.internal = {{}}, transpose_a = {bool_text(flags[0])}, transpose_b = {bool_text(flags[1])}"
         return f"cirh.MatMul {args} {{{body}}} : {types}"
     rank = len(a.type.shape)
     lead = ints_text(range(rank - 2))
@@ -154,13 +154,13 @@ def _multinomial(out: Listing, n: Node) -> str:
     # As for other draws the seed is global, and the state that our numbers come from is hidden.
     weights = n.inputs[0]
     attributes = (
-        f"num_samples = {n.attrs['samples']} : i64, replacement = {truth(n.attrs['replacement'])}, seed = 0 : i64"
+        f"num_samples = {n.attrs['samples']} : i64, replacement = {bool_text(n.attrs['replacement'])}, seed = 0 : i64"
     )
     types = f"({type_text(weights.type)}) -> {type_text(n.type)}"
     return f"cirh.RandomMultinomial {out.names[weights]} {{{attributes}}} : {types}"
 
 
-def clamped(is_maximum: bool) -> Legality:
+def extremum_as_clamp(is_maximum: bool) -> Legality:
     """A maximum or a minimum as a clamp whose other side is the limit of the type."""
 
     def spell(out: Listing, n: Node) -> str:
@@ -201,7 +201,7 @@ def _band(out: Listing, n: Node) -> str:
     return f"cirh.MatrixBandPart {names} : ({t}, {scalar}, {scalar}) -> {type_text(n.type)}"
 
 
-def compared_by(direction: str) -> Legality:
+def comparison(direction: str) -> Legality:
     """A comparison; its result is printed where it differs from the operands."""
 
     def spell(out: Listing, n: Node) -> str:

@@ -9,25 +9,25 @@ import numpy as np
 
 from lazytensor.cirh.floats import mlir_float
 from lazytensor.cirh.listing import Listing, dense_text, type_text
-from lazytensor.cirh.locations import located, location
+from lazytensor.cirh.locations import append_locations, location
 from lazytensor.dtype import float32
 from lazytensor.errors import CompileError, refuse
 from lazytensor.ir.graph import Graph, Node, topological
 from lazytensor.ir.operation import OPS, Legality
-from lazytensor.ir.types import REPORTED, Type
+from lazytensor.ir.types import REPORTED_OPERATION, Type
 
-HIDDEN_STATE = "rng"
+HIDDEN_STATE_PREFIX = "rng"
 """Prefix of state that the front end keeps out of the text: it draws random numbers from a global seed."""
 
 
-SUPPORTED = frozenset("bfloat16 float16 float32 int16 int32 int64 bool cbfloat16".split())
+SUPPORTED_DTYPES = frozenset("bfloat16 float16 float32 int16 int32 int64 bool cbfloat16".split())
 """Names of the element types that CIRH computes in."""
 
 
 def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, list[str]]:
     """What stands left of the equals sign for several results, and the name of each."""
     if not bases:
-        name = out.fresh()
+        name = out.next_value_name()
         return f"{name}:{len(n.type)}", [f"{name}#{k}" for k in range(len(n.type))]
     names = [out.named(base) for base in bases]
     return ", ".join(names), names
@@ -36,7 +36,7 @@ def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, l
 def _refuse_types(n: Node) -> None:
     """Refuse an operation in a dtype that CIRH lacks; one whose operand has the dtype already follows from that."""
     types = n.type if isinstance(n.type, tuple) else (n.type,)
-    foreign = [t for t in (*(i.type for i in n.inputs), *types) if t.dtype.name not in SUPPORTED]
+    foreign = [t for t in (*(i.type for i in n.inputs), *types) if t.dtype.name not in SUPPORTED_DTYPES]
     if not foreign or any(_is_computed_in(i, foreign) for i in n.inputs):
         return
     kinds, side = "'bf16', 'f16', 'f32', 'i16', 'i32', 'i64'", ""
@@ -71,23 +71,23 @@ def _print_node(out: Listing, n: Node) -> None:
 
 def _print_operation(out: Listing, n: Node, legality: Legality) -> None:
     try:
-        text = _spelled(out, n, legality)
+        text = _spell_operation(out, n, legality)
     except CompileError as e:
         if e.is_refusal:
             raise
         # A check notes the refusal; the operation is then printed as an unknown one.
         operands, name = ", ".join(str(i.type) for i in n.inputs), n.attrs.get("function", f"aten::{n.op}")
-        if n.where is None or n.where.operation != REPORTED:
+        if n.where is None or n.where.operation != REPORTED_OPERATION:
             refuse(n.attrs.get("rule", "no lowering"), e, f"{name}({operands})")
         text = f"torch.aten.{n.op}"
     if isinstance(n.type, tuple):
         left, out.results[n] = _result_names(out, n, legality.results)
     else:
-        left = out.names[n] = out.fresh()
+        left = out.names[n] = out.next_value_name()
     out.line(f"{left} = {text}")
 
 
-def _spelled(out: Listing, n: Node, legality: Legality) -> str:
+def _spell_operation(out: Listing, n: Node, legality: Legality) -> str:
     if n.op == "unsupported":
         raise CompileError(n.attrs["message"], where=n.where, hint=n.attrs["hint"])
     if legality.spelling is None:
@@ -96,7 +96,7 @@ def _spelled(out: Listing, n: Node, legality: Legality) -> str:
     return legality.spelling(out, n)
 
 
-Notes = Mapping[str, Mapping[str, float]]
+StateNotes = Mapping[str, Mapping[str, float]]
 """By state, what is known of it beforehand, such as its sparsity."""
 
 
@@ -104,7 +104,7 @@ def cirh_text(
     graph: Graph,
     half: str = "float16",
     level: int = 1,
-    notes: Notes | None = None,
+    notes: StateNotes | None = None,
     traced: Graph | None = None,
     locations: bool = False,
 ) -> str:
@@ -116,7 +116,7 @@ def cirh_text(
     """
     out = Listing()
     # All state is returned, changed or not: the aliases of the arguments count the results in this order.
-    results = [graph.updates.get(s, leaf) for s, leaf in _shown(graph)] + list(graph.outputs)
+    results = [graph.updates.get(s, leaf) for s, leaf in _visible_state(graph)] + list(graph.outputs)
     # What a random number is computed from stays hidden with the state that carries it.
     # Last operands first: the order in which the original's lazy tensors are emitted, which numbers its arguments.
     order = topological(results, lambda n: n.op.startswith("random_"), last_first=True)
@@ -141,18 +141,18 @@ def cirh_text(
     rows = [*constants, *out.lines, (returned, None), ("  }", None), ("}", None)]
     head = ["module  {", signature]
     if locations:
-        unknown, *lines = located(rows)
+        unknown, *lines = append_locations(rows)
         return "\n".join([unknown, *head, *lines, ""])
     return "\n".join([*head, *(text for text, _ in rows), ""])
 
 
-def _shown(graph: Graph) -> list[tuple[str, Node]]:
-    return [(s, leaf) for s, leaf in graph.state.items() if not s.startswith(HIDDEN_STATE)]
+def _visible_state(graph: Graph) -> list[tuple[str, Node]]:
+    return [(s, leaf) for s, leaf in graph.state.items() if not s.startswith(HIDDEN_STATE_PREFIX)]
 
 
-def _arguments(out: Listing, graph: Graph, order: list[Node], notes: Notes) -> tuple[list[Node], list[str]]:
+def _arguments(out: Listing, graph: Graph, order: list[Node], notes: StateNotes) -> tuple[list[Node], list[str]]:
     """The leaves in the order in which the body first uses them, as printed arguments."""
-    shown = {leaf: s for s, leaf in _shown(graph)}
+    shown = {leaf: s for s, leaf in _visible_state(graph)}
     place = {s: i for i, s in enumerate(shown.values())}
     # Arguments are numbered as the body meets them; state that is only carried on comes last.
     leaves = list(dict.fromkeys(n for n in order if n in shown or n in graph.inputs))
@@ -177,7 +177,9 @@ def torch_text(graph: Graph) -> str:
     lines = []
     for i, n in enumerate(topological(graph.roots())):
         names[n] = f"%{i}"
-        args = ", ".join([*(names[j] for j in n.inputs), *(f"{k} = {_short(v)}" for k, v in n.attrs.items())])
+        args = ", ".join(
+            [*(names[j] for j in n.inputs), *(f"{k} = {_shorten_attribute(v)}" for k, v in n.attrs.items())]
+        )
         types = n.type if isinstance(n.type, tuple) else (n.type,)
         place = f" loc({location(n)})" if n.where else ""
         lines.append(f"    %{i} = torch.aten.{n.op}({args}) : {', '.join(map(type_text, types))}{place}")
@@ -185,5 +187,5 @@ def torch_text(graph: Graph) -> str:
     return "\n".join(["module {", "  func.func @graph() {", *lines, f"    return {returned}", "  }", "}", ""])
 
 
-def _short(v: object) -> str:
+def _shorten_attribute(v: object) -> str:
     return type_text(v) if isinstance(v, Type) else f"<{len(v)} bytes>" if isinstance(v, bytes) else repr(v)

@@ -16,7 +16,7 @@ class Arena:
     size_bytes: int
 
 
-def views_of(program: Program) -> dict[int, int]:
+def find_buffer_views(program: Program) -> dict[int, int]:
     """Each buffer that "reshape" makes, and the one that owns its memory."""
     views: dict[int, int] = {}
     for instr in program.instrs:
@@ -25,12 +25,12 @@ def views_of(program: Program) -> dict[int, int]:
     return views
 
 
-def lay_out(program: Program, outside: Collection[int] = (), together: Collection[range] = ()) -> Arena:
+def lay_out_buffers(program: Program, outside: Collection[int] = (), together: Collection[range] = ()) -> Arena:
     """Give every temporary buffer a place but those that lie outside, first written first, best fit first.
 
     `together` are instructions that run at the same time.
     """
-    views = views_of(program)
+    views = find_buffer_views(program)
     first, last = _lifetimes(program, views, {k: run for run in together for k in run})
     dying: dict[int, list[int]] = {}
     for b, time in last.items():
@@ -45,9 +45,9 @@ def lay_out(program: Program, outside: Collection[int] = (), together: Collectio
         for t in range(clock, time):
             for dead in dying.get(t, ()):
                 if dead in offsets:
-                    free = _released(free, offsets[dead], _bytes(program, dead))
+                    free = _free_block(free, offsets[dead], _aligned_bytes(program, dead))
         clock = max(clock, time)
-        need = _bytes(program, b)
+        need = _aligned_bytes(program, b)
         # Best fit leaves the large gaps whole; the lowest address wins among equals, so that layouts are reproducible.
         fitting = [(size, at) for at, size in free if size >= need]
         if fitting:
@@ -82,12 +82,12 @@ def _lifetimes(
     return first, last
 
 
-def _bytes(program: Program, b: int) -> int:
+def _aligned_bytes(program: Program, b: int) -> int:
     type = program.buffers[b].type
     return max(1, -(-type.size * type.dtype.host.itemsize // ALIGNMENT)) * ALIGNMENT
 
 
-def _released(free: list[tuple[int, int]], at: int, size: int) -> list[tuple[int, int]]:
+def _free_block(free: list[tuple[int, int]], at: int, size: int) -> list[tuple[int, int]]:
     """The free list with one more block, joined to its neighbours."""
     merged: list[tuple[int, int]] = []
     for offset, length in sorted([*free, (at, size)]):

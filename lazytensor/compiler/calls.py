@@ -8,7 +8,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.nest import Nest
 from lazytensor.ir.types import Type, Where, Work
 
-Value = tuple[Node, int]
+StoredValue = tuple[Node, int]
 """One result of a node; the number counts the results of operations that have several."""
 
 
@@ -18,14 +18,14 @@ class KernelCall:
 
     kernel: str
     operands: tuple[Node, ...]
-    results: tuple[Value, ...]
+    results: tuple[StoredValue, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
     nest: Nest | None = None
     work: Work = Work()
     where: Where | None = None
 
 
-def value_of(n: Node) -> Value:
+def stored_value(n: Node) -> StoredValue:
     """The stored value that a node names: reshapes are other names for the same elements."""
     # A reshape whose value is known is a constant of its own.
     while n.op == "reshape" and n.value is None:
@@ -33,7 +33,7 @@ def value_of(n: Node) -> Value:
     return (n.inputs[0], n.attrs["index"]) if n.op == "result" else (n, 0)
 
 
-def type_of(value: Value) -> Type:
+def stored_type(value: StoredValue) -> Type:
     """The type of a stored value."""
     n, index = value
     type: Type = n.type[index] if isinstance(n.type, tuple) else n.type

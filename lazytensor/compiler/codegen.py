@@ -14,17 +14,17 @@ import re
 from itertools import groupby
 from math import prod
 
-from lazytensor.compiler.scalars import INSTRUCTIONS, literal, spell, suffix
+from lazytensor.compiler.scalars import INSTRUCTION_HELPERS, dtype_suffix, literal_text, scalar_text
 from lazytensor.dtype import DType, bool_
-from lazytensor.ir.nest import Access, Nest, Scalar, Store, collapse, format_access, reorder
+from lazytensor.ir.nest import Access, Nest, NestStore, Scalar, collapse, format_access, reorder
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.kernels.lanes import Accumulation, LaneWriter
 from lazytensor.kernels.parts import PART_WORK, SPECIAL, Bounds, bounds
 
-WIDE = 2048  # columns
+MIN_COLUMNS_PER_PART = 2048  # columns
 
-_HELPER = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|(?:round|lanes)_\w+)(?=\()")
-_HEADER = """\
+_HELPER_PATTERN = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|(?:round|lanes)_\w+)(?=\()")
+_MODULE_TEMPLATE = """\
 import numpy as np
 from lazytensor.runtime.language import typed
 {imports}
@@ -34,14 +34,14 @@ def kernel({arguments}):
 """
 
 
-def imports_of(body: str) -> str:
+def helper_imports(body: str) -> str:
     """The import lines for the helpers that a function body calls."""
     homes: dict[str, list[str]] = {}
-    for name in sorted(set(_HELPER.findall(body))):
+    for name in sorted(set(_HELPER_PATTERN.findall(body))):
         # `round_float16` rounds to a type, `round_f4` to a whole number: one instruction.
-        home = "rounding" if name.startswith("round_") and name not in INSTRUCTIONS else "vecmath"
+        home = "rounding" if name.startswith("round_") and name not in INSTRUCTION_HELPERS else "vecmath"
         home = "lanes" if name.startswith("lanes_") else home
-        homes.setdefault("intrinsics" if name in INSTRUCTIONS else home, []).append(name)
+        homes.setdefault("intrinsics" if name in INSTRUCTION_HELPERS else home, []).append(name)
     return "".join(f"from lazytensor.runtime.{m} import {', '.join(n)}\n" for m, n in sorted(homes.items()))
 
 
@@ -54,33 +54,33 @@ def distinct_slots(operands: tuple[int, ...]) -> tuple[int, ...]:
 def generate(nest: Nest, slots: tuple[int, ...] | None = None, is_cut: bool = False) -> str:
     """The kernel module of a nest. `slots` gives the argument number of each input, then of each output.
 
-    Where `parts_of` gives parts, or where it `is_cut` all the same, the first two arguments are the bounds of one.
+    Where `thread_parts` gives parts, or where it `is_cut` all the same, the first two arguments are the bounds of one.
     """
     slots = slots or tuple(range(len(nest.inputs) + len(nest.outputs)))
-    return _Text(arranged(nest), slots, is_cut or bool(parts_of(nest)), _runs(nest)).module()
+    return _KernelText(arrange_loops(nest), slots, is_cut or bool(thread_parts(nest)), _reduction_runs(nest)).module()
 
 
-def parts_of(nest: Nest) -> Bounds:
+def thread_parts(nest: Nest) -> Bounds:
     """The bounds of the parts in which threads may run a nest; none for little work, or where all is one sum."""
-    nest = arranged(nest)
-    loop = cut_loop(nest)
+    nest = arrange_loops(nest)
+    loop = parallel_loop(nest)
     if loop is None:
         return ()
     work = sum(SPECIAL if s.unit == "special" else 1 for s in nest.body)
     extent, work = nest.loops[loop].extent, work * prod(each.extent for each in nest.loops)
     if loop > 0:
         # Sums down columns: a part runs through all rows, and short pieces of rows are slow to read.
-        work = min(work, extent // WIDE * PART_WORK)
+        work = min(work, extent // MIN_COLUMNS_PER_PART * PART_WORK)
     parts = bounds(extent, work)
     return parts if len(parts) > 1 else ()
 
 
-def cut_loop(nest: Nest) -> int | None:
+def parallel_loop(nest: Nest) -> int | None:
     """The outermost loop whose iterations are independent; None if all are sums."""
     return next((k for k, loop in enumerate(nest.loops) if not loop.is_reduction), None)
 
 
-def arranged(nest: Nest) -> Nest:
+def arrange_loops(nest: Nest) -> Nest:
     """Loops collapsed; reduction loops inside all others, except a last loop that is none, which stays innermost."""
     nest = collapse(nest)
     loops = nest.loops
@@ -93,23 +93,23 @@ def arranged(nest: Nest) -> Nest:
     return reorder(nest, (*outer, *inner, *last))
 
 
-def _runs(nest: Nest) -> tuple[int, ...]:
-    """How many loops of `arranged` each run of neighbouring reduced dimensions has."""
+def _reduction_runs(nest: Nest) -> tuple[int, ...]:
+    """How many loops of `arrange_loops` each run of neighbouring reduced dimensions has."""
     loops = collapse(nest).loops
     return tuple(len(list(run)) for is_reduction, run in groupby(loops, lambda k: k.is_reduction) if is_reduction)
 
 
-def _folded(reduce: str, dtype: DType, a: str, b: str) -> str:
+def _accumulate_text(reduce: str, dtype: DType, a: str, b: str) -> str:
     """One step of an accumulation."""
     reduction = REDUCTIONS[reduce]
     if dtype.kind == "f" and reduction.is_extreme:
-        return f"{reduction.helper}_{suffix(dtype)}({a}, {b})"
+        return f"{reduction.helper}_{dtype_suffix(dtype)}({a}, {b})"
     step = reduction.text.format(a, b)
     # The kernel language widens integers to int64, where NumPy wraps around in their type.
     return f"np.{dtype.host.name}({step})" if dtype.kind == "i" else step
 
 
-class _Text:
+class _KernelText:
     """Collects the lines of one function."""
 
     def __init__(self, nest: Nest, slots: tuple[int, ...], is_cut: bool, runs: tuple[int, ...]):
@@ -122,13 +122,13 @@ class _Text:
         self.signature = ", ".join(
             f"{'boolean' if types[k].dtype is bool_ else types[k].dtype.host.name}[::1]" for k in range(self.arguments)
         )
-        self.depths = _depths(nest)
+        self.depths = _scalar_depths(nest)
         self.folds = [s for s in nest.stores if s.reduce]
         self.lines: list[str] = []
         self.before: list[str] = []  # arrays of the kernel's own
         stores_elements = len(self.folds) < len(nest.stores)
         self._lanes = LaneWriter(self._line, [self._accumulation(s) for s in self.folds], stores_elements)
-        self.cut = cut_loop(nest) if is_cut else None
+        self.cut = parallel_loop(nest) if is_cut else None
 
     def module(self) -> str:
         """The whole text."""
@@ -137,7 +137,7 @@ class _Text:
         if not self.folds:
             self._stores(self._open(0, len(loops), 1))
         else:
-            # After `arranged` the reduction loops follow each other: this is the outermost.
+            # After `arrange_loops` the reduction loops follow each other: this is the outermost.
             first = next(k for k, loop in enumerate(loops) if loop.is_reduction)
             indent = self._open(0, first, 1)
             if loops[-1].is_reduction:
@@ -149,7 +149,7 @@ class _Text:
         if self.cut is not None:
             arguments, signature = f"first, last, {arguments}", f"uint32, uint32, {signature}"
         body = "\n".join([*(f"    {line}" for line in self.before), *self.lines]) + "\n"
-        return _HEADER.format(imports=imports_of(body), signature=signature, arguments=arguments) + body
+        return _MODULE_TEMPLATE.format(imports=helper_imports(body), signature=signature, arguments=arguments) + body
 
     def _line(self, indent: int, text: str) -> None:
         self.lines.append("    " * indent + text)
@@ -174,17 +174,17 @@ class _Text:
         """The scalars that change with loop depth-1 and with none further in."""
         for n, s in enumerate(self.nest.body):
             if self.depths[n] == depth:
-                self._line(indent, f"t{n} = {self._spelled(s)}")
+                self._line(indent, f"t{n} = {self._scalar_text(s)}")
 
-    def _spelled(self, s: Scalar) -> str:
+    def _scalar_text(self, s: Scalar) -> str:
         nest = self.nest
         if s.op == "load":
             return self._at(self.inputs[s.attr], nest.reads[s.attr])
         if s.op == "const":
-            return literal(s.attr, s.dtype)
+            return literal_text(s.attr, s.dtype)
         if s.op == "index":
             return f"np.int64({format_access(s.attr, nest.loops)})"
-        return spell(s.op, s.dtype, s.attr, [f"t{a}" for a in s.args], [nest.body[a].dtype for a in s.args])
+        return scalar_text(s.op, s.dtype, s.attr, [f"t{a}" for a in s.args], [nest.body[a].dtype for a in s.args])
 
     def _stores(self, indent: int) -> None:
         """The stores that do not accumulate."""
@@ -192,46 +192,46 @@ class _Text:
             if not store.reduce:
                 self._line(indent, f"{self._target(store)} = t{store.value}")
 
-    def _target(self, store: Store) -> str:
+    def _target(self, store: NestStore) -> str:
         return self._at(self.outputs[store.output], self.nest.writes[store.output])
 
-    def _kind(self, store: Store) -> DType:
+    def _kind(self, store: NestStore) -> DType:
         return self.nest.outputs[store.output].dtype
 
-    def _start(self, store: Store) -> str:
+    def _start(self, store: NestStore) -> str:
         """What an accumulation begins with."""
         kind = self._kind(store)
-        return literal(REDUCTIONS[store.reduce].identity(kind), kind)
+        return literal_text(REDUCTIONS[store.reduce].identity(kind), kind)
 
-    def _rounded(self, store: Store, text: str) -> str:
+    def _round_text(self, store: NestStore, text: str) -> str:
         kind = self._kind(store)
         return f"round_{kind.name}({text})" if kind.is_half else text
 
-    def _accumulation(self, store: Store) -> Accumulation:
+    def _accumulation(self, store: NestStore) -> Accumulation:
         kind = self._kind(store)
         return Accumulation(
             name=str(store.output),
             start=self._start(store),
-            step=lambda a, b: _folded(store.reduce, kind, a, b),
-            kind=self._host(store),
+            step=lambda a, b: _accumulate_text(store.reduce, kind, a, b),
+            kind=self._host_type_name(store),
             total=f"lanes_{store.reduce}" if kind.kind == "f" else "",
         )
 
-    def _fold(self, indent: int, store: Store, total: str, part: str) -> None:
-        self._line(indent, f"{total} = {_folded(store.reduce, self._kind(store), total, part)}")
+    def _fold(self, indent: int, store: NestStore, total: str, part: str) -> None:
+        self._line(indent, f"{total} = {_accumulate_text(store.reduce, self._kind(store), total, part)}")
 
     def _rows(self, first: int, indent: int) -> None:
         """The innermost loop is a reduction: accumulate in scalars, then store."""
         self._level(0, first, indent)
         for s in self.folds:
-            self._line(indent, f"{self._target(s)} = {self._rounded(s, f's{s.output}_{indent}')}")
+            self._line(indent, f"{self._target(s)} = {self._round_text(s, f's{s.output}_{indent}')}")
 
     def _level(self, run: int, first: int, indent: int) -> None:
         """The sums over one run of loops, of which `first` is the outermost, as scalars."""
         end = first + self.runs[run]
         if run + 1 == len(self.runs):
             self.before += self._lanes.allocations()
-            self._last_run(first, end, indent)
+            self._sum_last_run(first, end, indent)
             return
         for s in self.folds:
             self._line(indent, f"s{s.output}_{indent} = {self._start(s)}")
@@ -240,7 +240,7 @@ class _Text:
         for s in self.folds:
             self._fold(inside, s, f"s{s.output}_{indent}", f"s{s.output}_{inside}")
 
-    def _last_run(self, first: int, end: int, indent: int) -> None:
+    def _sum_last_run(self, first: int, end: int, indent: int) -> None:
         """The sums over the innermost run of loops, in lanes."""
         loops = self.nest.loops
         if end - first == 1:
@@ -250,7 +250,7 @@ class _Text:
         strides = [prod(loop.extent for loop in loops[k + 1 : end]) for k in range(first, end)]
         size = loops[first].extent * strides[0]
         for s in self.folds:
-            self.before.append(f"w{s.output} = np.empty({size}, np.{self._host(s)})")
+            self.before.append(f"w{s.output} = np.empty({size}, np.{self._host_type_name(s)})")
         inside = self._open(first, end, indent)
         self._stores(inside)
         place = format_access(Access(tuple(strides)), loops[first:end])
@@ -265,7 +265,7 @@ class _Text:
         self._stores(indent)
         return [f"t{s.value}" for s in self.folds]
 
-    def _host(self, store: Store) -> str:
+    def _host_type_name(self, store: NestStore) -> str:
         kind = self._kind(store)
         return "bool_" if kind is bool_ else kind.host.name
 
@@ -285,10 +285,10 @@ class _Text:
         if halves:
             self._line(indent, header)
         for s in halves:
-            self._line(indent + 1, f"{self._target(s)} = {self._rounded(s, self._target(s))}")
+            self._line(indent + 1, f"{self._target(s)} = {self._round_text(s, self._target(s))}")
 
 
-def _depths(nest: Nest) -> list[int]:
+def _scalar_depths(nest: Nest) -> list[int]:
     """How many loops must be open before each scalar is known. No store touches what an outer loop has loaded, since
     an output shares memory only with inputs of the same access, and such an access moves with every loop."""
     depths: list[int] = []

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from lazytensor import source
 from lazytensor.compiler.simplify import RULES
-from lazytensor.ir.graph import Graph, Node, rebuild, same, unique
+from lazytensor.ir.graph import Graph, Node, rebuild, replace_inputs, unique_id
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, pat
 from lazytensor.ops import call, full
 from lazytensor.ops.products import matmul
 
-MERGING = (
+SKIPPED_RULE_NAMES = (
     "transpose(transpose(x))",
     "reshape there and back",
     "cast(transpose(x))",
@@ -22,7 +22,7 @@ MERGING = (
     "reshape(arg_reduce(x, keepdim))",
 )
 """Rules that join or exchange two steps of a script, which the front end prints one by one."""
-ONE_VALUE = Rule(
+SPLAT_CAST_RULE = Rule(
     "cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)
 )
 
@@ -31,116 +31,116 @@ def _is_scalar(n: Node) -> bool:
     return not n.type.shape
 
 
-def _of_scalar(bindings: Bindings, n: Node) -> Node:
+def _fold_scalar(bindings: Bindings, n: Node) -> Node:
     value = bindings["k"].value
     assert value is not None, "a constant has its value"
     return full(value.item(), n.type)
 
 
-SCALAR = pat("const", name="k", when=_is_scalar)
-KEPT = RuleSet(
+SCALAR_PATTERN = pat("const", name="k", when=_is_scalar)
+FRONT_END_RULES = RuleSet(
     "front end",
     [
         Rule("cast of one value", pat("cast", Pat("full", (), "k")), lambda b, n: full(b["k"].attrs["value"], n.type)),
-        Rule("cast of a scalar", pat("cast", SCALAR), _of_scalar),
-        Rule("broadcast of a scalar", pat("broadcast_in_dim", SCALAR), _of_scalar),
-        *(rule for rule in RULES.rules if rule.name not in MERGING),
+        Rule("cast of a scalar", pat("cast", SCALAR_PATTERN), _fold_scalar),
+        Rule("broadcast of a scalar", pat("broadcast_in_dim", SCALAR_PATTERN), _fold_scalar),
+        *(rule for rule in RULES.rules if rule.name not in SKIPPED_RULE_NAMES),
     ],
 )
 
 
-def folded(graph: Graph) -> Graph:
+def fold_as_front_end(graph: Graph) -> Graph:
     """The graph as the front end prints it."""
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
         # By the operands as they were: what a fold has made constant is not folded further.
         fold = FOLDS.get(old.op)
-        with source.at(old.where):
-            n = _apart(same(old, inputs), old)
-            result = fold(n, *(_number(i) for i in old.inputs)) if fold else None
+        with source.fixed_location(old.where):
+            n = _keep_distinct_sum(replace_inputs(old, inputs), old)
+            result = fold(n, *(_splat_value(i) for i in old.inputs)) if fold else None
             if result is None and old.op == "mul":
-                result = _opposite(n, [uses[i] for i in old.inputs])
+                result = _fold_negated_difference(n, [uses[i] for i in old.inputs])
         return n if result is None else result
 
-    tidy = KEPT.rewrite(_turned(_without_statistics(graph)), at=source.at)
-    uses = _uses(tidy)
+    tidy = FRONT_END_RULES.rewrite(_fold_transposed_products(_drop_running_statistics(graph)), at=source.fixed_location)
+    uses = _count_uses(tidy)
     mapping = rebuild(tidy.roots(), change)
-    return tidy.replaced(lambda root: mapping[root])
+    return tidy.replace_roots(lambda root: mapping[root])
 
 
-def _uses(graph: Graph) -> collections.Counter[Node]:
+def _count_uses(graph: Graph) -> collections.Counter[Node]:
     return collections.Counter([i for n in graph.nodes() for i in n.inputs] + list(graph.roots()))
 
 
-def _turned(graph: Graph) -> Graph:
+def _fold_transposed_products(graph: Graph) -> Graph:
     """Return the graph in which the transpose of a product of matrices without other use is a product."""
-    uses = _uses(graph)
+    uses = _count_uses(graph)
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
-        n = same(old, inputs)
+        n = replace_inputs(old, inputs)
         if n.op != "transpose" or n.inputs[0].op != "matmul" or uses[old.inputs[0]] > 1:
             return n
-        with source.at(old.where):
-            return _transposed(n, None) or n
+        with source.fixed_location(old.where):
+            return _fold_transpose(n, None) or n
 
     mapping = rebuild(graph.roots(), change)
-    return graph.replaced(lambda root: mapping[root])
+    return graph.replace_roots(lambda root: mapping[root])
 
 
-def _without_statistics(graph: Graph) -> Graph:
+def _drop_running_statistics(graph: Graph) -> Graph:
     """The graph in which running statistics are handed on: FusedBatchNorm moves them, and the text does not."""
-    moved = {_uncast(i) for n in graph.nodes() if n.op == "batch_norm_training_all" for i in n.inputs[3:]}
+    moved = {_strip_casts(i) for n in graph.nodes() if n.op == "batch_norm_training_all" for i in n.inputs[3:]}
     updates = {state: leaf if (leaf := graph.state[state]) in moved else n for state, n in graph.updates.items()}
     return Graph(graph.inputs, graph.state, graph.outputs, updates, graph.output_names)
 
 
-def _uncast(n: Node) -> Node:
+def _strip_casts(n: Node) -> Node:
     while n.op == "cast":
         n = n.inputs[0]
     return n
 
 
-def _apart(n: Node, old: Node) -> Node:
+def _keep_distinct_sum(n: Node, old: Node) -> Node:
     """Return a sum whose operands a fold made constant as a node that no other sum equals.
 
     The front end merges equal operations before it folds, and not again: two sums `0 + 1` are printed twice.
     """
     if n.op != "add" or n is old or not all(i.op == "full" for i in n.inputs):
         return n
-    return call("add", *n.inputs, uid=unique())
+    return call("add", *n.inputs, uid=unique_id())
 
 
-def _number(n: Node) -> float | None:
+def _splat_value(n: Node) -> float | None:
     """The value of a constant that has one value everywhere."""
     return n.attrs["value"] if n.op == "full" else None
 
 
-def _sum(n: Node, a: float | None, b: float | None) -> Node | None:
+def _fold_add(n: Node, a: float | None, b: float | None) -> Node | None:
     x, y = n.inputs
     if b == 0 and a is None:
         return x
     return y if a == 0 and b is None else None
 
 
-def _product(n: Node, a: float | None, b: float | None) -> Node | None:
+def _fold_mul(n: Node, a: float | None, b: float | None) -> Node | None:
     return full(0, n.type) if (a == 0) != (b == 0) else None
 
 
-def _opposite(n: Node, uses: list[int]) -> Node | None:
+def _fold_negated_difference(n: Node, uses: list[int]) -> Node | None:
     """The negative of a difference that has no other use, as the opposite difference."""
     x, y = n.inputs
     for difference, factor, count in ((x, y, uses[0]), (y, x, uses[1])):
-        if difference.op == "sub" and _number(factor) == -1 and count == 1:
+        if difference.op == "sub" and _splat_value(factor) == -1 and count == 1:
             a, b = difference.inputs
             return b - a
     return None
 
 
-def _power(n: Node, a: float | None, b: float | None) -> Node | None:
+def _fold_pow(n: Node, a: float | None, b: float | None) -> Node | None:
     return n.inputs[0] if b == 1 else None
 
 
-def _unflattened(n: Node, a: float | None) -> Node | None:
+def _fold_pool_reshape(n: Node, a: float | None) -> Node | None:
     """What a pool answered, where it was flattened for reading at places and is in its extents again."""
     flat = n.inputs[0]
     pooled = flat.inputs[0] if flat.op == "reshape" else n
@@ -150,7 +150,7 @@ def _unflattened(n: Node, a: float | None) -> Node | None:
     return pooled if pooled.type == n.type and window.op.startswith("pool_max") else None
 
 
-def _transposed(n: Node, a: float | None) -> Node | None:
+def _fold_transpose(n: Node, a: float | None) -> Node | None:
     """Return x for a transpose that moves nothing, and (a b)^T of matrices as b^T a^T."""
     (x,), order = n.inputs, n.attrs["permutation"]
     if order == tuple(range(len(order))):
@@ -161,17 +161,17 @@ def _transposed(n: Node, a: float | None) -> Node | None:
     return matmul(right, left, not x.attrs["transpose_b"], not x.attrs["transpose_a"])
 
 
-def _reduced(n: Node, a: float | None) -> Node | None:
+def _fold_empty_reduction(n: Node, a: float | None) -> Node | None:
     """The operand of a reduction over no dimensions."""
     return None if n.attrs["dims"] else n.inputs[0]
 
 
 FOLDS: dict[str, Callable[..., Node | None]] = {
-    "add": _sum,
-    "mul": _product,
-    "pow": _power,
-    "reduce": _reduced,
-    "reshape": _unflattened,
-    "transpose": _transposed,
+    "add": _fold_add,
+    "mul": _fold_mul,
+    "pow": _fold_pow,
+    "reduce": _fold_empty_reduction,
+    "reshape": _fold_pool_reshape,
+    "transpose": _fold_transpose,
 }
 """By operation: the fold of a node whose operands have these values, None where they are no constants."""

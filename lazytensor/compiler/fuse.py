@@ -6,14 +6,14 @@ read. Constants become literals. A value that a group both stores and uses is co
 
 from typing import Any
 
-from lazytensor.compiler.calls import KernelCall, Value, is_leaf, type_of, value_of
-from lazytensor.compiler.group import FusionGroup, Grouping, merge
-from lazytensor.compiler.indexmap import MOVES, IndexMap, flat, identity, push
+from lazytensor.compiler.calls import KernelCall, StoredValue, is_leaf, stored_type, stored_value
+from lazytensor.compiler.group import FusionGroup, Grouping, merge_groups
+from lazytensor.compiler.indexmap import MOVEMENT_OPS, IndexMap, flat_access, identity, map_view_input
 from lazytensor.compiler.match import Matches
 from lazytensor.compiler.scalars import is_literal
 from lazytensor.dtype import float64, int64
 from lazytensor.ir.graph import Graph, Node
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.types import Work
 from lazytensor.ops.op import OPS
 
@@ -21,8 +21,8 @@ from lazytensor.ops.op import OPS
 def fuse(graph: Graph, matches: Matches, keeps_layers: bool = False) -> list[KernelCall]:
     """All calls of the graph, nests and kernels, in no particular order; `keeps_layers` as in `group.merge`."""
     grouping = Grouping(graph, matches)
-    merge(grouping, keeps_layers)
-    calls = [_Writer(group, grouping).call() for group in grouping.groups]
+    merge_groups(grouping, keeps_layers)
+    calls = [_NestEmitter(group, grouping).call() for group in grouping.groups]
     # Equal layers have equal nests: one object each, so that whoever knows one by identity knows them all.
     nests: dict[tuple[Any, ...], Nest] = {}
     for call in calls:
@@ -41,7 +41,7 @@ def _kernel_call(n: Node, matches: Matches) -> KernelCall:
     )
 
 
-class _Writer:
+class _NestEmitter:
     """Writes one group down as a nest."""
 
     def __init__(self, group: FusionGroup, grouping: Grouping):
@@ -50,7 +50,7 @@ class _Writer:
         self.body: list[Scalar] = []
         self.values: dict[tuple[Node, IndexMap], int] = {}
         self.numbers: dict[tuple[Any, ...], int] = {}  # of the scalars that stand in the body, by what they say
-        self.operands: dict[tuple[Value, Access], tuple[int, Node]] = {}
+        self.operands: dict[tuple[StoredValue, Access], tuple[int, Node]] = {}
         self.names: list[str] = []
         self.flops = 0
 
@@ -67,18 +67,20 @@ class _Writer:
                 self._count(n)
             else:
                 value = self.value(n, index, is_store=True)
-            stores.append(Store(k, value, kind))
-            writes.append(flat(index, len(self.loops)))
+            stores.append(NestStore(k, value, kind))
+            writes.append(flat_access(index, len(self.loops)))
         results = tuple((n, 0) for n, _ in self.group.stores)
         nest = self._nest(results, tuple(writes), tuple(stores))
         main = self.group.stores[0][0]
         operands = tuple(n for _, n in self.operands.values())
         return KernelCall("nest", operands=operands, results=results, nest=nest, work=nest.work, where=main.where)
 
-    def _nest(self, results: tuple[Value, ...], writes: tuple[Access, ...], stores: tuple[Store, ...]) -> Nest:
-        inputs = tuple(type_of(v) for v, _ in self.operands)
-        outputs = tuple(type_of(v) for v in results)
-        read = sum(type_of(v).nbytes for v in {v for v, _ in self.operands})
+    def _nest(
+        self, results: tuple[StoredValue, ...], writes: tuple[Access, ...], stores: tuple[NestStore, ...]
+    ) -> Nest:
+        inputs = tuple(stored_type(v) for v, _ in self.operands)
+        outputs = tuple(stored_type(v) for v in results)
+        read = sum(stored_type(v).nbytes for v in {v for v, _ in self.operands})
         work = Work(self.flops, read, sum(t.nbytes for t in outputs))
         # Named by what it computes, in order: reports and profiles show nothing else of it.
         name = "_".join(dict.fromkeys(self.names)) or "copy"
@@ -123,8 +125,8 @@ class _Writer:
         # What is stored is computed here even where other groups, or this one by another map, load it.
         if not is_store and self._is_loaded(n, index):
             return self._load(n, index)
-        if n.op in MOVES:
-            pushed = push(n, index, len(self.loops))
+        if n.op in MOVEMENT_OPS:
+            pushed = map_view_input(n, index, len(self.loops))
             assert pushed is not None, "group.py asks for a buffer where a view is not affine"
             return self.value(n.inputs[0], pushed)
         arguments = tuple(self.value(i, index) for i in n.inputs)
@@ -142,12 +144,12 @@ class _Writer:
         return home is not self.group and (n, index) not in self.group.members
 
     def _load(self, n: Node, index: IndexMap) -> int:
-        operand = (value_of(n), flat(index, len(self.loops)))
+        operand = (stored_value(n), flat_access(index, len(self.loops)))
         number, _ = self.operands.setdefault(operand, (len(self.operands), n))
         return self._scalar(Scalar("load", n.type.dtype, (), number))
 
     def _arange(self, n: Node, index: IndexMap) -> int:
-        at = flat(index, len(self.loops))
+        at = flat_access(index, len(self.loops))
         start, step, kind = n.attrs["start"], n.attrs["step"], n.type.dtype
         # Whole numbers are an affine function of the loops and cost no arithmetic in the body; fractions are computed
         # in float64 from the index, as NumPy does, and rounded once.

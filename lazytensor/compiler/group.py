@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
-from lazytensor.compiler.calls import Value, is_leaf, value_of
-from lazytensor.compiler.indexmap import MOVES, IndexMap, flat, identity, push
+from lazytensor.compiler.calls import StoredValue, is_leaf, stored_value
+from lazytensor.compiler.indexmap import MOVEMENT_OPS, IndexMap, flat_access, identity, map_view_input
 from lazytensor.compiler.match import Matches
-from lazytensor.compiler.paths import Call, Paths
+from lazytensor.compiler.paths import CallNode, Reachability
 from lazytensor.compiler.scalars import is_cheap, is_literal
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.nest import Access
 
-PRODUCTS = ("matmul", "conv")  # operations with a layer of their own on a wafer
+PRODUCT_OPS = ("matmul", "conv")  # operations with a layer of their own on a wafer
 MAX_MEMBERS = 96  # nodes computed in one nest; bounds the compile time of a nest
 MAX_OPERANDS = 16  # of a merged nest; LLVM checks each pair of arrays for overlap before a vector loop
 
@@ -48,39 +48,39 @@ class FusionGroup:
     @cached_property
     def in_order(self) -> Access:
         """The access that runs through all elements in order."""
-        return flat(identity(self.domain), len(self.extents))
+        return flat_access(identity(self.domain), len(self.extents))
 
     def covers(self, index: IndexMap) -> bool:
         """True if the map runs through a value of the domain's size in order."""
-        return flat(index, len(self.extents)) == self.in_order
+        return flat_access(index, len(self.extents)) == self.in_order
 
 
 class Grouping:
-    """The result of the first pass, which `merge` then improves."""
+    """The result of the first pass, which `merge_groups` then improves."""
 
     def __init__(self, graph: Graph, matches: Matches):
         self.matches = matches
         self.groups: list[FusionGroup] = []
         self.kernels: list[Node] = []
-        self.home: dict[Value, FusionGroup] = {}  # where a stored value of a fusible node comes from
+        self.home: dict[StoredValue, FusionGroup] = {}  # where a stored value of a fusible node comes from
         self._demands: dict[Node, dict[tuple[FusionGroup, IndexMap], None]] = {}
         self._whole: set[Node] = set()  # needed in memory by a kernel
-        self._roots = {value_of(r)[0] for r in graph.roots()}
+        self._roots = {stored_value(r)[0] for r in graph.roots()}
         nodes = graph.nodes()
         self.rank = {n: k for k, n in enumerate(nodes)}
         for r in graph.roots():
-            self._need(r, is_root=True)
+            self._require_stored(r, is_root=True)
         # Users come before their inputs here, so every demand for a value is there when the value is visited.
         for n in reversed(nodes):
             self._visit(n)
 
-    def _need(self, n: Node, is_root: bool = False) -> None:
-        owner, _ = value_of(n)
+    def _require_stored(self, n: Node, is_root: bool = False) -> None:
+        owner, _ = stored_value(n)
         if not is_root:
             self._whole.add(owner)
         self._demands.setdefault(owner, {})
 
-    def _demand(self, n: Node, group: FusionGroup, index: IndexMap) -> None:
+    def _add_demand(self, n: Node, group: FusionGroup, index: IndexMap) -> None:
         self._demands.setdefault(n, {})[(group, index)] = None
 
     def _visit(self, n: Node) -> None:
@@ -98,7 +98,7 @@ class Grouping:
             self.kernels.append(n)
             self._load(n, demands)
             for operand in self.matches[n][1].operands:
-                self._need(operand)
+                self._require_stored(operand)
         elif is_literal(n) or n.op == "arange":
             # A number in the text needs no buffer, unless a kernel or the step itself wants it as an array; the planner
             # gives constants theirs.
@@ -106,7 +106,7 @@ class Grouping:
                 self._store(n)
         elif is_leaf(n):
             self._load(n, demands)
-        elif n.op in MOVES:
+        elif n.op in MOVEMENT_OPS:
             self._move(n, demands)
         # A reduction never joins its user: that would sum anew for every element that the user computes.
         elif n.op == "reduce":
@@ -123,12 +123,12 @@ class Grouping:
         """Hand demands through a view to its input; the result lists those for which that is not affine."""
         failed = []
         for group, index in demands:
-            pushed = push(n, index, len(group.extents))
+            pushed = map_view_input(n, index, len(group.extents))
             if pushed is None:
                 failed.append((group, index))
             else:
                 group.members.add((n, index))
-                self._demand(n.inputs[0], group, pushed)
+                self._add_demand(n.inputs[0], group, pushed)
         return failed
 
     def _move(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
@@ -142,7 +142,7 @@ class Grouping:
         # One demand is one group with one map: computing it there costs nothing twice. A root is stored on the way.
         if len(demands) == 1 and n not in self._whole and self._fits(n, *demands[0]):
             group, index = demands[0]
-            self._join(n, group, index)
+            self._add_member(n, group, index)
             if n in self._roots:
                 group.stores.append((n, index))
                 self.home[(n, 0)] = group
@@ -150,7 +150,7 @@ class Grouping:
         # Cheaper to compute in each group than to write once and read back.
         if is_cheap(n) and n not in self._whole and n not in self._roots:
             for group, index in demands:
-                self._join(n, group, index)
+                self._add_member(n, group, index)
             return
         self._load(n, demands)
         self._store(n)
@@ -163,10 +163,10 @@ class Grouping:
         # The map of a slice at the beginning runs in order too, but not through all that has to be stored.
         return size == n.type.size and group.covers(index) if n in self._roots else size <= n.type.size
 
-    def _join(self, n: Node, group: FusionGroup, index: IndexMap) -> None:
+    def _add_member(self, n: Node, group: FusionGroup, index: IndexMap) -> None:
         group.members.add((n, index))
         for i in n.inputs:
-            self._demand(i, group, index)
+            self._add_demand(i, group, index)
 
     def _store(self, n: Node) -> None:
         """Give a node its own group and buffer."""
@@ -180,17 +180,17 @@ class Grouping:
         if n.op == "reduce":
             # The result is addressed without the loops that are summed over.
             group.stores.append((n, tuple(g for k, g in enumerate(index) if k not in group.reduced)))
-            self._demand(n.inputs[0], group, index)
-        elif n.op in MOVES:
+            self._add_demand(n.inputs[0], group, index)
+        elif n.op in MOVEMENT_OPS:
             group.stores.append((n, index))
             group.members.add((n, index))
-            pushed = push(n, index, len(domain))
+            pushed = map_view_input(n, index, len(domain))
             if pushed is None:
                 raise CompileError(f"{n.op} has no affine index", where=n.where)
-            self._demand(n.inputs[0], group, pushed)
+            self._add_demand(n.inputs[0], group, pushed)
         else:
             group.stores.append((n, index))
-            self._join(n, group, index)
+            self._add_member(n, group, index)
         self.groups.append(group)
         self.home[(n, 0)] = group
 
@@ -202,13 +202,13 @@ def _size(extents: Iterable[int]) -> int:
     return size
 
 
-def merge(grouping: Grouping, keeps_layers: bool = False) -> None:
+def merge_groups(grouping: Grouping, keeps_layers: bool = False) -> None:
     """The second pass: fewer, larger groups; with `keeps_layers` none of two that wait for a product each.
 
     On a wafer products lie in layers of their own, and what is computed behind them does so with them: two towers that
     share a mask would wait for each other. What waits for both anyway may come together.
     """
-    units = _Units(grouping, keeps_layers)
+    units = _MergeGraph(grouping, keeps_layers)
     # A stack: the last pairs are tried first.
     pending = list(units.candidates())
     while pending:
@@ -218,26 +218,26 @@ def merge(grouping: Grouping, keeps_layers: bool = False) -> None:
     grouping.groups = [g for g in grouping.groups if g not in units.moved]
 
 
-class _Units:
+class _MergeGraph:
     """Groups and kernel calls with the edges between them, kept up to date while groups merge."""
 
     def __init__(self, grouping: Grouping, keeps_layers: bool):
         self.grouping, self.keeps_layers = grouping, keeps_layers
         self.moved: dict[FusionGroup, FusionGroup] = {}
         rank = grouping.rank
-        ranks: dict[Call, int] = {n: rank[n] for n in grouping.kernels}
+        ranks: dict[CallNode, int] = {n: rank[n] for n in grouping.kernels}
         ranks |= {group: min(rank[n] for n, _ in group.stores) for group in grouping.groups}
-        self.paths = Paths(self._edges(), ranks, lambda call: not isinstance(call, FusionGroup))
+        self.paths = Reachability(self._edges(), ranks, lambda call: not isinstance(call, FusionGroup))
 
-    def _edges(self) -> Iterable[tuple[Call, Call]]:
+    def _edges(self) -> Iterable[tuple[CallNode, CallNode]]:
         home = self.grouping.home
         for group in self.grouping.groups:
             for n, _ in group.loads:
-                value = value_of(n)
+                value = stored_value(n)
                 yield home.get(value, value[0]), group
         for n in self.grouping.kernels:
             for operand in self.grouping.matches[n][1].operands:
-                value = value_of(operand)
+                value = stored_value(operand)
                 yield home.get(value, value[0]), n
 
     def current(self, group: FusionGroup) -> FusionGroup:
@@ -248,13 +248,13 @@ class _Units:
 
     def candidates(self) -> Iterable[tuple[FusionGroup, FusionGroup]]:
         """Pairs that share a value in the same order; those where one makes it come last, so they are taken first."""
-        readers: dict[Value, list[FusionGroup]] = {}
+        readers: dict[StoredValue, list[FusionGroup]] = {}
         direct = []
         for group in self.grouping.groups:
             for n, index in group.loads:
                 if not group.covers(index):
                     continue
-                value = value_of(n)
+                value = stored_value(n)
                 if value in self.grouping.home:
                     direct.append((self.grouping.home[value], group))
                 readers.setdefault(value, []).append(group)
@@ -271,7 +271,7 @@ class _Units:
         if self.keeps_layers and self._joins_layers(a, b):
             return False
         # A value that one makes and the other reads counts once, and is not read at all after the merge.
-        operands = {value_of(n) for g in (a, b) for n, _ in (*g.loads, *g.stores)}
+        operands = {stored_value(n) for g in (a, b) for n, _ in (*g.loads, *g.stores)}
         if len(operands) > MAX_OPERANDS:
             return False
         if not (self._reads_in_order(a, b) and self._reads_in_order(b, a)):
@@ -281,7 +281,7 @@ class _Units:
     def _joins_layers(self, a: FusionGroup, b: FusionGroup) -> bool:
         """Whether both read products, and each waits for its own alone."""
         one, other = (
-            {n for n, _ in group.loads if n.op in PRODUCTS and n in self.grouping.matches} for group in (a, b)
+            {n for n, _ in group.loads if n.op in PRODUCT_OPS and n in self.grouping.matches} for group in (a, b)
         )
         if not one or not other or one & other:
             return False
@@ -307,7 +307,7 @@ class _Units:
         # A sum is complete only after its loops, so nobody in the same loops may read it.
         stored = {(n, 0): index for n, index in maker.stores if n.op != "reduce"}
         for n, index in user.loads:
-            value = value_of(n)
+            value = stored_value(n)
             if self.grouping.home.get(value) is not maker:
                 continue
             if value not in stored or not (user.covers(index) and maker.covers(stored[value])):
@@ -321,7 +321,7 @@ class _Units:
         a.members |= b.members
         # What the merged group makes itself is a scalar of its body now, no load.
         own = {(n, 0) for n, _ in a.stores}
-        a.loads = {(n, i): None for n, i in (*a.loads, *b.loads) if value_of(n) not in own}
+        a.loads = {(n, i): None for n, i in (*a.loads, *b.loads) if stored_value(n) not in own}
         for n, _ in b.stores:
             self.grouping.home[(n, 0)] = a
         self.paths.merge(a, b)

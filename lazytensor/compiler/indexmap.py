@@ -14,52 +14,52 @@ from lazytensor.ir.nest import Access
 
 Shape = tuple[int, ...]
 
-Span = tuple[Shape, Access]
-IndexMap = tuple[Span, ...]
+IndexSpan = tuple[Shape, Access]
+IndexMap = tuple[IndexSpan, ...]
 
 # The layers of a deep net ask for few maps over and over, and hold them as one object each.
-_kept = lru_cache(maxsize=4096)
+_memoize = lru_cache(maxsize=4096)
 
 
-@_kept
+@_memoize
 def identity(shape: Shape) -> IndexMap:
     """The map of a nest that has one loop for each dimension of `shape` longer than 1."""
     wide = [e for e in shape if e != 1]
     return tuple(((e,), Access(tuple(int(i == k) for i in range(len(wide))))) for k, e in enumerate(wide))
 
 
-@_kept
-def flat(index: IndexMap, loops: int) -> Access:
+@_memoize
+def flat_access(index: IndexMap, loops: int) -> Access:
     """The element of the contiguous value, as an access over `loops` loops."""
     total, step = Access((0,) * loops), 1
     # Row-major: the last span moves by single elements, each one before it by the size of all that follow.
     for extents, access in reversed(index):
-        total = _plus(total, access, step)
+        total = _add_scaled(total, access, step)
         for e in extents:
             step *= e
     return total
 
 
-def _plus(a: Access, b: Access, factor: int) -> Access:
+def _add_scaled(a: Access, b: Access, factor: int) -> Access:
     strides = tuple(x + factor * y for x, y in zip(a.strides, b.strides, strict=True))
     return Access(strides, a.offset + factor * b.offset)
 
 
-def push(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
+def map_view_input(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
     """The map of the input of a view `n`, given the map of its result; None if it is not affine."""
     source: Shape = n.inputs[0].type.shape
     if n.op == "reshape":
         return _reshape(index, source)
     if n.op == "slice":
         return _slice(index, source, loops, **n.attrs)
-    return _PUSH[n.op](index, source, **n.attrs)
+    return _VIEW_MAPPINGS[n.op](index, source, **n.attrs)
 
 
-@_kept
+@_memoize
 def _reshape(index: IndexMap, shape: Shape) -> IndexMap:
     """Cut both sides at the positions where their running products meet."""
     wide = [e for e in shape if e != 1]
-    spans: list[Span] = []
+    spans: list[IndexSpan] = []
     at = 0
     # `have` elements of the map and `want` of the shape are walked through since the last cut. Where the products meet,
     # a span ends: what lies between is one row-major index, whichever way either side divides it.
@@ -68,7 +68,7 @@ def _reshape(index: IndexMap, shape: Shape) -> IndexMap:
     cut: list[int] = []
     for extents, access in index:
         size = _size(extents)
-        pending = access if pending is None else _plus(access, pending, size)
+        pending = access if pending is None else _add_scaled(access, pending, size)
         have *= size
         # Grow whichever side is behind: extents of the shape here, spans of the map by the outer loop.
         while want < have:
@@ -94,7 +94,7 @@ def _positions(index: IndexMap, shape: Shape) -> list[tuple[int, ...]]:
     return [tuple(next(wide) for _ in extents) for extents, _ in index]
 
 
-@_kept
+@_memoize
 def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape) -> IndexMap | None:
     kept = {d for i, d in enumerate(dims) if source[i] != 1}
     # Dimensions out of order would be a transpose as well; such a broadcast gets a buffer.
@@ -112,11 +112,11 @@ def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape) -> 
     return tuple(spans)
 
 
-@_kept
+@_memoize
 def _transpose(index: IndexMap, source: Shape, *, permutation: Shape) -> IndexMap | None:
     shape = tuple(source[p] for p in permutation)
     wide = [d for d, e in enumerate(source) if e != 1]
-    placed: list[tuple[int, Span]] = []
+    placed: list[tuple[int, IndexSpan]] = []
     for span, covered in zip(index, _positions(index, shape), strict=True):
         # A span of several dimensions can move only as one block that keeps its order.
         ranks = [wide.index(permutation[d]) for d in covered]
@@ -126,12 +126,12 @@ def _transpose(index: IndexMap, source: Shape, *, permutation: Shape) -> IndexMa
     return tuple(span for _, span in sorted(placed, key=lambda item: item[0]))
 
 
-@_kept
+@_memoize
 def _slice(
     index: IndexMap, source: Shape, loops: int, *, starts: Shape, limits: Shape, strides: Shape
 ) -> IndexMap | None:
     shape = tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True))
-    spans: dict[int, Span] = {}
+    spans: dict[int, IndexSpan] = {}
     for (extents, access), covered in zip(index, _positions(index, shape), strict=True):
         # An affine step within one dimension stays affine: i becomes start + stride * i.
         if len(covered) == 1:
@@ -149,5 +149,5 @@ def _slice(
     return tuple(spans[d] for d in sorted(spans))
 
 
-_PUSH: Mapping[str, Callable[..., IndexMap | None]] = {"broadcast_in_dim": _broadcast, "transpose": _transpose}
-MOVES = ("reshape", "slice", *_PUSH)
+_VIEW_MAPPINGS: Mapping[str, Callable[..., IndexMap | None]] = {"broadcast_in_dim": _broadcast, "transpose": _transpose}
+MOVEMENT_OPS = ("reshape", "slice", *_VIEW_MAPPINGS)

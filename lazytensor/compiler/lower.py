@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lazytensor import source
-from lazytensor.ir.graph import Graph, Node, rebuild, same, topological
+from lazytensor.ir.graph import Graph, Node, rebuild, replace_inputs, topological
 from lazytensor.ir.types import Where
 from lazytensor.ops import OPS
-from lazytensor.ops.shape import joined_parts
+from lazytensor.ops.shape import join_disjoint_parts
 
-Rule = Callable[[Node, tuple[Node, ...]], Node | None]
+LoweringRule = Callable[[Node, tuple[Node, ...]], Node | None]
 """From a node and its inputs in their last form to what stands in its place; None if that is the node itself."""
 
 
-def _for_cirh(n: Node, inputs: tuple[Node, ...]) -> Node | None:
+def _decompose_for_cirh(n: Node, inputs: tuple[Node, ...]) -> Node | None:
     # What has several results is decomposed where one of them is read: equal formulas are the same nodes.
     of = inputs[0] if n.op == "result" else n
     decomposition = OPS[of.op].cirh.decomposition
@@ -29,29 +29,29 @@ def _for_cirh(n: Node, inputs: tuple[Node, ...]) -> Node | None:
     return part
 
 
-def _for_host(n: Node, inputs: tuple[Node, ...]) -> Node | None:
+def _decompose_for_host(n: Node, inputs: tuple[Node, ...]) -> Node | None:
     if n.op == "add":
-        return joined_parts(*inputs)
+        return join_disjoint_parts(*inputs)
     composite = OPS[n.op].composite
     return None if composite is None else composite(*inputs, **n.attrs)
 
 
 def lower_to_cirh(graph: Graph) -> Graph:
     """The graph in the vocabulary of CIRH, as far as rules and decompositions are known."""
-    return _lower(graph, _for_cirh, lambda op: OPS[op].cirh.decomposition is None)
+    return _lower(graph, _decompose_for_cirh, lambda op: OPS[op].cirh.decomposition is None)
 
 
 def lower_to_host(graph: Graph, kept: frozenset[str] = frozenset()) -> Graph:
     """The graph in what the host can run: loop bodies, library kernels, NumPy for the rest, and what is `kept`."""
-    return _lower(graph, _for_host, lambda op: op in kept or (OPS[op].composite is None and op != "add"))
+    return _lower(graph, _decompose_for_host, lambda op: op in kept or (OPS[op].composite is None and op != "add"))
 
 
-def _place(n: Node) -> Where | None:
+def _original_location(n: Node) -> Where | None:
     """Where an operation was recorded, and that it is the one that was: what it is lowered to has other names."""
     return n.where and replace(n.where, operation=n.where.operation or n.op)
 
 
-def _lower(graph: Graph, rule: Rule, is_legal: Callable[[str], bool]) -> Graph:
+def _lower(graph: Graph, rule: LoweringRule, is_legal: Callable[[str], bool]) -> Graph:
     done: set[Node] = set()
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
@@ -59,11 +59,11 @@ def _lower(graph: Graph, rule: Rule, is_legal: Callable[[str], bool]) -> Graph:
         # A result is decomposed with its operation.
         if not is_legal(old.inputs[0].op if old.op == "result" else old.op):
             # What replaces an operation belongs to the line of the user that recorded it.
-            with source.at(_place(old)):
+            with source.fixed_location(_original_location(old)):
                 replacement = rule(old, inputs)
                 # A decomposition may use operations that are not legal either, so its result is lowered in turn.
                 lowered = below(replacement, inputs) if replacement is not None else None
-        lowered = same(old, inputs) if lowered is None else lowered
+        lowered = replace_inputs(old, inputs) if lowered is None else lowered
         done.add(lowered)
         return lowered
 
@@ -81,4 +81,4 @@ def _lower(graph: Graph, rule: Rule, is_legal: Callable[[str], bool]) -> Graph:
         return mapping[root]
 
     mapping = rebuild(graph.roots(), change)
-    return graph.replaced(lambda root: mapping[root])
+    return graph.replace_roots(lambda root: mapping[root])

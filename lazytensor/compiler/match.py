@@ -1,7 +1,7 @@
 """Match: the nodes that library kernels compute, tried in order of benefit; all others are left to fuse.py."""
 
 from lazytensor.compiler.calls import is_leaf
-from lazytensor.compiler.indexmap import MOVES
+from lazytensor.compiler.indexmap import MOVEMENT_OPS
 from lazytensor.compiler.scalars import is_literal, is_pointwise, is_reduction
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.kernels import LIBRARY, Kernel, Match
@@ -12,7 +12,7 @@ Matches = dict[Node, tuple[Kernel, Match]]
 def is_fusible(n: Node) -> bool:
     """True where a node can be part of a loop nest."""
     # A nest over no elements has no loops to stand in: such nodes go to the kernel of last resort.
-    if n.op in MOVES or n.op == "arange":
+    if n.op in MOVEMENT_OPS or n.op == "arange":
         return n.type.size > 0 and all(i.type.size > 0 for i in n.inputs)
     return is_literal(n) or is_pointwise(n) or is_reduction(n)
 

@@ -7,24 +7,26 @@ the chain goes forward through all layers and back, and answers nearly all that 
 
 from collections.abc import Callable, Iterable
 
-Call = object
+CallNode = object
 """A group, a node that is a kernel call, or a leaf that they read."""
 
 
-class Paths:
+class Reachability:
     """Edges between calls, from the maker of a value to its readers.
 
     `ranks` are those of the first value that each call gives, before its readers. `stays` tells the calls that will not
     merge.
     """
 
-    def __init__(self, edges: Iterable[tuple[Call, Call]], ranks: dict[Call, int], stays: Callable[[Call], bool]):
+    def __init__(
+        self, edges: Iterable[tuple[CallNode, CallNode]], ranks: dict[CallNode, int], stays: Callable[[CallNode], bool]
+    ):
         # A call has no higher rank than what it leads to, so no path leads to a lower one. A merged call has the lower
         # of two ranks, and `merge` lowers what leads to it: by way of that call it comes before all behind either.
         self.rank = dict(ranks)
         # Dictionaries for their order: sets of objects differ from run to run.
-        self.after: dict[Call, dict[Call, None]] = {call: {} for call in ranks}
-        self.before: dict[Call, dict[Call, None]] = {call: {} for call in ranks}
+        self.after: dict[CallNode, dict[CallNode, None]] = {call: {} for call in ranks}
+        self.before: dict[CallNode, dict[CallNode, None]] = {call: {} for call in ranks}
         for maker, reader in edges:
             # A leaf has no maker, and no path leads through it.
             if maker in ranks and maker is not reader:
@@ -35,16 +37,16 @@ class Paths:
         for call in reversed(order):
             self.rank[call] = min([self.rank[call], *(self.rank[reader] for reader in self.after[call])])
         chain = self._chain(order, stays)
-        self._enters = self._nearest(reversed(order), chain, self.after, min, len(chain))
-        self._leaves = self._nearest(order, chain, self.before, max, -1)
+        self._enters = self._nearest_on_chain(reversed(order), chain, self.after, min, len(chain))
+        self._leaves = self._nearest_on_chain(order, chain, self.before, max, -1)
 
-    def has_detour(self, start: Call, goal: Call) -> bool:
+    def has_detour(self, start: CallNode, goal: CallNode) -> bool:
         """Return whether a path leads from `start` to `goal` by way of other calls, so that a merge closes a cycle."""
         if self.rank[start] > self.rank[goal]:
             return False
-        return self._enters[start] <= self._leaves[goal] or self._is_way(start, goal)
+        return self._enters[start] <= self._leaves[goal] or self._has_path(start, goal)
 
-    def merge(self, a: Call, b: Call) -> None:
+    def merge(self, a: CallNode, b: CallNode) -> None:
         """Let group `a` stand for `b` too."""
         self.rank[a] = min(self.rank[a], self.rank[b])
         self._enters[a] = min(self._enters[a], self._enters[b])
@@ -66,7 +68,7 @@ class Paths:
                     self.rank[maker] = self.rank[call]
                     lowered.append(maker)
 
-    def _is_way(self, start: Call, goal: Call) -> bool:
+    def _has_path(self, start: CallNode, goal: CallNode) -> bool:
         rank, most = self.rank, self.rank[goal]
         stack = [u for u in self.after[start] if u is not goal and rank[u] <= most]
         seen = set(stack)
@@ -79,7 +81,7 @@ class Paths:
                     stack.append(u)
         return False
 
-    def _in_order(self) -> list[Call]:
+    def _in_order(self) -> list[CallNode]:
         """All calls, readers after makers."""
         left = {call: len(makers) for call, makers in self.before.items()}
         order = [call for call, n in left.items() if not n]
@@ -91,10 +93,10 @@ class Paths:
                     order.append(reader)
         return order
 
-    def _chain(self, order: list[Call], stays: Callable[[Call], bool]) -> dict[Call, int]:
+    def _chain(self, order: list[CallNode], stays: Callable[[CallNode], bool]) -> dict[CallNode, int]:
         """The calls that stay of a path that has most of them, numbered in its order."""
-        length: dict[Call, int] = {}
-        maker_of: dict[Call, Call | None] = {}
+        length: dict[CallNode, int] = {}
+        maker_of: dict[CallNode, CallNode | None] = {}
         for call in order:
             maker = max(self.before[call], key=length.__getitem__, default=None)
             length[call] = (length[maker] if maker is not None else 0) + stays(call)
@@ -106,16 +108,16 @@ class Paths:
             call = maker_of[call]
         return {call: k for k, call in enumerate(c for c in reversed(path) if stays(c))}
 
-    def _nearest(
+    def _nearest_on_chain(
         self,
-        order: Iterable[Call],
-        chain: dict[Call, int],
-        edges: dict[Call, dict[Call, None]],
+        order: Iterable[CallNode],
+        chain: dict[CallNode, int],
+        edges: dict[CallNode, dict[CallNode, None]],
         nearer: Callable[[Iterable[int]], int],
         nothing: int,
-    ) -> dict[Call, int]:
+    ) -> dict[CallNode, int]:
         """The place in the chain that each call comes to along `edges`."""
-        place: dict[Call, int] = {}
+        place: dict[CallNode, int] = {}
         for call in order:
             own = chain.get(call, nothing)
             place[call] = nearer([own, *(place[end] for end in edges[call])])

@@ -13,8 +13,8 @@ from typing import Any
 from lazytensor import config
 from lazytensor.cirh.text import cirh_text
 from lazytensor.compiler import show, verify
-from lazytensor.compiler.causal import causal
-from lazytensor.compiler.front_end import folded
+from lazytensor.compiler.causal import mark_causal_products
+from lazytensor.compiler.front_end import fold_as_front_end
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.lower import lower_to_cirh, lower_to_host
 from lazytensor.compiler.match import match
@@ -28,20 +28,20 @@ from lazytensor.runtime.backend import Backend, Executable, Store
 
 
 @dataclass(frozen=True)
-class Form:
+class ResultForm:
     """What a pass gives. `check(graph, result)` raises CompileError where it is broken; `text` is how it is printed."""
 
     check: Callable[[Graph, Any], None] | None
     text: Callable[[Any], str]
 
 
-FORMS: Mapping[str, Form] = {
-    "graph": Form(verify.check_graph, show.graph_text),
-    "cirh": Form(None, str),
-    "matches": Form(verify.check_matches, show.matches_text),
-    "calls": Form(verify.check_calls, show.calls_text),
-    "program": Form(verify.check_program, show.program_text),
-    "executable": Form(None, lambda executable: executable.placement()),
+RESULT_FORMS: Mapping[str, ResultForm] = {
+    "graph": ResultForm(verify.check_graph, show.graph_text),
+    "cirh": ResultForm(None, str),
+    "matches": ResultForm(verify.check_matches, show.matches_text),
+    "calls": ResultForm(verify.check_calls, show.calls_text),
+    "program": ResultForm(verify.check_program, show.program_text),
+    "executable": ResultForm(None, lambda executable: executable.placement()),
 }
 
 
@@ -59,7 +59,7 @@ class Heading:
     planning: tuple[MicroBatching, int] = (AUTO, 1)
 
 
-PLAIN = Heading()
+NO_HEADING = Heading()
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Pass:
 
 def _print_cirh(graph: Graph, heading: Heading) -> str:
     notes = {state: dict(known) for state, known in heading.notes}
-    return cirh_text(folded(graph), heading.half, heading.level, notes, graph, heading.locations)
+    return cirh_text(fold_as_front_end(graph), heading.half, heading.level, notes, graph, heading.locations)
 
 
 def _lower_to_cirh(graph: Graph) -> Graph:
@@ -102,7 +102,7 @@ LOWER_TO_CIRH = Pass("lower_to_cirh", _lower_to_cirh, ("graph",), "graph", level
 SIMPLIFY = Pass("simplify", simplify, ("graph",), "graph", level=show.REWRITES)
 PRINT_CIRH = Pass("print_cirh", _print_cirh, ("graph", "heading"), "cirh", level=show.REWRITES)
 MATCH = Pass("match", match, ("graph",), "matches", level=show.NESTS)
-CAUSAL = Pass("causal", causal, ("graph", "matches"), "matches", level=show.NESTS)
+CAUSAL = Pass("causal", mark_causal_products, ("graph", "matches"), "matches", level=show.NESTS)
 FUSE = Pass("fuse", fuse, ("graph", "matches"), "calls", level=show.NESTS)
 FUSE_LAYERS = Pass("fuse_layers", partial(fuse, keeps_layers=True), ("graph", "matches"), "calls", level=show.NESTS)
 PLAN = Pass("plan", plan, ("graph", "calls"), "program", level=show.NESTS)
@@ -119,7 +119,7 @@ class Target:
 
 HOST = Target("host", (RECORD, LOWER_TO_HOST, SIMPLIFY, MATCH, CAUSAL, FUSE, PLAN, BIND))
 CSX = Target("csx", (RECORD, LOWER_TO_CIRH, PRINT_CIRH, SIMPLIFY, MATCH, FUSE_LAYERS, PLAN, BIND))
-AS_IS = Target("as is", (RECORD, MATCH, FUSE, PLAN, BIND))
+UNLOWERED = Target("as is", (RECORD, MATCH, FUSE, PLAN, BIND))
 """For a graph that is to be run as it stands, without rewriting."""
 
 PASSES: Mapping[str, Pass] = {p.name: p for target in (HOST, CSX) for p in target.passes}
@@ -133,7 +133,7 @@ class Compilation:
     pass makes: `heading` of the CIRH text, `backend` and `store` of the bound program.
     """
 
-    def __init__(self, graph: Graph, target: Target = HOST, heading: Heading = PLAIN, **given: Any):
+    def __init__(self, graph: Graph, target: Target = HOST, heading: Heading = NO_HEADING, **given: Any):
         self.target, self.heading = target, heading
         self._newest: dict[str, Any] = {"graph": graph, "heading": heading, **given}
         self._results: dict[str, Any] = {}
@@ -158,7 +158,7 @@ class Compilation:
     def _advance(self, p: Pass) -> None:
         result = p.run(*(self._newest[form] for form in p.reads))
         # The check of a graph is of the graph itself; of all else, against the graph that it was made from.
-        form = FORMS[p.gives]
+        form = RESULT_FORMS[p.gives]
         if form.check is not None and config.current().check:
             _check(p, form.check, result if p.gives == "graph" else self._newest["graph"], result)
         show.show(p.level, p.name, lambda: form.text(result))
@@ -191,6 +191,6 @@ def _check(p: Pass, check: Callable[[Graph, Any], None], graph: Graph, result: A
         raise CompileError(f"after pass {p.name}: {e.what}", where=e.where, hint=hint) from e
 
 
-def compile_graph(graph: Graph, target: Target = AS_IS) -> Program:
+def compile_graph(graph: Graph, target: Target = UNLOWERED) -> Program:
     """The program of a graph. Raises CompileError if a pass cannot do it or breaks an invariant."""
     return Compilation(graph, target).program

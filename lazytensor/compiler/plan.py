@@ -11,16 +11,16 @@ from collections import defaultdict
 
 import numpy as np
 
-from lazytensor.compiler.calls import KernelCall, Value, is_leaf, type_of, value_of
+from lazytensor.compiler.calls import KernelCall, StoredValue, is_leaf, stored_type, stored_value
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
-from lazytensor.ir.nest import Nest, Scalar, elementwise
-from lazytensor.ir.program import Buffer, Instr, Program
+from lazytensor.ir.nest import Nest, Scalar, elementwise_nest
+from lazytensor.ir.program import Instr, Program, ProgramBuffer
 from lazytensor.ir.types import StateId, Type, Work
 
 Edges = dict[KernelCall, set[KernelCall]]
 """For each call those that have to come before it."""
-END = 1 << 60  # the time of reads after the last call
+AFTER_LAST_CALL = 1 << 60  # the time of reads after the last call
 
 
 def plan(graph: Graph, calls: list[KernelCall]) -> Program:
@@ -34,7 +34,7 @@ def order(graph: Graph, calls: list[KernelCall]) -> list[KernelCall]:
     rank = {n: k for k, n in enumerate(graph.nodes())}
     # A call ranks as late as its last result in the graph, so that ties follow the order in which it was traced.
     place = {c: max(rank[n] for n, _ in c.results) for c in calls}
-    inputs = {c: {maker[v] for v in map(value_of, c.operands) if v in maker} for c in calls}
+    inputs = {c: {maker[v] for v in map(stored_value, c.operands) if v in maker} for c in calls}
     waits = _readers_of_old_state(graph, calls, maker)
     users: dict[KernelCall, list[KernelCall]] = defaultdict(list)
     for c in calls:
@@ -43,17 +43,17 @@ def order(graph: Graph, calls: list[KernelCall]) -> list[KernelCall]:
     return _schedule(calls, place, inputs, waits, users)
 
 
-def _readers_of_old_state(graph: Graph, calls: list[KernelCall], maker: dict[Value, KernelCall]) -> Edges:
+def _readers_of_old_state(graph: Graph, calls: list[KernelCall], maker: dict[StoredValue, KernelCall]) -> Edges:
     """For each call that makes new state, the other calls that read the old one."""
-    readers: dict[Value, set[KernelCall]] = defaultdict(set)
+    readers: dict[StoredValue, set[KernelCall]] = defaultdict(set)
     for c in calls:
         for n in c.operands:
-            readers[value_of(n)].add(c)
+            readers[stored_value(n)].add(c)
     waits: Edges = defaultdict(set)
     for state, update in graph.updates.items():
-        writer = maker.get(value_of(update))
+        writer = maker.get(stored_value(update))
         if writer is not None:
-            waits[writer] |= readers[value_of(graph.state[state])] - {writer}
+            waits[writer] |= readers[stored_value(graph.state[state])] - {writer}
     return waits
 
 
@@ -99,55 +99,57 @@ class _Planner:
 
     def __init__(self, graph: Graph, calls: list[KernelCall]):
         self.graph, self.calls = graph, calls
-        self.buffers: list[Buffer] = []
+        self.buffers: list[ProgramBuffer] = []
         self.instrs: list[Instr] = []
-        self.holder: dict[Value, int] = {}
+        self.holder: dict[StoredValue, int] = {}
         self.views: dict[int, dict[Type, int]] = defaultdict(dict)  # of each buffer, in other shapes
         # The order of these matters: last reads know of kept values, donation of last reads.
         self.kept = self._fetched_old_state()
         self.last = self._last_reads()
-        self.updates_of: dict[Value, list[StateId]] = {}
+        self.updates_of: dict[StoredValue, list[StateId]] = {}
         for state, update in graph.updates.items():
-            self.updates_of.setdefault(value_of(update), []).append(state)
+            self.updates_of.setdefault(stored_value(update), []).append(state)
         self.donated: set[StateId] = set()
         self.update_only = self._update_calls()
 
-    def _fetched_old_state(self) -> set[Value]:
+    def _fetched_old_state(self) -> set[StoredValue]:
         """State that is fetched as it was before the step, although the step changes it: it is copied at the start."""
-        changed = {value_of(self.graph.state[s]) for s, n in self.graph.updates.items() if n is not self.graph.state[s]}
-        return changed & {value_of(n) for n in self.graph.outputs}
+        changed = {
+            stored_value(self.graph.state[s]) for s, n in self.graph.updates.items() if n is not self.graph.state[s]
+        }
+        return changed & {stored_value(n) for n in self.graph.outputs}
 
-    def _last_reads(self) -> dict[Value, int]:
+    def _last_reads(self) -> dict[StoredValue, int]:
         """When each value is read for the last time."""
-        last: dict[Value, int] = {}
+        last: dict[StoredValue, int] = {}
         for time, c in enumerate(self.calls):
             for n in c.operands:
-                last[value_of(n)] = time
+                last[stored_value(n)] = time
         for n in self.graph.outputs:
-            if value_of(n) not in self.kept:
-                last[value_of(n)] = END
+            if stored_value(n) not in self.kept:
+                last[stored_value(n)] = AFTER_LAST_CALL
         for state, update in self.graph.updates.items():
-            value = value_of(update)
+            value = stored_value(update)
             # A new value that is itself a leaf is copied at the end, and so is read then.
             if is_leaf(value[0]) and update is not self.graph.state[state]:
-                last[value] = END
+                last[value] = AFTER_LAST_CALL
         return last
 
     def _update_calls(self) -> set[KernelCall]:
         """Calls whose results go nowhere but into state."""
-        needed = {value_of(n) for n in self.graph.outputs}
+        needed = {stored_value(n) for n in self.graph.outputs}
         only: set[KernelCall] = set()
         # Backwards, so that the readers of a value are known when its maker is asked.
         for c in reversed(self.calls):
             # A result that nobody reads, as a value inside of merged loops may be, goes nowhere at all.
             if needed.isdisjoint(c.results) and any(v in self.updates_of for v in c.results):
                 only.add(c)
-            needed.update(map(value_of, c.operands))
+            needed.update(map(stored_value, c.operands))
         return only
 
     def program(self) -> Program:
         for name, n in self.graph.state.items():
-            self.holder[value_of(n)] = self._buffer(n.type, "state", name)
+            self.holder[stored_value(n)] = self._buffer(n.type, "state", name)
         batch = tuple(self._batch(n) for n in self.graph.inputs)
         # Before any call: whatever overwrites the state comes later.
         copies = {value: self._copy(value) for value in self.kept}
@@ -168,7 +170,7 @@ class _Planner:
         ).check()
 
     def _buffer(self, type: Type, kind: str, name: str = "", value: np.ndarray | None = None) -> int:
-        self.buffers.append(Buffer(len(self.buffers), type, kind, name, value))
+        self.buffers.append(ProgramBuffer(len(self.buffers), type, kind, name, value))
         return len(self.buffers) - 1
 
     def _batch(self, n: Node) -> int:
@@ -177,7 +179,7 @@ class _Planner:
 
     def _stored(self, n: Node) -> int:
         """The buffer that holds the elements of n, perhaps in another shape."""
-        value = value_of(n)
+        value = stored_value(n)
         if value not in self.holder:
             owner = value[0]
             if owner.value is None:
@@ -185,9 +187,9 @@ class _Planner:
             self.holder[value] = self._buffer(owner.type, "const", "", owner.value)
         return self.holder[value]
 
-    def _copy(self, value: Value) -> int:
+    def _copy(self, value: StoredValue) -> int:
         """A new buffer with the elements that `value` has now."""
-        type = type_of(value)
+        type = stored_type(value)
         nest = copy_nest(type)
         target = self._buffer(type, "temp")
         self.instrs.append(
@@ -215,11 +217,11 @@ class _Planner:
         targets: set[int] = set()
         writes = []
         for k, value in enumerate(c.results):
-            target = self._donated(time, c, k, value)
+            target = self._find_donated_buffer(time, c, k, value)
             if target is None:
-                target = self._inherited(time, c, k, value, targets)
+                target = self._find_dying_operand(time, c, k, value, targets)
             if target is None:
-                target = self._buffer(type_of(value), "temp")
+                target = self._buffer(stored_type(value), "temp")
             targets.add(target)
             writes.append(target)
         for value, target in zip(c.results, writes, strict=True):
@@ -243,28 +245,34 @@ class _Planner:
             return "update"
         return "backward" if c.where is not None and c.where.scope.endswith(".bwd") else "forward"
 
-    def _donated(self, time: int, c: KernelCall, k: int, value: Value) -> int | None:
+    def _find_donated_buffer(self, time: int, c: KernelCall, k: int, value: StoredValue) -> int | None:
         """The buffer of the state that this value becomes, if nobody needs its old value any more."""
         # A value that is the new value of two states can overwrite one; the other is copied at the end of the step.
         for state in self.updates_of.get(value, ()):
-            old = value_of(self.graph.state[state])
-            same = type_of(value) == type_of(old) if c.nest is None else _alike(type_of(value), type_of(old))
+            old = stored_value(self.graph.state[state])
+            same = (
+                stored_type(value) == stored_type(old)
+                if c.nest is None
+                else _has_same_bytes(stored_type(value), stored_type(old))
+            )
             if not same or state in self.donated or old == value or self.last.get(old, -1) > time:
                 continue
-            if self.last.get(old, -1) == time and not _in_step(c, k, old):
+            if self.last.get(old, -1) == time and not _can_overwrite(c, k, old):
                 continue
             self.donated.add(state)
             return self.holder[old]
         return None
 
-    def _inherited(self, time: int, c: KernelCall, k: int, value: Value, targets: set[int]) -> int | None:
+    def _find_dying_operand(
+        self, time: int, c: KernelCall, k: int, value: StoredValue, targets: set[int]
+    ) -> int | None:
         """The buffer of an operand that dies here and has the same type, for loops that run in step."""
-        for old in dict.fromkeys(map(value_of, c.operands)):
+        for old in dict.fromkeys(map(stored_value, c.operands)):
             if old in self.updates_of:
                 continue  # new state outside its own buffer is copied at the end
             buffer = self.holder[old]
-            fits = self.buffers[buffer].kind == "temp" and _alike(type_of(value), type_of(old))
-            if fits and buffer not in targets and self.last[old] == time and _in_step(c, k, old):
+            fits = self.buffers[buffer].kind == "temp" and _has_same_bytes(stored_type(value), stored_type(old))
+            if fits and buffer not in targets and self.last[old] == time and _can_overwrite(c, k, old):
                 return buffer
         return None
 
@@ -275,19 +283,19 @@ class _Planner:
 
 def copy_nest(type: Type) -> Nest:
     """The nest that copies a value of this type."""
-    return elementwise("copy", type, (Scalar("load", type.dtype, (), 0),), Work(0, type.nbytes, type.nbytes))
+    return elementwise_nest("copy", type, (Scalar("load", type.dtype, (), 0),), Work(0, type.nbytes, type.nbytes))
 
 
-def _alike(a: Type, b: Type) -> bool:
+def _has_same_bytes(a: Type, b: Type) -> bool:
     return a.size == b.size and a.dtype is b.dtype
 
 
-def _in_step(c: KernelCall, k: int, old: Value) -> bool:
+def _can_overwrite(c: KernelCall, k: int, old: StoredValue) -> bool:
     """True if result k of a nest may overwrite `old`: each iteration writes the one element that it reads."""
     if c.nest is None or c.nest.stores[k].reduce:
         return False
     target = c.nest.writes[k]
-    accesses = [a for n, a in zip(c.operands, c.nest.reads, strict=True) if value_of(n) == old]
+    accesses = [a for n, a in zip(c.operands, c.nest.reads, strict=True) if stored_value(n) == old]
     # A loop along which the target stands still would write an element that later iterations read again.
     moves = all(s for s, loop in zip(target.strides, c.nest.loops, strict=True) if loop.extent > 1)
     return moves and all(a == target for a in accesses)

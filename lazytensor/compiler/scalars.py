@@ -16,7 +16,7 @@ from lazytensor.ir.operation import OPS
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
 
-INSTRUCTIONS = frozenset(
+INSTRUCTION_HELPERS = frozenset(
     f"{name}_{kind}"
     for name in (
         *(r.helper for r in REDUCTIONS.values() if r.helper),
@@ -25,7 +25,7 @@ INSTRUCTIONS = frozenset(
     for kind in ("f4", "f8")
 )
 """Helpers that are one LLVM instruction; they stand in `lazytensor.runtime.intrinsics`."""
-_CALLED = re.compile(r"\b([a-z_]\w*)(?=\()")
+_CALL_PATTERN = re.compile(r"\b([a-z_]\w*)(?=\()")
 
 
 def _types(n: Node) -> list[Type]:
@@ -76,12 +76,12 @@ def is_cheap(n: Node) -> bool:
     return sum(not _is_uniform(i) for i in n.inputs) <= 1
 
 
-def suffix(dtype: DType) -> str:
+def dtype_suffix(dtype: DType) -> str:
     """The mark of a helper's variant: f4, f8, i8, b1."""
     return dtype.host.str[1:]
 
 
-def literal(value: Any, dtype: DType) -> str:
+def literal_text(value: Any, dtype: DType) -> str:
     """A number as typed text; float32 keeps its exact value."""
     if dtype is bool_:
         return repr(bool(value))
@@ -94,11 +94,11 @@ def literal(value: Any, dtype: DType) -> str:
 
 def _convert(text: str, source: DType, target: DType) -> str:
     if target is bool_:
-        return f"({text} != {literal(0, source)})" if source is not bool_ else text
+        return f"({text} != {literal_text(0, source)})" if source is not bool_ else text
     return text if source.host == target.host else f"np.{target.host.name}({text})"
 
 
-def spell(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: list[str], kinds: list[DType]) -> str:
+def scalar_text(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: list[str], kinds: list[DType]) -> str:
     """The kernel text of one scalar from the texts and types of its arguments, rounded if `dtype` is a half type."""
     if op == "cast":
         text, is_exact = _convert(texts[0], kinds[0], dtype), kinds[0] is dtype
@@ -111,11 +111,11 @@ def spell(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: list[st
         else:
             # An attribute may be part of a function's name, so it is put in before the mark of the type.
             form = body.text.format("{0}", "{1}", "{2}", **(attrs or {}))
-            form = _CALLED.sub(lambda m: f"{m.group(1)}_{'f8' if operand is float64 else 'f4'}", form)
+            form = _CALL_PATTERN.sub(lambda m: f"{m.group(1)}_{'f8' if operand is float64 else 'f4'}", form)
         text = form.format(*texts)
         # A bare 1 or 0 would be an int64 and widen the float32 beside it.
-        text = re.sub(r"\bone\b", lambda m: literal(1, operand), text)
-        text = re.sub(r"([!=]=) 0\)", lambda m: f"{m.group(1)} {literal(0, operand)})", text)
+        text = re.sub(r"\bone\b", lambda m: literal_text(1, operand), text)
+        text = re.sub(r"([!=]=) 0\)", lambda m: f"{m.group(1)} {literal_text(0, operand)})", text)
         if dtype.kind == "i" and op != "where":
             text = f"np.{dtype.host.name}({text})"
         is_exact = body.is_exact

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from lazytensor.compiler.calls import KernelCall, is_leaf, type_of, value_of
+from lazytensor.compiler.calls import KernelCall, is_leaf, stored_type, stored_value
 from lazytensor.compiler.match import Matches
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
@@ -54,10 +54,12 @@ def check_calls(graph: Graph, calls: Iterable[KernelCall]) -> None:
                 raise CompileError(f"{n.op} is computed by two calls, the second is {c.kernel}", where=c.where)
             computed.add((n, k))
         if c.nest is not None:
-            _check_nest(c.nest, [type_of(value_of(n)) for n in c.operands], [type_of(v) for v in c.results], c)
+            _check_nest(
+                c.nest, [stored_type(stored_value(n)) for n in c.operands], [stored_type(v) for v in c.results], c
+            )
     needed: list[tuple[Node, str]] = [(n, c.kernel) for c in calls for n in c.operands]
     for n, reader in (*needed, *((r, "the step") for r in graph.roots())):
-        value = value_of(n)
+        value = stored_value(n)
         if value not in computed and not is_leaf(value[0]) and value[0].op != "full":
             raise CompileError(f"{reader} reads {value[0].op}, which no call computes", where=n.where)
 

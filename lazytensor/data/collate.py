@@ -12,7 +12,7 @@ from lazytensor.dtype import DType, float64
 from lazytensor.errors import DataError
 from lazytensor.functions import creation, shapes
 from lazytensor.ir.types import Type
-from lazytensor.tensor import CPU, Tensor, handle
+from lazytensor.tensor import CPU, Tensor, tensor_from_storage
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -24,7 +24,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """
     first = batch[0]
     if isinstance(first, Tensor):
-        return stacked(batch)
+        return stack_samples(batch)
     if isinstance(first, str | bytes):
         return list(batch)
     if isinstance(first, np.ndarray | np.generic):
@@ -37,10 +37,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return creation.tensor(list(batch))
     # The keys of the first sample count: one that a later sample has besides is dropped, as in PyTorch.
     if isinstance(first, Mapping):
-        return _like(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+        return _rebuild_container(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
     if isinstance(first, Sequence):
         return _collate_sequences(batch)
-    raise _unknown(type(first))
+    raise _uncollatable_error(type(first))
 
 
 def _collate_sequences(batch: Sequence[Any]) -> Any:
@@ -53,10 +53,10 @@ def _collate_sequences(batch: Sequence[Any]) -> Any:
             hint="Pad the samples, or pass collate_fn= to the DataLoader.",
         )
     members = [default_collate(column) for column in zip(*batch, strict=True)]
-    return members if type(first) is tuple else _like(first, members)
+    return members if type(first) is tuple else _rebuild_container(first, members)
 
 
-def _like(first: Any, members: Any) -> Any:
+def _rebuild_container(first: Any, members: Any) -> Any:
     """The members in a container of the type of `first`, or in a plain list or dict if that type refuses."""
     # A named tuple takes its members one by one, other containers as one argument.
     if hasattr(first, "_fields"):
@@ -67,7 +67,7 @@ def _like(first: Any, members: Any) -> Any:
         return members
 
 
-def _unknown(kind: object) -> SampleTypeError:
+def _uncollatable_error(kind: object) -> SampleTypeError:
     return SampleTypeError(
         f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}",
         where=source.where(),
@@ -75,9 +75,9 @@ def _unknown(kind: object) -> SampleTypeError:
     )
 
 
-def from_values(array: np.ndarray, dtype: DType) -> Tensor:
+def tensor_from_values(array: np.ndarray, dtype: DType) -> Tensor:
     """A tensor of any dtype over values in its host type, without a copy where that is possible."""
-    return creation.tensor(array, dtype=dtype) if dtype.is_half else creation.over(array)
+    return creation.tensor(array, dtype=dtype) if dtype.is_half else creation.tensor_over_array(array)
 
 
 def _check_shapes(extents: Sequence[tuple[int, ...]]) -> None:
@@ -91,7 +91,7 @@ def _check_shapes(extents: Sequence[tuple[int, ...]]) -> None:
             )
 
 
-def stacked(tensors: Sequence[Tensor]) -> Tensor:
+def stack_samples(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors of one shape side by side in a new first dimension, copied once where no gradient is to be kept."""
     specs = [t.spec for t in tensors]
     _check_shapes([s.shape for s in specs])
@@ -101,21 +101,21 @@ def stacked(tensors: Sequence[Tensor]) -> Tensor:
     )
     if not is_plain:
         return shapes.stack(tensors)
-    if not all(map(_is_known, tensors)):
-        return of_type(Type((len(tensors), *specs[0].shape), specs[0].dtype))
-    return from_values(np.stack([t.array("collating a batch") for t in tensors]), specs[0].dtype)
+    if not all(map(_has_values, tensors)):
+        return abstract_tensor(Type((len(tensors), *specs[0].shape), specs[0].dtype))
+    return tensor_from_values(np.stack([t.array("collating a batch") for t in tensors]), specs[0].dtype)
 
 
 def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
     # Texts, dates and objects have no tensor type.
     if batch[0].dtype.kind not in "biuf":
-        raise _unknown(batch[0].dtype)
+        raise _uncollatable_error(batch[0].dtype)
     arrays = [np.asarray(sample) for sample in batch]
     _check_shapes([a.shape for a in arrays])
-    return creation.over(np.stack(arrays))
+    return creation.tensor_over_array(np.stack(arrays))
 
 
-def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
+def gather_samples(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
     """What `default_collate` would make of these samples of a TensorDataset or of a Subset of one, in one step.
 
     None for any other data set, also for a subclass, which may give other samples.
@@ -128,35 +128,35 @@ def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
     # A list of numbers, unlike a slice, copies: the batch does not see what is written to the data set later.
     at = np.asarray(indices, np.intp)
     return [
-        from_values(t.array("collating a batch")[at], t.dtype)
-        if _is_known(t)
-        else of_type(Type((len(indices), *t.spec.shape[1:]), t.dtype))
+        tensor_from_values(t.array("collating a batch")[at], t.dtype)
+        if _has_values(t)
+        else abstract_tensor(Type((len(indices), *t.spec.shape[1:]), t.dtype))
         for t in dataset.tensors
     ]
 
 
-def _is_known(t: Tensor) -> bool:
+def _has_values(t: Tensor) -> bool:
     """Whether a tensor has values to be copied: where none are computed, a large random one has a type alone."""
     return not cells.is_abstract or t.node.value is not None
 
 
-def of_type(t: Type) -> Tensor:
+def abstract_tensor(t: Type) -> Tensor:
     """A tensor that has a type and no values."""
-    return handle(cells.Cell(cells.without_value(t)))
+    return tensor_from_storage(cells.Storage(cells.new_abstract_leaf(t)))
 
 
 def default_convert(sample: Any) -> Any:
     """A sample that is no part of a batch: its arrays become tensors, everything else stays as it is."""
     # A copy: from_numpy would share memory with the data set.
     if isinstance(sample, np.ndarray | np.generic) and sample.dtype.kind in "biuf":
-        return creation.over(np.array(sample))
+        return creation.tensor_over_array(np.array(sample))
     if isinstance(sample, str | bytes):
         return sample
     if isinstance(sample, Mapping):
-        return _like(sample, {key: default_convert(value) for key, value in sample.items()})
+        return _rebuild_container(sample, {key: default_convert(value) for key, value in sample.items()})
     if isinstance(sample, Sequence):
         members = [default_convert(member) for member in sample]
-        return members if type(sample) is tuple else _like(sample, members)
+        return members if type(sample) is tuple else _rebuild_container(sample, members)
     return sample
 
 

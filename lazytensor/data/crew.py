@@ -15,17 +15,17 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
 from lazytensor import source
-from lazytensor.data.stack import Stack
-from lazytensor.data.worker import TELL, Answer, Failure, Post, open_ends, work
+from lazytensor.data.stack import WorkerStackFile
+from lazytensor.data.worker import STACK_SIGNAL, WorkerAnswer, WorkerFailure, WorkerSetup, open_parent_pipes, run_worker
 from lazytensor.data.worker_errors import SlowWorkerWarning, WorkerError
 from lazytensor.errors import DataError
-from lazytensor.interrupts import postponed
+from lazytensor.interrupts import defer_signals
 
 GRACE_SECONDS = 1.0
 """How long a worker may take to finish its sample when it is sent home; then it is terminated."""
-NOTICE_SECONDS = 60.0
+SLOW_WARNING_SECONDS = 60.0
 """After how long a silent worker is spoken of, once: without a `timeout` it may be waited for without end."""
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """How often a silent worker is looked after: a pipe that another process holds open does not end with its worker."""
 
 
@@ -34,7 +34,7 @@ def default_context() -> Any:
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
 
 
-class Crew:
+class WorkerPool:
     """Workers, a pipe to each, and the answers that have come and are not asked for yet.
 
     `title` is what messages call a worker, and `ways` how its limit of time is set. One that `may_hire` can start
@@ -43,7 +43,7 @@ class Crew:
 
     def __init__(
         self,
-        posts: Sequence[Post],
+        posts: Sequence[WorkerSetup],
         context: Any,
         title: str = "DataLoader worker",
         may_hire: bool = False,
@@ -59,31 +59,31 @@ class Crew:
         self.title, self._ways = title, ways or "a DataLoader with workers takes timeout="
         self._has_noticed = False
         # The signal ends a process that has not yet said otherwise: a spawned one may still be importing.
-        self._can_tell = bool(TELL) and context.get_start_method() == "fork"
-        self._stack = Stack() if self._can_tell else None
+        self._can_tell = bool(STACK_SIGNAL) and context.get_start_method() == "fork"
+        self._stack = WorkerStackFile() if self._can_tell else None
         self.pipes: list[Connection] = []
         self._processes: list[Any] = []
         # Still pickled: a batch is opened when it is asked for, so an error in it is raised at its turn.
         self._come: list[deque[bytes]] = [deque() for _ in posts]
         # Runs when this object is dropped, and when Python ends before it waits for processes that may hire; not in
         # a forked worker that drops its copy.
-        self.close = util.Finalize(self, _dismiss, (self._processes, self.pipes, self._stack), exitpriority=1)
+        self.close = util.Finalize(self, _shut_down, (self._processes, self.pipes, self._stack), exitpriority=1)
         for post in posts:
             self._start(post, context, not may_hire)
 
-    def _start(self, post: Post, context: Any, is_daemon: bool) -> None:
+    def _start(self, post: WorkerSetup, context: Any, is_daemon: bool) -> None:
         # One pipe for each worker, both ways. Queues that workers share have locks, and one who dies with a lock stops
         # all.
         mine, theirs = context.Pipe()
-        open_ends.add(mine)
+        open_parent_pipes.add(mine)
         self.pipes.append(mine)
         # A daemon ends with its parent even if nobody dismisses it; one that may hire cannot be a daemon.
         stack = self._stack.descriptor if self._stack is not None else None
         process = context.Process(
-            target=work, args=(post, theirs, stack), daemon=is_daemon, name=f"{self.title} {post.id}"
+            target=run_worker, args=(post, theirs, stack), daemon=is_daemon, name=f"{self.title} {post.id}"
         )
         # A signal in the middle of a fork is lost, and one behind it would leave a worker that nobody knows.
-        with postponed(), warnings.catch_warnings():
+        with defer_signals(), warnings.catch_warnings():
             # Python 3.12 counts the threads of OpenBLAS too, which prepares itself for forks.
             warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
             process.start()
@@ -106,9 +106,9 @@ class Crew:
             # Cannot lock up: the worker's sender thread leaves its main thread free to read.
             self.pipes[worker].send((turn, index))
         except (BrokenPipeError, ConnectionResetError):
-            self._lost(worker)
+            self._raise_worker_lost(worker)
 
-    def answer(self, worker: int, turn: int, timeout: float) -> Answer:
+    def answer(self, worker: int, turn: int, timeout: float) -> WorkerAnswer:
         """The next answer of a worker, left-overs of earlier turns skipped.
 
         Raises WorkerError if any worker dies or if this one takes longer than `timeout` seconds, unless that is 0.
@@ -120,16 +120,16 @@ class Crew:
             # Each worker answers in the order that it was asked, so the next answer of this turn is the one that is
             # wanted.
             while self._come[worker]:
-                answer = self._opened(self._come[worker].popleft())
+                answer = self._unpickle_answer(self._come[worker].popleft())
                 if answer.turn == turn:
                     return answer
             # A worker that is late may be stuck for good, and its answer would stand in the way of the next: the crew
             # is given up.
             if end is not None and time.monotonic() >= end:
                 self._late(worker, timeout)
-            if not self._has_noticed and time.monotonic() >= began + NOTICE_SECONDS:
-                self._notice(worker)
-            self._look(LOOK_SECONDS if end is None else min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
+            if not self._has_noticed and time.monotonic() >= began + SLOW_WARNING_SECONDS:
+                self._warn_slow(worker)
+            self._look(POLL_SECONDS if end is None else min(POLL_SECONDS, max(0.0, end - time.monotonic())))
 
     def _late(self, worker: int, timeout: float) -> NoReturn:
         pid, place = self.pid(worker), self._told(worker)[1]
@@ -149,11 +149,11 @@ class Crew:
         if self._stack is None:
             return "", ""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid(worker), TELL)
+            os.kill(self.pid(worker), STACK_SIGNAL)
             return self._stack.told()
         return "", ""
 
-    def _notice(self, worker: int) -> None:
+    def _warn_slow(self, worker: int) -> None:
         """Say that a worker is slow, and where it is."""
         self._has_noticed = True
         stack, place = self._told(worker)
@@ -161,14 +161,14 @@ class Crew:
             print(stack, end="", file=sys.stderr)
         who = f"{self.title} {worker} (pid {self.pid(worker)})"
         warnings.warn(
-            f"{who} has sent nothing for {NOTICE_SECONDS:.0f} seconds{place}. It is waited for on; {self._ways}.",
+            f"{who} has sent nothing for {SLOW_WARNING_SECONDS:.0f} seconds{place}. It is waited for on; {self._ways}.",
             SlowWorkerWarning,
             stacklevel=2,
         )
 
-    def _opened(self, letter: bytes) -> Answer:
+    def _unpickle_answer(self, letter: bytes) -> WorkerAnswer:
         try:
-            answer: Answer = pickle.loads(letter)
+            answer: WorkerAnswer = pickle.loads(letter)
         except BaseException:
             self.close()  # nobody knows which turn it was
             raise
@@ -186,15 +186,15 @@ class Crew:
                 letter = pipe.recv_bytes()
             # The worker's end is closed: only the end of its process does that.
             except (EOFError, OSError):
-                self._lost(worker)
+                self._raise_worker_lost(worker)
             self._come[worker].append(letter)
         if not ready:
             # A child of a worker may hold its end of the pipe open, which then never ends.
             for worker, process in enumerate(self._processes):
                 if process.exitcode is not None and not self.pipes[worker].poll():
-                    self._lost(worker)
+                    self._raise_worker_lost(worker)
 
-    def _lost(self, worker: int) -> NoReturn:
+    def _raise_worker_lost(self, worker: int) -> NoReturn:
         process = self._processes[worker]
         # The pipe ends a moment before the process has a code to report.
         process.join(GRACE_SECONDS)
@@ -218,14 +218,14 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-def _dismiss(processes: Sequence[Any], pipes: Sequence[Connection], stack: Stack | None) -> None:
+def _shut_down(processes: Sequence[Any], pipes: Sequence[Connection], stack: WorkerStackFile | None) -> None:
     """Close the pipes, which ends the workers, and see to it that they are gone."""
     try:
-        _send_home(processes, pipes)
+        _stop_processes(processes, pipes)
     except BaseException:
         # A signal may come here as anywhere, and nobody dismisses them again: a worker whose pipe stays open would be
         # waited for at the end of the process, without end.
-        _hang_up(pipes)
+        _close_pipes(pipes)
         for process in processes:
             process.kill()
         raise
@@ -234,14 +234,14 @@ def _dismiss(processes: Sequence[Any], pipes: Sequence[Connection], stack: Stack
             stack.close()
 
 
-def _hang_up(pipes: Iterable[Connection]) -> None:
+def _close_pipes(pipes: Iterable[Connection]) -> None:
     for pipe in pipes:
-        open_ends.discard(pipe)
+        open_parent_pipes.discard(pipe)
         pipe.close()
 
 
-def _send_home(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
-    _hang_up(pipes)
+def _stop_processes(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
+    _close_pipes(pipes)
     # Asked, then told, then killed, with a wait after each.
     for stop in (lambda p: None, lambda p: p.terminate(), lambda p: p.kill()):
         for process in processes:
@@ -254,7 +254,7 @@ def _send_home(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
 
 
 # Before Python waits for its processes: those whose crew an interrupt has kept from closing find their pipe ended.
-util.Finalize(None, lambda: _hang_up(list(open_ends)), exitpriority=0)
+util.Finalize(None, lambda: _close_pipes(list(open_parent_pipes)), exitpriority=0)
 
 
 class WorkerBatches(Iterator[Any]):
@@ -264,7 +264,7 @@ class WorkerBatches(Iterator[Any]):
     worker runs `depth` batches ahead. After an exception from a worker the next batch can still be asked for.
     """
 
-    def __init__(self, crew: Crew, depth: int, timeout: float, is_kept: bool):
+    def __init__(self, crew: WorkerPool, depth: int, timeout: float, is_kept: bool):
         self._crew, self._depth, self._timeout, self._is_kept = crew, depth, timeout, is_kept
         self._turn = 0
 
@@ -311,7 +311,7 @@ class WorkerBatches(Iterator[Any]):
                 self._ended.add(worker)
             self._ask()
             if answer.failure is not None:
-                raise raised(answer.failure, worker)
+                raise exception_in_parent(answer.failure, worker)
             if not answer.has_ended:
                 return answer.value
         # At the end of the pass the workers go home, unless the loader keeps them for the next.
@@ -327,11 +327,11 @@ class _Verbatim(str):
         return str(self)
 
 
-def raised(failure: Failure, worker: int) -> Exception:
+def exception_in_parent(failure: WorkerFailure, worker: int) -> Exception:
     """The exception of a worker as the parent raises it: of its own type if that can be made from a message alone."""
     # PyTorch's words, which programs search for.
     text = f"Caught {failure.name} in DataLoader worker process {worker}.\nOriginal {failure.text}"
-    kind = _kind(failure)
+    kind = _exception_type(failure)
     # StopIteration would end the parent's loop as if there were no more batches.
     if kind is None or issubclass(kind, StopIteration | StopAsyncIteration):
         return WorkerError(text)
@@ -342,7 +342,7 @@ def raised(failure: Failure, worker: int) -> Exception:
     return exception
 
 
-def _kind(failure: Failure) -> Any:
+def _exception_type(failure: WorkerFailure) -> Any:
     """The type of the exception; None if it cannot be found from here."""
     if failure.kind is None:
         return None

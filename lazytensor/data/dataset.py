@@ -71,13 +71,13 @@ class Subset(Dataset[T]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[T]:
-        return samples(self.dataset, [self.indices[i] for i in indices])
+        return fetch_samples(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
-def samples(dataset: Any, indices: Sequence[int]) -> list[Any]:
+def fetch_samples(dataset: Any, indices: Sequence[int]) -> list[Any]:
     """The samples at several indices, fetched at once where the data set offers `__getitems__`."""
     # PyTorch's protocol for data sets that read many samples faster than one by one.
     fetch = getattr(dataset, "__getitems__", None)
@@ -137,7 +137,7 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Gener
     total = len(dataset)  # type: ignore[arg-type]
     # Fractions and counts share an argument: what sums to 1 is fractions, as in PyTorch, and [1] is the whole data set.
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
-        lengths = _counts(lengths, total)
+        lengths = _samples_per_fraction(lengths, total)
     if sum(lengths) != total:
         raise DataOptionError(
             f"Sum of input lengths does not equal the length of the input dataset! {list(lengths)} and {total}",
@@ -150,7 +150,7 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Gener
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, lengths, strict=True)]
 
 
-def _counts(fractions: Sequence[float], total: int) -> list[int]:
+def _samples_per_fraction(fractions: Sequence[float], total: int) -> list[int]:
     """How many samples each fraction stands for."""
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:

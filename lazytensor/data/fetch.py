@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lazytensor.data.collate import Collate, default_collate, gathered
-from lazytensor.data.dataset import IterableDataset, samples
+from lazytensor.data.collate import Collate, default_collate, gather_samples
+from lazytensor.data.dataset import IterableDataset, fetch_samples
 
 
 @dataclass(frozen=True)
-class Recipe:
+class FetchOptions:
     """What a batch is made of, and how."""
 
     dataset: Any
@@ -25,16 +25,16 @@ class Recipe:
         return isinstance(self.dataset, IterableDataset)
 
 
-def fetched(recipe: Recipe, index: Any) -> Any:
+def fetch_batch(recipe: FetchOptions, index: Any) -> Any:
     """One batch by its list of indices, or one sample by its index if there are no batches."""
     if not recipe.is_batched:
         return recipe.collate(recipe.dataset[index])
     # Data sets of tensors give a whole batch by one indexing; any other collate wants the samples one by one.
-    batch = gathered(recipe.dataset, index) if recipe.collate is default_collate else None
-    return batch if batch is not None else recipe.collate(samples(recipe.dataset, index))
+    batch = gather_samples(recipe.dataset, index) if recipe.collate is default_collate else None
+    return batch if batch is not None else recipe.collate(fetch_samples(recipe.dataset, index))
 
 
-def streamed(recipe: Recipe) -> Iterator[Any]:
+def stream_batches(recipe: FetchOptions) -> Iterator[Any]:
     """The batches, or the samples, of a stream from its beginning."""
     stream = iter(recipe.dataset)
     if recipe.batch_size is None:

@@ -9,18 +9,18 @@ from typing import Any, Generic, TypeVar
 
 from lazytensor import source
 from lazytensor.data.collate import Collate, default_collate, default_convert
-from lazytensor.data.crew import Crew, WorkerBatches, default_context
+from lazytensor.data.crew import WorkerBatches, WorkerPool, default_context
 from lazytensor.data.dataset import Dataset, IterableDataset
-from lazytensor.data.fetch import Recipe, fetched, streamed
+from lazytensor.data.fetch import FetchOptions, fetch_batch, stream_batches
 from lazytensor.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
-from lazytensor.data.worker import LoaderPost
+from lazytensor.data.worker import LoaderWorkerSetup
 from lazytensor.data.worker_errors import DataOptionError, OptionTypeError
 from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)
 
 
-_FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
+_FIXED_ATTRIBUTES = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 """Attributes of a loader that have no effect once it is made."""
 
 
@@ -56,7 +56,7 @@ class DataLoader(Generic[T]):
     ):
         # All options before anything is built: a loader that is refused has drawn no number and started nothing.
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        self._context = _context(num_workers, multiprocessing_context)
+        self._context = _resolve_context(num_workers, multiprocessing_context)
         is_stream = isinstance(dataset, IterableDataset)
         _check_order(is_stream, batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset, self.num_workers, self.drop_last, self.generator = dataset, num_workers, drop_last, generator
@@ -77,7 +77,7 @@ class DataLoader(Generic[T]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute. Raises ValueError for one that the loader was made with and cannot follow."""
-        if name in _FIXED and "_is_made" in self.__dict__:
+        if name in _FIXED_ATTRIBUTES and "_is_made" in self.__dict__:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
@@ -98,22 +98,24 @@ class DataLoader(Generic[T]):
         # Before the sampler draws: the order of the two draws decides every later number of the generator.
         seed = draw_seed(self.generator)
         is_batched = self.batch_sampler is not None
-        recipe = Recipe(self.dataset, self.collate_fn, is_batched, self.batch_size, self.drop_last)
+        recipe = FetchOptions(self.dataset, self.collate_fn, is_batched, self.batch_size, self.drop_last)
         if self.num_workers:
-            return self._by_workers(recipe, seed)
-        return streamed(recipe) if recipe.is_stream else map(partial(fetched, recipe), self._order())
+            return self._iterate_with_workers(recipe, seed)
+        return stream_batches(recipe) if recipe.is_stream else map(partial(fetch_batch, recipe), self._order())
 
-    def _by_workers(self, recipe: Recipe, seed: int) -> WorkerBatches:
-        posts = [LoaderPost(i, self.num_workers, seed, recipe, self.worker_init_fn) for i in range(self.num_workers)]
+    def _iterate_with_workers(self, recipe: FetchOptions, seed: int) -> WorkerBatches:
+        posts = [
+            LoaderWorkerSetup(i, self.num_workers, seed, recipe, self.worker_init_fn) for i in range(self.num_workers)
+        ]
         # New processes each pass, unless they persist: a pass begins with fresh copies of the data set.
-        crew = Crew(posts, self._context)
+        crew = WorkerPool(posts, self._context)
         batches = WorkerBatches(crew, self.prefetch_factor or 1, self.timeout, self.persistent_workers)
         if self.persistent_workers:
             self._kept = batches
         return batches.begin(self._order())
 
     def _order(self) -> Iterator[Any]:
-        """What the workers or `fetched` are asked for: indices, or None over and over for a stream."""
+        """What the workers or `fetch_batch` are asked for: indices, or None over and over for a stream."""
         if isinstance(self.dataset, IterableDataset):
             return itertools.repeat(None)
         return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
@@ -126,32 +128,34 @@ def _default_sampler(dataset: Any, is_shuffled: bool, generator: Generator | Non
     return RandomSampler(dataset, generator=generator) if is_shuffled else SequentialSampler(dataset)
 
 
-def _refused(what: str, hint: str) -> DataOptionError:
+def _option_error(what: str, hint: str) -> DataOptionError:
     return DataOptionError(what, where=source.where(), hint=hint)
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, is_persistent: bool) -> None:
     if num_workers < 0:
-        raise _refused(f"num_workers option should be non-negative, and is {num_workers}", "Use num_workers=0.")
+        raise _option_error(f"num_workers option should be non-negative, and is {num_workers}", "Use num_workers=0.")
     if timeout < 0:
-        raise _refused(f"timeout option should be non-negative, and is {timeout}", "Leave it out.")
+        raise _option_error(f"timeout option should be non-negative, and is {timeout}", "Leave it out.")
     if num_workers == 0 and prefetch_factor is not None:
-        raise _refused("prefetch_factor says how far workers run ahead, and num_workers is 0", "Leave it out.")
+        raise _option_error("prefetch_factor says how far workers run ahead, and num_workers is 0", "Leave it out.")
     if num_workers > 0 and prefetch_factor is not None and prefetch_factor <= 0:
-        raise _refused(f"prefetch_factor option should be above 0, and is {prefetch_factor}", "Leave it out.")
+        raise _option_error(f"prefetch_factor option should be above 0, and is {prefetch_factor}", "Leave it out.")
     if num_workers == 0 and is_persistent:
-        raise _refused("persistent_workers option needs num_workers > 0", "Leave it out.")
+        raise _option_error("persistent_workers option needs num_workers > 0", "Leave it out.")
 
 
-def _context(num_workers: int, wanted: Any) -> Any:
+def _resolve_context(num_workers: int, wanted: Any) -> Any:
     """The way to start processes: the wanted one, else fork, else spawn."""
     methods = multiprocessing.get_all_start_methods()
     if wanted is None:
         return default_context()
     if num_workers == 0:
-        raise _refused("multiprocessing_context says how workers start, and num_workers is 0", "Leave it out.")
+        raise _option_error("multiprocessing_context says how workers start, and num_workers is 0", "Leave it out.")
     if isinstance(wanted, str) and wanted not in methods:
-        raise _refused(f"multiprocessing_context should be one of {methods}, and is {wanted!r}", "Use one of these.")
+        raise _option_error(
+            f"multiprocessing_context should be one of {methods}, and is {wanted!r}", "Use one of these."
+        )
     if isinstance(wanted, BaseContext):
         return wanted
     if not isinstance(wanted, str):
@@ -169,16 +173,18 @@ def _check_order(
     options = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
     for name, value in options.items():
         if is_stream and value is not None and value is not False:
-            raise _refused(
+            raise _option_error(
                 f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}",
                 "A stream has its own order; leave the option out.",
             )
     if sampler is not None and shuffle:
-        raise _refused("sampler option is mutually exclusive with shuffle", "Leave out one of them.")
+        raise _option_error("sampler option is mutually exclusive with shuffle", "Leave out one of them.")
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-        raise _refused(
+        raise _option_error(
             "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last",
             "Leave the others out.",
         )
     if batch_size is None and drop_last:
-        raise _refused("batch_size=None makes no batches and is mutually exclusive with drop_last", "Leave out one.")
+        raise _option_error(
+            "batch_size=None makes no batches and is mutually exclusive with drop_last", "Leave out one."
+        )

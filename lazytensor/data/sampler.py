@@ -16,14 +16,14 @@ from lazytensor.data.worker_errors import DataOptionError, check_count, check_fl
 from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)
-DRAW = 32
+DRAWS_PER_BLOCK = 32
 """Indices that sampling with replacement draws at once; it decides how far a shared generator has run after a break."""
 
 
 def draw_seed(generator: Generator | None) -> int:
     """A seed of 63 bits, which takes two words of the generator."""
     # PyTorch draws an int64 over its whole positive range, as `torch.empty((), dtype=torch.int64).random_()` does.
-    return int(random.chosen(generator).integers(0, 1 << 63, ()))
+    return int(random.resolve_generator(generator).integers(0, 1 << 63, ()))
 
 
 class Sampler(Generic[T]):
@@ -74,13 +74,13 @@ class RandomSampler(Sampler[int]):
         # A seed and not the default generator itself: what the loop draws between two batches does not change the
         # order.
         generator = self.generator or Generator().manual_seed(draw_seed(None))
-        yield from self._draws(generator) if self.replacement else self._orders(generator)
+        yield from self._draw_with_replacement(generator) if self.replacement else self._orders(generator)
 
-    def _draws(self, generator: Generator) -> Iterator[int]:
+    def _draw_with_replacement(self, generator: Generator) -> Iterator[int]:
         # In blocks, as PyTorch draws: the numbers are the same as in one draw, and a loop that breaks off leaves the
         # generator where PyTorch's stands.
-        for start in range(0, self.num_samples, DRAW):
-            count = min(DRAW, self.num_samples - start)
+        for start in range(0, self.num_samples, DRAWS_PER_BLOCK):
+            count = min(DRAWS_PER_BLOCK, self.num_samples - start)
             yield from generator.integers(0, len(self.data_source), (count,)).tolist()
 
     def _orders(self, generator: Generator) -> Iterator[int]:
@@ -106,7 +106,7 @@ class SubsetRandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         # From the default generator itself, unlike RandomSampler: PyTorch draws no seed here.
-        for i in random.chosen(self.generator).permutation(len(self.indices)).tolist():
+        for i in random.resolve_generator(self.generator).permutation(len(self.indices)).tolist():
             yield self.indices[i]
 
     def __len__(self) -> int:
@@ -143,7 +143,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         draw = self._with_replacement if self.replacement else self._without_replacement
-        yield from draw(random.chosen(self.generator)).tolist()
+        yield from draw(random.resolve_generator(self.generator)).tolist()
 
     def _with_replacement(self, generator: Generator) -> np.ndarray:
         # A uniform number falls into a place's part of the line with the place's probability.

@@ -7,13 +7,13 @@ import time
 
 from lazytensor import source
 
-SECONDS = 1.0
+MAX_STACK_WAIT_SECONDS = 1.0
 """How long a worker may take to write its stack, which it does from inside any call."""
-_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
-_LIBRARY = sysconfig.get_path("stdlib")
+_FRAME_PATTERN = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE)
+_STDLIB_FOLDER = sysconfig.get_path("stdlib")
 
 
-class Stack:
+class WorkerStackFile:
     """A file without a name that all workers of a crew write to, one after the other; nowhere if there is none."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Stack:
         if self.descriptor is None:
             return "", ""
         began, text, before = time.monotonic(), "", -1
-        while time.monotonic() < began + SECONDS:
+        while time.monotonic() < began + MAX_STACK_WAIT_SECONDS:
             size = os.fstat(self.descriptor).st_size
             # Written in many pieces: it is whole when no more has come for a while.
             if size and size == before:
@@ -39,7 +39,7 @@ class Stack:
         # The next one begins anew.
         os.lseek(self.descriptor, 0, os.SEEK_SET)
         os.ftruncate(self.descriptor, 0)
-        return text, place_in(text)
+        return text, user_line_in_stack(text)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -48,15 +48,15 @@ class Stack:
             self.descriptor = None
 
 
-def place_in(stack: str) -> str:
+def user_line_in_stack(stack: str) -> str:
     """The innermost line of a stack that is the user's, as a part of a sentence."""
-    frames = list(_FRAME.finditer(stack))
-    theirs = [f for f in frames if not source.is_house(f["file"]) and not _is_of_python(f["file"])]
+    frames = list(_FRAME_PATTERN.finditer(stack))
+    theirs = [f for f in frames if not source.is_internal_file(f["file"]) and not _is_stdlib_file(f["file"])]
     if not frames:
         return ""
     at = theirs[0] if theirs else frames[0]
     return f"; it is at {at['file']}:{at['line']} in {at['function']}"
 
 
-def _is_of_python(file: str) -> bool:
-    return file.startswith((_LIBRARY, "<frozen"))
+def _is_stdlib_file(file: str) -> bool:
+    return file.startswith((_STDLIB_FOLDER, "<frozen"))

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.cirh.generic import stored_elements
+from lazytensor.cirh.generic import elements_for_file
 from lazytensor.dtype import DType, int64
 from lazytensor.errors import CompileError, LazyError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 
-OWN_DOMAIN = "lazywafer"
+CUSTOM_DOMAIN = "lazywafer"
 """The domain of the operations that ONNX lacks, each under our own name for it."""
-ELEMENTS = {"float32": "FLOAT", "float64": "DOUBLE"}
+ONNX_ELEMENT_TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
 """ONNX's names of types, where they are not ours in capitals."""
 
 
-def load(name: str) -> Any:
+def load_onnx_module(name: str) -> Any:
     """A module of the package `onnx`. Raises LazyError where that is not installed."""
     try:
         return importlib.import_module(name)
@@ -29,11 +29,11 @@ def load(name: str) -> Any:
         ) from error
 
 
-class Sheet:
+class OnnxGraphBuilder:
     """What has been written so far. Values are known by their names."""
 
     def __init__(self) -> None:
-        self.onnx = load("onnx")
+        self.onnx = load_onnx_module("onnx")
         self.nodes: list[Any] = []
         self.names: dict[Node, list[str]] = {}
         """The results of each node of ours that is written."""
@@ -57,7 +57,7 @@ class Sheet:
 
     def element(self, dtype: DType) -> int:
         """ONNX's number for a type of elements. Raises CompileError for cbfloat16, which it lacks."""
-        name = ELEMENTS.get(dtype.name, dtype.name.upper())
+        name = ONNX_ELEMENT_TYPES.get(dtype.name, dtype.name.upper())
         if name not in self.names_of_types:
             raise CompileError(f"ONNX has no type {dtype.name}", hint="Run the step in float32, float16 or bfloat16.")
         number: int = self.onnx.TensorProto.DataType.Value(name)
@@ -65,7 +65,7 @@ class Sheet:
 
     def tensor(self, array: np.ndarray, type: Type, name: str = "value") -> Any:
         """A record of an array."""
-        data = stored_elements(np.ascontiguousarray(array), type).tobytes()
+        data = elements_for_file(np.ascontiguousarray(array), type).tobytes()
         return self.onnx.helper.make_tensor(name, self.element(type.dtype), type.shape, data, raw=True)
 
     def constant(self, array: np.ndarray, type: Type) -> str:

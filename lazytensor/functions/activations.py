@@ -14,17 +14,17 @@ from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import empty, rand
-from lazytensor.functions.drawing import drawn, in_step, is_replayed
-from lazytensor.functions.half_arithmetic import rounded_once
+from lazytensor.functions.drawing import draw_in_step, is_replayed, tensor_of_draws
+from lazytensor.functions.half_arithmetic import round_once
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.randomness import bernoulli_
-from lazytensor.functions.shapes import dim_of, sliced, view
+from lazytensor.functions.shapes import normalize_dim, slice_dim, view
 from lazytensor.functions.writing import assign
 from lazytensor.members import method
 from lazytensor.ops import call
-from lazytensor.precision import half_type, lowered
-from lazytensor.tensor import Tensor, arg
+from lazytensor.precision import cast_to_half, half_type
+from lazytensor.tensor import Tensor, operand_node
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 """The fixed point of Klambauer et al. 2017 (arXiv:1706.02515)."""
@@ -32,7 +32,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 sigmoid, tanh = pw.sigmoid, pw.tanh
 
 
-def _placed(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
+def _assign_if_inplace(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
     """`out`, or x with `out` written to it. In a step the write moves a cell on, so that views of x see it."""
     return assign(x, out) if inplace else out
 
@@ -44,7 +44,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> lt.nn.functional.relu(lt.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return _placed(input, pw.relu(input), inplace)
+    return _assign_if_inplace(input, pw.relu(input), inplace)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -54,7 +54,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> lt.nn.functional.silu(lt.tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
-    return _placed(input, pw.silu(input), inplace)
+    return _assign_if_inplace(input, pw.silu(input), inplace)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -68,7 +68,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise ShapeError("approximate argument must be either none or tanh.", where=source.where())
-    return tensor_of(call("gelu", arg(input), approximate=approximate), input)
+    return tensor_of(call("gelu", operand_node(input), approximate=approximate), input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -78,7 +78,9 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> lt.nn.functional.leaky_relu(lt.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
     """
-    return _placed(input, tensor_of(call("leaky_relu", arg(input), slope=float(negative_slope)), input), inplace)
+    return _assign_if_inplace(
+        input, tensor_of(call("leaky_relu", operand_node(input), slope=float(negative_slope)), input), inplace
+    )
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -88,7 +90,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> lt.nn.functional.elu(lt.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    return _placed(input, tensor_of(call("elu", arg(input), alpha=float(alpha)), input), inplace)
+    return _assign_if_inplace(input, tensor_of(call("elu", operand_node(input), alpha=float(alpha)), input), inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -101,10 +103,10 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise ShapeError("ZeroDivisionError: alpha cannot be 0 for CELU", where=source.where())
     require_elements(input, "f", "celu")
-    return _placed(input, _celu(input, float(alpha)), inplace)
+    return _assign_if_inplace(input, _celu(input, float(alpha)), inplace)
 
 
-@rounded_once
+@round_once
 def _celu(x: Tensor, alpha: float) -> Tensor:
     above = x > 0
     # The branch that is not chosen sees 0: an overflow there would turn the gradient 0 into NaN.
@@ -120,10 +122,10 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([-1.1113,  2.1014])
     """
     require_elements(input, "f", "selu")
-    return _placed(input, _selu(input), inplace)
+    return _assign_if_inplace(input, _selu(input), inplace)
 
 
-@rounded_once
+@round_once
 def _selu(x: Tensor) -> Tensor:
     above = x > 0
     below = pw.expm1(pw.where(above, 0.0, x)) * (SELU_SCALE * SELU_ALPHA)
@@ -137,7 +139,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     >>> lt.nn.functional.softplus(lt.tensor([0.0, 2.0]))
     tensor([0.6931, 2.1269])
     """
-    return tensor_of(call("softplus", arg(input), beta=float(beta), threshold=float(threshold)), input)
+    return tensor_of(call("softplus", operand_node(input), beta=float(beta), threshold=float(threshold)), input)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
@@ -147,7 +149,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     >>> lt.nn.functional.logsigmoid(lt.tensor([0.0, 2.0]))
     tensor([-0.6931, -0.1269])
     """
-    return tensor_of(call("log_sigmoid", arg(input)), input)
+    return tensor_of(call("log_sigmoid", operand_node(input)), input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -162,8 +164,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if not input.dtype.is_signed and input.dtype.kind == "i" and min_val < 0:
         raise ShapeError("cannot do hardtanh on an unsigned type with negative limits", where=source.where())
     kind = float if input.dtype.kind == "f" else int
-    return _placed(
-        input, tensor_of(call("hardtanh", arg(input), low=kind(min_val), high=kind(max_val)), input), inplace
+    return _assign_if_inplace(
+        input, tensor_of(call("hardtanh", operand_node(input), low=kind(min_val), high=kind(max_val)), input), inplace
     )
 
 
@@ -185,10 +187,10 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([-0., 0., 4.])
     """
     require_elements(input, "f", "hardswish")
-    return _placed(input, _hardswish(input), inplace)
+    return _assign_if_inplace(input, _hardswish(input), inplace)
 
 
-@rounded_once
+@round_once
 def _hardswish(x: Tensor) -> Tensor:
     return x * relu6(x + 3.0) / 6.0
 
@@ -201,10 +203,10 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000])
     """
     require_elements(input, "f", "hardsigmoid")
-    return _placed(input, _hardsigmoid(input), inplace)
+    return _assign_if_inplace(input, _hardsigmoid(input), inplace)
 
 
-@rounded_once
+@round_once
 def _hardsigmoid(x: Tensor) -> Tensor:
     return relu6(x + 3.0) / 6.0
 
@@ -221,7 +223,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return pw.where(pw.abs(input) <= float(lambd), 0.0, input)
 
 
-@rounded_once
+@round_once
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0, which it does not cross: [...] to [...]. Raises ShapeError for a negative lambd.
 
@@ -267,12 +269,12 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     filler = value if input.dtype.kind == "f" else int(value)
     if half_type() is not None:
         # The original's choice, which gives `value` for NaN.
-        return _placed(input, pw.where(input > threshold, input, filler), inplace)
-    return _placed(input, _above(input, threshold, filler), inplace)
+        return _assign_if_inplace(input, pw.where(input > threshold, input, filler), inplace)
+    return _assign_if_inplace(input, _apply_threshold(input, threshold, filler), inplace)
 
 
-@rounded_once
-def _above(x: Tensor, threshold: float, filler: float) -> Tensor:
+@round_once
+def _apply_threshold(x: Tensor, threshold: float, filler: float) -> Tensor:
     return pw.where(x <= threshold, filler, x)
 
 
@@ -287,10 +289,10 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> lt.nn.functional.mish(lt.tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.9440])
     """
-    return _placed(input, tensor_of(call("mish", arg(input)), input), inplace)
+    return _assign_if_inplace(input, tensor_of(call("mish", operand_node(input)), input), inplace)
 
 
-@rounded_once
+@round_once
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half times the sigmoid of the second half of a dimension: [..., 2n, ...] to [..., n, ...].
 
@@ -300,7 +302,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     >>> lt.nn.functional.glu(lt.tensor([3.0, 0.0]))
     tensor([1.5000])
     """
-    at = dim_of(dim, input.ndim)
+    at = normalize_dim(dim, input.ndim)
     if not input.ndim:
         raise ShapeError("glu does not support 0-dimensional tensors", where=source.where())
     extent = input.spec.shape[at]
@@ -308,7 +310,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise ShapeError(f"Halving dimension must be even, but dimension {at} is size {extent}", where=source.where())
     require_elements(input, "f", "glu")
     half = extent // 2
-    return sliced(input, at, 0, half) * pw.sigmoid(sliced(input, at, half, extent))
+    return slice_dim(input, at, 0, half) * pw.sigmoid(slice_dim(input, at, half, extent))
 
 
 @method
@@ -349,18 +351,18 @@ def rrelu(
     """
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = _slopes(input, lower, upper)
-    return _placed(input, pw.where(input > 0, input, input * slope), inplace)
+    slope = _random_slopes(input, lower, upper)
+    return _assign_if_inplace(input, pw.where(input > 0, input, input * slope), inplace)
 
 
-def _slopes(x: Tensor, lower: float, upper: float) -> Tensor:
+def _random_slopes(x: Tensor, lower: float, upper: float) -> Tensor:
     """A random slope for each element that is not positive; others draw none."""
     if is_replayed():
         return rand(x.spec.shape, dtype=x.dtype, device=x.device) * (upper - lower) + lower
     values = np.ones(x.spec.shape)
     low = x.array("rrelu") <= 0
-    values[low] = random.chosen(None).uniform((int(low.sum()),), dt.float64, lower, upper)
-    return drawn(values.astype(x.dtype.host), x.dtype)
+    values[low] = random.resolve_generator(None).uniform((int(low.sum()),), dt.float64, lower, upper)
+    return tensor_of_draws(values.astype(x.dtype.host), x.dtype)
 
 
 def _implicit_dim(x: Tensor, dim: int | None) -> int:
@@ -401,31 +403,31 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     return reductions.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
-def _probability(p: float) -> float:
+def _check_probability(p: float) -> float:
     """p as a float. Raises ValueError unless it lies in 0..1, as PyTorch's layers and functions do."""
     if not 0 <= p <= 1:
         raise OptionInvalid(f"dropout probability has to be between 0 and 1, but got {p}", where=source.where())
     return float(p)
 
 
-def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
+def _apply_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
     """The input with elements of a mask of `shape`, which broadcasts, set to 0 and the others scaled up."""
     if p == 1:
         # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.
-        return _placed(input, input * 0.0, inplace)
+        return _assign_if_inplace(input, input * 0.0, inplace)
     if input.spec.size:
         require_elements(input, "f", "dropout")
-    (x,) = lowered(arg(input))
-    kept = _kept(shape, x.type.dtype, 1.0 - p, input)
-    return _placed(input, tensor_of(x, input) * (kept / (1.0 - p)), inplace)
+    (x,) = cast_to_half(operand_node(input))
+    kept = _keep_mask(shape, x.type.dtype, 1.0 - p, input)
+    return _assign_if_inplace(input, tensor_of(x, input) * (kept / (1.0 - p)), inplace)
 
 
-def _kept(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor) -> Tensor:
+def _keep_mask(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor) -> Tensor:
     """Ones with a chance, zeros elsewhere."""
     # The same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step that is replayed
     # numbers come from the state that each step moves on.
     if is_replayed():
-        numbers = in_step("random_uniform", shape, dtype)
+        numbers = draw_in_step("random_uniform", shape, dtype)
         numbers.device = like.device
         return pw.cast_to(numbers < chance, dtype)
     return bernoulli_(empty(shape, dtype=dtype, device=like.device), chance)
@@ -440,10 +442,10 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     >>> lt.nn.functional.dropout(lt.ones(2), training=False)
     tensor([1., 1.])
     """
-    if not training or _probability(p) == 0:
+    if not training or _check_probability(p) == 0:
         # The vendor's layer lowers its operand even where it drops nothing.
-        return input if half_type() is None else tensor_of(lowered(arg(input))[0], input)
-    return _dropped(input, p, input.spec.shape, inplace)
+        return input if half_type() is None else tensor_of(cast_to_half(operand_node(input))[0], input)
+    return _apply_dropout(input, p, input.spec.shape, inplace)
 
 
 def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -453,20 +455,20 @@ def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplac
     >>> lt.feature_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
     tensor([[1., 2.]])
     """
-    if not training or _probability(p) == 0:
+    if not training or _check_probability(p) == 0:
         return input
     shape = input.spec.shape
-    return _dropped(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
+    return _apply_dropout(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
 
 
-def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
+def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
     """Without the batch dimension the first one is the channel."""
     # A batch is there, or the rank is one that PyTorch takes with a warning.
     if input.ndim != spatial + 1:
         return feature_dropout(input, p, training, inplace)
-    if not training or _probability(p) == 0:
+    if not training or _check_probability(p) == 0:
         return input
-    return _dropped(input, p, (input.spec.shape[0], *(1,) * spatial), inplace)
+    return _apply_dropout(input, p, (input.spec.shape[0], *(1,) * spatial), inplace)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -477,7 +479,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     tensor([[[1., 1.],
              [1., 1.]]])
     """
-    return _channels(input, p, training, inplace, 1)
+    return _channel_dropout(input, p, training, inplace, 1)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -497,19 +499,19 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     >>> lt.nn.functional.dropout3d(lt.ones(1, 1, 1, 1, 2), 0.5, training=False)
     tensor([[[[[1., 1.]]]]])
     """
-    return _channels(input, p, training, inplace, 3)
+    return _channel_dropout(input, p, training, inplace, 3)
 
 
-def _alpha_dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
+def _apply_alpha_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
     """Dropped elements take the lowest value of selu, and all are moved back to mean 0 and variance 1."""
     if p == 1:
-        return _placed(input, input * 0.0, inplace)
+        return _assign_if_inplace(input, input * 0.0, inplace)
     alpha = SELU_ALPHA * SELU_SCALE
     # Klambauer et al. 2017: a * x + b has mean 0 and variance 1 again, with -alpha where x was dropped.
     a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    kept = _kept(shape, input.dtype, 1.0 - p, input) > 0
+    kept = _keep_mask(shape, input.dtype, 1.0 - p, input) > 0
     shift = pw.where(kept, alpha * a * p, alpha * a * p - alpha * a)
-    return _placed(input, input * (pw.cast_to(kept, input.dtype) * a) + shift, inplace)
+    return _assign_if_inplace(input, input * (pw.cast_to(kept, input.dtype) * a) + shift, inplace)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
@@ -519,9 +521,9 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     >>> lt.nn.functional.alpha_dropout(lt.ones(2), training=False)
     tensor([1., 1.])
     """
-    if not training or _probability(p) == 0:
+    if not training or _check_probability(p) == 0:
         return input
-    return _alpha_dropped(input, p, input.spec.shape, inplace)
+    return _apply_alpha_dropout(input, p, input.spec.shape, inplace)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
@@ -531,10 +533,10 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     >>> lt.feature_alpha_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
     tensor([[1., 2.]])
     """
-    if not training or _probability(p) == 0:
+    if not training or _check_probability(p) == 0:
         return input
     shape = input.spec.shape
-    return _alpha_dropped(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
+    return _apply_alpha_dropout(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
 
 
 def relu_(input: Tensor) -> Tensor:

@@ -26,20 +26,20 @@ from lazytensor.errors import (
     ShapeError,
     TensorMissing,
 )
-from lazytensor.functions.promotion import number_of
-from lazytensor.functions.readings import misread, types_that_fit
+from lazytensor.functions.promotion import python_number
+from lazytensor.functions.readings import is_mismatched, matching_types
 from lazytensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
-_FOREIGN = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+_PYTHON_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What Python and NumPy raise for operands that they cannot take."""
-_RUNNING_USER_CODE = ("backward_of", "apply_", "map_", "triplet_margin_with_distance_loss")
+_FUNCTIONS_CALLING_USER_CODE = ("backward_of", "apply_", "map_", "triplet_margin_with_distance_loss")
 """Functions that call functions of the user's, such as hooks, whose exceptions pass."""
-_LARGEST = 1 << 63
-_LISTS = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list, tuple)
+_INT64_LIMIT = 1 << 63
+_SEQUENCE_TYPES = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list, tuple)
 
 
-def guarded(function: F, place: str | None = "F.") -> F:
+def guard_arguments(function: F, place: str | None = "F.") -> F:
     """Return `function` with errors of our own classes for bad arguments.
 
     `place` is the module of the function in PyTorch: "" for torch, "F." for torch.nn.functional; None for a method of
@@ -47,7 +47,7 @@ def guarded(function: F, place: str | None = "F.") -> F:
     """
 
     name = "" if place is None else place + function.__name__
-    fitting = types_that_fit(name)
+    fitting = matching_types(name)
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -55,13 +55,13 @@ def guarded(function: F, place: str | None = "F.") -> F:
             # One or two arguments, as most calls have, without another call.
             n = len(args)
             types = (n, args[0].__class__, args[-1].__class__) if 0 < n < 3 else tuple(map(type, args))
-            if types not in fitting and misread(name, args, kwargs, types):
+            if types not in fitting and is_mismatched(name, args, kwargs, types):
                 kind = NumberMissing if any(isinstance(v, Tensor) for v in args[1:]) else ArgumentInvalid
-                raise _misfit(function, args, kwargs) or _unfit(function, args, kwargs, kind)
+                raise _signature_error(function, args, kwargs) or _combination_error(function, args, kwargs, kind)
         try:
             return function(*args, **kwargs) if kwargs else function(*args)
-        except (LazyError, *_FOREIGN) as e:
-            if plain := _plain(function, args):
+        except (LazyError, *_PYTHON_ERRORS) as e:
+            if plain := _convert_numbers(function, args):
                 return checked(*plain, **kwargs)
             error = _error_for(function, args, kwargs, e)
             try:
@@ -83,20 +83,20 @@ def _error_for(
     if isinstance(error, LazyError) and error.is_refusal:
         return None
     is_ours = isinstance(error, LazyError)
-    if (not is_ours or isinstance(error, ShapeError)) and (misfit := _misfit(function, args, kwargs)):
+    if (not is_ours or isinstance(error, ShapeError)) and (misfit := _signature_error(function, args, kwargs)):
         return misfit
-    if not isinstance(error, NumberTooLarge) and any(map(_is_too_large, (*args, *kwargs.values()))):
+    if not isinstance(error, NumberTooLarge) and any(map(_exceeds_int64, (*args, *kwargs.values()))):
         text = f"{function.__name__}(): Overflow when unpacking long long"
         return NumberTooLarge(text, where=source.where(), hint="Give a number of 64 bits.")
-    if is_ours or function.__name__ in _RUNNING_USER_CODE:
+    if is_ours or function.__name__ in _FUNCTIONS_CALLING_USER_CODE:
         return None
     if isinstance(error, MemoryError) or "array is too big" in str(error):
         return MemoryMissing(f"{function.__name__}(): its result is larger than any memory", 0, where=source.where())
     kind = ArgumentInvalid if isinstance(error, TypeError | AttributeError) else ShapeError
-    return _arity(function, args, kwargs) or _unfit(function, args, kwargs, kind)
+    return _arity_error(function, args, kwargs) or _combination_error(function, args, kwargs, kind)
 
 
-def _arity(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
+def _arity_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
     """Return the error about arguments that are missing, too many or unknown; None if there are none such."""
     try:
         inspect.signature(inspect.unwrap(function)).bind(*args, **kwargs)
@@ -106,7 +106,7 @@ def _arity(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     return None
 
 
-def _plain(function: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
+def _convert_numbers(function: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
     """Return the arguments with numbers of NumPy and of tensors as Python's, for functions that take no others.
 
     Empty if there are no such numbers.
@@ -114,23 +114,23 @@ def _plain(function: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
     bare = inspect.unwrap(function)
     hints = typing.get_type_hints(bare)
     of_places = [hints.get(name) for name in inspect.signature(bare).parameters]
-    plain = [_number_for(v, hint) for v, hint in itertools.zip_longest(args, of_places[: len(args)])]
+    plain = [_python_number(v, hint) for v, hint in itertools.zip_longest(args, of_places[: len(args)])]
     return plain if any(a is not b for a, b in zip(plain, args, strict=True)) else ()
 
 
-def _number_for(value: Any, hint: Any) -> Any:
+def _python_number(value: Any, hint: Any) -> Any:
     if isinstance(value, np.generic) and hint is not np.ndarray:
-        return number_of(value)
+        return python_number(value)
     is_integer = isinstance(value, Tensor) and value.spec.size == 1 and value.dtype.kind == "i"
     # In a step there are no values to be had.
-    return int(value) if is_integer and not _takes_tensors(hint) and cells.here.current is None else value
+    return int(value) if is_integer and not _takes_tensors(hint) and cells.thread_state.current is None else value
 
 
 def _takes_tensors(hint: Any) -> bool:
     return hint in (None, Any, Tensor) or any(map(_takes_tensors, typing.get_args(hint)))
 
 
-def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
+def _signature_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
     """The error about the first argument that does not fit the signature, if there is one."""
     bare = inspect.unwrap(function)
     signature = inspect.signature(bare)
@@ -144,19 +144,19 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
         for v in value if is_many else (value,):
             if name in hints and not _fits(v, hints[name]):
-                return _refused(function.__name__, "input" if at == 1 else name, at, hints[name], v)
+                return _argument_error(function.__name__, "input" if at == 1 else name, at, hints[name], v)
     return None
 
 
-def _unfit(
+def _combination_error(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], kind: type[LazyError]
 ) -> LazyError:
-    kinds = ", ".join([*map(_kind, args), *(f"{k}={_kind(v)}" for k, v in kwargs.items())])
+    kinds = ", ".join([*map(_argument_text, args), *(f"{k}={_argument_text(v)}" for k, v in kwargs.items())])
     text = f"{function.__name__}() received an invalid combination of arguments - got ({kinds})"
     return kind(text, where=source.where(), hint="Look at the shapes, types and numbers that are given.")
 
 
-def _kind(value: Any) -> str:
+def _argument_text(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"Tensor {value.spec}"
     return repr(value) if isinstance(value, int | float) else type(value).__name__
@@ -175,7 +175,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int | float | np.number) or _is_number(value)
     if hint in (Tensor, str, DType):
         return isinstance(value, hint)
-    if (origin or hint) in _LISTS:
+    if (origin or hint) in _SEQUENCE_TYPES:
         inner = members[0] if members else Any
         return (
             isinstance(value, collections.abc.Iterable)
@@ -190,24 +190,24 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Tensor) and value.spec.size == 1
 
 
-def _refused(name: str, parameter: str, at: int, hint: Any, value: Any) -> LazyError:
-    text = f"{name}(): argument '{parameter}' (position {at}) must be {_word(hint)}, not {type(value).__name__}"
+def _argument_error(name: str, parameter: str, at: int, hint: Any, value: Any) -> LazyError:
+    text = f"{name}(): argument '{parameter}' (position {at}) must be {_hint_name(hint)}, not {type(value).__name__}"
     # PyTorch raises the one or the other, by whether it reads the argument or calls a method of it.
     kind = TensorMissing if hint is Tensor else NumberMissing if isinstance(value, Tensor) else ArgumentInvalid
-    return kind(text, where=source.where(), hint=f"Give {_word(hint)} there.")
+    return kind(text, where=source.where(), hint=f"Give {_hint_name(hint)} there.")
 
 
-def _word(hint: Any) -> str:
+def _hint_name(hint: Any) -> str:
     """PyTorch's word for a kind of argument."""
     members = [m for m in typing.get_args(hint) if m is not type(None)]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(dict.fromkeys(map(_word, members)))
-    if (typing.get_origin(hint) or hint) in _LISTS:
-        return f"tuple of {_word(members[0])}s" if members else "tuple"
+        return " or ".join(dict.fromkeys(map(_hint_name, members)))
+    if (typing.get_origin(hint) or hint) in _SEQUENCE_TYPES:
+        return f"tuple of {_hint_name(members[0])}s" if members else "tuple"
     return {DType: "torch.dtype", float: "Number"}.get(hint, getattr(hint, "__name__", "another type"))
 
 
-def _is_too_large(value: Any) -> bool:
+def _exceeds_int64(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return any(map(_is_too_large, value))
-    return isinstance(value, int) and not -_LARGEST <= value < _LARGEST
+        return any(map(_exceeds_int64, value))
+    return isinstance(value, int) and not -_INT64_LIMIT <= value < _INT64_LIMIT

@@ -10,17 +10,17 @@ from lazytensor.docstrings import documented
 from lazytensor.dtype import int64
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import resampling, shapes
-from lazytensor.functions.creation import size_of
+from lazytensor.functions.creation import parse_size
 from lazytensor.functions.pointwise import cast_to, clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.functions.shapes import (
     cat,
-    dim_of,
+    mark_multi_output_views,
+    normalize_dim,
     permute,
     require_tensors,
     reshape,
-    siblings,
-    sliced,
+    slice_dim,
     split,
     transpose,
     unsqueeze,
@@ -31,12 +31,12 @@ from lazytensor.members import method
 from lazytensor.ops import full
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import sum_to
-from lazytensor.tensor import Size, Tensor, arg, wrap
+from lazytensor.tensor import Size, Tensor, operand_node, wrap
 
 Sections = int | Sequence[int] | Tensor
 
 
-def given(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
+def as_tensor_tuple(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
     """The tensors passed as `f(a, b)` or `f([a, b])`; a single tensor counts as one."""
     return tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
 
@@ -57,7 +57,7 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
             "movedim: Invalid source or destination dims: source "
             f"({list(sources)} dims) should contain the same number of dims as destination ({list(targets)} dims)"
         )
-    sources, targets = (tuple(dim_of(d, x.ndim) for d in dims) for dims in (sources, targets))
+    sources, targets = (tuple(normalize_dim(d, x.ndim) for d in dims) for dims in (sources, targets))
     for dims in (sources, targets):
         if len(set(dims)) != len(dims):
             raise ShapeError(f"movedim: repeated dim in {list(dims)}")
@@ -128,7 +128,7 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         raise IndexInvalid("Dimension specified as 0 but tensor has no dimensions", where=source.where())
     if not sizes:
         raise ShapeError("unflatten: sizes must be non-empty", where=source.where())
-    at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
+    at, extent = normalize_dim(dim, x.ndim), x.spec.shape[dim]
     known = functools.reduce(lambda a, b: a * b, (e for e in sizes if e != -1), 1)
     # -1 is what the others leave; of nothing it is 0.
     parts = tuple((extent // known if known else 0) if e == -1 else int(e) for e in sizes)
@@ -159,14 +159,14 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
 
     Raises ShapeError unless that broadcasts to the shape of x.
     """
-    shape = size_of(size)
+    shape = parse_size(size)
     lead = x.ndim - len(shape)
     if lead < 0 or any(e not in (1, x.spec.shape[lead + i]) for i, e in enumerate(shape)):
         raise ShapeError(f"size {{{list(shape)}}} is not expandable to size {{{list(x.shape)}}}.", where=source.where())
     # Nothing to add up; PyTorch gives the tensor itself, not a copy.
     if shape and shape == x.spec.shape:
         return x
-    n = arg(x) if x.dtype.kind == "f" else cast(arg(x), int64)  # integers and bool add up in int64
+    n = operand_node(x) if x.dtype.kind == "f" else cast(operand_node(x), int64)  # integers and bool add up in int64
     return tensor_of(sum_to(n, shape, tuple(range(lead, x.ndim))), x)
 
 
@@ -225,7 +225,7 @@ def tensor_split(
     """
     if not x.ndim:
         raise ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a 0-d one")
-    at = dim_of(dim, x.ndim)
+    at = normalize_dim(dim, x.ndim)
     extent, wanted = x.spec.shape[at], indices_or_sections
     wanted = indices if indices is not None else sections if sections is not None else wanted
     # The number of pieces is a number of the graph's shape, so a tensor of cuts has to be read.
@@ -237,7 +237,7 @@ def tensor_split(
         cuts = [extent // cuts * i + min(i, extent % cuts) for i in range(1, cuts)]
     # A slice limits places to the extent and counts negative ones from the end, as PyTorch does here.
     places = [slice(a, b).indices(extent) for a, b in zip([0, *cuts], [*cuts, extent], strict=True)]  # type: ignore
-    return siblings("Split", (sliced(x, at, a, max(a, b)) for a, b, _ in places))
+    return mark_multi_output_views("Split", (slice_dim(x, at, a, max(a, b)) for a, b, _ in places))
 
 
 def _even_split(x: Tensor, what: str, sections: Sections, dim: int) -> tuple[Tensor, ...]:
@@ -251,7 +251,7 @@ def _even_split(x: Tensor, what: str, sections: Sections, dim: int) -> tuple[Ten
     return tensor_split(x, sections, dim)
 
 
-def _needs_rank(x: Tensor, what: str, rank: int) -> None:
+def _require_rank(x: Tensor, what: str, rank: int) -> None:
     if x.ndim < rank:
         raise ShapeError(
             f"torch.{what} requires a tensor with at least {rank} dimension, "
@@ -270,7 +270,7 @@ def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     >>> lt.hsplit(lt.arange(4), 2)
     (tensor([0, 1]), tensor([2, 3]))
     """
-    _needs_rank(x, "hsplit", 1)
+    _require_rank(x, "hsplit", 1)
     return _even_split(x, "hsplit", indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
@@ -282,7 +282,7 @@ def vsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     >>> lt.vsplit(lt.tensor([[1, 2], [3, 4]]), 2)
     (tensor([[1, 2]]), tensor([[3, 4]]))
     """
-    _needs_rank(x, "vsplit", 2)
+    _require_rank(x, "vsplit", 2)
     return _even_split(x, "vsplit", indices_or_sections, 0)
 
 
@@ -294,11 +294,11 @@ def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     >>> [part.shape for part in lt.dsplit(lt.ones(1, 2, 4), 2)]
     [torch.Size([1, 2, 2]), torch.Size([1, 2, 2])]
     """
-    _needs_rank(x, "dsplit", 3)
+    _require_rank(x, "dsplit", 3)
     return _even_split(x, "dsplit", indices_or_sections, 2)
 
 
-def _at_least(rank: int, example: str) -> Callable[..., Any]:
+def _make_atleast_nd(rank: int, example: str) -> Callable[..., Any]:
     def one(x: Tensor) -> Tensor:
         if x.ndim >= rank:
             return x
@@ -311,15 +311,15 @@ def _at_least(rank: int, example: str) -> Callable[..., Any]:
     def function(*tensors: Any) -> Any:
         if len(tensors) == 1 and isinstance(tensors[0], Tensor):
             return one(tensors[0])
-        return tuple(one(x) for x in given(tensors))
+        return tuple(one(x) for x in as_tensor_tuple(tensors))
 
     text = f"Views of tensors with new dimensions of extent 1, so that each has at least {rank}."
     return documented(function, f"atleast_{rank}d", text, example)
 
 
-atleast_1d = _at_least(1, ">>> lt.atleast_1d(lt.tensor(3))\ntensor([3])")
-atleast_2d = _at_least(2, ">>> lt.atleast_2d(lt.tensor([1, 2]))\ntensor([[1, 2]])")
-atleast_3d = _at_least(3, ">>> lt.atleast_3d(lt.tensor([1, 2])).shape\ntorch.Size([1, 2, 1])")
+atleast_1d = _make_atleast_nd(1, ">>> lt.atleast_1d(lt.tensor(3))\ntensor([3])")
+atleast_2d = _make_atleast_nd(2, ">>> lt.atleast_2d(lt.tensor([1, 2]))\ntensor([[1, 2]])")
+atleast_3d = _make_atleast_nd(3, ">>> lt.atleast_3d(lt.tensor([1, 2])).shape\ntorch.Size([1, 2, 1])")
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
@@ -384,7 +384,7 @@ def tile(x: Tensor, *dims: Any) -> Tensor:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    times = size_of(dims)
+    times = parse_size(dims)
     # tile takes missing numbers as 1 in front; repeat refuses them.
     return shapes.repeat(x, (*(1,) * (x.ndim - len(times)), *times))
 
@@ -436,7 +436,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     tensor([[1, 1],
             [2, 2]])
     """
-    vectors = given(tensors)
+    vectors = as_tensor_tuple(tensors)
     if indexing not in ("ij", "xy"):
         raise ShapeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if not vectors or any(v.ndim > 1 or v.dtype is not vectors[0].dtype for v in vectors):
@@ -462,14 +462,14 @@ def cartesian_prod(*tensors: Any) -> Tensor:
             [2, 8],
             [2, 9]])
     """
-    vectors = given(tensors)
+    vectors = as_tensor_tuple(tensors)
     # PyTorch gives a single vector back as it is, without a second dimension.
     if len(vectors) == 1:
         return vectors[0]
     return shapes.stack([ravel(g) for g in meshgrid(*vectors)], 1)
 
 
-def _copy_of(name: str, function: Callable[..., Any], example: str) -> Callable[..., Any]:
+def _make_copy_function(name: str, function: Callable[..., Any], example: str) -> Callable[..., Any]:
     # PyTorch has these for compilers that allow no aliases; here they are the view, cloned.
     def copied(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         out = function(x, *args, **kwargs)
@@ -478,45 +478,59 @@ def _copy_of(name: str, function: Callable[..., Any], example: str) -> Callable[
     return documented(copied, name, f"`{name.removesuffix('_copy')}`, copied.", example)
 
 
-def _part(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    at = dim_of(dim, x.ndim)
+def _slice_along(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    at = normalize_dim(dim, x.ndim)
     first, last, step = slice(start, end, step).indices(x.spec.shape[at])
-    return sliced(x, at, first, max(first, last), step)
+    return slice_dim(x, at, first, max(first, last), step)
 
 
-alias_copy = _copy_of("alias_copy", lambda x: x, ">>> lt.alias_copy(lt.tensor([1.0, 2.0]))\ntensor([1., 2.])")
-expand_copy = _copy_of(
+alias_copy = _make_copy_function(
+    "alias_copy", lambda x: x, ">>> lt.alias_copy(lt.tensor([1.0, 2.0]))\ntensor([1., 2.])"
+)
+expand_copy = _make_copy_function(
     "expand_copy",
     shapes.expand,
     ">>> lt.expand_copy(lt.tensor([[1], [2]]), (2, 3))\ntensor([[1, 1, 1],\n        [2, 2, 2]])",
 )
 narrow_copy = method(
-    _copy_of("narrow_copy", shapes.narrow, ">>> lt.narrow_copy(lt.arange(5), 0, 1, 3)\ntensor([1, 2, 3])")
+    _make_copy_function("narrow_copy", shapes.narrow, ">>> lt.narrow_copy(lt.arange(5), 0, 1, 3)\ntensor([1, 2, 3])")
 )
-permute_copy = _copy_of(
+permute_copy = _make_copy_function(
     "permute_copy",
     permute,
     ">>> lt.permute_copy(lt.arange(6).reshape(2, 3), (1, 0))\ntensor([[0, 3],\n        [1, 4],\n        [2, 5]])",
 )
-select_copy = _copy_of(
+select_copy = _make_copy_function(
     "select_copy", shapes.select, ">>> lt.select_copy(lt.arange(4).reshape(2, 2), 0, 1)\ntensor([2, 3])"
 )
-slice_copy = _copy_of("slice_copy", _part, ">>> lt.slice_copy(lt.arange(5), 0, 1, 4)\ntensor([1, 2, 3])")
-split_copy = _copy_of("split_copy", split, ">>> lt.split_copy(lt.arange(3), 2)\n(tensor([0, 1]), tensor([2]))")
-split_with_sizes_copy = _copy_of(
+slice_copy = _make_copy_function(
+    "slice_copy", _slice_along, ">>> lt.slice_copy(lt.arange(5), 0, 1, 4)\ntensor([1, 2, 3])"
+)
+split_copy = _make_copy_function(
+    "split_copy", split, ">>> lt.split_copy(lt.arange(3), 2)\n(tensor([0, 1]), tensor([2]))"
+)
+split_with_sizes_copy = _make_copy_function(
     "split_with_sizes_copy",
     split_with_sizes,
     ">>> lt.split_with_sizes_copy(lt.arange(3), (1, 2))\n(tensor([0]), tensor([1, 2]))",
 )
-squeeze_copy = _copy_of("squeeze_copy", shapes.squeeze, ">>> lt.squeeze_copy(lt.tensor([[1, 2]]))\ntensor([1, 2])")
-t_copy = _copy_of("t_copy", shapes.t, ">>> lt.t_copy(lt.arange(4).reshape(2, 2))\ntensor([[0, 2],\n        [1, 3]])")
-transpose_copy = _copy_of(
+squeeze_copy = _make_copy_function(
+    "squeeze_copy", shapes.squeeze, ">>> lt.squeeze_copy(lt.tensor([[1, 2]]))\ntensor([1, 2])"
+)
+t_copy = _make_copy_function(
+    "t_copy", shapes.t, ">>> lt.t_copy(lt.arange(4).reshape(2, 2))\ntensor([[0, 2],\n        [1, 3]])"
+)
+transpose_copy = _make_copy_function(
     "transpose_copy",
     transpose,
     ">>> lt.transpose_copy(lt.arange(4).reshape(2, 2), 0, 1)\ntensor([[0, 2],\n        [1, 3]])",
 )
-unbind_copy = _copy_of("unbind_copy", shapes.unbind, ">>> lt.unbind_copy(lt.arange(2))\n(tensor(0), tensor(1))")
-unsqueeze_copy = _copy_of(
+unbind_copy = _make_copy_function(
+    "unbind_copy", shapes.unbind, ">>> lt.unbind_copy(lt.arange(2))\n(tensor(0), tensor(1))"
+)
+unsqueeze_copy = _make_copy_function(
     "unsqueeze_copy", unsqueeze, ">>> lt.unsqueeze_copy(lt.tensor([1, 2]), 1)\ntensor([[1],\n        [2]])"
 )
-view_copy = _copy_of("view_copy", view, ">>> lt.view_copy(lt.arange(4), (2, 2))\ntensor([[0, 1],\n        [2, 3]])")
+view_copy = _make_copy_function(
+    "view_copy", view, ">>> lt.view_copy(lt.arange(4), (2, 2))\ntensor([[0, 1],\n        [2, 3]])"
+)

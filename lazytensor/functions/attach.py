@@ -41,15 +41,15 @@ from lazytensor.functions import (
     writing,
 )
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import number_of
-from lazytensor.functions.refusals import refusing
-from lazytensor.functions.spellings import renaming
-from lazytensor.functions.widening import published
+from lazytensor.functions.promotion import python_number
+from lazytensor.functions.refusals import with_refusals
+from lazytensor.functions.spellings import accept_alternative_names
+from lazytensor.functions.widening import publish
 from lazytensor.functions.writing import assign
-from lazytensor.members import Mark, marks
+from lazytensor.members import MemberMark, member_marks
 from lazytensor.overlapping import refuse_operands
-from lazytensor.precision import converted, half_type
-from lazytensor.tensor import Tensor, arg
+from lazytensor.precision import convert_operand, half_type
+from lazytensor.tensor import Tensor, operand_node
 
 FAMILIES: tuple[ModuleType, ...] = (
     activations,
@@ -84,39 +84,39 @@ FAMILIES: tuple[ModuleType, ...] = (
 )
 """The modules that have functions which are members of Tensor."""
 
-REFLECTED: dict[str, Callable[..., Tensor]] = {"truediv": pointwise.over}
+REFLECTED_OPERATORS: dict[str, Callable[..., Tensor]] = {"truediv": pointwise.over}
 """Operators whose reflected form is not the function with its operands exchanged."""
 
 # What an operator takes; with anything else Python is to ask the other operand.
-_OPERANDS = (Tensor, bool, int, float)
+_OPERAND_TYPES = (Tensor, bool, int, float)
 
 
-def _like(value: Any, written: Tensor) -> Any:
+def _cast_operand_like(value: Any, written: Tensor) -> Any:
     """Return a floating operand in the type of the tensor that is written, as automatic casts give it."""
     is_other = isinstance(value, Tensor) and value.dtype.kind == "f" and value.dtype is not written.dtype
-    return tensor_of(converted(arg(value), written.dtype), value) if is_other else value
+    return tensor_of(convert_operand(operand_node(value), written.dtype), value) if is_other else value
 
 
-REPEATED: dict[str, Callable[..., Tensor]] = {
+OVERLAPPING_WRITES: dict[str, Callable[..., Tensor]] = {
     "masked_fill": repeated.masked_fill,
     "index_fill": repeated.index_fill,
-    "index_put": indexing.put_repeated,
+    "index_put": indexing.put_into_overlapping_view,
 }
 """What writes in place to a view that shows elements several times, by function; others refuse it."""
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    to_repeated = REPEATED.get(function.__name__)
+    to_repeated = OVERLAPPING_WRITES.get(function.__name__)
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if half_type() is not None and self.dtype.kind == "f":
-            args = tuple(_like(a, self) for a in args)
+            args = tuple(_cast_operand_like(a, self) for a in args)
         result = function(self, *args, **kwargs)
         if result is NotImplemented:  # from an operator with an operand of another kind
             return result
         given = (*args, *kwargs.values())
         refuse_operands(function.__name__, self, given)
-        if to_repeated is not None and repeated.is_repeated(self):
+        if to_repeated is not None and repeated.has_repeated_elements(self):
             return to_repeated(self, *args, **kwargs)
         return assign(self, result, *(a for a in given if isinstance(a, Tensor)))
 
@@ -126,12 +126,12 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return method
 
 
-def _left_to_numpy(self: Tensor, other: Any) -> Any:
+def _defer_to_numpy(self: Tensor, other: Any) -> Any:
     # An array on the right serves the operator itself, by `__array__` and `__array_wrap__`; on the left nobody does.
     return NotImplemented
 
 
-FOREIGN: dict[tuple[str, bool], Callable[[Tensor, Any], Any]] = {
+NUMPY_OPERATORS: dict[tuple[str, bool], Callable[[Tensor, Any], Any]] = {
     ("over", True): lambda x, array: pointwise.reciprocal(x) * array,
     ("eq", False): lambda x, array: pointwise.eq(x, creation.tensor(array)),
 }
@@ -139,10 +139,10 @@ FOREIGN: dict[tuple[str, bool], Callable[[Tensor, Any], Any]] = {
 
 
 def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[..., Any]:
-    foreign = FOREIGN.get((function.__name__, reflected), _left_to_numpy)
+    foreign = NUMPY_OPERATORS.get((function.__name__, reflected), _defer_to_numpy)
 
     def method(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, _OPERANDS):
+        if not isinstance(other, _OPERAND_TYPES):
             if isinstance(other, complex):
                 raise TypeUnsupported(
                     f"a tensor and the complex number {other}: complex tensors are not provided",
@@ -151,22 +151,22 @@ def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[...,
                 )
             if not isinstance(other, np.number | np.bool_):
                 return foreign(self, other) if isinstance(other, np.ndarray) else NotImplemented
-            other = number_of(other)
+            other = python_number(other)
         return function(other, self) if reflected else function(self, other)
 
     method.__doc__ = function.__doc__
     return method
 
 
-def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
+def build_members(function: Callable[..., Any], mark: MemberMark) -> dict[str, Any]:
     """What Tensor has because of one mark, by name."""
     if mark.is_property:
         return dict.fromkeys(mark.names, property(function))
     # Published under each name, but by the function's own: aliases are refused and converted alike.
-    members: dict[str, Any] = dict.fromkeys(mark.names, renaming(published(function, place=None)))
+    members: dict[str, Any] = dict.fromkeys(mark.names, accept_alternative_names(publish(function, place=None)))
     if mark.in_place:
         # The front end gives an in-place form to the operation of the same name.
-        writing = _in_place(renaming(refusing(function.__name__, function)))
+        writing = _in_place(accept_alternative_names(with_refusals(function.__name__, function)))
         members |= dict.fromkeys((f"{name}_" for name in mark.names), writing)
     if mark.is_comparison:
         # Python reflects a comparison by itself, and has no form of it that writes in place.
@@ -174,26 +174,26 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
     if mark.operator:
         direct, reflected = f"__{mark.operator}__", f"__r{mark.operator}__"
         # Operators stand in the tables of casts and refusals under names of their own.
-        members[direct] = published(_operator(function, False), direct, None)
-        members[reflected] = published(_operator(REFLECTED.get(mark.operator, function), True), reflected, None)
+        members[direct] = publish(_operator(function, False), direct, None)
+        members[reflected] = publish(_operator(REFLECTED_OPERATORS.get(mark.operator, function), True), reflected, None)
         members[f"__i{mark.operator}__"] = _in_place(_operator(function, False))
     return members
 
 
-def marked() -> list[tuple[Callable[..., Any], Mark]]:
+def marked_functions() -> list[tuple[Callable[..., Any], MemberMark]]:
     """Every function that is a member of Tensor, with each of its marks."""
     # A module also has the functions that it imports; they are counted where they are defined.
     own = [f for m in FAMILIES for f in vars(m).values() if isinstance(f, FunctionType) and f.__module__ == m.__name__]
-    return [(f, mark) for f in dict.fromkeys(own) for mark in marks(f)]
+    return [(f, mark) for f in dict.fromkeys(own) for mark in member_marks(f)]
 
 
-def attach() -> None:
+def attach_members() -> None:
     """Give Tensor its members."""
-    Tensor.constructed = staticmethod(constructors.constructed)
+    Tensor.constructed = staticmethod(constructors.construct_legacy)
     # At import, once. The stub beside the package tells editors and type checkers the same names.
-    for function, mark in marked():
-        for name, member in members_of(function, mark).items():
+    for function, mark in marked_functions():
+        for name, member in build_members(function, mark).items():
             setattr(Tensor, name, member)
 
 
-attach()
+attach_members()

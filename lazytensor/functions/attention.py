@@ -16,7 +16,7 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.shapes import expand, reshape, transpose, unsqueeze
 from lazytensor.ops import call
 from lazytensor.precision import half_type
-from lazytensor.tensor import CONST_LIMIT, CPU, Tensor, arg, from_array
+from lazytensor.tensor import CPU, MAX_CONST_BYTES, Tensor, from_array, operand_node
 
 
 def scaled_dot_product_attention(
@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
             where=source.where(),
         )
     if enable_gqa:
-        key, value = (_repeated(t, query.spec.shape[-3]) for t in (key, value))
+        key, value = (_repeat_heads(t, query.spec.shape[-3]) for t in (key, value))
     weights = attention_weights(query, key, attn_mask, is_causal, scale)
     if dropout_p:
         weights = dropout(weights, dropout_p)
@@ -70,15 +70,15 @@ def attention_weights(
     factor = 1 / math.sqrt(query.spec.shape[-1]) if scale is None else scale
     scores = _scores(query, transpose(key, -2, -1), float(factor))
     rows, columns = scores.spec.shape[-2:]
-    if is_causal and half_type() is not None and rows * columns <= CONST_LIMIT:
-        return reductions.softmax(tensor_of(call("causal_scores", arg(scores)), scores), -1)
+    if is_causal and half_type() is not None and rows * columns <= MAX_CONST_BYTES:
+        return reductions.softmax(tensor_of(call("causal_scores", operand_node(scores)), scores), -1)
     if is_causal:
-        mask = _causal(scores)
+        mask = _causal_mask(scores)
     if mask is None:
         return reductions.softmax(scores, -1)
     if mask.dtype is not bool_:
         scores = scores + mask
-        if not is_safe or half_type() is not None or query.device is not CPU or _sees_something(mask):
+        if not is_safe or half_type() is not None or query.device is not CPU or _hides_no_row(mask):
             return reductions.softmax(scores, -1)
         return _safe_softmax(scores, reductions.any(pw.ne(mask, -math.inf), -1, True))
     # A row without a single True is 0 / 0. A causal row always sees its own place, so only given masks are checked.
@@ -94,16 +94,16 @@ def _safe_softmax(scores: Tensor, is_seen: Tensor) -> Tensor:
     return pw.where(is_seen, reductions.softmax(pw.where(is_seen, scores, 0.0), -1), 0.0)
 
 
-def _sees_something(mask: Tensor) -> bool:
+def _hides_no_row(mask: Tensor) -> bool:
     """Whether a mask of numbers is known to hide no row, without computing anything."""
     value = mask.node.value
     return value is not None and bool((value != -math.inf).any(-1).all())
 
 
-def _causal(scores: Tensor) -> Tensor:
+def _causal_mask(scores: Tensor) -> Tensor:
     """True where a query [..., L, S] may look: at its own place and those before."""
     rows, columns = scores.spec.shape[-2:]
-    if rows * columns > CONST_LIMIT:
+    if rows * columns > MAX_CONST_BYTES:
         # Compared where it is used: a constant of this size would be sent and held for each layer.
         places = arange(rows, device=scores.device), arange(columns, device=scores.device)
         return pw.ge(unsqueeze(places[0], -1), places[1])
@@ -122,7 +122,7 @@ def _scores(query: Tensor, columns: Tensor, factor: float) -> Tensor:
     return matmul(query * factor, columns)
 
 
-def _repeated(x: Tensor, heads: int) -> Tensor:
+def _repeat_heads(x: Tensor, heads: int) -> Tensor:
     *lead, own, length, width = x.spec.shape
     if own == heads:
         return x

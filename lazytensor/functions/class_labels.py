@@ -4,12 +4,12 @@ from lazytensor import cells, source
 from lazytensor.dtype import float64, int32, int64, uint8
 from lazytensor.errors import CountInvalid, IndexInvalid, ShapeError
 from lazytensor.functions.pointwise import cast_to
-from lazytensor.functions.shapes import NAMES, view
+from lazytensor.functions.shapes import DTYPE_NAMES, view
 from lazytensor.precision import half_type, host_half_type
 from lazytensor.tensor import Tensor
 
 
-def labels_of(input: Tensor, target: Tensor) -> Tensor:
+def prepare_labels(input: Tensor, target: Tensor) -> Tensor:
     """The labels in the scores' shape without the dimension of classes, as integers that are looked up.
 
     Raises ShapeError for other shapes and types, and CountInvalid, which is a ValueError too, where there is not one
@@ -19,7 +19,7 @@ def labels_of(input: Tensor, target: Tensor) -> Tensor:
     wanted = (*shape[:1], *shape[2:]) if input.ndim > 1 else ()
     # One sample without a dimension for samples has a label with it or without.
     if input.ndim < 1 or (labels != wanted and not (input.ndim == 1 and labels == (1,))):
-        lead = _of_samples(shape, labels)
+        lead = _batch_size_message(shape, labels)
         fault = CountInvalid if lead else ShapeError
         if not lead and len(shape) < 3:
             lead = "0D or 1D target tensor expected, multi-target not supported"
@@ -32,7 +32,7 @@ def labels_of(input: Tensor, target: Tensor) -> Tensor:
         )
     if target.dtype.kind not in "iu":
         raise ShapeError(
-            f"expected target dtype to be Long or Byte, but got {NAMES.get(target.dtype, target.dtype.name)}",
+            f"expected target dtype to be Long or Byte, but got {DTYPE_NAMES.get(target.dtype, target.dtype.name)}",
             where=source.where(),
             hint="Use .long().",
         )
@@ -41,14 +41,14 @@ def labels_of(input: Tensor, target: Tensor) -> Tensor:
         target = cast_to(target, int64)
     if target.dtype is not int64:
         raise ShapeError(
-            f"expected scalar type Long but found {NAMES.get(target.dtype, target.dtype.name)}",
+            f"expected scalar type Long but found {DTYPE_NAMES.get(target.dtype, target.dtype.name)}",
             where=source.where(),
             hint="Use .long().",
         )
     return target if labels == wanted else view(target, wanted)
 
 
-def _of_samples(shape: tuple[int, ...], labels: tuple[int, ...]) -> str:
+def _batch_size_message(shape: tuple[int, ...], labels: tuple[int, ...]) -> str:
     """What PyTorch says of labels that are not as many as the samples; nothing if they are."""
     if not shape:
         return "Expected 1 or more dimensions (got 0)"
@@ -62,7 +62,12 @@ def _of_samples(shape: tuple[int, ...], labels: tuple[int, ...]) -> str:
 
 def check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
     """Raises IndexInvalid for a label that is no class, where its value is known: not in a step that is recorded."""
-    if cells.here.current is not None or cells.is_abstract or target.device.type == "meta" or not target.spec.size:
+    if (
+        cells.thread_state.current is not None
+        or cells.is_abstract
+        or target.device.type == "meta"
+        or not target.spec.size
+    ):
         return
     n, classes = target.node, input.spec.shape[min(1, input.ndim - 1)]
     # Labels in another shape are the same; who asks for them would have all computed that is pending.
@@ -102,7 +107,7 @@ def class_weights(input: Tensor, weight: Tensor, *, of_labels: bool) -> Tensor:
     # Automatic casts bring narrow types together; a wide one stays.
     is_cast = (half_type() or host_half_type()) is not None and float64 not in (input.dtype, weight.dtype)
     if of_labels and weight.dtype != input.dtype and not is_cast:
-        of_input, of_weight = (NAMES.get(t.dtype, t.dtype.name) for t in (input, weight))
+        of_input, of_weight = (DTYPE_NAMES.get(t.dtype, t.dtype.name) for t in (input, weight))
         raise ShapeError(
             f"expected scalar type {of_input} but found {of_weight}: the weights of classes are {weight.spec}",
             where=source.where(),

@@ -8,25 +8,25 @@ import numpy as np
 from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import ArgumentInvalid, ShapeError
-from lazytensor.functions.creation import empty, size_of, tensor
+from lazytensor.functions.creation import empty, parse_size, tensor
 from lazytensor.functions.promotion import default_dtype
 from lazytensor.members import method
 from lazytensor.tensor import Device, Size, Tensor
 
 
-def constructed(*given: Any, device: Any = None, size: Any = None) -> Tensor:
+def construct_legacy(*given: Any, device: Any = None, size: Any = None) -> Tensor:
     """What `torch.Tensor(...)` gives: a tensor of a shape whose values nobody promises, or one of data.
 
     Integers and a Size are a shape, a sequence or an array are data; a tensor gives another handle on its storage.
     Raises TypeError for anything else.
     """
     if len(given) == 1 and isinstance(given[0], Tensor):
-        return given[0].view_through("reshape", shape=given[0].spec.shape)
-    return of_kind(default_dtype(), *given, device=device, size=size)
+        return given[0].make_view("reshape", shape=given[0].spec.shape)
+    return construct_legacy_of_dtype(default_dtype(), *given, device=device, size=size)
 
 
-def of_kind(kind: DType, *given: Any, device: Any = None, size: Any = None) -> Tensor:
-    """What `torch.FloatTensor(...)` and its kin give, of their type. Raises TypeError as `constructed` does."""
+def construct_legacy_of_dtype(kind: DType, *given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """What `torch.FloatTensor(...)` and its kin give, of their type. Raises TypeError as `construct_legacy` does."""
     if device is not None and Device(device).type != "cpu":
         raise ShapeError(
             f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed",
@@ -38,9 +38,9 @@ def of_kind(kind: DType, *given: Any, device: Any = None, size: Any = None) -> T
     if isinstance(data, Tensor) and len(given) == 1 and (data.spec.shape or data.dtype is kind):
         if data.dtype is not kind:
             raise ArgumentInvalid(f"expected {kind} (got {data.dtype})", where=source.where())
-        return data.view_through("reshape", shape=data.spec.shape)
+        return data.make_view("reshape", shape=data.spec.shape)
     if isinstance(data, Size) or all(map(_is_extent, given)):
-        extents = size_of((data,)) if isinstance(data, Size) else [int(e) for e in given]
+        extents = parse_size((data,)) if isinstance(data, Size) else [int(e) for e in given]
         if any(e < 0 for e in extents):
             first = next(e for e in extents if e < 0)
             raise ShapeError(
@@ -71,4 +71,4 @@ def _is_extent(value: Any) -> bool:
 @method
 def new(x: Tensor, *given: Any, device: Any = None, size: Any = None) -> Tensor:
     """A tensor of this one's type, of a shape or of data, as the constructors of old make it."""
-    return of_kind(x.dtype, *given, device=device, size=size)
+    return construct_legacy_of_dtype(x.dtype, *given, device=device, size=size)

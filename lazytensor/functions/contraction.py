@@ -10,18 +10,18 @@ from typing import Any
 from lazytensor import source
 from lazytensor.errors import ArgumentInvalid, OptionInvalid, ShapeError
 from lazytensor.functions import matrix, reductions, shapes, windows
-from lazytensor.functions.half_arithmetic import rounded_once
+from lazytensor.functions.half_arithmetic import round_once
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, broadcast_shape, result_type
-from lazytensor.functions.shapes import dim_of, unsqueeze
+from lazytensor.functions.shapes import normalize_dim, unsqueeze
 from lazytensor.members import method
 from lazytensor.ops.elementwise import cast
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, operand_node
 
 
 @method(in_place=True)
-@rounded_once
+@round_once
 def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x [m, n] + alpha * (the sum of the products of [b, m, k] and [b, k, n]).
 
@@ -32,11 +32,13 @@ def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alph
     tensor([[6.]])
     """
     products = matrix.bmm(batch1, batch2)
-    return matrix.combined(matrix.addend(x), reductions.sum(products, 0, dtype=products.dtype), beta, alpha)
+    return matrix.add_scaled_product(
+        matrix.cast_addend(x), reductions.sum(products, 0, dtype=products.dtype), beta, alpha
+    )
 
 
 @method(in_place=True)
-@rounded_once
+@round_once
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x [m] + alpha * (mat [m, k] @ vec [k]). Raises ShapeError if extents do not fit.
 
@@ -44,11 +46,11 @@ def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Oper
     >>> lt.addmv(lt.ones(2), lt.eye(2), lt.tensor([5.0, 6.0]))
     tensor([6., 7.])
     """
-    return matrix.combined(x, matrix.mv(mat, vec), beta, alpha)
+    return matrix.add_scaled_product(x, matrix.mv(mat, vec), beta, alpha)
 
 
 @method(in_place=True)
-@rounded_once
+@round_once
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x [m, n] + alpha * (the outer product of [m] and [n]). Raises ShapeError if extents do not fit.
 
@@ -57,7 +59,7 @@ def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Ope
     tensor([[3., 4.],
             [6., 8.]])
     """
-    return matrix.combined(x, matrix.outer(vec1, vec2), beta, alpha)
+    return matrix.add_scaled_product(x, matrix.outer(vec1, vec2), beta, alpha)
 
 
 @method
@@ -119,7 +121,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(f"tensordot expects dims >= 0 and at most the ranks, but got dims={dims}")
         dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
-    first, second = ([dim_of(d, t.ndim) for d in ds] for ds, t in zip(dims, (a, b), strict=True))
+    first, second = ([normalize_dim(d, t.ndim) for d in ds] for ds, t in zip(dims, (a, b), strict=True))
     rest_a = [d for d in range(a.ndim) if d not in first]
     rest_b = [d for d in range(b.ndim) if d not in second]
     for i, j in zip(first, second, strict=True):
@@ -176,7 +178,7 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         dim = next((d for d, e in enumerate(shape) if e == 3), None)
         if dim is None:
             raise ShapeError("no dimension of size 3 in input", where=source.where())
-    at = dim_of(dim, len(shape))
+    at = normalize_dim(dim, len(shape))
     if {x.spec.shape[at], other.spec.shape[at]} != {3}:
         raise ShapeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(x.shape)} and {list(other.shape)}",
@@ -194,7 +196,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return reductions.sum(product, dim, dtype=product.dtype)
 
 
-def _cheapest(extents: Sequence[int]) -> dict[tuple[int, int], int]:
+def _optimal_splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
     """Where to split the product of matrices i..j so that the fewest multiplications are made.
 
     Matrix i is [extents[i], extents[i + 1]]. The well-known dynamic program over the lengths of chains.
@@ -225,7 +227,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     chain[-1] = unsqueeze(chain[-1], 1) if is_column else chain[-1]
     if any(t.ndim != 2 for t in chain):
         raise ShapeError("multi_dot(): the tensors have to be matrices, the first and last may be vectors")
-    place = _cheapest([t.spec.shape[0] for t in chain] + [chain[-1].spec.shape[1]])
+    place = _optimal_splits([t.spec.shape[0] for t in chain] + [chain[-1].spec.shape[1]])
 
     def product(i: int, j: int) -> Tensor:
         return chain[i] if i == j else matrix.mm(product(i, place[i, j]), product(place[i, j] + 1, j))
@@ -245,14 +247,14 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
 
 
-def _ellipsis(count: int) -> str:
+def _ellipsis_labels(count: int) -> str:
     """Names for `count` dimensions that an ellipsis stands for, counted from the last one."""
     # Greek capitals, which no equation uses. Counting from the last dimension aligns ellipses of different length as
     # broadcasting does.
     return "".join(chr(0x391 + i) for i in reversed(range(count)))
 
 
-def _terms(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
+def _parse_equation(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
     """The labels of each operand and of the result, ellipses spelled out."""
     operands, arrow, result = equation.replace(" ", "").partition("->")
     terms = operands.split(",")
@@ -262,11 +264,11 @@ def _terms(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
             where=source.where(),
         )
     wide = [t.ndim - len(term.replace("...", "")) for term, t in zip(terms, tensors, strict=True)]
-    spelled = [term.replace("...", _ellipsis(n)) for term, n in zip(terms, wide, strict=True)]
+    spelled = [term.replace("...", _ellipsis_labels(n)) for term, n in zip(terms, wide, strict=True)]
     for term, t in zip(spelled, tensors, strict=True):
         if len(term) != t.ndim:
             raise ShapeError(f"einsum(): the labels {term!r} do not fit the shape {list(t.shape)}")
-    widest = _ellipsis(max((n for n, term in zip(wide, terms, strict=True) if "..." in term), default=0))
+    widest = _ellipsis_labels(max((n for n, term in zip(wide, terms, strict=True) if "..." in term), default=0))
     if arrow:
         return spelled, result.replace("...", widest)
     # Without an arrow: what the ellipsis stands for, then in alphabetical order each label that stands once.
@@ -274,7 +276,7 @@ def _terms(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
     return spelled, widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
 
 
-def _without_repeats(x: Tensor, labels: str) -> tuple[Tensor, str]:
+def _take_diagonals(x: Tensor, labels: str) -> tuple[Tensor, str]:
     """A label that an operand has twice becomes a diagonal."""
     for c in dict.fromkeys(labels):
         while labels.count(c) > 1:
@@ -285,24 +287,24 @@ def _without_repeats(x: Tensor, labels: str) -> tuple[Tensor, str]:
     return x, labels
 
 
-def _arranged(x: Tensor, labels: str, groups: Sequence[str], extents: dict[str, int]) -> Tensor:
+def _reshape_to_groups(x: Tensor, labels: str, groups: Sequence[str], extents: dict[str, int]) -> Tensor:
     """x as [product of group 1, product of group 2, ...]; labels it lacks have extent 1."""
     wanted = "".join(groups)
     x = shapes.permute(x, [labels.index(c) for c in wanted])
     return shapes.reshape(x, tuple(math.prod(extents[c] for c in g) for g in groups))
 
 
-def _pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
+def _contract_pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
     """Two operands multiplied and summed over the labels that nobody else needs."""
     # Labels that only one of the two has, and nobody needs, are summed before they make the product larger.
-    (x, xl), (y, yl) = (_summed(t, kept | set(other[1])) for t, other in ((a, b), (b, a)))
+    (x, xl), (y, yl) = (_sum_unused_labels(t, kept | set(other[1])) for t, other in ((a, b), (b, a)))
     shared = [c for c in xl if c in yl]
     for c in shared:
         sizes = x.spec.shape[xl.index(c)], y.spec.shape[yl.index(c)]
         if sizes[0] != sizes[1] and 1 not in sizes:
             raise ShapeError(f"einsum(): the operands have the extents {sizes} for one label", where=source.where())
         if sizes[0] != sizes[1]:  # an extent of 1 broadcasts
-            x, y = (_spread(t, labels.index(c), max(sizes)) for t, labels in ((x, xl), (y, yl)))
+            x, y = (_expand_dim(t, labels.index(c), max(sizes)) for t, labels in ((x, xl), (y, yl)))
     # Every pair is one matrix product: shared labels that are kept are its stack, those that are not its sum.
     batch = "".join(c for c in shared if c in kept)
     summed = "".join(c for c in shared if c not in kept)
@@ -310,24 +312,25 @@ def _pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple
     if not summed:
         # Nothing is added up, so PyTorch multiplies element by element, which promotes; a matrix product would not.
         kind = result_type(x, y)
-        x, y = (t if t.dtype is kind else tensor_of(cast(arg(t), kind), t) for t in (x, y))
+        x, y = (t if t.dtype is kind else tensor_of(cast(operand_node(t), kind), t) for t in (x, y))
     # Extents by label, from both: they agree wherever a label stands in both.
     extents = dict(zip(xl, x.spec.shape, strict=True)) | dict(zip(yl, y.spec.shape, strict=True))
     product = matrix.matmul(
-        _arranged(x, xl, (batch, left, summed), extents), _arranged(y, yl, (batch, summed, right), extents)
+        _reshape_to_groups(x, xl, (batch, left, summed), extents),
+        _reshape_to_groups(y, yl, (batch, summed, right), extents),
     )
     labels = batch + left + right
     return shapes.view(product, tuple(extents[c] for c in labels)), labels
 
 
-def _pair_of_front_end(a: tuple[Tensor, str], b: tuple[Tensor, str], result: str) -> Tensor:
+def _contract_pair_as_front_end(a: tuple[Tensor, str], b: tuple[Tensor, str], result: str) -> Tensor:
     """Two operands multiplied and summed by ATen's steps: each gets all labels before they are put into groups.
 
-    The values are those of `_pair`; the text that the front end prints shows the steps.
+    The values are those of `_contract_pair`; the text that the front end prints shows the steps.
     """
     order = result + "".join(sorted({*a[1], *b[1]} - {*result}))
     # What an operand lacks it gets as extents of 1 behind its own, which are then moved to their places.
-    x, y = (_with_labels(t, labels, order) for t, labels in (a, b))
+    x, y = (_add_labels(t, labels, order) for t, labels in (a, b))
     summed = range(len(result), len(order))
     if not summed:
         return x * y
@@ -352,17 +355,17 @@ def _pair_of_front_end(a: tuple[Tensor, str], b: tuple[Tensor, str], result: str
     return shapes.view(turned, tuple(extents[: len(result)]))
 
 
-def _with_labels(x: Tensor, labels: str, order: str) -> Tensor:
+def _add_labels(x: Tensor, labels: str, order: str) -> Tensor:
     missing = "".join(c for c in order if c not in labels)
     wide = shapes.view(x, (*x.spec.shape, *(1 for _ in missing)))
     return shapes.permute(wide, [(labels + missing).index(c) for c in order])
 
 
-def _spread(x: Tensor, dim: int, extent: int) -> Tensor:
+def _expand_dim(x: Tensor, dim: int, extent: int) -> Tensor:
     return shapes.expand(x, tuple(extent if d == dim else e for d, e in enumerate(x.spec.shape)))
 
 
-def _summed(operand: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
+def _sum_unused_labels(operand: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
     x, labels = operand
     gone = [d for d, c in enumerate(labels) if c not in kept]
     if not gone:
@@ -370,7 +373,7 @@ def _summed(operand: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
     return reductions.sum(x, gone, dtype=x.dtype), "".join(c for c in labels if c in kept)
 
 
-def _spelled(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+def _parse_sublists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
     """The equation and the tensors of einsum's other form: a list of numbers after each tensor and for the result."""
 
     def term(numbers: Sequence[Any]) -> str:
@@ -397,7 +400,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     tensor([6., 6.])
     """
     if isinstance(equation, Tensor) and operands and not isinstance(operands[0], Tensor):
-        equation, listed = _spelled((equation, *operands))
+        equation, listed = _parse_sublists((equation, *operands))
         operands = tuple(listed)
     tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
     if not tensors:
@@ -407,15 +410,15 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         raise ArgumentInvalid(
             "einsum(): the equation has to be a string, or lists of numbers after the operands", where=source.where()
         )
-    terms, result = _terms(equation, tensors)
+    terms, result = _parse_equation(equation, tensors)
     if any(result.count(c) > 1 or not any(c in t for t in terms) for c in result):
         raise ShapeError(f"einsum(): the result labels {result!r} do not come from the operands", where=source.where())
-    rest = [_without_repeats(t, term) for t, term in zip(tensors, terms, strict=True)]
+    rest = [_take_diagonals(t, term) for t, term in zip(tensors, terms, strict=True)]
     if len(rest) == 2 and half_type() is not None:
-        return _pair_of_front_end(rest[0], rest[1], result)
+        return _contract_pair_as_front_end(rest[0], rest[1], result)
     while len(rest) > 1:
         # From the left, as PyTorch does without opt_einsum; results agree in rounding that way.
         needed = functools.reduce(operator.or_, (set(labels) for _, labels in rest[2:]), set(result))
-        rest[:2] = [_pair(rest[0], rest[1], needed)]
-    x, labels = _summed(rest[0], set(result))
+        rest[:2] = [_contract_pair(rest[0], rest[1], needed)]
+    x, labels = _sum_unused_labels(rest[0], set(result))
     return shapes.permute(x, [labels.index(c) for c in result]) if labels != result else x

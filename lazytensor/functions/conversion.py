@@ -5,7 +5,7 @@ from typing import Any
 
 from lazytensor import dtype as dt
 from lazytensor import source
-from lazytensor.device import place
+from lazytensor.device import resolve_device
 from lazytensor.dtype import DType
 from lazytensor.errors import ArgumentInvalid, ShapeError
 from lazytensor.functions.pointwise import cast_to, clone
@@ -33,13 +33,13 @@ def to(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, co
                 where=source.where(),
             )
     out = cast_to(x, dtype) if dtype is not None else x
-    return _moved(clone(out) if copy and out is x else out, device)
+    return _move_to_device(clone(out) if copy and out is x else out, device)
 
 
-def _moved(x: Tensor, device: Any) -> Tensor:
+def _move_to_device(x: Tensor, device: Any) -> Tensor:
     if device is None:
         return x
-    target = place(device)
+    target = resolve_device(device)
     if target == x.device:
         return x
     if target is CPU:
@@ -51,7 +51,7 @@ def _moved(x: Tensor, device: Any) -> Tensor:
 
 
 @method(names="__pos__")
-def itself(x: Tensor) -> Tensor:
+def identity(x: Tensor) -> Tensor:
     """x, also where it is a boolean."""
     return x
 
@@ -59,28 +59,28 @@ def itself(x: Tensor) -> Tensor:
 @method
 def cpu(x: Tensor) -> Tensor:
     """x on the CPU."""
-    return _moved(x, CPU)
+    return _move_to_device(x, CPU)
 
 
 @method
 def cuda(x: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
     """Raises DeviceAbsent: there is no GPU."""
-    return _moved(x, "cuda")
+    return _move_to_device(x, "cuda")
 
 
 @method
 def xpu(x: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
     """Raises DeviceAbsent: there is no GPU."""
-    return _moved(x, "xpu")
+    return _move_to_device(x, "xpu")
 
 
 @method
 def detach_(x: Tensor) -> Tensor:
     """x itself, from now on without the graph that computed it. Raises RuntimeError for a view."""
-    if any(step[0] != "variable" for step in x.lens):
+    if any(step[0] != "variable" for step in x.view_ops):
         raise ShapeError("Can't detach views in-place. Use detach() instead.", where=source.where())
     device, gradient = x.device, x.grad
-    x.look(x.cell, (), History())
+    x._init(x.cell, (), History())
     x.device, x.grad = device, gradient
     return x
 

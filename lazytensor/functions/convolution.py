@@ -10,13 +10,13 @@ from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.conv import Pairs
 from lazytensor.ops.shape import reshape
-from lazytensor.precision import multiplied
-from lazytensor.tensor import Tensor, arg
+from lazytensor.precision import cast_layer_operands
+from lazytensor.tensor import Tensor, operand_node
 
 Extents = int | Sequence[int]
 
 
-def extents_of(value: Any, rank: int, what: str) -> tuple[int, ...]:
+def to_ntuple(value: Any, rank: int, what: str) -> tuple[int, ...]:
     """One number for each of `rank` dimensions. Raises ShapeError for another count."""
     if isinstance(value, int):
         return (value,) * rank
@@ -46,7 +46,7 @@ def _padding(padding: str | Extents, kernel: tuple[int, ...], dilation: tuple[in
         return tuple((t // 2, t - t // 2) for t in total)
     if isinstance(padding, str):
         raise ShapeError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'", where=source.where())
-    pairs = tuple((p, p) for p in extents_of(padding, len(kernel), "padding"))
+    pairs = tuple((p, p) for p in to_ntuple(padding, len(kernel), "padding"))
     if any(p < 0 for p, _ in pairs):
         raise ShapeError("negative padding is not supported", where=source.where(), hint="Slice the input.")
     return pairs
@@ -61,7 +61,7 @@ def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor 
             where=source.where(),
         )
     # Together, so that all three take the half type or none does.
-    given = multiplied(*(arg(t) for t in (input, weight, bias) if t is not None))
+    given = cast_layer_operands(*(operand_node(t) for t in (input, weight, bias) if t is not None))
     x, w, *b = given
     if any(n.type.dtype is not w.type.dtype for n in given):
         raise ShapeError(
@@ -69,11 +69,11 @@ def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor 
             where=source.where(),
             hint="Convert the input or the module with .to(dtype).",
         )
-    # The operation has a batch dimension always; `_finished` takes it away again.
+    # The operation has a batch dimension always; `_add_bias_and_unbatch` takes it away again.
     return reshape(x, x.type.shape if input.ndim == rank + 2 else (1, *x.type.shape)), w, *b
 
 
-def _finished(y: Node, bias: list[Node], input: Tensor, weight: Tensor, rank: int) -> Tensor:
+def _add_bias_and_unbatch(y: Node, bias: list[Node], input: Tensor, weight: Tensor, rank: int) -> Tensor:
     """The result with its bias and without the batch dimension where the input had none."""
     if bias:
         # Asked of the result, whose second extent is the number of outputs for both kinds of convolution.
@@ -91,19 +91,19 @@ def _finished(y: Node, bias: list[Node], input: Tensor, weight: Tensor, rank: in
 def _conv(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
     x, w, *b = _operands(f"conv{rank}d", rank, input, weight, bias)
     names = ("stride", "padding", "dilation")
-    stride, dilation = (extents_of(options[i], rank, names[i]) for i in (0, 2))
+    stride, dilation = (to_ntuple(options[i], rank, names[i]) for i in (0, 2))
     if min((*stride, *dilation)) < 1:
         raise ShapeError("non-positive stride or dilation is not supported", where=source.where())
     # Only now: what "same" means depends on the kernel, the dilation and the stride.
     padding = _padding(options[1], w.type.shape[2:], dilation, stride)
     y = call("conv", x, w, stride=stride, padding=padding, dilation=dilation, groups=options[3])
-    return _finished(y, b, input, weight, rank)
+    return _add_bias_and_unbatch(y, b, input, weight, rank)
 
 
-def _transposed(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+def _conv_transpose(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
     x, w, *b = _operands(f"conv_transpose{rank}d", rank, input, weight, bias)
     names = ("stride", "padding", "output_padding", "dilation")
-    given = [extents_of(v, rank, n) for v, n in zip((*options[:3], options[4]), names, strict=True)]
+    given = [to_ntuple(v, rank, n) for v, n in zip((*options[:3], options[4]), names, strict=True)]
     stride, padding, more, dilation = given
     # Beyond that, places would get nothing but the bias: no convolution leads back to them.
     if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
@@ -121,7 +121,7 @@ def _transposed(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *
     y = call(
         "conv_transposed", x, w, extents=extents, stride=stride, padding=pairs, dilation=dilation, groups=options[3]
     )
-    return _finished(y, b, input, weight, rank)
+    return _add_bias_and_unbatch(y, b, input, weight, rank)
 
 
 def conv1d(
@@ -202,7 +202,7 @@ def conv_transpose1d(
     >>> lt.nn.functional.conv_transpose1d(lt.tensor([[1.0, 2.0]]), lt.tensor([[[1.0, 1.0]]]), stride=2)
     tensor([[1., 1., 2., 2.]])
     """
-    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose2d(
@@ -223,7 +223,7 @@ def conv_transpose2d(
     >>> lt.nn.functional.conv_transpose2d(lt.ones(1, 4, 8, 8), lt.ones(4, 3, 2, 2), stride=2).shape
     torch.Size([1, 3, 16, 16])
     """
-    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose3d(
@@ -244,4 +244,4 @@ def conv_transpose3d(
     >>> lt.conv_transpose3d(lt.ones(1, 2, 2, 2, 2), lt.ones(2, 1, 2, 2, 2)).shape
     torch.Size([1, 1, 3, 3, 3])
     """
-    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

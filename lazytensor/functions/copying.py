@@ -6,33 +6,33 @@ from typing import Any
 import numpy as np
 
 from lazytensor import cells, source
-from lazytensor.cells import Cell, adopt, read
+from lazytensor.cells import Storage, new_storage, read
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError
 from lazytensor.histories import History
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
-from lazytensor.tensor import NOT_COPIED, Tensor, of_class, untracked
+from lazytensor.tensor import UNCOPIED_ATTRIBUTES, Tensor, detach_node, tensor_of_class
 
 
-def _like(t: Tensor, cell: Cell, attributes: dict[str, Any]) -> Tensor:
+def _rebuild_like(t: Tensor, cell: Storage, attributes: dict[str, Any]) -> Tensor:
     """Return a leaf of the class of `t` that sees `cell` as `t` sees its own storage. It requires grad if `t` does."""
-    lens = tuple(step for step in t.lens if step[0] != "variable")
-    copy = of_class(type(t), cell, lens, History())
+    view_ops = tuple(step for step in t.view_ops if step[0] != "variable")
+    copy = tensor_of_class(type(t), cell, view_ops, History())
     copy.device = t.device
     copy.__dict__.update(attributes)
     return copy.requires_grad_() if t.requires_grad else copy
 
 
 def _attributes(t: Tensor) -> dict[str, Any]:
-    return {k: v for k, v in t.__dict__.items() if k not in NOT_COPIED}
+    return {k: v for k, v in t.__dict__.items() if k not in UNCOPIED_ATTRIBUTES}
 
 
 @method
 def __copy__(x: Tensor) -> Tensor:
     """Return a leaf that shares the storage and the attributes of x. It requires a gradient if x does."""
-    return _like(x, x.cell, _attributes(x))
+    return _rebuild_like(x, x.cell, _attributes(x))
 
 
 @method
@@ -50,13 +50,13 @@ def __deepcopy__(x: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     storage = memo.get(id(x.cell))
     if storage is None:
-        storage = memo[id(x.cell)] = adopt(untracked(read(x.cell)))
+        storage = memo[id(x.cell)] = new_storage(detach_node(read(x.cell)))
         # The memo holds what it has the number of, as `copy.deepcopy` does.
         memo.setdefault(id(memo), []).append(x.cell)
-    copy = memo[id(x)] = _like(x, storage, {})
+    copy = memo[id(x)] = _rebuild_like(x, storage, {})
     copy.__dict__.update(deepcopy(_attributes(x), memo))
     # The gradient of another loop's step has no value any more.
-    if x.grad is not None and x.grad.cell.epoch in (None, cells.here.current):
+    if x.grad is not None and x.grad.cell.epoch in (None, cells.thread_state.current):
         copy.grad = deepcopy(x.grad, memo)
     return copy
 
@@ -69,6 +69,6 @@ def __reduce_ex__(x: Tensor, protocol: Any) -> Any:
 
 def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
     """Return a tensor from its pickled parts."""
-    tensor = of_class(kind, adopt(leaf(array, Type(array.shape, dtype))))
+    tensor = tensor_of_class(kind, new_storage(leaf(array, Type(array.shape, dtype))))
     tensor.__dict__.update(extra)
     return tensor.requires_grad_() if requires_grad else tensor

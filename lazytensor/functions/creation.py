@@ -10,50 +10,53 @@ import numpy as np
 from lazytensor import cells, random, source
 from lazytensor import dtype as dt
 from lazytensor.allocation import require_memory
-from lazytensor.cells import Cell, adopt, here
-from lazytensor.device import CPU, place
+from lazytensor.cells import Storage, new_storage, thread_state
+from lazytensor.device import CPU, resolve_device
 from lazytensor.dtype import DType
 from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, NumberTooLarge, OptionInvalid, ShapeError
-from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
-from lazytensor.functions.promotion import default_dtype, scalar_dtype, stored
+from lazytensor.functions.drawing import draw_in_step, is_deferred, is_replayed, tensor_of_draws
+from lazytensor.functions.promotion import default_dtype, prepare_stored, scalar_dtype
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
-from lazytensor.memory import Memory, values_of
+from lazytensor.memory import SharedMemory, copy_values
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import full as splat
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, chosen_device, from_array, handle, untracked, wrap
+from lazytensor.tensor import Tensor, default_device, detach_node, from_array, tensor_from_storage, wrap
 
 
-def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
+def put_on_device(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A new tensor put on its device."""
     if device is None:
         # None means the device of the innermost `with torch.device(...)`, an explicit "cpu" does not.
-        t.device = chosen_device()
+        t.device = default_device()
     else:
-        t.device = place(device)
+        t.device = resolve_device(device)
     return t.requires_grad_() if requires_grad else t
 
 
-def made(n: Node, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor with the value `n` on its device, as `finished` puts it. Raises MemoryMissing as `wrap` does."""
-    t = wrap(n, chosen_device() if device is None else place(device))
+def make_on_device(n: Node, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with the value `n` on its device, as `put_on_device` puts it.
+
+    Raises MemoryMissing as `wrap` does.
+    """
+    t = wrap(n, default_device() if device is None else resolve_device(device))
     return t.requires_grad_() if requires_grad else t
 
 
-def _on_meta(shape: tuple[int, ...], dtype: DType, device: Any, requires_grad: bool = False) -> Tensor | None:
+def _meta_tensor(shape: tuple[int, ...], dtype: DType, device: Any, requires_grad: bool = False) -> Tensor | None:
     """A tensor on the device "meta", for which nothing is drawn or computed; None on any other device.
 
     Raises MemoryMissing if the machine cannot hold the tensor.
     """
-    target, t = chosen_device() if device is None else place(device), Type(shape, dtype)
+    target, t = default_device() if device is None else resolve_device(device), Type(shape, dtype)
     require_memory(t, target)
-    return made(splat(0.0, t), target, requires_grad) if target.type == "meta" else None
+    return make_on_device(splat(0.0, t), target, requires_grad) if target.type == "meta" else None
 
 
-def size_of(size: tuple[Any, ...]) -> tuple[int, ...]:
+def parse_size(size: tuple[Any, ...]) -> tuple[int, ...]:
     """The extents given as `f(2, 3)` or `f((2, 3))`. Raises ShapeError for a negative one."""
     # Size is a tuple, so that torch.zeros(x.shape) comes this way too.
     if len(size) == 1 and isinstance(size[0], Sequence):
@@ -77,13 +80,13 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     tensor([4, 6])
     """
     if isinstance(data, Tensor):
-        if device is None and data.device is not CPU is chosen_device():
+        if device is None and data.device is not CPU is default_device():
             # Where it is, and without a question for its values: in a step there are none yet.
-            copied = wrap(cast(untracked(data.node), dtype or data.dtype), data.device)
+            copied = wrap(cast(detach_node(data.node), dtype or data.dtype), data.device)
             return copied.requires_grad_() if requires_grad else copied
         data, dtype = data.array("torch.tensor()"), dtype or data.dtype
     elif isinstance(data, Sequence | bool | int | float) and not isinstance(data, str | np.generic):
-        data = _nested(data, dtype)
+        data = _array_of_lists(data, dtype)
         # Python's floats take the default type; arrays and tensors keep their own.
         dtype = dtype or (default_dtype() if data.dtype.kind == "f" else None)
     elif data is None:
@@ -91,18 +94,18 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     elif isinstance(data, str):
         raise ArgumentInvalid("new(): invalid data type 'str'", where=source.where())
     array = np.asarray(data)
-    result_dtype = dtype or dt.of_array(array)
+    result_dtype = dtype or dt.dtype_of_array(array)
     array = dt.round_to(array.astype(result_dtype.host), result_dtype)
-    return finished(from_array(array, result_dtype), device, requires_grad)
+    return put_on_device(from_array(array, result_dtype), device, requires_grad)
 
 
-def _extents(data: Any) -> list[int]:
+def _nested_extents(data: Any) -> list[int]:
     """The extents of nested lists as their first elements have them."""
     is_list = isinstance(data, list | tuple)
-    return [len(data), *(_extents(data[0]) if data else ())] if is_list else []
+    return [len(data), *(_nested_extents(data[0]) if data else ())] if is_list else []
 
 
-def _uneven(data: Any, extents: Sequence[int], dim: int = 0) -> LazyError | None:
+def _ragged_list_error(data: Any, extents: Sequence[int], dim: int = 0) -> LazyError | None:
     """The error about the first list that has another length or depth than those before."""
     if not isinstance(data, list | tuple):
         return ArgumentInvalid("not a sequence", where=source.where()) if extents else None
@@ -113,10 +116,10 @@ def _uneven(data: Any, extents: Sequence[int], dim: int = 0) -> LazyError | None
     if len(data) != extents[0]:
         text = f"expected sequence of length {extents[0]} at dim {dim} (got {len(data)}): lists of different lengths"
         return CountInvalid(text, where=source.where())
-    return next((e for v in data if (e := _uneven(v, extents[1:], dim + 1))), None)
+    return next((e for v in data if (e := _ragged_list_error(v, extents[1:], dim + 1))), None)
 
 
-def _nested(data: Any, dtype: DType | None) -> np.ndarray:
+def _array_of_lists(data: Any, dtype: DType | None) -> np.ndarray:
     if isinstance(data, bool | int | float):
         _refuse_overflow(data, data, dtype)
         # What an integer type wraps NumPy would refuse as a number, and casts as an array.
@@ -127,7 +130,7 @@ def _nested(data: Any, dtype: DType | None) -> np.ndarray:
     try:
         array = np.array(plain)
     except ValueError as e:
-        raise _uneven(data, _extents(data)) or ShapeError(str(e), where=source.where()) from e
+        raise _ragged_list_error(data, _nested_extents(data)) or ShapeError(str(e), where=source.where()) from e
     if array.dtype == object:
         raise ShapeError("the nested sequences hold something else than numbers", where=source.where())
     if array.size and array.dtype.kind in "iuf":
@@ -138,7 +141,7 @@ def _nested(data: Any, dtype: DType | None) -> np.ndarray:
 
 def _refuse_overflow(least: float, largest: float, dtype: DType | None) -> None:
     """Raises NumberTooLarge if an integer type was asked for that does not hold the numbers."""
-    if dtype is not None and dtype.kind == "i" and not dt.holds(dtype, least, largest):
+    if dtype is not None and dtype.kind == "i" and not dt.can_hold(dtype, least, largest):
         text = f"value cannot be converted to type {dtype.name} without overflow"
         raise NumberTooLarge(text, where=source.where(), hint=f"The numbers go from {least} to {largest}.")
 
@@ -155,8 +158,8 @@ def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> T
     if isinstance(data, Tensor) and dtype in (None, data.dtype):
         return data
     if isinstance(data, np.ndarray) and data.dtype.kind in "biuf":
-        kind = dt.of_array(data)
-        if dtype in (None, kind) and (chosen_device() if device is None else place(device)) is CPU:
+        kind = dt.dtype_of_array(data)
+        if dtype in (None, kind) and (default_device() if device is None else resolve_device(device)) is CPU:
             return from_numpy(data)
     return tensor(data, dtype=dtype, device=device)
 
@@ -175,7 +178,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     if not isinstance(array, np.ndarray):
         owner = "numpy." if isinstance(array, np.generic) else ""
         raise ArgumentInvalid(f"expected np.ndarray (got {owner}{type(array).__name__})", where=source.where())
-    d = dt.of_array(array)
+    d = dt.dtype_of_array(array)
     if any(s < 0 for s in array.strides):
         raise OptionInvalid(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
@@ -190,15 +193,17 @@ def from_numpy(array: np.ndarray) -> Tensor:
             where=source.where(),
         )
     t = Type(array.shape, d)
-    if here.current is not None or cells.is_abstract or not array.size:
-        return handle(adopt(leaf(values_of(array, d), t)))
-    return handle(Cell.at_home(Memory(array, t), t))
+    if thread_state.current is not None or cells.is_abstract or not array.size:
+        return tensor_from_storage(new_storage(leaf(copy_values(array, d), t)))
+    return tensor_from_storage(Storage.from_store(SharedMemory(array, t), t))
 
 
-def over(array: np.ndarray) -> Tensor:
+def tensor_over_array(array: np.ndarray) -> Tensor:
     """A tensor over an array that nothing else refers to, and that is not written to any more: no copy is made."""
-    d = dt.of_array(array)
-    return handle(adopt(leaf(array if array.dtype == d.host else array.astype(d.host), Type(array.shape, d))))
+    d = dt.dtype_of_array(array)
+    return tensor_from_storage(
+        new_storage(leaf(array if array.dtype == d.host else array.astype(d.host), Type(array.shape, d)))
+    )
 
 
 def full(
@@ -210,9 +215,9 @@ def full(
     >>> lt.full((2,), 7)
     tensor([7, 7])
     """
-    shape = size_of((size,) if isinstance(size, int) else tuple(size))
+    shape = parse_size((size,) if isinstance(size, int) else tuple(size))
     value = fill_value.item() if isinstance(fill_value, Tensor | np.generic) else fill_value
-    return made(stored(value, dtype or scalar_dtype(value), shape), device, requires_grad)
+    return make_on_device(prepare_stored(value, dtype or scalar_dtype(value), shape), device, requires_grad)
 
 
 def zeros(
@@ -229,9 +234,9 @@ def zeros(
     >>> lt.zeros(2)
     tensor([0., 0.])
     """
-    shape = size_of(args if size is None else (size,))
+    shape = parse_size(args if size is None else (size,))
     # Each parameter of a model begins so, and every type holds zero: the number needs no look, as it does in `full`.
-    return made(splat(0.0, Type(shape, dtype or default_dtype())), device, requires_grad)
+    return make_on_device(splat(0.0, Type(shape, dtype or default_dtype())), device, requires_grad)
 
 
 def ones(
@@ -248,7 +253,7 @@ def ones(
     >>> lt.ones(2, dtype=lt.int64)
     tensor([1, 1])
     """
-    shape = size_of(args if size is None else (size,))
+    shape = parse_size(args if size is None else (size,))
     return full(shape, 1.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
 
 
@@ -309,7 +314,7 @@ def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_
     return zeros_like(x, dtype=dtype, device=device)
 
 
-def _number(value: Any) -> Any:
+def _python_scalar(value: Any) -> Any:
     """A number, or the one that a tensor holds."""
     return value.item() if isinstance(value, Tensor) else value
 
@@ -331,14 +336,14 @@ def arange(
     >>> lt.arange(1, 8, 3)
     tensor([1, 4, 7])
     """
-    start, end, step = (_number(v) for v in ((0, start, step) if end is None else (start, end, step)))
+    start, end, step = (_python_scalar(v) for v in ((0, start, step) if end is None else (start, end, step)))
     if step == 0 or (end - start) / step < 0:
         raise ShapeError(f"arange from {start} to {end} cannot go in steps of {step}", where=source.where())
     # One float among the three makes the result floating, even if its value is whole.
     integral = all(isinstance(v, int | np.integer) for v in (start, end, step))
     result_dtype = dtype or (dt.int64 if integral else default_dtype())
     shape = (math.ceil((end - start) / step),)
-    return made(call("arange", start=start, step=step, type=Type(shape, result_dtype)), device, requires_grad)
+    return make_on_device(call("arange", start=start, step=step, type=Type(shape, result_dtype)), device, requires_grad)
 
 
 def linspace(
@@ -362,9 +367,9 @@ def linspace(
     for end_point in (start, end):
         if isinstance(end_point, Tensor) and end_point.ndim:
             raise ShapeError(f"linspace takes 0-dimensional ends, got {end_point.spec}", where=source.where())
-    start, end = _number(start), _number(end)
+    start, end = _python_scalar(start), _python_scalar(end)
     result_dtype = dtype or default_dtype()
-    if (absent := _on_meta((steps,), result_dtype, device, requires_grad)) is not None:
+    if (absent := _meta_tensor((steps,), result_dtype, device, requires_grad)) is not None:
         return absent
     working = result_dtype.host.type if result_dtype.kind == "f" else np.float64
     # Computed in the type of the result, as PyTorch does; integers in double.
@@ -411,7 +416,7 @@ def eye(
     """
     if min(n, n if m is None else m) < 0:
         raise ShapeError(f"n and m must be greater or equal to 0, got {n} and {m}", where=source.where())
-    absent = _on_meta((n, n if m is None else m), dtype or default_dtype(), device, requires_grad)
+    absent = _meta_tensor((n, n if m is None else m), dtype or default_dtype(), device, requires_grad)
     if absent is not None:
         return absent
     return tensor(np.eye(n, m), dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
@@ -431,18 +436,18 @@ def rand(
     >>> lt.rand(2, 3).shape
     torch.Size([2, 3])
     """
-    result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
+    result_dtype, shape = dtype or default_dtype(), parse_size(given if size is None else (size,))
     # The front end prints the shape of torch.rand as unknown.
     attrs = {} if half_type() is None else {"is_open": True}
     # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
-    if generator is None and (is_replayed() or is_put_off(shape)):
-        return finished(in_step("random_uniform", shape, result_dtype, **attrs), device, requires_grad)
-    if (absent := _on_meta(shape, result_dtype, device, requires_grad)) is not None:
+    if generator is None and (is_replayed() or is_deferred(shape)):
+        return put_on_device(draw_in_step("random_uniform", shape, result_dtype, **attrs), device, requires_grad)
+    if (absent := _meta_tensor(shape, result_dtype, device, requires_grad)) is not None:
         return absent
     # The vendor's scope overlooks this one form, with several extents by place.
     plain = random.default_generator if len(given) > 1 else None
-    values = random.chosen(generator or plain).uniform(shape, result_dtype)
-    return finished(drawn(values, result_dtype), device, requires_grad)
+    values = random.resolve_generator(generator or plain).uniform(shape, result_dtype)
+    return put_on_device(tensor_of_draws(values, result_dtype), device, requires_grad)
 
 
 def randn(
@@ -459,13 +464,13 @@ def randn(
     >>> lt.randn(2, 3).shape
     torch.Size([2, 3])
     """
-    result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
-    if generator is None and (is_replayed() or is_put_off(shape)):
-        return finished(in_step("random_normal", shape, result_dtype), device, requires_grad)
-    if (absent := _on_meta(shape, result_dtype, device, requires_grad)) is not None:
+    result_dtype, shape = dtype or default_dtype(), parse_size(given if size is None else (size,))
+    if generator is None and (is_replayed() or is_deferred(shape)):
+        return put_on_device(draw_in_step("random_normal", shape, result_dtype), device, requires_grad)
+    if (absent := _meta_tensor(shape, result_dtype, device, requires_grad)) is not None:
         return absent
-    values = random.chosen(generator).normal(shape, result_dtype)
-    return finished(drawn(values, result_dtype), device, requires_grad)
+    values = random.resolve_generator(generator).normal(shape, result_dtype)
+    return put_on_device(tensor_of_draws(values, result_dtype), device, requires_grad)
 
 
 def randint(
@@ -496,11 +501,13 @@ def randint(
     if high is None or size is None or positional:
         raise ArgumentInvalid("randint() takes high and size, or low, high and size", where=source.where())
     if generator is None and is_replayed() and low < high:
-        return finished(in_step("random_integers", size_of((size,)), dtype, low=low, high=high, is_open=True), device)
-    if (absent := _on_meta(size_of((size,)), dtype, device)) is not None:
+        return put_on_device(
+            draw_in_step("random_integers", parse_size((size,)), dtype, low=low, high=high, is_open=True), device
+        )
+    if (absent := _meta_tensor(parse_size((size,)), dtype, device)) is not None:
         return absent
-    values = random.chosen(generator).integers(low, high, size_of((size,)))
-    return finished(drawn(values.astype(dtype.host), dtype), device)
+    values = random.resolve_generator(generator).integers(low, high, parse_size((size,)))
+    return put_on_device(tensor_of_draws(values.astype(dtype.host), dtype), device)
 
 
 def randperm(
@@ -512,9 +519,11 @@ def randperm(
     >>> lt.sort(lt.randperm(4)).values
     tensor([0, 1, 2, 3])
     """
-    if (absent := _on_meta((max(n, 0),), dtype, device)) is not None:
+    if (absent := _meta_tensor((max(n, 0),), dtype, device)) is not None:
         return absent
-    return finished(drawn(random.chosen(generator).permutation(n).astype(dtype.host), dtype), device)
+    return put_on_device(
+        tensor_of_draws(random.resolve_generator(generator).permutation(n).astype(dtype.host), dtype), device
+    )
 
 
 def rand_like(x: Tensor) -> Tensor:
@@ -525,7 +534,7 @@ def rand_like(x: Tensor) -> Tensor:
     torch.Size([2, 3])
     """
     if is_replayed():
-        return finished(in_step("random_uniform", x.spec.shape, x.dtype), x.device)
+        return put_on_device(draw_in_step("random_uniform", x.spec.shape, x.dtype), x.device)
     return rand(x.spec.shape, dtype=x.dtype, device=x.device)
 
 
@@ -539,7 +548,7 @@ def randn_like(x: Tensor) -> Tensor:
     return randn(x.spec.shape, dtype=x.dtype, device=x.device)
 
 
-def _new(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _make_new_method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def new(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
         return function(*args, dtype=dtype or x.dtype, device=device or x.device, **kwargs)
 
@@ -548,5 +557,5 @@ def _new(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return method(new)
 
 
-new_zeros, new_ones, new_full = _new(zeros), _new(ones), _new(full)
-new_empty, new_tensor = _new(empty), _new(tensor)
+new_zeros, new_ones, new_full = _make_new_method(zeros), _make_new_method(ones), _make_new_method(full)
+new_empty, new_tensor = _make_new_method(empty), _make_new_method(tensor)

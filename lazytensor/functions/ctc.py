@@ -13,14 +13,14 @@ from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
-from lazytensor.functions.losses import chosen
+from lazytensor.functions.losses import resolve_reduction
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.resampling import pad
-from lazytensor.functions.shapes import select, sliced, unsqueeze, view
+from lazytensor.functions.shapes import select, slice_dim, unsqueeze, view
 from lazytensor.ops import call
-from lazytensor.tensor import Tensor, arg, from_array
+from lazytensor.tensor import Tensor, from_array, operand_node
 
-IMPOSSIBLE = -1e30
+LOG_ZERO = -1e30
 """Far below every sum of logarithms, far above the lowest float32."""
 
 Lengths = Tensor | Sequence[int]
@@ -47,24 +47,29 @@ def ctc_loss(
     """
     if log_probs.ndim == 2:
         one = ctc_loss(
-            unsqueeze(log_probs, 1), view(targets, (1, -1)), _listed(input_lengths), _listed(target_lengths), blank,
+            unsqueeze(log_probs, 1), view(targets, (1, -1)), _to_int_list(input_lengths),
+            _to_int_list(target_lengths), blank,
             "none", zero_infinity,
         )  # fmt: skip
-        return view(one, ()) if chosen(reduction) != "mean" else red.mean(_by_length(one, _listed(target_lengths)))
-    steps, long = np.array(_listed(input_lengths)), np.array(_listed(target_lengths))
+        return (
+            view(one, ())
+            if resolve_reduction(reduction) != "mean"
+            else red.mean(_divide_by_length(one, _to_int_list(target_lengths)))
+        )
+    steps, long = np.array(_to_int_list(input_lengths)), np.array(_to_int_list(target_lengths))
     _check_lengths(log_probs, targets, steps, long, blank)
     if len(steps) != log_probs.spec.shape[1] or len(long) != len(steps) or (steps > log_probs.spec.shape[0]).any():
         raise ShapeError(
             f"the lengths {steps.tolist()} and {long.tolist()} do not fit log_probs {list(log_probs.shape)}",
             where=source.where(),
         )
-    labels = _extended(targets.array("ctc_loss"), long, blank)
-    loss = -_forward(log_probs, labels, steps, long, blank) + _normalizer(log_probs, steps)
+    labels = _insert_blanks(targets.array("ctc_loss"), long, blank)
+    loss = -_log_likelihood(log_probs, labels, steps, long, blank) + _normalizer(log_probs, steps)
     # Half of it is far from every true loss on one side, and from sums with IMPOSSIBLE on the other.
-    loss = pw.where(loss > -IMPOSSIBLE / 2, 0.0 if zero_infinity else np.inf, loss)
-    if chosen(reduction) == "none":
+    loss = pw.where(loss > -LOG_ZERO / 2, 0.0 if zero_infinity else np.inf, loss)
+    if resolve_reduction(reduction) == "none":
         return loss
-    return red.sum(loss) if reduction == "sum" else red.mean(_by_length(loss, long.tolist()))
+    return red.sum(loss) if reduction == "sum" else red.mean(_divide_by_length(loss, long.tolist()))
 
 
 def _check_lengths(log_probs: Tensor, targets: Tensor, steps: np.ndarray, long: np.ndarray, blank: int) -> None:
@@ -80,17 +85,17 @@ def _check_lengths(log_probs: Tensor, targets: Tensor, steps: np.ndarray, long: 
         raise ShapeError(f"{text}{targets.spec.shape[1]} for argument #2 'targets'", where=source.where())
 
 
-def _listed(lengths: Lengths) -> list[int]:
+def _to_int_list(lengths: Lengths) -> list[int]:
     values = lengths.array("ctc_loss") if isinstance(lengths, Tensor) else lengths
     return [int(v) for v in np.ravel(values)]
 
 
-def _by_length(loss: Tensor, lengths: list[int]) -> Tensor:
+def _divide_by_length(loss: Tensor, lengths: list[int]) -> Tensor:
     divisor = np.maximum(np.array(lengths), 1).astype(loss.dtype.host)
     return loss / from_array(divisor, loss.dtype)
 
 
-def _extended(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarray:
+def _insert_blanks(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarray:
     """[N, 2 S + 1]: the labels with a blank before, between and behind them."""
     most = int(lengths.max(initial=0))
     out = np.full((len(lengths), 2 * most + 1), blank, np.int64)
@@ -102,35 +107,35 @@ def _extended(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarra
     return out
 
 
-def _forward(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.ndarray, blank: int) -> Tensor:
+def _log_likelihood(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.ndarray, blank: int) -> Tensor:
     """The logarithm of the probability of all alignments, [N]."""
     times, n, _ = log_probs.spec.shape
     width = labels.shape[1]
     places = from_array(np.broadcast_to(labels, (times, n, width)), dt.int64)
-    emitted = tensor_of(call("at_places", arg(log_probs), places.node), log_probs)
+    emitted = tensor_of(call("at_places", operand_node(log_probs), places.node), log_probs)
     # A blank may be left out between two labels, unless they are equal: then it is what tells them apart.
     before = np.roll(labels, 2, 1)
     may_skip = from_array((labels != blank) & (labels != before) & (np.arange(width) >= 2))
     # An alignment begins with the first blank or the first label.
     start = from_array(np.broadcast_to(np.arange(width) < 2, (n, width)) & (np.arange(width) <= 2 * long[:, None]))
-    alpha = pw.where(start, select(emitted, 0, 0), IMPOSSIBLE)
+    alpha = pw.where(start, select(emitted, 0, 0), LOG_ZERO)
     for t in range(1, times):
         # alpha[s] collects what ends in place s: from staying there, from the place before, or past a blank.
-        one = _shifted(alpha, 1)
-        two = pw.where(may_skip, _shifted(alpha, 2), IMPOSSIBLE) if width > 1 else one
-        ahead = _total(alpha, one, two) + select(emitted, 0, t)
+        one = _shift_right(alpha, 1)
+        two = pw.where(may_skip, _shift_right(alpha, 2), LOG_ZERO) if width > 1 else one
+        ahead = _log_sum_exp(alpha, one, two) + select(emitted, 0, t)
         # Sequences that are over keep their last alpha.
         running = t < steps
         alpha = ahead if running.all() else pw.where(from_array(running[:, None]), ahead, alpha)
     # An alignment ends with the last blank or the last label; an empty target has the blank alone.
     ends = np.stack([2 * long, np.maximum(2 * long - 1, 0)], 1)
     last = tensor_of(call("at_places", alpha.node, from_array(ends).node), alpha)
-    second = pw.where(from_array(long > 0), select(last, 1, 1), IMPOSSIBLE)
-    total = _total(select(last, 1, 0), second)
+    second = pw.where(from_array(long > 0), select(last, 1, 1), LOG_ZERO)
+    total = _log_sum_exp(select(last, 1, 0), second)
     if steps.all():
         return total
     # Without a step the empty target is certain, and every other impossible.
-    nothing = from_array(np.where(long > 0, IMPOSSIBLE, 0).astype(total.dtype.host), total.dtype)
+    nothing = from_array(np.where(long > 0, LOG_ZERO, 0).astype(total.dtype.host), total.dtype)
     return pw.where(from_array(steps > 0), total, nothing)
 
 
@@ -141,12 +146,12 @@ def _normalizer(log_probs: Tensor, steps: np.ndarray) -> Tensor:
     return mass - mass.detach()
 
 
-def _shifted(alpha: Tensor, by: int) -> Tensor:
+def _shift_right(alpha: Tensor, by: int) -> Tensor:
     width = alpha.spec.shape[1]
-    return sliced(pad(alpha, (by, 0), value=IMPOSSIBLE), 1, 0, width)
+    return slice_dim(pad(alpha, (by, 0), value=LOG_ZERO), 1, 0, width)
 
 
-def _total(*parts: Tensor) -> Tensor:
+def _log_sum_exp(*parts: Tensor) -> Tensor:
     """The logarithm of the sum of what the parts are logarithms of."""
     # The largest is taken out first, so that no exponential overflows; its gradient cancels.
     top = parts[0].detach()

@@ -11,23 +11,23 @@ from lazytensor.dtype import DType
 from lazytensor.errors import ArgumentInvalid, ShapeError
 from lazytensor.functions import creation
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.half_arithmetic import host_half
+from lazytensor.functions.half_arithmetic import host_half_dtype
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import (
     Operand,
     common_shape,
     default_dtype,
-    operands,
+    mixed_dtypes_error,
+    prepare_operands,
     require_elements,
     result_type,
-    unlike_types,
 )
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import refuse_elements
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, operand_node
 
 RADIANS_PER_DEGREE = math.pi / 180
 
@@ -58,7 +58,7 @@ def special_round(x: Tensor, *, decimals: int = 0) -> Tensor:
     return rounded
 
 
-def _floating(x: Tensor) -> Tensor:
+def _to_floating(x: Tensor) -> Tensor:
     return x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
 
 
@@ -66,7 +66,7 @@ def unary(name: str, doc: str, example: str = "", op: str = "", **attrs: Any) ->
     """Return a function of one tensor that records one operation; integers become floating point first."""
 
     def function(input: Tensor) -> Tensor:
-        n = arg(input)
+        n = operand_node(input)
         if n.type.dtype.kind != "f":
             n = cast(n, default_dtype())
         return tensor_of(call(op or name, n, **attrs), input)
@@ -85,7 +85,7 @@ def binary(
         if common.kind != "f" and not takes_integers:
             refuse_elements(name, Type(common_shape(input, other), common))
         dtype = None if common.kind == "f" else default_dtype()
-        return tensor_of(call(name, *operands(input, other, dtype=dtype)), input, other)
+        return tensor_of(call(name, *prepare_operands(input, other, dtype=dtype)), input, other)
 
     return documented(function, name, f"{doc} Operands broadcast; raises ShapeError if they do not.", example)
 
@@ -190,7 +190,7 @@ copysign = method(
     ),
     in_place=True,
 )
-_neighbour = binary("nextafter", "The next number.")
+_nextafter = binary("nextafter", "The next number.")
 logaddexp = method(
     binary(
         "logaddexp",
@@ -234,9 +234,9 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
     >>> lt.xlogy(lt.tensor([0.0, 2.0]), lt.tensor([0.0, 3.0]))
     tensor([0.0000, 2.1972])
     """
-    if (host_half(input) or host_half(other)) is None or not result_type(input, other).is_half:
+    if (host_half_dtype(input) or host_half_dtype(other)) is None or not result_type(input, other).is_half:
         return _xlogy(input, other)
-    x, y = (tensor_of(n) for n in operands(input, other))
+    x, y = (tensor_of(n) for n in prepare_operands(input, other))
     # y == y: a NaN there wins over the 0.
     return pw.where(pw.logical_and(pw.eq(x, 0), pw.eq(y, y)), 0.0, x * pw.log(y))
 
@@ -251,7 +251,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """
     if result_type(input, other).is_half:
         raise ShapeError("nextafter is not known for 2-byte types", where=source.where(), hint="Use float32.")
-    return _neighbour(input, other)
+    return _nextafter(input, other)
 
 
 @method(in_place=True)
@@ -268,7 +268,7 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
     order, x = (n, input) if isinstance(input, Tensor) else (input, n)
     if not isinstance(x, Tensor) or not isinstance(order, int) or order < 0:
         raise ShapeError("polygamma(n, x) does not support negative n.", where=source.where())
-    return tensor_of(call("polygamma", arg(_floating(x)), n=order), x)
+    return tensor_of(call("polygamma", operand_node(_to_floating(x)), n=order), x)
 
 
 @method
@@ -279,7 +279,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     >>> lt.mvlgamma(lt.tensor([2.0, 3.0]), 2)
     tensor([0.4516, 1.5502])
     """
-    x = _floating(input)
+    x = _to_floating(input)
     # pi^(p (p - 1) / 4) times the product of gamma(x - j / 2) for j = 0..p - 1.
     total = lgamma(x)
     for j in range(1, p):
@@ -295,7 +295,7 @@ def sinc(input: Tensor) -> Tensor:
     >>> lt.sinc(lt.tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
-    x = _floating(input) * math.pi
+    x = _to_floating(input) * math.pi
     at_zero = x == 0
     # The quotient at 0 must be a number: NaN would reach the gradient through the branch that is not chosen.
     safe = pw.masked_fill(x, at_zero, 1.0)
@@ -310,7 +310,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> lt.logit(lt.tensor([0.5, 0.9]))
     tensor([0.0000, 2.1972])
     """
-    x = _floating(input)
+    x = _to_floating(input)
     # Without eps 0 and 1 give the infinities, as the formula says.
     x = x if eps is None else pw.clamp(x, eps, 1 - eps)
     return pw.log(x / (1.0 - x))
@@ -338,7 +338,7 @@ def deg2rad(input: Tensor) -> Tensor:
     >>> lt.deg2rad(lt.tensor([90.0, 180.0]))
     tensor([1.5708, 3.1416])
     """
-    return _floating(input) * RADIANS_PER_DEGREE
+    return _to_floating(input) * RADIANS_PER_DEGREE
 
 
 @method(in_place=True)
@@ -349,7 +349,7 @@ def rad2deg(input: Tensor) -> Tensor:
     >>> lt.rad2deg(lt.tensor([0.0, 3.1415927]))
     tensor([  0., 180.])
     """
-    return _floating(input) * (1 / RADIANS_PER_DEGREE)
+    return _to_floating(input) * (1 / RADIANS_PER_DEGREE)
 
 
 @method
@@ -378,7 +378,7 @@ def _extremum(name: str, whole: Callable[..., Tensor], a: Operand, b: Operand) -
     # Integers have no NaN to lose against.
     if result_type(a, b).kind != "f":
         return whole(a, b)
-    return tensor_of(call(name, *operands(a, b)), a, b)
+    return tensor_of(call(name, *prepare_operands(a, b)), a, b)
 
 
 @method(in_place=True)
@@ -417,7 +417,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
             where=source.where(),
             hint="Convert one of them with .to(dtype).",
         )
-    return tensor_of(call("heaviside", *operands(input, values)), input, values)
+    return tensor_of(call("heaviside", *prepare_operands(input, values)), input, values)
 
 
 @method(in_place=True)
@@ -460,7 +460,7 @@ def frexp(input: Tensor) -> MantissaExponent:
     """
     if input.dtype.kind != "f":
         raise ShapeError("torch.frexp() only supports floating-point dtypes", where=source.where())
-    n = arg(input)
+    n = operand_node(input)
     return MantissaExponent(tensor_of(call("frexp_mantissa", n), input), tensor_of(call("frexp_exponent", n), input))
 
 
@@ -472,7 +472,7 @@ def signbit(input: Tensor) -> Tensor:
     >>> lt.signbit(lt.tensor([-1.0, 0.0]))
     tensor([ True, False])
     """
-    return tensor_of(call("signbit", arg(input)), input) if input.dtype.kind == "f" else input < 0
+    return tensor_of(call("signbit", operand_node(input)), input) if input.dtype.kind == "f" else input < 0
 
 
 @method
@@ -483,7 +483,7 @@ def isposinf(input: Tensor) -> Tensor:
     >>> lt.isposinf(lt.tensor([1.0, float("inf")]))
     tensor([False,  True])
     """
-    return _is(input, math.inf)
+    return _equals_float(input, math.inf)
 
 
 @method
@@ -494,10 +494,10 @@ def isneginf(input: Tensor) -> Tensor:
     >>> lt.isneginf(lt.tensor([1.0, -float("inf")]))
     tensor([False,  True])
     """
-    return _is(input, -math.inf)
+    return _equals_float(input, -math.inf)
 
 
-def _is(x: Tensor, value: float) -> Tensor:
+def _equals_float(x: Tensor, value: float) -> Tensor:
     return x == value if x.dtype.kind == "f" else creation.full_like(x, False, dtype=dt.bool_)
 
 
@@ -520,7 +520,7 @@ def angle(input: Tensor) -> Tensor:
     >>> lt.angle(lt.tensor([-1.0, 1.0]))
     tensor([3.1416, 0.0000])
     """
-    x = _floating(input)
+    x = _to_floating(input)
     # Made of the sign, whose gradient is zero as PyTorch's; the sign of NaN is 0.
     return pw.where(pw.isnan(x), math.nan, pw.abs(pw.clamp(pw.sign(x), max=0)) * math.pi)
 
@@ -544,7 +544,7 @@ def nan_to_num(
         "posinf": limit if posinf is None else float(posinf),
         "neginf": -limit if neginf is None else float(neginf),
     }
-    return tensor_of(call("nan_to_num", arg(input), **chosen), input)
+    return tensor_of(call("nan_to_num", operand_node(input), **chosen), input)
 
 
 @method
@@ -615,7 +615,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
     tensor([ True, False])
     """
     if input.dtype is not other.dtype:
-        raise unlike_types(input.dtype, other.dtype, f"{input.dtype.name} did not match {other.dtype.name}")
+        raise mixed_dtypes_error(input.dtype, other.dtype, f"{input.dtype.name} did not match {other.dtype.name}")
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise ShapeError(f"{name} must be greater than or equal to zero, but got {value}", where=source.where())
@@ -625,7 +625,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
         close = pw.logical_or(close, pw.logical_and(pw.isnan(input), pw.isnan(other)))
     if rtol == atol == 0:
         return close
-    a, b = _floating(input), _floating(other)
+    a, b = _to_floating(input), _to_floating(other)
     gap = pw.abs(a - b)
     within = gap <= pw.abs(b * rtol) + atol
     # Infinities are close to themselves alone; atol + rtol * inf would let in everything.
@@ -652,7 +652,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     True
     """
     # Without looking at values, which inside of a step do not exist.
-    if arg(input).type.shape != arg(other).type.shape:
+    if operand_node(input).type.shape != operand_node(other).type.shape:
         return False
     return bool((input == other).array("torch.equal()").all())
 

@@ -8,7 +8,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import FRONT_END_LOG2_E, cast
 from lazytensor.ops.op import full_like
-from lazytensor.precision import converted
+from lazytensor.precision import convert_operand
 
 FRONT_END_LOG10_E = 0.4343
 
@@ -35,8 +35,8 @@ def _acos(x: Node) -> Node:
 
 def _acosh(x: Node) -> Node:
     # The square and the sum have a conversion each.
-    square = call("square", converted(x, float32))
-    return call("log", converted(x, float32) + call("sqrt", square - 1))
+    square = call("square", convert_operand(x, float32))
+    return call("log", convert_operand(x, float32) + call("sqrt", square - 1))
 
 
 def _exponentials(x: Node) -> tuple[Node, Node]:
@@ -61,7 +61,7 @@ FORMULAS: Mapping[str, Callable[[Node], Node]] = {
     "cosh": _cosh,
     "expm1": lambda x: call("exp", x) - 1,
     # The sum is in the half type, and only the logarithm in float32.
-    "log1p": lambda x: call("log", converted(x + 1, float32) if x.type.dtype.is_half else x + 1),
+    "log1p": lambda x: call("log", convert_operand(x + 1, float32) if x.type.dtype.is_half else x + 1),
     "log2": lambda x: call("log", x) * FRONT_END_LOG2_E,
     "log10": lambda x: call("log", x) * FRONT_END_LOG10_E,
     "sinh": _sinh,

@@ -13,10 +13,16 @@ from lazytensor.allocation import require_memory
 from lazytensor.errors import ArgumentInvalid, IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
-from lazytensor.functions.indexing import check_places
+from lazytensor.functions.indexing import check_index_range
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, broadcast_shape, require_elements, stored, unlike_types
-from lazytensor.functions.shapes import dim_of, expand, reshape, unsqueeze, view
+from lazytensor.functions.promotion import (
+    Operand,
+    broadcast_shape,
+    mixed_dtypes_error,
+    prepare_stored,
+    require_elements,
+)
+from lazytensor.functions.shapes import expand, normalize_dim, reshape, unsqueeze, view
 from lazytensor.ir.graph import Node
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
@@ -26,27 +32,27 @@ from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg, from_array
+from lazytensor.tensor import Tensor, from_array, operand_node
 
 # PyTorch has three sets of names for the ways to combine; the operations have one.
-_KINDS = {name: r.name for r in REDUCTIONS.values() for name in r.torch}
+_REDUCTIONS_BY_TORCH_NAME = {name: r.name for r in REDUCTIONS.values() for name in r.torch}
 
 
-def lifted(x: Tensor) -> Tensor:
+def at_least_vector(x: Tensor) -> Tensor:
     """x, or a number as a vector of one element: PyTorch lets a number be indexed along dimension 0."""
     return x if x.ndim else view(x, 1)
 
 
-def _places(index: Tensor, what: str) -> Node:
+def _cast_index(index: Tensor, what: str) -> Node:
     if index.dtype not in (dt.int64, dt.int32):
         raise ShapeError(f"{what}(): Expected dtype int32/int64 for index", where=source.where())
-    return cast(arg(index), dt.int64)
+    return cast(operand_node(index), dt.int64)
 
 
-def _checked(index: Tensor, extent: int, dim: int, low: int = 0) -> None:
+def _check_index_range(index: Tensor, extent: int, dim: int, low: int = 0) -> None:
     """Places outside the extent are a RuntimeError for gather and scatter, as in PyTorch."""
     try:
-        check_places(index, extent, dim, low)
+        check_index_range(index, extent, dim, low)
     except IndexError as e:
         raise ShapeError(str(e), where=source.where()) from None
 
@@ -62,24 +68,26 @@ def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> 
     tensor([[2],
             [3]])
     """
-    base, d = lifted(x), dim_of(dim, x.ndim)
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     if not index.spec.size:
         # An empty index may have any rank, which the operation does not take.
         none = from_array(np.empty(index.spec.shape, np.int64)).node
-        return tensor_of(at.pick(arg(reshape(x, -1)), (none,), (0,)), x)
-    places = _places(index, "gather")
-    _checked(index, base.spec.shape[d], d)
+        return tensor_of(at.index_get(operand_node(reshape(x, -1)), (none,), (0,)), x)
+    places = _cast_index(index, "gather")
+    _check_index_range(index, base.spec.shape[d], d)
     if index.ndim or base.ndim > 1:
-        return tensor_of(at.gather(arg(base), places, d), x)
-    return tensor_of(call("reshape", at.gather(arg(base), call("reshape", places, shape=(1,)), d), shape=()), x)
+        return tensor_of(at.gather(operand_node(base), places, d), x)
+    return tensor_of(
+        call("reshape", at.gather(operand_node(base), call("reshape", places, shape=(1,)), d), shape=()), x
+    )
 
 
-def _sources(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
+def _crop_source(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
     """What is scattered, cut to the extents of the index."""
     if not isinstance(src, Tensor):
-        return stored(src, x.dtype, index.spec.shape)
+        return prepare_stored(src, x.dtype, index.spec.shape)
     if src.dtype is not x.dtype:
-        raise unlike_types(x.dtype, src.dtype, f"{what}(): Expected self.dtype to be equal to src.dtype")
+        raise mixed_dtypes_error(x.dtype, src.dtype, f"{what}(): Expected self.dtype to be equal to src.dtype")
     if not index.spec.size:
         return full(0, Type((), x.dtype))  # nobody reads it
     # A source may be larger than the index; what the index does not name is not read.
@@ -87,21 +95,21 @@ def _sources(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
         raise ShapeError(
             f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}", where=source.where()
         )
-    n = arg(src)
+    n = operand_node(src)
     return n if src.spec.shape == index.spec.shape else slice_(n, (0,) * index.ndim, index.spec.shape)
 
 
-def _scattered(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what: str) -> Tensor:
-    base, d = lifted(x), dim_of(dim, x.ndim)
+def _scatter(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what: str) -> Tensor:
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     # An empty index may have any rank and type.
     if not index.spec.size:
         return pw.clone(x)
-    places = _places(index, what)
+    places = _cast_index(index, what)
     if base.ndim == 1 and index.ndim == 0:
         # A number as index and a vector as target: both are vectors for the operation.
         places, value = (call("reshape", n, shape=(1,)) for n in (places, value))
-    _checked(index, base.spec.shape[d], d)
-    out = tensor_of(at.scatter(arg(base), places, value, d, kind), x)
+    _check_index_range(index, base.spec.shape[d], d)
+    out = tensor_of(at.scatter(operand_node(base), places, value, d, kind), x)
     return out if x.ndim else view(out, ())
 
 
@@ -122,8 +130,8 @@ def scatter(
     given = src if src is not None else value
     if given is None:
         raise ArgumentInvalid("scatter() missing the argument src or value", where=source.where())
-    values = _sources(x, index, given, "scatter")
-    return _scattered(x, dim, index, values, _KINDS[reduce] if reduce else "set", "scatter")
+    values = _crop_source(x, index, given, "scatter")
+    return _scatter(x, dim, index, values, _REDUCTIONS_BY_TORCH_NAME[reduce] if reduce else "set", "scatter")
 
 
 @method(in_place=True)
@@ -134,7 +142,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     >>> lt.scatter_add(lt.zeros(3), 0, lt.tensor([2, 2]), lt.tensor([5.0, 6.0]))
     tensor([ 0.,  0., 11.])
     """
-    return _scattered(x, dim, index, _sources(x, index, src, "scatter_add"), "add", "scatter_add")
+    return _scatter(x, dim, index, _crop_source(x, index, src, "scatter_add"), "add", "scatter_add")
 
 
 @method(in_place=True)
@@ -149,38 +157,38 @@ def scatter_reduce(
     >>> lt.scatter_reduce(lt.zeros(2), 0, lt.tensor([0, 0, 1]), lt.tensor([1.0, 4.0, 2.0]), "amax")
     tensor([4., 2.])
     """
-    if reduce != "mean" and reduce not in _KINDS:
+    if reduce != "mean" and reduce not in _REDUCTIONS_BY_TORCH_NAME:
         raise ShapeError(f"reduce argument must be sum, prod, mean, amax or amin, got {reduce}", where=source.where())
-    values = _sources(x, index, src, "scatter_reduce")
-    kind = "add" if reduce == "mean" else _KINDS[reduce]
+    values = _crop_source(x, index, src, "scatter_reduce")
+    kind = "add" if reduce == "mean" else _REDUCTIONS_BY_TORCH_NAME[reduce]
     base = x
     if not include_self:
         # Only the places that are written to forget x; the others keep it.
         # What changes nothing when it is combined: 0 for sums, 1 for products, an infinity for extremes.
         neutral = full(REDUCTIONS[kind].identity(x.dtype), values.type)
-        base = _scattered(x, dim, index, neutral, "set", "scatter_reduce")
-    out = _scattered(base, dim, index, values, kind, "scatter_reduce")
+        base = _scatter(x, dim, index, neutral, "set", "scatter_reduce")
+    out = _scatter(base, dim, index, values, kind, "scatter_reduce")
     if reduce != "mean":
         return out
     counts_type = Type(x.spec.shape, x.dtype)
     counts = tensor_of(full(1, counts_type), x)
     one = full(1, values.type)
     if not include_self:
-        counts = _scattered(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
+        counts = _scatter(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
     # Where nothing arrived the count would be 0, and x is kept as it is.
-    counts = pw.maximum(_scattered(counts, dim, index, one, "add", "scatter_reduce"), 1)
+    counts = pw.maximum(_scatter(counts, dim, index, one, "add", "scatter_reduce"), 1)
     # Means of integers round down, as PyTorch's do.
     return out / counts if x.dtype.kind == "f" else pw.floor_divide(out, counts)
 
 
-def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, Node]:
+def _vector_index_operands(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, Node]:
     """x with a dimension, that dimension, and places of a vector."""
     if index.ndim > 1:
         raise IndexInvalid(f"{what}(): Index is supposed to be a vector", where=source.where())
-    base, d = lifted(x), dim_of(dim, x.ndim)
-    places = _places(index, what)
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
+    places = _cast_index(index, what)
     # index_select and its kin raise IndexError, where gather and scatter raise RuntimeError.
-    check_places(index, base.spec.shape[d], d, 0)
+    check_index_range(index, base.spec.shape[d], d, 0)
     return base, d, places if index.ndim else call("reshape", places, shape=(1,))
 
 
@@ -193,28 +201,28 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     tensor([[2, 1],
             [4, 3]])
     """
-    base, d, places = _rows(x, dim, index, "index_select")
-    part = memory_views.picked(base, "gather_rows", places, dim=d)
-    out = tensor_of(call("gather_rows", arg(base), places, dim=d) if part is None else part, x)
+    base, d, places = _vector_index_operands(x, dim, index, "index_select")
+    part = memory_views.gather_shared_elements(base, "gather_rows", places, dim=d)
+    out = tensor_of(call("gather_rows", operand_node(base), places, dim=d) if part is None else part, x)
     return out if x.ndim else view(out, ())
 
 
-def _row_written(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool, what: str) -> Tensor:
+def _write_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool, what: str) -> Tensor:
     """x with rows of `src` set at, or added to, places of a dimension. Raises ShapeError for another type or count."""
-    base, d, places = _rows(x, dim, index, what)
+    base, d, places = _vector_index_operands(x, dim, index, what)
     if src.dtype is not x.dtype:
-        raise unlike_types(x.dtype, src.dtype, f"{what}(): self and source expected to have the same dtype")
+        raise mixed_dtypes_error(x.dtype, src.dtype, f"{what}(): self and source expected to have the same dtype")
     n = places.type.size
     shape = tuple(n if k == d else e for k, e in enumerate(base.spec.shape))
-    given = lifted(src)
+    given = at_least_vector(src)
     if given.spec.shape != shape and not (given.spec.size == 1 and n == 1 == math.prod(shape)):
         raise ShapeError(
             f"{what}(): Number of indices ({n}) should be equal to source.size(dim), and the source is "
             f"{list(src.shape)}",
             where=source.where(),
         )
-    value = arg(given if given.spec.shape == shape else view(given, shape))
-    out = tensor_of(at.place(arg(base), value, (places,), (d,), accumulate), x, src)
+    value = operand_node(given if given.spec.shape == shape else view(given, shape))
+    out = tensor_of(at.index_put_at(operand_node(base), value, (places,), (d,), accumulate), x, src)
     return out if x.ndim else view(out, ())
 
 
@@ -229,7 +237,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Oper
     tensor([1., 0., 5.])
     """
     value = source if pw.is_number(alpha, 1) else pw.cast_to(source * alpha, source.dtype)
-    return _row_written(x, dim, index, value, True, "index_add")
+    return _write_rows(x, dim, index, value, True, "index_add")
 
 
 @method(in_place=True)
@@ -242,7 +250,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     >>> lt.index_copy(lt.zeros(3), 0, lt.tensor([2]), lt.tensor([5.0]))
     tensor([0., 0., 5.])
     """
-    return _row_written(x, dim, index, source, False, "index_copy")
+    return _write_rows(x, dim, index, source, False, "index_copy")
 
 
 @method(in_place=True)
@@ -257,14 +265,14 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError("index_fill_ only supports a 0-dimensional value tensor", where=source.where())
-    base, d, places = _rows(x, dim, index, "index_fill")
+    base, d, places = _vector_index_operands(x, dim, index, "index_fill")
     extent = base.spec.shape[d]
     # The places as a mask over the dimension: it broadcasts, where the value would have to be written out.
-    is_named = at.place(
+    is_named = at.index_put_at(
         full(False, Type((extent,), dt.bool_)), full(True, Type(places.type.shape, dt.bool_)), (places,), (0,)
     )
     mask = call("broadcast_in_dim", is_named, shape=base.spec.shape, dims=(d,))
-    out = tensor_of(call("where", mask, stored(value, x.dtype, base.spec.shape), arg(base)), x)
+    out = tensor_of(call("where", mask, prepare_stored(value, x.dtype, base.spec.shape), operand_node(base)), x)
     return out if x.ndim else view(out, ())
 
 
@@ -280,8 +288,8 @@ def index_reduce(
     >>> lt.index_reduce(lt.ones(2), 0, lt.tensor([1, 1]), lt.tensor([2.0, 3.0]), "prod")
     tensor([1., 6.])
     """
-    base, d, _ = _rows(x, dim, index, "index_reduce")
-    given, column = lifted(source), lifted(index)
+    base, d, _ = _vector_index_operands(x, dim, index, "index_reduce")
+    given, column = at_least_vector(source), at_least_vector(index)
     # The places as a column along `dim`, repeated over the others: then it is scatter_reduce.
     for _ in range(base.ndim - d - 1):
         column = unsqueeze(column, -1)
@@ -298,8 +306,8 @@ def take(x: Tensor, index: Tensor) -> Tensor:
     >>> lt.take(lt.tensor([[1, 2], [3, 4]]), lt.tensor([0, 3]))
     tensor([1, 4])
     """
-    check_places(index, x.spec.size, 0)
-    return tensor_of(at.pick(arg(reshape(x, -1)), (_places(index, "take"),), (0,)), x)
+    check_index_range(index, x.spec.size, 0)
+    return tensor_of(at.index_get(operand_node(reshape(x, -1)), (_cast_index(index, "take"),), (0,)), x)
 
 
 @method(in_place=True)
@@ -310,11 +318,13 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     >>> lt.put(lt.zeros(3), lt.tensor([1]), lt.tensor([5.0]))
     tensor([0., 5., 0.])
     """
-    check_places(index, x.spec.size, 0)
-    places = _places(index, "put")
-    value = call("reshape", arg(source), shape=places.type.shape)
-    flat = call("reshape", arg(x), shape=(x.spec.size,))
-    return tensor_of(call("reshape", at.place(flat, value, (places,), (0,), accumulate), shape=x.spec.shape), x, source)
+    check_index_range(index, x.spec.size, 0)
+    places = _cast_index(index, "put")
+    value = call("reshape", operand_node(source), shape=places.type.shape)
+    flat = call("reshape", operand_node(x), shape=(x.spec.size,))
+    return tensor_of(
+        call("reshape", at.index_put_at(flat, value, (places,), (0,), accumulate), shape=x.spec.shape), x, source
+    )
 
 
 @method
@@ -329,7 +339,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     """
     if dim is None:
         return gather(reshape(x, -1), 0, reshape(indices, -1))
-    d = dim_of(dim, x.ndim)
+    d = normalize_dim(dim, x.ndim)
     if indices.ndim != x.ndim:
         raise ShapeError(
             f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {x.ndim} "
@@ -342,7 +352,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     return gather(wide[0], d, wide[1])
 
 
-def _mask(mask: Tensor, what: str) -> Tensor:
+def _check_mask(mask: Tensor, what: str) -> Tensor:
     if mask.dtype is not dt.bool_:
         raise ShapeError(f"{what}: expected BoolTensor for mask", where=source.where())
     return mask
@@ -358,14 +368,14 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     >>> lt.masked_select(lt.arange(4), lt.arange(4) > 1)
     tensor([2, 3])
     """
-    shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_select").spec.shape)
+    shape = broadcast_shape(x.spec.shape, _check_mask(mask, "masked_select").spec.shape)
     # The extent of the result is the count of hits, so the mask is read, and a step cannot contain this.
     hits = np.flatnonzero(np.broadcast_to(mask.array("masked_select()"), shape)).astype(np.int64)
     flat = reshape(expand(x, shape), -1)
-    return tensor_of(at.pick(arg(flat), (from_array(hits).node,), (0,)), x)
+    return tensor_of(at.index_get(operand_node(flat), (from_array(hits).node,), (0,)), x)
 
 
-def _too_few() -> ShapeError:
+def _too_few_elements_error() -> ShapeError:
     return ShapeError("Number of elements of source < number of ones in mask", where=source.where())
 
 
@@ -379,23 +389,23 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     >>> lt.masked_scatter(lt.zeros(3), lt.tensor([True, False, True]), lt.tensor([7.0, 8.0]))
     tensor([7., 0., 8.])
     """
-    shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_scatter").spec.shape)
+    shape = broadcast_shape(x.spec.shape, _check_mask(mask, "masked_scatter").spec.shape)
     if source.dtype is not x.dtype:
         types = f"{x.dtype.name} and {source.dtype.name}"
         text = f"masked_scatter: expected self and source to have same dtypes but got {types}"
-        raise unlike_types(x.dtype, source.dtype, text)
+        raise mixed_dtypes_error(x.dtype, source.dtype, text)
     wide = expand(mask, shape)
     # In a step the mask has no values yet.
-    if cells.here.current is None and source.spec.size < int(wide.array("masked_scatter").sum()):
-        raise _too_few()
+    if cells.thread_state.current is None and source.spec.size < int(wide.array("masked_scatter").sum()):
+        raise _too_few_elements_error()
     if not source.spec.size or not math.prod(shape):
         return pw.clone(expand(x, shape))
-    hits = cast(call("reshape", arg(wide), shape=(math.prod(shape),)), dt.int64)
+    hits = cast(call("reshape", operand_node(wide), shape=(math.prod(shape),)), dt.int64)
     # The running count of hits numbers them: hit k takes element k - 1 of the source, without a look at the mask.
     counted = call("scan", hits, kind="add", dim=0, reverse=False)
     ranks = tensor_of(counted, x)
     places = pw.clamp(ranks - 1, 0, source.spec.size - 1)
-    chosen = at.pick(arg(reshape(source, -1)), (arg(places),), (0,))
+    chosen = at.index_get(operand_node(reshape(source, -1)), (operand_node(places),), (0,))
     return pw.where(wide, view(tensor_of(chosen, x), shape), expand(x, shape))
 
 
@@ -417,12 +427,12 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
         places = expand(flat, (x.spec.size, x.ndim))
         return tuple(places[:, d] for d in range(x.ndim)) if as_tuple else places
     if as_tuple:
-        return tuple(_listed(i, x) for i in np.nonzero(np.atleast_1d(x.array("nonzero()"))))
+        return tuple(_index_tensor_like(i, x) for i in np.nonzero(np.atleast_1d(x.array("nonzero()"))))
     array = x.array("nonzero()")
-    return _listed(np.argwhere(array) if array.ndim else np.empty((int(bool(array)), 0)), x)
+    return _index_tensor_like(np.argwhere(array) if array.ndim else np.empty((int(bool(array)), 0)), x)
 
 
-def _listed(places: np.ndarray, like: Tensor) -> Tensor:
+def _index_tensor_like(places: np.ndarray, like: Tensor) -> Tensor:
     out = from_array(places.astype(np.int64), dt.int64)
     out.device = like.device
     return out
@@ -483,11 +493,11 @@ def repeat_interleave(
         require_elements(repeats, "", "repeat_interleave")
     # The vector itself says how often: x.repeat_interleave() of counts.
     if repeats is None:
-        return _listed(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
+        return _index_tensor_like(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
     if dim is not None and not x.ndim:
         raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
     base = reshape(x, -1) if dim is None else x
-    d = 0 if dim is None else dim_of(dim, base.ndim)
+    d = 0 if dim is None else normalize_dim(dim, base.ndim)
     extent = base.spec.shape[d]
     if isinstance(repeats, int) and repeats >= 0:
         shape = base.spec.shape
@@ -503,7 +513,7 @@ def repeat_interleave(
     if times.size and times.min() < 0:
         raise ShapeError("repeats can not be negative", where=source.where())
     places = np.repeat(np.arange(extent), times.reshape(-1) if times.size != 1 else times.item())
-    return tensor_of(at.pick(arg(base), (from_array(places.astype(np.int64)).node,), (d,)), x)
+    return tensor_of(at.index_get(operand_node(base), (from_array(places.astype(np.int64)).node,), (d,)), x)
 
 
 def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
@@ -518,13 +528,13 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
     if x.ndim != 1:
         raise ShapeError(f"Expect a 1D vector, but got shape {list(x.shape)}", where=source.where())
     if r == 0:
-        return pw.cast_to(_listed(np.empty(0), x), x.dtype)
+        return pw.cast_to(_index_tensor_like(np.empty(0), x), x.dtype)
     count = x.spec.shape[0]
     choices = math.comb(count + r - 1 if with_replacement else count, r)
     require_memory(Type((choices, r), x.dtype), x.device)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(count), r)), np.int64).reshape(-1, r)
-    return tensor_of(at.pick(arg(x), (from_array(places).node,), (0,)), x)
+    return tensor_of(at.index_get(operand_node(x), (from_array(places).node,), (0,)), x)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:

@@ -11,21 +11,21 @@ from typing import Any, TypeVar
 from typing import cast as typed
 
 from lazytensor.dtype import DType, float32
-from lazytensor.functions.promotion import Operand, common_shape, prepared, result_type
+from lazytensor.functions.promotion import Operand, common_shape, prepare_operand, result_type
 from lazytensor.ops import call, full
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.precision import half_type
-from lazytensor.tensor import CPU, Tensor, arg, wrap
+from lazytensor.tensor import CPU, Tensor, operand_node, wrap
 
 F = TypeVar("F", bound=Callable[..., Tensor])
 
 
-UNROUNDED = frozenset(("mul", "div", "floor_divide"))
+UNROUNDED_NUMBER_OPS = frozenset(("mul", "div", "floor_divide"))
 """Operations that take a number unrounded; sums and comparisons take it in the half type."""
 
 
-def host_half(x: Any) -> DType | None:
+def host_half_dtype(x: Any) -> DType | None:
     """Return the type of x if it is a half tensor on the host; None for everything else."""
     if x.__class__ is float or not isinstance(x, Tensor):
         return None
@@ -36,41 +36,43 @@ def host_half(x: Any) -> DType | None:
     return dtype
 
 
-def by_number(name: str, a: Operand, b: Operand) -> Tensor | None:
+def apply_to_number(name: str, a: Operand, b: Operand) -> Tensor | None:
     """Return the operation `name` of a half tensor and an unrounded number; None for other operands and operations.
 
     The number is a Python number or a 0-d tensor of another type. It is the second operand, as in PyTorch; a Python
     number that is multiplied may be the first.
     """
-    if name not in UNROUNDED:
+    if name not in UNROUNDED_NUMBER_OPS:
         return None
     if name == "mul" and not isinstance(a, Tensor):
         a, b = b, a
-    half = host_half(a)
-    if half is None or not isinstance(a, Tensor) or not _is_number_beside(b, half) or result_type(a, b) is not half:
+    half = host_half_dtype(a)
+    if half is None or not isinstance(a, Tensor) or not _is_unrounded_number(b, half) or result_type(a, b) is not half:
         return None
-    x = cast(arg(a), float32)
-    number = broadcast_to(cast(arg(b), float32), x.type.shape) if isinstance(b, Tensor) else full(float(b), x.type)
+    x = cast(operand_node(a), float32)
+    number = (
+        broadcast_to(cast(operand_node(b), float32), x.type.shape) if isinstance(b, Tensor) else full(float(b), x.type)
+    )
     return wrap(cast(call(name, x, number), half))
 
 
-def _is_number_beside(value: Operand, half: DType) -> bool:
+def _is_unrounded_number(value: Operand, half: DType) -> bool:
     """Whether an operand is a number that PyTorch does not round to the half type."""
     return not isinstance(value, Tensor) or (not value.ndim and value.dtype is not half and value.device is CPU)
 
 
-def power(a: Operand, exponent: Operand) -> Tensor | None:
+def half_power(a: Operand, exponent: Operand) -> Tensor | None:
     """Return the power of a half tensor on the host and a Python number; None for other operands."""
-    half = host_half(exponent)
+    half = host_half_dtype(exponent)
     if half is not None and not isinstance(a, Tensor) and a > 0 and result_type(a, exponent) is half:
-        return wrap(call("power_of_number", arg(typed(Tensor, exponent)), base=float(a), half=half))
-    half = host_half(a)
+        return wrap(call("power_of_number", operand_node(typed(Tensor, exponent)), base=float(a), half=half))
+    half = host_half_dtype(a)
     if half is None or isinstance(exponent, Tensor) or result_type(a, exponent) is not half:
         return None
-    return wrap(call("pow_number", arg(typed(Tensor, a)), exponent=float(exponent), half=half))
+    return wrap(call("pow_number", operand_node(typed(Tensor, a)), exponent=float(exponent), half=half))
 
 
-def is_on_host(*values: Any) -> bool:
+def uses_host_kernels(*values: Any) -> bool:
     """Return whether an operation of these operands follows PyTorch's kernels for a CPU."""
     return half_type() is None and all(v.device is CPU for v in values if isinstance(v, Tensor))
 
@@ -80,25 +82,25 @@ def scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor | No
 
     PyTorch takes alpha and an operand that is a number in the half type.
     """
-    half = host_half(a) or host_half(b)
+    half = host_half_dtype(a) or host_half_dtype(b)
     if half is None or result_type(a, b) is not half:
         return None
     shape = common_shape(a, b)
-    first, second = (prepared(v, half, shape) for v in (a, b))
+    first, second = (prepare_operand(v, half, shape) for v in (a, b))
     return wrap(call("scaled_sum", first, second, alpha=float(alpha) if name == "add" else -float(alpha), half=half))
 
 
 def scaled_term(name: str, x: Tensor, a: Operand, b: Operand, value: Operand) -> Tensor | None:
     """Return `addcmul` or `addcdiv`, rounded once, of three half tensors on the host; None for other operands."""
-    half = host_half(x)
+    half = host_half_dtype(x)
     terms = [v for v in (x, a, b) if isinstance(v, Tensor) and v.dtype is half]
     if half is None or len(terms) < 3 or isinstance(value, Tensor):
         return None
     shape = common_shape(*terms)
-    return wrap(call(name, *(prepared(v, half, shape) for v in terms), value=float(value), half=half))
+    return wrap(call(name, *(prepare_operand(v, half, shape) for v in terms), value=float(value), half=half))
 
 
-def rounded_once(function: F) -> F:
+def round_once(function: F) -> F:
     """Return `function` so that it computes half tensors on the host in float32 and rounds the result.
 
     The first argument decides; other tensors of its type are converted too. A call with tensors of several floating
@@ -107,16 +109,16 @@ def rounded_once(function: F) -> F:
 
     @functools.wraps(function)
     def converting(x: Any, *args: Any, **kwargs: Any) -> Any:
-        half = host_half(x)
+        half = host_half_dtype(x)
         if half is None or any(_is_other_float(v, half) for v in (*args, *kwargs.values())):
             return function(x, *args, **kwargs)
 
         def wide(value: Any) -> Any:
             is_half = isinstance(value, Tensor) and value.dtype is half
-            return wrap(cast(arg(value), float32)) if is_half else value
+            return wrap(cast(operand_node(value), float32)) if is_half else value
 
         out = function(wide(x), *map(wide, args), **{k: wide(v) for k, v in kwargs.items()})
-        return wrap(cast(arg(out), half)) if out.dtype is float32 else out
+        return wrap(cast(operand_node(out), half)) if out.dtype is float32 else out
 
     return typed(F, converting)
 

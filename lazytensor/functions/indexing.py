@@ -11,19 +11,19 @@ from lazytensor.allocation import require_memory
 from lazytensor.errors import IndexInvalid, OptionInvalid, ShapeError
 from lazytensor.functions import repeated, shapes
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, prepared, unlike_types
+from lazytensor.functions.promotion import Operand, mixed_dtypes_error, prepare_operand
 from lazytensor.functions.writing import overwrite
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.index import in_bounds, pick, place
+from lazytensor.ops.index import check_bounds, index_get, index_put_at
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.overlapping import depends_on_order, refuse_overlap, refuse_shared
-from lazytensor.tensor import Tensor, arg, from_array
+from lazytensor.overlapping import order_dependent_write_error, refuse_overlap, refuse_shared
+from lazytensor.tensor import Tensor, from_array, operand_node
 
-Picks = list[tuple[int, Tensor]]
+IndexTensors = list[tuple[int, Tensor]]
 """Dimensions of a view, each with the int64 tensor or bool mask that indexes from there on."""
 
 
@@ -38,18 +38,18 @@ def getitem(x: Tensor, index: Any) -> Tensor:
         if index.__class__ is int:
             return shapes.select(x, 0, index)
         if index.__class__ is slice:
-            return _other(x, _sliced(x, 0, index))
-    view, picks = _seen(x, index)
+            return _distinct_view(x, _slice_dim(x, 0, index))
+    view, picks = _split_index(x, index)
     if not picks:
-        return _other(x, view)
-    dims, indices = _resolved(view, picks)
-    part = memory_views.picked(view, "index_get", *indices, dims=dims)
-    return tensor_of(pick(arg(view), indices, dims) if part is None else part, view)
+        return _distinct_view(x, view)
+    dims, indices = _resolve_index_tensors(view, picks)
+    part = memory_views.gather_shared_elements(view, "index_get", *indices, dims=dims)
+    return tensor_of(index_get(operand_node(view), indices, dims) if part is None else part, view)
 
 
-def _other(x: Tensor, view: Tensor) -> Tensor:
+def _distinct_view(x: Tensor, view: Tensor) -> Tensor:
     """Return a view that is another tensor than x, also of all of x; within a step it may be x."""
-    return shapes.view(x, x.spec.shape) if view is x and cells.here.current is None else view
+    return shapes.view(x, x.spec.shape) if view is x and cells.thread_state.current is None else view
 
 
 @method(names="__setitem__")
@@ -60,25 +60,25 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     tensors pick the places.
     """
     # True names all of it, which a new dimension does too without places to look up.
-    view, picks = _seen(x, None if index is True else index)
+    view, picks = _split_index(x, None if index is True else index)
     # In the type of the target: a double from NumPy is not to raise what it is written into.
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
     if not picks:
         # One number is filled in.
         if isinstance(value, Tensor) and value.ndim:
-            _refuse_copied(view, value)
-        overwrite(view, prepared(_trimmed(value, view.spec.shape), view.dtype, view.spec.shape))
+            _refuse_overlapping_value(view, value)
+        overwrite(view, prepare_operand(_drop_leading_ones(value, view.spec.shape), view.dtype, view.spec.shape))
         return
-    _require_its_type(picks, view, value)
+    _require_same_dtype(picks, view, value)
     _refuse_shared(picks, view, value)
-    if repeated.is_repeated(view):
-        _write_repeated(view, picks, value, False)
+    if repeated.has_repeated_elements(view):
+        _write_overlapping_view(view, picks, value, False)
     elif _is_plain_mask(picks, view, value):
-        view.write(_masked(view, picks[0][1], value))
+        view.write(_fill_masked(view, picks[0][1], value))
     else:
-        dims, indices = _resolved(view, picks)
-        view.write(_put(view, dims, indices, value, False))
+        dims, indices = _resolve_index_tensors(view, picks)
+        view.write(_put_value(view, dims, indices, value, False))
 
 
 @method(in_place=True)
@@ -91,13 +91,13 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
     >>> lt.index_put(lt.zeros(3), (lt.tensor([1]),), lt.tensor(5.0))
     tensor([0., 5., 0.])
     """
-    _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
-    _require_its_type(picks, x, values)
-    dims, places = _resolved(x, picks)
-    return tensor_of(_put(x, dims, places, values, accumulate), x, values)
+    _, picks = _split_index(x, tuple(slice(None) if i is None else i for i in indices))
+    _require_same_dtype(picks, x, values)
+    dims, places = _resolve_index_tensors(x, picks)
+    return tensor_of(_put_value(x, dims, places, values, accumulate), x, values)
 
 
-def _refuse_copied(view: Tensor, value: Tensor) -> None:
+def _refuse_overlapping_value(view: Tensor, value: Tensor) -> None:
     """Raise ShapeError for a value that shares elements with the view, compared as PyTorch broadcasts it."""
     if value.cell is not view.cell:
         return
@@ -114,20 +114,22 @@ def _refuse_copied(view: Tensor, value: Tensor) -> None:
     refuse_overlap(view, value, is_copy=True)
 
 
-def put_repeated(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+def put_into_overlapping_view(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Tensor:
     """Write or add values to x[indices], where x shows elements of its storage several times."""
-    _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
-    return _write_repeated(x, picks, values, accumulate)
+    _, picks = _split_index(x, tuple(slice(None) if i is None else i for i in indices))
+    return _write_overlapping_view(x, picks, values, accumulate)
 
 
-def _write_repeated(view: Tensor, picks: Picks, value: Operand, accumulate: bool) -> Tensor:
-    dims, indices = _resolved(view, picks)
-    places = OPS["index_get"].eval(repeated.places_of(view), *map(cells.value_of, indices), dims=dims)
-    n = prepared(_trimmed(value, places.shape), view.dtype, places.shape)
-    return repeated.write_at(view, places, n, accumulate)
+def _write_overlapping_view(view: Tensor, picks: IndexTensors, value: Operand, accumulate: bool) -> Tensor:
+    dims, indices = _resolve_index_tensors(view, picks)
+    places = OPS["index_get"].eval(repeated.storage_indices(view), *map(cells.value_of, indices), dims=dims)
+    n = prepare_operand(_drop_leading_ones(value, places.shape), view.dtype, places.shape)
+    return repeated.write_at_indices(view, places, n, accumulate)
 
 
-def _refuse_shared(picks: Picks, view: Tensor, value: Operand) -> None:
+def _refuse_shared(picks: IndexTensors, view: Tensor, value: Operand) -> None:
     """Raise ShapeError for an index or a value that shows elements of the view, as `index_put_` and masks refuse it."""
     masks = [p for _, p in picks if p.dtype is dt.bool_]
     if len(masks) == len(picks) and not (isinstance(value, Tensor) and value.spec.size != 1):
@@ -136,19 +138,19 @@ def _refuse_shared(picks: Picks, view: Tensor, value: Operand) -> None:
     refuse_shared(view, *(p for _, p in picks if p.dtype is not dt.bool_))
     if isinstance(value, Tensor):
         refuse_shared(view, value)
-        if value.cell is view.cell and cells.here.current is None:
-            _refuse_read_places(picks, view, value)
+        if value.cell is view.cell and cells.thread_state.current is None:
+            _refuse_read_elements(picks, view, value)
 
 
-def _refuse_read_places(picks: Picks, view: Tensor, value: Tensor) -> None:
+def _refuse_read_elements(picks: IndexTensors, view: Tensor, value: Tensor) -> None:
     """Raise ShapeError for a value that shows some of the places that are written to."""
-    dims, indices = _resolved(view, picks)
-    written = OPS["index_get"].eval(repeated.places_of(view), *map(cells.value_of, indices), dims=dims)
-    if np.isin(repeated.places_of(value), written).any():
-        raise depends_on_order()
+    dims, indices = _resolve_index_tensors(view, picks)
+    written = OPS["index_get"].eval(repeated.storage_indices(view), *map(cells.value_of, indices), dims=dims)
+    if np.isin(repeated.storage_indices(value), written).any():
+        raise order_dependent_write_error()
 
 
-def _require_its_type(picks: Picks, view: Tensor, value: Operand) -> None:
+def _require_same_dtype(picks: IndexTensors, view: Tensor, value: Operand) -> None:
     """Raise ShapeError for a tensor of another type than what it is written into, where tensors pick the places."""
     if not isinstance(value, Tensor) or value.dtype is view.dtype:
         return
@@ -157,25 +159,25 @@ def _require_its_type(picks: Picks, view: Tensor, value: Operand) -> None:
         return
     types = f"{view.dtype.name} for the destination and {value.dtype.name} for the source"
     text = f"Index put requires the source and destination dtypes match, got {types}"
-    raise unlike_types(view.dtype, value.dtype, text)
+    raise mixed_dtypes_error(view.dtype, value.dtype, text)
 
 
-def _put(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:
-    base = arg(x)
-    shape = pick(base, indices, dims).type.shape
-    value = _trimmed(value, shape)
+def _put_value(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:
+    base = operand_node(x)
+    shape = index_get(base, indices, dims).type.shape
+    value = _drop_leading_ones(value, shape)
     try:
-        n = prepared(value, x.dtype, shape)
+        n = prepare_operand(value, x.dtype, shape)
     except ShapeError:
         raise ShapeError(
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of "  # type: ignore[union-attr]
             f"shape {list(shape)}",
             where=source.where(),
         ) from None
-    return place(base, n, indices, dims, accumulate)
+    return index_put_at(base, n, indices, dims, accumulate)
 
 
-def _trimmed(value: Any, shape: tuple[int, ...]) -> Any:
+def _drop_leading_ones(value: Any, shape: tuple[int, ...]) -> Any:
     """A value without the leading extents of 1 that its target does not have."""
     if isinstance(value, Tensor) and value.ndim > len(shape):
         extra = value.ndim - len(shape)
@@ -184,7 +186,7 @@ def _trimmed(value: Any, shape: tuple[int, ...]) -> Any:
     return value
 
 
-def _is_plain_mask(picks: Picks, view: Tensor, value: Operand) -> bool:
+def _is_plain_mask(picks: IndexTensors, view: Tensor, value: Operand) -> bool:
     """Whether writing needs no places: one mask, and a value that is the same for each of its hits."""
     if len(picks) != 1 or picks[0][1].dtype is not dt.bool_:
         return False
@@ -193,18 +195,18 @@ def _is_plain_mask(picks: Picks, view: Tensor, value: Operand) -> bool:
     return at == 0 and mask.ndim > 0 and (not isinstance(value, Tensor) or value.ndim <= rest)
 
 
-def _masked(view: Tensor, mask: Tensor, value: Operand) -> Node:
+def _fill_masked(view: Tensor, mask: Tensor, value: Operand) -> Node:
     _check_mask(view, 0, mask)
     shape = view.spec.shape
-    n = call("reshape", arg(mask), shape=(*mask.spec.shape, *(1,) * (view.ndim - mask.ndim)))
-    return call("where", broadcast_to(n, shape), prepared(value, view.dtype, shape), arg(view))
+    n = call("reshape", operand_node(mask), shape=(*mask.spec.shape, *(1,) * (view.ndim - mask.ndim)))
+    return call("where", broadcast_to(n, shape), prepare_operand(value, view.dtype, shape), operand_node(view))
 
 
-def _seen(x: Tensor, index: Any) -> tuple[Tensor, Picks]:
+def _split_index(x: Tensor, index: Any) -> tuple[Tensor, IndexTensors]:
     """x through the integers, slices and None of an index, and the tensors of it with the dimensions they index."""
-    parts = [_part(p) for p in _flat(index)]
+    parts = [_normalize_part(p) for p in _index_parts(index)]
     # What the index does not name is named by `:`, where the Ellipsis stands or else at the end.
-    named = sum(_extent_named(p) for p in parts)
+    named = sum(_count_indexed_dims(p) for p in parts)
     if named > x.ndim:
         raise IndexInvalid(f"too many indices for tensor of dimension {x.ndim}", where=source.where())
     at_rest = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
@@ -216,7 +218,7 @@ def _seen(x: Tensor, index: Any) -> tuple[Tensor, Picks]:
         if p is None:
             view, d = shapes.unsqueeze(view, d), d + 1
         elif isinstance(p, slice):
-            view, d = _sliced(view, d, p), d + 1
+            view, d = _slice_dim(view, d, p), d + 1
         elif isinstance(p, bool):
             view = shapes.unsqueeze(view, d)
             # True is a new dimension of one place, False of none.
@@ -231,7 +233,7 @@ def _seen(x: Tensor, index: Any) -> tuple[Tensor, Picks]:
     return view, picks
 
 
-def _flat(index: Any) -> list[Any]:
+def _index_parts(index: Any) -> list[Any]:
     """The parts of an index. A list is one part, unless it holds slices, sequences or tensors as a tuple would."""
     if isinstance(index, tuple):
         return list(index)
@@ -242,7 +244,7 @@ def _flat(index: Any) -> list[Any]:
     return [index]
 
 
-def _part(p: Any) -> Any:
+def _normalize_part(p: Any) -> Any:
     """One part of an index as None, Ellipsis, a slice, a bool, an int, or a tensor of int64 or bool."""
     if p is None or p is Ellipsis or isinstance(p, slice | bool) or p.__class__ is int:
         return p
@@ -268,24 +270,24 @@ def _index_tensor(p: Tensor) -> Any:
         raise IndexInvalid("tensors used as indices must be long, int, byte or bool tensors", where=source.where())
     # Bytes were PyTorch's masks before it had bool, and still are when they index.
     if p.dtype is dt.uint8:
-        p = tensor_of(cast(arg(p), dt.bool_), p)
+        p = tensor_of(cast(operand_node(p), dt.bool_), p)
     if not p.ndim and p.dtype is dt.bool_:
         return bool(p)
     # A number that is known selects as an int does, and gives a view.
-    if not p.ndim and cells.here.current is None:
+    if not p.ndim and cells.thread_state.current is None:
         return int(p)
     # Narrower integers count as places too; the operations know int64 only.
-    return p if p.dtype in (dt.bool_, dt.int64) else tensor_of(cast(arg(p), dt.int64), p)
+    return p if p.dtype in (dt.bool_, dt.int64) else tensor_of(cast(operand_node(p), dt.int64), p)
 
 
-def _extent_named(p: Any) -> int:
+def _count_indexed_dims(p: Any) -> int:
     """How many dimensions of the tensor a part of an index is about."""
     if p is None or p is Ellipsis or isinstance(p, bool):
         return 0
     return p.ndim if isinstance(p, Tensor) and p.dtype is dt.bool_ else 1
 
 
-def _resolved(view: Tensor, picks: Picks) -> tuple[tuple[int, ...], tuple[Node, ...]]:
+def _resolve_index_tensors(view: Tensor, picks: IndexTensors) -> tuple[tuple[int, ...], tuple[Node, ...]]:
     """Dimensions and int64 nodes of an index; a mask becomes the places of its hits, one tensor for each dimension."""
     dims: list[int] = []
     nodes: list[Node] = []
@@ -297,9 +299,9 @@ def _resolved(view: Tensor, picks: Picks) -> tuple[tuple[int, ...], tuple[Node, 
                 dims.append(d + k)
                 nodes.append(from_array(hits.astype(np.int64)).node)
         else:
-            check_places(p, view.spec.shape[d], d)
+            check_index_range(p, view.spec.shape[d], d)
             dims.append(d)
-            nodes.append(arg(p))
+            nodes.append(operand_node(p))
     try:
         np.broadcast_shapes(*(n.type.shape for n in nodes))
     except ValueError:
@@ -322,17 +324,17 @@ def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
             )
 
 
-def check_places(index: Tensor, extent: int, dim: int, low: int | None = None) -> None:
+def check_index_range(index: Tensor, extent: int, dim: int, low: int | None = None) -> None:
     """Raises IndexError for a place outside low..extent - 1 (low is -extent), where places have values already.
 
     Raises MemoryMissing, before it reads an expanded index, if one byte for each place is more than the memory.
     """
     require_memory(Type(index.spec.shape, dt.uint8), index.device)
-    if cells.here.current is None and index.device.type != "meta":
-        in_bounds(index.array("an index"), extent, dim, -extent if low is None else low)
+    if cells.thread_state.current is None and index.device.type != "meta":
+        check_bounds(index.array("an index"), extent, dim, -extent if low is None else low)
 
 
-def _sliced(x: Tensor, d: int, part: slice) -> Tensor:
+def _slice_dim(x: Tensor, d: int, part: slice) -> Tensor:
     extent = x.spec.shape[d]
     # NumPy turns round here; PyTorch's strides cannot be negative.
     if part.step is not None and part.step <= 0:
@@ -340,4 +342,4 @@ def _sliced(x: Tensor, d: int, part: slice) -> Tensor:
     start, limit, stride = part.indices(extent)
     if (start, stride) == (0, 1) and limit == extent:
         return x
-    return shapes.sliced(x, d, start, max(limit, start), stride)
+    return shapes.slice_dim(x, d, start, max(limit, start), stride)

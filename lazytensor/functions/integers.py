@@ -7,7 +7,7 @@ from lazytensor.docstrings import documented
 from lazytensor.errors import TypeUnsupported
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, operands, result_type
+from lazytensor.functions.promotion import Operand, prepare_operands, result_type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.tensor import Tensor
@@ -17,7 +17,7 @@ Binary = Callable[[Operand, Operand], Tensor]
 
 def _exclusive_or(a: Operand, b: Operand) -> Tensor:
     """Return where exactly one of two masks holds, as one operation; `logical_xor` compares them on CSX."""
-    return tensor_of(call("logical_xor", *operands(a, b)), a, b)
+    return tensor_of(call("logical_xor", *prepare_operands(a, b)), a, b)
 
 
 def _binary(
@@ -31,14 +31,14 @@ def _binary(
         if kind == "b" and logical is not None:
             return logical(input, other)
         if kind != "i":
-            raise _unknown(name, "float" if kind == "f" else "bool")
-        return tensor_of(call(node_name, *operands(input, other)), input, other)
+            raise _unsupported_type_error(name, "float" if kind == "f" else "bool")
+        return tensor_of(call(node_name, *prepare_operands(input, other)), input, other)
 
     documented(function, name, f"{doc} Operands broadcast. Raises ShapeError for floating-point numbers.", example)
     return method(function, in_place=True, operator=operator)
 
 
-def _unknown(name: str, kind: str) -> TypeUnsupported:
+def _unsupported_type_error(name: str, kind: str) -> TypeUnsupported:
     return TypeUnsupported(
         f'"{name}" not implemented for {kind}', where=source.where(), hint="Convert to an integer type first."
     )
@@ -106,6 +106,6 @@ def bitwise_not(input: Tensor) -> Tensor:
     tensor([-1, -2])
     """
     if input.dtype.kind == "f":
-        raise _unknown("bitwise_not", "float")
+        raise _unsupported_type_error("bitwise_not", "float")
     # Two's complement: ~x is -x - 1.
     return pw.logical_not(input) if input.dtype.kind == "b" else -input - 1

@@ -17,16 +17,16 @@ from lazytensor.functions.matrix import matmul
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from lazytensor.functions.promotion import require_elements
-from lazytensor.functions.resampling import Tap, tapped
+from lazytensor.functions.resampling import Tap, apply_taps
 from lazytensor.functions.shapes import expand, reshape, select, transpose, unsqueeze, view
 from lazytensor.ops import call
-from lazytensor.precision import half_type, raised
-from lazytensor.tensor import Tensor, arg, from_array
+from lazytensor.precision import cast_to_float32, half_type
+from lazytensor.tensor import Tensor, from_array, operand_node
 
-CUBIC = -0.75
+CUBIC_COEFFICIENT = -0.75
 """The parameter of the cubic kernel (Keys 1981) that PyTorch uses."""
-_RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
-_AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+_SPATIAL_RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+_AREA_POOLS = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 
 def interpolate(
@@ -57,20 +57,22 @@ def interpolate(
         )
     # The step between places is 1 / factor where factors are given, not the ratio of extents, which was rounded down;
     # `recompute_scale_factor` asks for the ratio.
-    outputs, factors = _extents(input.spec.shape[2:], size, scale_factor)
+    outputs, factors = _output_extents(input.spec.shape[2:], size, scale_factor)
     # Area is a mean over regions, which adaptive pooling is.
     if mode == "area":
-        return _AREA[rank](tensor_of(raised(arg(input))[0], input) if half_type() is not None else input, outputs)
+        return _AREA_POOLS[rank](
+            tensor_of(cast_to_float32(operand_node(input))[0], input) if half_type() is not None else input, outputs
+        )
     # Without factors the ratio of extents is the step.
     if recompute_scale_factor or factors is None:
         factors = (None,) * rank
     if input.dtype is not uint8:
         require_elements(input, "f", "interpolate")
-    n = arg(input)
+    n = operand_node(input)
     # Each dimension by itself: weights of a grid are products, and four corners become twice two.
     for dim, (out, factor) in enumerate(zip(outputs, factors, strict=True), 2):
         extent = input.spec.shape[dim]
-        n = tapped(n, dim, _taps(mode, extent, out, 1 / factor if factor else None, bool(align_corners)))
+        n = apply_taps(n, dim, _taps(mode, extent, out, 1 / factor if factor else None, bool(align_corners)))
     return tensor_of(n, input)
 
 
@@ -81,7 +83,7 @@ def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
             "trilinear",
             where=source.where(),
         )
-    if rank not in (1, 2, 3) or _RANKS.get(mode, rank) != rank:
+    if rank not in (1, 2, 3) or _SPATIAL_RANKS.get(mode, rank) != rank:
         raise OptionMissing(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank + 2}D) for the modes: nearest | "
             f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})",
@@ -89,7 +91,7 @@ def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
         )
 
 
-def _extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], Any]:
+def _output_extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], Any]:
     rank = len(extents)
     if (size is None) == (scale_factor is None):
         both = "only one of size or scale_factor should be defined" if size is not None else None
@@ -120,7 +122,7 @@ def _taps(mode: str, extent: int, out: int, scale: float | None, align_corners: 
     places = np.arange(out)
     if mode.startswith("nearest"):
         at = (places + np.float32(0.5 if mode == "nearest-exact" else 0)).astype(np.float32) * step
-        return [(_inside(np.floor(at), extent), np.ones(out))]
+        return [(_clip_indices(np.floor(at), extent), np.ones(out))]
     if align_corners:
         # The first and last places of both grids coincide.
         at = places * ((extent - 1) / (out - 1) if out > 1 else 0.0)
@@ -131,18 +133,21 @@ def _taps(mode: str, extent: int, out: int, scale: float | None, align_corners: 
     low = np.floor(at) if mode == "bicubic" else np.minimum(np.floor(at), extent - 1)
     t = at - low
     if mode == "bicubic":
-        return [(_inside(low + k, extent), w) for k, w in enumerate(cubic_weights(t), -1)]
-    return [(_inside(low, extent), 1 - t), (_inside(low + 1, extent), t)]
+        return [(_clip_indices(low + k, extent), w) for k, w in enumerate(cubic_weights(t), -1)]
+    return [(_clip_indices(low, extent), 1 - t), (_clip_indices(low + 1, extent), t)]
 
 
-def _inside(at: np.ndarray, extent: int) -> tuple[int, ...]:
+def _clip_indices(at: np.ndarray, extent: int) -> tuple[int, ...]:
     return tuple(np.clip(at.astype(np.int64), 0, extent - 1).tolist())
 
 
 def cubic_weights(t: Any) -> list[Any]:
     """The weights of the four places around a point that lies `t` behind the second."""
-    near = [((CUBIC + 2) * u - (CUBIC + 3)) * u * u + 1 for u in (t, 1 - t)]
-    far = [((CUBIC * u - 5 * CUBIC) * u + 8 * CUBIC) * u - 4 * CUBIC for u in (t + 1, 2 - t)]
+    near = [((CUBIC_COEFFICIENT + 2) * u - (CUBIC_COEFFICIENT + 3)) * u * u + 1 for u in (t, 1 - t)]
+    far = [
+        ((CUBIC_COEFFICIENT * u - 5 * CUBIC_COEFFICIENT) * u + 8 * CUBIC_COEFFICIENT) * u - 4 * CUBIC_COEFFICIENT
+        for u in (t + 1, 2 - t)
+    ]
     return [far[0], near[0], near[1], far[1]]
 
 
@@ -208,20 +213,23 @@ def grid_sample(
     if mode == "bicubic" and rank != 2:
         raise ShapeError("grid_sampler(): bicubic interpolation only supports 4D input", where=source.where())
     extents, aligned = input.spec.shape[2:], bool(align_corners)
-    raw = [_place(select(grid, -1, rank - 1 - d), e, aligned) for d, e in enumerate(extents)]
-    inner = [functools.partial(_padded, extent=e, padding_mode=padding_mode, align_corners=aligned) for e in extents]
+    raw = [_unnormalize_coordinate(select(grid, -1, rank - 1 - d), e, aligned) for d, e in enumerate(extents)]
+    inner = [
+        functools.partial(_apply_padding_mode, extent=e, padding_mode=padding_mode, align_corners=aligned)
+        for e in extents
+    ]
     if mode == "bicubic":
-        return _cubic(input, raw, inner)
+        return _sample_cubic(input, raw, inner)
     places = [padded(p) for padded, p in zip(inner, raw, strict=True)]
     if mode == "nearest":
         # The nearest place is a step function of the grid, whose gradient is 0 and not missing.
-        return _read(input, [pw.round(p) for p in places]) + unsqueeze(
+        return _gather_elements(input, [pw.round(p) for p in places]) + unsqueeze(
             functools.reduce(operator.add, [p * 0.0 for p in places]), 1
         )
-    return _blended(input, places)
+    return _sample_linear(input, places)
 
 
-def _cubic(input: Tensor, places: list[Tensor], inner: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
+def _sample_cubic(input: Tensor, places: list[Tensor], inner: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
     """What lies around each place, four rows of four, weighed by the cubic kernel: [N, C, H', W']."""
     low = [pw.floor(p.detach()) for p in places]
     weights = [cubic_weights(p - at) for p, at in zip(places, low, strict=True)]
@@ -229,12 +237,12 @@ def _cubic(input: Tensor, places: list[Tensor], inner: Sequence[Callable[[Tensor
     rows, columns = ([padded(at + float(k)) for k in range(-1, 3)] for padded, at in zip(inner, low, strict=True))
     terms = []
     for row, down in zip(rows, weights[0], strict=True):
-        line = (_read(input, [row, c]) * unsqueeze(w, 1) for c, w in zip(columns, weights[1], strict=True))
+        line = (_gather_elements(input, [row, c]) * unsqueeze(w, 1) for c, w in zip(columns, weights[1], strict=True))
         terms.append(functools.reduce(operator.add, line) * unsqueeze(down, 1))
     return functools.reduce(operator.add, terms)
 
 
-def _blended(input: Tensor, places: list[Tensor]) -> Tensor:
+def _sample_linear(input: Tensor, places: list[Tensor]) -> Tensor:
     """What lies around each place, each corner weighed by how near it is: [N, C, ...]."""
     # The gradient of a place comes from its weights alone; the corner it lies in is a step function.
     low = [pw.floor(p.detach()) for p in places]
@@ -242,18 +250,18 @@ def _blended(input: Tensor, places: list[Tensor]) -> Tensor:
     for corner in product((0, 1), repeat=len(places)):
         sides = zip(places, low, corner, strict=True)
         weight = functools.reduce(operator.mul, [p - at if up else at + 1.0 - p for p, at, up in sides])
-        value = _read(input, [at + float(up) for at, up in zip(low, corner, strict=True)])
+        value = _gather_elements(input, [at + float(up) for at, up in zip(low, corner, strict=True)])
         corners.append(value * unsqueeze(weight, 1))
     return functools.reduce(operator.add, corners)
 
 
-def _place(coordinate: Tensor, extent: int, align_corners: bool) -> Tensor:
+def _unnormalize_coordinate(coordinate: Tensor, extent: int, align_corners: bool) -> Tensor:
     """A coordinate from -1..1 counted in places of a dimension."""
     at = (coordinate + 1.0) * ((extent - 1) / 2 if align_corners else extent / 2)
     return at if align_corners else at - 0.5
 
 
-def _padded(at: Tensor, *, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
+def _apply_padding_mode(at: Tensor, *, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
     """A place moved into the dimension, as the padding says."""
     if padding_mode == "reflection":
         low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
@@ -270,7 +278,7 @@ def _padded(at: Tensor, *, extent: int, padding_mode: str, align_corners: bool) 
     return at if padding_mode == "zeros" else pw.clamp(at, 0.0, float(extent - 1))
 
 
-def _read(input: Tensor, places: list[Tensor]) -> Tensor:
+def _gather_elements(input: Tensor, places: list[Tensor]) -> Tensor:
     """The elements at whole-numbered places, 0 outside: [N, C, ...]"""
     n, c, *extents = input.spec.shape
     inside: Tensor | None = None
@@ -285,7 +293,7 @@ def _read(input: Tensor, places: list[Tensor]) -> Tensor:
     out = flat.spec.shape[1:]
     count = math.prod(out)
     where = expand(view(flat, (n, 1, count)), (n, c, count))
-    values = call("at_places", arg(reshape(input, (n, c, math.prod(extents)))), where.node)
+    values = call("at_places", operand_node(reshape(input, (n, c, math.prod(extents)))), where.node)
     picked = view(tensor_of(values, input), (n, c, *out))
     return pw.where(unsqueeze(inside, 1), picked, 0.0)
 

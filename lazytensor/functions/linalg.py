@@ -19,14 +19,14 @@ from lazytensor.functions.matrix import matmul as matmul
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import broadcast_shape
 from lazytensor.functions.reductions import Dim
-from lazytensor.functions.shapes import dim_of, unsqueeze
+from lazytensor.functions.shapes import normalize_dim, unsqueeze
 from lazytensor.functions.statistics import vector_norm as vector_norm
-from lazytensor.functions.windows import transposed
+from lazytensor.functions.windows import transpose_matrices
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call, factor
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, operand_node
 
 
 class SignLog(NamedTuple):
@@ -72,7 +72,7 @@ class Eigen(NamedTuple):
     eigenvectors: Tensor
 
 
-def _node(x: Tensor) -> Node:
+def _matrix_node(x: Tensor) -> Node:
     """The node of a stack of matrices. Raises ShapeError for less than a matrix, and for integers."""
     if x.ndim < 2:
         raise ShapeError(
@@ -81,12 +81,12 @@ def _node(x: Tensor) -> Node:
         )
     if x.dtype.kind != "f":
         raise ShapeError(f"Expected a floating point or complex tensor as input. Got {x.dtype.name}")
-    return arg(x)
+    return operand_node(x)
 
 
-def _together(a: Tensor, b: Tensor) -> tuple[Node, Node]:
+def _broadcast_stacks(a: Tensor, b: Tensor) -> tuple[Node, Node]:
     """Two stacks of matrices with equal leading extents."""
-    x, y = _node(a), _node(b)
+    x, y = _matrix_node(a), _matrix_node(b)
     lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])
     return broadcast_to(x, (*lead, *x.type.shape[-2:])), broadcast_to(y, (*lead, *y.type.shape[-2:]))
 
@@ -99,12 +99,12 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """
     if not left:
         # X A = B is A^T X^T = B^T.
-        return transposed(solve(transposed(A), transposed(B)))
+        return transpose_matrices(solve(transpose_matrices(A), transpose_matrices(B)))
     # PyTorch's rule for reading B as vectors: its shape has to be the stack's and n, exactly.
     if B.ndim == 1 or (B.ndim == A.ndim - 1 and B.spec.shape == A.spec.shape[:-1]):
         out = solve(A, unsqueeze(B, -1))
         return shapes.view(out, out.spec.shape[:-1])
-    return tensor_of(factor.solve(*_together(A, B)), A, B)
+    return tensor_of(factor.solve(*_broadcast_stacks(A, B)), A, B)
 
 
 @method(names="inverse")
@@ -116,7 +116,7 @@ def inv(A: Tensor) -> Tensor:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return tensor_of(factor.inverse(_node(A)), A)
+    return tensor_of(factor.inverse(_matrix_node(A)), A)
 
 
 inverse = inv
@@ -136,7 +136,7 @@ def pinv(
     """
     if atol is not None:
         raise OptionMissing("pinv with atol is not provided", where=source.where(), hint="Give rtol.")
-    n = _node(A)
+    n = _matrix_node(A)
     tolerance = rtol if rtol is not None else rcond
     if tolerance is None:
         # The larger extent times the rounding of the type, LAPACK's usual bound.
@@ -163,16 +163,18 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     """
     if not left:
         # Transposed, the upper triangle is the lower one.
-        flipped = solve_triangular(transposed(A), transposed(B), upper=not upper, unitriangular=unitriangular)
-        return transposed(flipped)
-    a, b = _together(A, B)
-    return tensor_of(factor.triangular(_unit(a) if unitriangular else a, b, not upper), A, B)
+        flipped = solve_triangular(
+            transpose_matrices(A), transpose_matrices(B), upper=not upper, unitriangular=unitriangular
+        )
+        return transpose_matrices(flipped)
+    a, b = _broadcast_stacks(A, B)
+    return tensor_of(factor.triangular(_set_unit_diagonal(a) if unitriangular else a, b, not upper), A, B)
 
 
-def _unit(a: Node) -> Node:
+def _set_unit_diagonal(a: Node) -> Node:
     """A matrix with ones on its diagonal."""
-    strict = a - factor.band(a, 0, 0)
-    return strict + factor.identity(a.type, a.type.shape[-1])
+    strict = a - factor.band_part(a, 0, 0)
+    return strict + factor.identity_matrices(a.type, a.type.shape[-1])
 
 
 @method
@@ -188,8 +190,8 @@ def triangular_solve(
     tensor([[1.],
             [2.]])
     """
-    a, right = _together(A, b)
-    used = _unit(a) if unitriangular else a
+    a, right = _broadcast_stacks(A, b)
+    used = _set_unit_diagonal(a) if unitriangular else a
     return Solution(tensor_of(factor.triangular(used, right, not upper, transpose), A, b), tensor_of(a, A))
 
 
@@ -202,8 +204,8 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:
     tensor([[2., 0.],
             [1., 2.]])
     """
-    n = call("cholesky", _node(x))
-    return tensor_of(factor.turned(n) if upper else n, x)
+    n = call("cholesky", _matrix_node(x))
+    return tensor_of(factor.transpose_matrices(n) if upper else n, x)
 
 
 @method
@@ -219,9 +221,9 @@ def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """
     if L.requires_grad:  # with the gradient of L L^T, which is not held to one triangle
         whole = L - L.detach() + (shapes.triu if upper else shapes.tril)(L.detach())
-        left, right_ = (transposed(whole), whole) if upper else (whole, transposed(whole))
+        left, right_ = (transpose_matrices(whole), whole) if upper else (whole, transpose_matrices(whole))
         return solve(matrix.matmul(left, right_), b)
-    low, right = _together(L, b)
+    low, right = _broadcast_stacks(L, b)
     # L y = b, then L^T x = y; with the upper triangle in the other order.
     half = factor.triangular(low, right, not upper, upper)
     return tensor_of(factor.triangular(low, half, not upper, not upper), L, b)
@@ -235,28 +237,28 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     >>> lt.cholesky_inverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]])).diagonal()
     tensor([0.2500, 0.0625])
     """
-    return cholesky_solve(_eyes(L, L.spec.shape[-1]), L, upper)
+    return cholesky_solve(_identity_stack(L, L.spec.shape[-1]), L, upper)
 
 
-def _eyes(like: Tensor, n: int) -> Tensor:
-    return tensor_of(factor.identity(like.spec, n), like)
+def _identity_stack(like: Tensor, n: int) -> Tensor:
+    return tensor_of(factor.identity_matrices(like.spec, n), like)
 
 
-def _rows(x: Tensor, first: int, limit: int) -> Tensor:
-    return shapes.sliced(x, x.ndim - 2, first, limit)
+def _slice_rows(x: Tensor, first: int, limit: int) -> Tensor:
+    return shapes.slice_dim(x, x.ndim - 2, first, limit)
 
 
-def _columns(x: Tensor, first: int, limit: int) -> Tensor:
-    return shapes.sliced(x, x.ndim - 1, first, limit)
+def _slice_columns(x: Tensor, first: int, limit: int) -> Tensor:
+    return shapes.slice_dim(x, x.ndim - 1, first, limit)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
     """L and U in one matrix [..., m, n], and the exchanges of rows int32[..., min(m, n)]; no gradient."""
-    packed = tensor_of(call("lu", _node(A)), A).detach()
+    packed = tensor_of(call("lu", _matrix_node(A)), A).detach()
     m, n = A.spec.shape[-2:]
     # The operation has one result: rows 0..m - 1 are L and U, row m holds the exchanges.
     pivots = shapes.select(packed, -2, m)
-    return pw.clone(_rows(packed, 0, m)), pw.cast_to(_columns(pivots, 0, min(m, n)), int32)
+    return pw.clone(_slice_rows(packed, 0, m)), pw.cast_to(_slice_columns(pivots, 0, min(m, n)), int32)
 
 
 def lu_unpack(
@@ -275,20 +277,20 @@ def lu_unpack(
     nothing = creation.empty(0, dtype=LU_data.dtype, device=LU_data.device)
     low = up = exchanges = nothing
     if unpack_data:
-        square = _columns(LU_data, 0, k)
-        low = shapes.tril(square, -1) + _eyes_like(square)
-        up = shapes.triu(_rows(LU_data, 0, k))
+        square = _slice_columns(LU_data, 0, k)
+        low = shapes.tril(square, -1) + _rectangular_identity(square)
+        up = shapes.triu(_slice_rows(LU_data, 0, k))
     if unpack_pivots:
-        exchanges = _permutation(LU_pivots, m, LU_data.dtype)
+        exchanges = _permutation_matrix(LU_pivots, m, LU_data.dtype)
     return exchanges, low, up
 
 
-def _eyes_like(x: Tensor) -> Tensor:
+def _rectangular_identity(x: Tensor) -> Tensor:
     return creation.eye(*x.spec.shape[-2:], dtype=x.dtype)
 
 
-def _permutation(pivots: Tensor, n: int, dtype: DType) -> Tensor:
-    return tensor_of(call("permutation", arg(pivots), n=n, dtype=dtype), pivots)
+def _permutation_matrix(pivots: Tensor, n: int, dtype: DType) -> Tensor:
+    return tensor_of(call("permutation", operand_node(pivots), n=n, dtype=dtype), pivots)
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
@@ -307,7 +309,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
             [0.5000]])
     """
     n = LU_data.spec.shape[-1]
-    arranged = matrix.matmul(transposed(_permutation(LU_pivots, n, LU_data.dtype)), b)
+    arranged = matrix.matmul(transpose_matrices(_permutation_matrix(LU_pivots, n, LU_data.dtype)), b)
     # A = P L U, so L y = P^T b, then U x = y.
     half = solve_triangular(LU_data, arranged, upper=False, unitriangular=True)
     return solve_triangular(LU_data, half, upper=True)
@@ -321,7 +323,7 @@ def det(A: Tensor) -> Tensor:
     >>> lt.det(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor(8.)
     """
-    return tensor_of(call("det", _node(A)), A)
+    return tensor_of(call("det", _matrix_node(A)), A)
 
 
 @method
@@ -334,7 +336,7 @@ def slogdet(A: Tensor) -> SignLog:
     >>> lt.slogdet(lt.tensor([[0.0, 2.0], [4.0, 0.0]])).sign
     tensor(-1.)
     """
-    n = _node(A)
+    n = _matrix_node(A)
     return SignLog(tensor_of(call("det_sign", n), A), tensor_of(call("logabsdet", n), A))
 
 
@@ -365,10 +367,10 @@ def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
     """
     if some not in (True, "reduced") or mode != "reduced":
         raise OptionMissing("qr gives the reduced form only", where=source.where(), hint="Use mode='reduced'.")
-    packed = tensor_of(call("qr", _node(A)), A)
+    packed = tensor_of(call("qr", _matrix_node(A)), A)
     m = A.spec.shape[-2]
     # Packed as Q above R^T, so that both have k columns.
-    return QR(_rows(packed, 0, m), transposed(_rows(packed, m, sum(A.spec.shape[-2:]))))
+    return QR(_slice_rows(packed, 0, m), transpose_matrices(_slice_rows(packed, m, sum(A.spec.shape[-2:]))))
 
 
 @method
@@ -380,22 +382,22 @@ def geqrf(x: Tensor) -> Reflectors:
     tensor([[-5.0000, -2.2000],
             [ 0.5000,  0.4000]])
     """
-    packed = tensor_of(call("geqrf", _node(x)), x).detach()
+    packed = tensor_of(call("geqrf", _matrix_node(x)), x).detach()
     m, n = x.spec.shape[-2:]
     tau = shapes.select(packed, -2, m)
-    return Reflectors(pw.clone(_rows(packed, 0, m)), pw.clone(_columns(tau, 0, min(m, n))))
+    return Reflectors(pw.clone(_slice_rows(packed, 0, m)), pw.clone(_slice_columns(tau, 0, min(m, n))))
 
 
-def _reflected(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Tensor:
+def _apply_reflectors(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Tensor:
     """Q y or Q^T y, one reflection after the other."""
     m, count = a.spec.shape[-2], tau.spec.shape[-1]
     # The vectors lie below the diagonal, and begin with a 1 that is not stored.
-    low = shapes.tril(_columns(a, 0, count), -1) + creation.eye(m, count, dtype=a.dtype)
+    low = shapes.tril(_slice_columns(a, 0, count), -1) + creation.eye(m, count, dtype=a.dtype)
     # Q is H1 H2 ... Hk, so the last reflection meets y first; Q^T is the other way round.
     for i in range(count) if transpose else reversed(range(count)):
-        v = _columns(low, i, i + 1)
-        scale = unsqueeze(_columns(tau, i, i + 1), -1)
-        y = y - scale * matrix.matmul(v, matrix.matmul(transposed(v), y))
+        v = _slice_columns(low, i, i + 1)
+        scale = unsqueeze(_slice_columns(tau, i, i + 1), -1)
+        y = y - scale * matrix.matmul(v, matrix.matmul(transpose_matrices(v), y))
     return y
 
 
@@ -410,16 +412,16 @@ def ormqr(a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: b
             [-4.]])
     """
     if left:
-        return _reflected(a, tau, other, transpose)
+        return _apply_reflectors(a, tau, other, transpose)
     # C Q is (Q^T C^T)^T.
-    return transposed(_reflected(a, tau, transposed(other), not transpose))
+    return transpose_matrices(_apply_reflectors(a, tau, transpose_matrices(other), not transpose))
 
 
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the Q that `geqrf` describes: [..., m, n] and [..., k] -> [..., m, n]."""
     m, n = A.spec.shape[-2:]
     start = shapes.expand(creation.eye(m, n, dtype=A.dtype), (*A.spec.shape[:-2], m, n))
-    return _reflected(A, tau, start, False)
+    return _apply_reflectors(A, tau, start, False)
 
 
 def svd(A: Tensor, full_matrices: bool = True) -> SVD:
@@ -429,14 +431,14 @@ def svd(A: Tensor, full_matrices: bool = True) -> SVD:
     """
     if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
         raise OptionMissing("svd gives the reduced form only", where=source.where(), hint="Use full_matrices=False.")
-    packed, m = tensor_of(call("svd", _node(A)), A), A.spec.shape[-2]
-    vectors = _rows(packed, m + 1, m + 1 + A.spec.shape[-1])
-    return SVD(_rows(packed, 0, m), shapes.select(packed, -2, m), transposed(vectors))
+    packed, m = tensor_of(call("svd", _matrix_node(A)), A), A.spec.shape[-2]
+    vectors = _slice_rows(packed, m + 1, m + 1 + A.spec.shape[-1])
+    return SVD(_slice_rows(packed, 0, m), shapes.select(packed, -2, m), transpose_matrices(vectors))
 
 
 def svdvals(A: Tensor) -> Tensor:
     """The singular values, the largest first: [..., m, n] -> [..., min(m, n)]."""
-    return tensor_of(call("singular_values", _node(A)), A)
+    return tensor_of(call("singular_values", _matrix_node(A)), A)
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
@@ -444,8 +446,8 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
 
     Raises ShapeError for matrices that are not square.
     """
-    packed = tensor_of(call("eigh", _node(A)), A)
-    return Eigen(shapes.select(packed, -2, 0), _rows(packed, 1, A.spec.shape[-1] + 1))
+    packed = tensor_of(call("eigh", _matrix_node(A)), A)
+    return Eigen(shapes.select(packed, -2, 0), _slice_rows(packed, 1, A.spec.shape[-1] + 1))
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
@@ -477,7 +479,7 @@ def matrix_exp(x: Tensor) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return tensor_of(call("matrix_exp", _node(x)), x)
+    return tensor_of(call("matrix_exp", _matrix_node(x)), x)
 
 
 @method
@@ -494,7 +496,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     if n < 0:
         return matrix_power(inv(x), -n)
     if n == 0:
-        return _eyes(x, x.spec.shape[-1])
+        return _identity_stack(x, x.spec.shape[-1])
     # By squaring: about log2(n) products.
     half = matrix_power(x, n // 2) if n > 1 else None
     whole = x if half is None else matrix.matmul(half, half)
@@ -515,7 +517,7 @@ def matrix_norm(
     Raises ShapeError for another one.
     """
     x = A if dtype is None else pw.cast_to(A, dtype)
-    row, column = (dim_of(d, x.ndim) for d in dim)
+    row, column = (normalize_dim(d, x.ndim) for d in dim)
     if ord == "fro":
         return vector_norm(x, 2, (row, column), keepdim)
     # The three that need singular values; they are those of the matrix along the two dimensions.

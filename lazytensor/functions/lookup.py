@@ -20,18 +20,18 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.creation import arange, zeros
 from lazytensor.functions.gathering import index_add, scatter_reduce
-from lazytensor.functions.indexing import check_places
+from lazytensor.functions.indexing import check_index_range
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.shapes import expand, reshape, unsqueeze, view
 from lazytensor.functions.sorting import searchsorted
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.rows import NO_PADDING
+from lazytensor.ops.rows import NO_PADDING_INDEX
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg, from_array, grad_mode
+from lazytensor.tensor import Tensor, from_array, grad_mode, operand_node
 
 
-def refuse(**options: Any) -> None:
+def refuse_options(**options: Any) -> None:
     """Raise OptionMissing for those of PyTorch's options that are left out here."""
     for name, value in options.items():
         if value:
@@ -53,7 +53,7 @@ def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: flo
                 f"embedding_renorm_(): argument '{name}' must be float, not {type(value).__name__}",
                 where=source.where(),
             )
-    if cells.here.current is not None:
+    if cells.thread_state.current is not None:
         raise OptionMissing(
             f"an embedding with max_norm={max_norm!r} cannot be compiled: it changes its weight in the forward pass",
             where=source.where(),
@@ -77,7 +77,7 @@ def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: flo
         weight.index_put_((from_array(rows),), from_array(scaled).to(weight.dtype))
 
 
-def _row_number(padding_idx: int | None, rows: int) -> int | None:
+def _normalize_row(padding_idx: int | None, rows: int) -> int | None:
     """`padding_idx` counted from the front. Raises OperandInvalid for a row that the table does not have."""
     if padding_idx is None:
         return None
@@ -86,7 +86,7 @@ def _row_number(padding_idx: int | None, rows: int) -> int | None:
     return padding_idx % rows
 
 
-def _numbers(input: Tensor, weight: Tensor) -> Tensor:
+def _check_row_indices(input: Tensor, weight: Tensor) -> Tensor:
     if input.dtype not in (dt.int64, dt.int32):
         raise ShapeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
@@ -94,7 +94,7 @@ def _numbers(input: Tensor, weight: Tensor) -> Tensor:
             where=source.where(),
         )
     try:
-        check_places(input, weight.spec.shape[0], 0, 0)
+        check_index_range(input, weight.spec.shape[0], 0, 0)
     except IndexError:
         raise IndexInvalid("index out of range in self", where=source.where()) from None
     return input
@@ -122,14 +122,16 @@ def embedding(
     tensor([[3., 4.],
             [1., 2.]])
     """
-    refuse(scale_grad_by_freq=scale_grad_by_freq)
+    refuse_options(scale_grad_by_freq=scale_grad_by_freq)
     if weight.ndim != 2:
         raise ShapeError(f"'weight' must be 2-D, got {weight.spec}", where=source.where())
-    pad = _row_number(padding_idx, weight.spec.shape[0])
-    numbers = _numbers(input, weight)
+    pad = _normalize_row(padding_idx, weight.spec.shape[0])
+    numbers = _check_row_indices(input, weight)
     if max_norm is not None:
         renormalize(weight, numbers, max_norm, norm_type)
-    rows = call("embedding", arg(weight), arg(numbers), padding=NO_PADDING if pad is None else pad)
+    rows = call(
+        "embedding", operand_node(weight), operand_node(numbers), padding=NO_PADDING_INDEX if pad is None else pad
+    )
     half = half_type()
     # One cast, whose result the script has: its gradients are added in the half type.
     return tensor_of(rows if half is None or rows.type.dtype is not dt.float32 else cast(rows, half), weight)
@@ -157,14 +159,14 @@ def embedding_bag(
     >>> lt.nn.functional.embedding_bag(lt.tensor([[0, 1]]), lt.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     tensor([[4., 6.]])
     """
-    refuse(scale_grad_by_freq=scale_grad_by_freq)
+    refuse_options(scale_grad_by_freq=scale_grad_by_freq)
     if input.dtype.kind == "f" and weight.dtype.kind == "i":
         input, weight = weight, input  # an old order of the arguments, which PyTorch still takes
     if mode not in ("sum", "mean", "max"):
         raise OptionInvalid("mode has to be one of sum, mean or max", where=source.where())
     if per_sample_weights is not None and mode != "sum":
         raise OptionMissing("embedding_bag: per_sample_weights is only supported for mode='sum'", where=source.where())
-    bags, count = _bags(input, offsets, include_last_offset)
+    bags, count = _bag_of_each_row(input, offsets, include_last_offset)
     if offsets is not None:
         _check_offsets(offsets, input.spec.shape[0])
     # All bags are looked up at once; which row is whose is known beside it.
@@ -172,7 +174,7 @@ def embedding_bag(
     rows = embedding(flat, weight, None, max_norm, norm_type)
     if per_sample_weights is not None:
         rows = rows * unsqueeze(reshape(per_sample_weights, -1), -1)
-    pad = _row_number(padding_idx, weight.spec.shape[0])
+    pad = _normalize_row(padding_idx, weight.spec.shape[0])
     kept = None if pad is None else flat != pad
     if include_last_offset and offsets is not None:
         if not count:
@@ -180,12 +182,12 @@ def embedding_bag(
         # What follows the last offset is in no bag. A mean still divides by it, as PyTorch's does.
         inside = arange(input.spec.shape[0], dtype=offsets.dtype) < offsets[-1:]
         rows = pw.where(unsqueeze(inside, -1), rows, -math.inf if mode == "max" else 0.0)
-    return _largest(rows, bags, count, kept) if mode == "max" else _totals(rows, bags, count, kept, mode)
+    return _max_of_bags(rows, bags, count, kept) if mode == "max" else _sum_bags(rows, bags, count, kept, mode)
 
 
 def _check_offsets(offsets: Tensor, length: int) -> None:
     """Raise ShapeError for offsets that do not begin at 0 or end beyond the input, where they can be read."""
-    if cells.here.current is not None or not offsets.spec.size:
+    if cells.thread_state.current is not None or not offsets.spec.size:
         return
     values = offsets.array("embedding_bag()")
     first, last = values[[0, -1]]
@@ -199,7 +201,7 @@ def _check_offsets(offsets: Tensor, length: int) -> None:
         raise ShapeError("offsets have to ascend", where=source.where(), hint="Sort the offsets.")
 
 
-def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int]:
+def _bag_of_each_row(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int]:
     """The bag of each row, and how many bags there are."""
     if input.ndim == 2:
         if offsets is not None:
@@ -217,7 +219,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
     return searchsorted(starts, places, right=True) - 1, count
 
 
-def _totals(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: str) -> Tensor:
+def _sum_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: str) -> Tensor:
     if kept is not None:
         rows = pw.where(unsqueeze(kept, -1), rows, 0.0)
     empty = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device)
@@ -231,7 +233,7 @@ def _totals(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: s
     return total / unsqueeze(pw.maximum(sizes, 1.0), -1)
 
 
-def _largest(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Tensor:
+def _max_of_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Tensor:
     """The largest elements; of an empty bag zeros."""
     if kept is not None:
         rows = pw.where(unsqueeze(kept, -1), rows, -math.inf)
@@ -260,7 +262,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())
         num_classes = int(red.amax(input)) + 1
     # In a step nobody knows the numbers yet; one outside gives a row of zeros there.
-    if cells.here.current is None and input.spec.size and input.device.type != "meta":
+    if cells.thread_state.current is None and input.spec.size and input.device.type != "meta":
         values = input.array("one_hot()")
         if values.min() < 0 or values.max() >= num_classes:
             raise ShapeError("Class values must be non-negative and smaller than num_classes.", where=source.where())

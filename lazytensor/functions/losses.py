@@ -13,24 +13,30 @@ from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.activations import logsigmoid
-from lazytensor.functions.class_labels import check_range, class_weights, labels_of
+from lazytensor.functions.class_labels import check_range, class_weights, prepare_labels
 from lazytensor.functions.creation import arange
 from lazytensor.functions.matrix import linear
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import common_shape, prepared, require_elements, result_type, unlike_types
+from lazytensor.functions.promotion import (
+    common_shape,
+    mixed_dtypes_error,
+    prepare_operand,
+    require_elements,
+    result_type,
+)
 from lazytensor.functions.shapes import expand, permute, reshape, unsqueeze, view
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
-from lazytensor.ops.probability import checked_values
-from lazytensor.precision import half_type, raised
-from lazytensor.tensor import CPU, Tensor, arg
+from lazytensor.ops.probability import check_probabilities
+from lazytensor.precision import cast_to_float32, half_type
+from lazytensor.tensor import CPU, Tensor, operand_node
 
 _REDUCTIONS = ("none", "mean", "sum")
-LEAST_LOGARITHM = -100.0
+MIN_LOG = -100.0
 """Where PyTorch cuts the logarithm of a probability, so that a loss stays finite."""
 
 
-def chosen(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
+def resolve_reduction(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
     """The reduction, also from the two older arguments. Raises ValueError for an unknown one."""
     if size_average is not None or reduce is not None:
         # PyTorch's table of the two: reduce=False wins over everything, size_average=False sums.
@@ -41,9 +47,9 @@ def chosen(reduction: str, size_average: bool | None = None, reduce: bool | None
     return reduction
 
 
-def reduced(x: Tensor, reduction: str) -> Tensor:
+def apply_reduction(x: Tensor, reduction: str) -> Tensor:
     """The elements x [...], their mean or their sum []. Raises ValueError for another reduction."""
-    return x if chosen(reduction) == "none" else red.mean(x) if reduction == "mean" else red.sum(x)
+    return x if resolve_reduction(reduction) == "none" else red.mean(x) if reduction == "mean" else red.sum(x)
 
 
 def cross_entropy(
@@ -64,24 +70,24 @@ def cross_entropy(
     >>> float(lt.nn.functional.cross_entropy(lt.zeros(2, 10), lt.tensor([1, 7])))
     2.3025851249694824
     """
-    reduction = chosen(reduction, size_average, reduce)
+    reduction = resolve_reduction(reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:
         raise ShapeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}", where=source.where())
     if target.dtype.kind == "f" and input.spec.shape == target.spec.shape:
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
-    target = labels_of(input, target)
+    target = prepare_labels(input, target)
     if weight is None and not label_smoothing:
         check_range(input, target, ignore_index)
-        (logits,) = raised(arg(input))
+        (logits,) = cast_to_float32(operand_node(input))
         labels = target.node
         # The operation, which CIRH knows whole, takes [N, C] and [N]; other shapes are laid out that way.
         if logits.type.shape[1:] == () or len(logits.type.shape) > 2:
-            rows = rows_of(tensor_of(logits, input))
-            logits, labels = arg(rows), view(target, -1).node
+            rows = flatten_to_rows(tensor_of(logits, input))
+            logits, labels = operand_node(rows), view(target, -1).node
         attrs = {"ignore_index": ignore_index, "reduction": reduction}
         out = tensor_of(call("cross_entropy", logits, labels, **attrs), input)
         return out if reduction != "none" else view(out, target.spec.shape)
-    logp = red.log_softmax(tensor_of(*raised(arg(input)), input), 1 if input.ndim > 1 else 0)
+    logp = red.log_softmax(tensor_of(*cast_to_float32(operand_node(input)), input), 1 if input.ndim > 1 else 0)
     if weight is not None:
         weight = class_weights(logp, weight, of_labels=True)
     loss = nll_loss(logp, target, weight, ignore_index=ignore_index, reduction=reduction)
@@ -89,11 +95,11 @@ def cross_entropy(
         return loss
     # Smoothed labels are (1 - s) onehot + s / C, and the loss is linear in them.
     share = label_smoothing / input.spec.shape[1 if input.ndim > 1 else 0]
-    smooth = _smooth(logp, target, weight, ignore_index, reduction)
+    smooth = _label_smoothing_loss(logp, target, weight, ignore_index, reduction)
     return loss * (1 - label_smoothing) + smooth * share
 
 
-def rows_of(x: Tensor) -> Tensor:
+def flatten_to_rows(x: Tensor) -> Tensor:
     """[N, C, ...] as [places, C]; [C] as [1, C]."""
     if x.ndim == 1:
         return unsqueeze(x, 0)
@@ -110,7 +116,7 @@ def _soft_cross_entropy(
     if label_smoothing:
         # Probabilities are smoothed towards the uniform distribution before they are compared.
         target = target * (1 - label_smoothing) + label_smoothing / classes
-    part = red.log_softmax(tensor_of(*raised(arg(input)), input), dim) * target
+    part = red.log_softmax(tensor_of(*cast_to_float32(operand_node(input)), input), dim) * target
     if weight is not None:
         weight = class_weights(input, weight, of_labels=False)
         part = part * view(weight, (classes, *(1,) * max(input.ndim - 2, 0)))
@@ -121,7 +127,7 @@ def _soft_cross_entropy(
     return total / float(input.spec.size // max(classes, 1)) if reduction == "mean" else total
 
 
-def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Tensor) -> tuple[Tensor, Tensor]:
+def _label_weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Labels that are safe to look up, flat, and what each one counts: 0 if it is ignored."""
     flat = view(pw.cast_to(target, int64), -1)
     keep = flat != ignore_index
@@ -129,15 +135,15 @@ def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Ten
     safe = pw.where(keep, flat, 0)
     counts = pw.cast_to(keep, like.dtype)
     if weight is not None:
-        of_labels = _picked(expand(unsqueeze(weight, 0), (safe.spec.shape[0], -1)), unsqueeze(safe, 1))
+        of_labels = _gather_labels(expand(unsqueeze(weight, 0), (safe.spec.shape[0], -1)), unsqueeze(safe, 1))
         counts = pw.where(keep, view(of_labels, -1), 0.0)
     return safe, counts
 
 
-def _picked(rows: Tensor, places: Tensor) -> Tensor:
+def _gather_labels(rows: Tensor, places: Tensor) -> Tensor:
     """One element of each row: [N, C] and [N, 1] to [N, 1]."""
     if half_type() is None:
-        return tensor_of(call("at_places", arg(rows), places.node), rows)
+        return tensor_of(call("at_places", operand_node(rows), places.node), rows)
     # The front end has no word for the gradient of a look-up in rows; a choice by comparison it prints both ways.
     classes = unsqueeze(arange(rows.spec.shape[1], device=rows.device), 0)
     return red.sum(pw.where(classes == places, rows, 0.0), 1, keepdim=True)
@@ -161,18 +167,18 @@ def nll_loss(
     >>> lt.nn.functional.nll_loss(lt.zeros(2, 3), lt.tensor([0, 2]))
     tensor(0.)
     """
-    reduction = chosen(reduction, size_average, reduce)
-    target = labels_of(input, target)
+    reduction = resolve_reduction(reduction, size_average, reduce)
+    target = prepare_labels(input, target)
     if weight is not None:
         weight = class_weights(input, weight, of_labels=True)
     check_range(input, target, ignore_index)
     if weight is None and input.dtype.kind == "f":
         attrs = {"reduction": reduction, "ignore_index": ignore_index}
-        labels = arg(view(pw.cast_to(target, int64), -1))
-        loss = tensor_of(call("nll_loss", arg(rows_of(input)), labels, **attrs), input)
+        labels = operand_node(view(pw.cast_to(target, int64), -1))
+        loss = tensor_of(call("nll_loss", operand_node(flatten_to_rows(input)), labels, **attrs), input)
         return loss if reduction != "none" else view(loss, target.spec.shape)
-    safe, counts = _weights(target, weight, ignore_index, input)
-    loss = -(view(_picked(rows_of(input), unsqueeze(safe, 1)), -1) * counts)
+    safe, counts = _label_weights(target, weight, ignore_index, input)
+    loss = -(view(_gather_labels(flatten_to_rows(input), unsqueeze(safe, 1)), -1) * counts)
     # 0 times a probability of 0 would be NaN.
     loss = pw.where(counts == 0.0, 0.0, loss)
     if reduction == "none":
@@ -181,9 +187,11 @@ def nll_loss(
     return total / red.sum(counts) if reduction == "mean" else total
 
 
-def _smooth(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
+def _label_smoothing_loss(
+    logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str
+) -> Tensor:
     """The loss against all classes alike, for label smoothing."""
-    rows = rows_of(logp)
+    rows = flatten_to_rows(logp)
     loss = -red.sum(rows if weight is None else rows * weight, 1)
     is_ignored = view(target, -1) == ignore_index
     loss = pw.where(is_ignored, 0.0, loss)
@@ -194,7 +202,7 @@ def _smooth(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: i
         return total
     if weight is None:
         return total / red.sum(pw.logical_not(is_ignored))
-    return total / red.sum(_weights(target, weight, ignore_index, logp)[1])
+    return total / red.sum(_label_weights(target, weight, ignore_index, logp)[1])
 
 
 def linear_cross_entropy(
@@ -231,16 +239,16 @@ def linear_cross_entropy(
     )
 
 
-def _weighed(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+def _reduce_weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """Weighted elements; the mean is by the sum of the weights."""
     if weight is None:
-        return reduced(loss, reduction)
+        return apply_reduction(loss, reduction)
     product = loss * weight
     if reduction == "mean":
         # The weights broadcast to the elements, so that each counts as often as it is used.
         spread = (loss.detach() * 0.0 + 1.0) * weight
         return red.sum(product) / red.sum(spread)
-    return reduced(product, reduction)
+    return apply_reduction(product, reduction)
 
 
 def mse_loss(
@@ -257,16 +265,16 @@ def mse_loss(
     >>> lt.nn.functional.mse_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
     tensor(2.)
     """
-    reduction = chosen(reduction, size_average, reduce)
+    reduction = resolve_reduction(reduction, size_average, reduce)
     if weight is not None:
         d = input - target
-        return _weighed(d * d, weight, reduction)
+        return _reduce_weighted(d * d, weight, reduction)
     # Under automatic casts the vendor compares in float32.
-    x, y = raised(arg(input), arg(target))
+    x, y = cast_to_float32(operand_node(input), operand_node(target))
     if x.type != y.type:
         shape = common_shape(input, target)
         dtype = result_type(tensor_of(x, input), tensor_of(y, target))
-        x, y = (prepared(v, dtype, shape) for v in (input, target))
+        x, y = (prepare_operand(v, dtype, shape) for v in (input, target))
     return tensor_of(call("mse_loss", x, y, reduction=reduction), input, target)
 
 
@@ -284,7 +292,7 @@ def l1_loss(
     >>> lt.nn.functional.l1_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
     tensor(1.)
     """
-    return _weighed(pw.abs(input - target), weight, chosen(reduction, size_average, reduce))
+    return _reduce_weighted(pw.abs(input - target), weight, resolve_reduction(reduction, size_average, reduce))
 
 
 def smooth_l1_loss(
@@ -301,18 +309,18 @@ def smooth_l1_loss(
     >>> lt.nn.functional.smooth_l1_loss(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
     tensor(0.7500)
     """
-    reduction = chosen(reduction, size_average, reduce)
+    reduction = resolve_reduction(reduction, size_average, reduce)
     if beta < 0:
         raise ShapeError("smooth_l1_loss does not support negative values for beta.", where=source.where())
     if beta == 0:
         # The limit; the formula would divide by 0.
         return l1_loss(input, target, reduction=reduction)
-    d = _distance(input, target)
+    d = _absolute_difference(input, target)
     near = d * d * (0.5 / beta)
-    return reduced(pw.where(d < float(beta), near, d - 0.5 * beta), reduction)
+    return apply_reduction(pw.where(d < float(beta), near, d - 0.5 * beta), reduction)
 
 
-def _distance(input: Tensor, target: Tensor) -> Tensor:
+def _absolute_difference(input: Tensor, target: Tensor) -> Tensor:
     """|input - target| in their common type, which truth values take before they are subtracted."""
     dtype = result_type(input, target)
     x = pw.cast_to(input, dtype)
@@ -331,9 +339,9 @@ def huber_loss(
     """
     if delta <= 0:
         raise ShapeError("huber_loss does not support non-positive values for delta.", where=source.where())
-    d = _distance(input, target)
+    d = _absolute_difference(input, target)
     far = (d - 0.5 * delta) * float(delta)
-    return _weighed(pw.where(d <= float(delta), d * d * 0.5, far), weight, chosen(reduction))
+    return _reduce_weighted(pw.where(d <= float(delta), d * d * 0.5, far), weight, resolve_reduction(reduction))
 
 
 def binary_cross_entropy(
@@ -360,39 +368,39 @@ def binary_cross_entropy(
         )
     for x in (input, target):
         require_elements(x, "f", "binary_cross_entropy")
-    loss = _host_entropy(input, target)
+    loss = _probability_entropy(input, target)
     if loss is None:
         # (t - 1) log(1 - x) - t log x: the sign is taken into the factors, in PyTorch's order of rounding.
-        yes, no = _logarithm(input), _logarithm(1.0 - input)
+        yes, no = _clamped_log(input), _clamped_log(1.0 - input)
         loss = (target - 1.0) * no - target * yes
     loss = loss if weight is None else loss * weight
-    return reduced(loss, chosen(reduction, size_average, reduce))
+    return apply_reduction(loss, resolve_reduction(reduction, size_average, reduce))
 
 
-def _host_entropy(x: Tensor, target: Tensor) -> Tensor | None:
+def _probability_entropy(x: Tensor, target: Tensor) -> Tensor | None:
     """The losses of probabilities on the host, with PyTorch's gradient and checks; None on the wafer."""
     if half_type() is not None or x.device is not CPU or target.device is not CPU:
         return None
     if x.dtype is not target.dtype:
         name = {"float64": "Double", "float32": "Float", "float16": "Half", "bfloat16": "BFloat16"}
         text = f"Found dtype {name.get(target.dtype.name)} but expected {name.get(x.dtype.name)}"
-        raise unlike_types(x.dtype, target.dtype, text)
-    return tensor_of(call("probability_entropy", _probability(x, "input"), _probability(target, "target")))
+        raise mixed_dtypes_error(x.dtype, target.dtype, text)
+    return tensor_of(call("probability_entropy", _check_probability(x, "input"), _check_probability(target, "target")))
 
 
-def _probability(x: Tensor, what: str) -> Node:
+def _check_probability(x: Tensor, what: str) -> Node:
     """The node of x, checked to be in 0..1: at once if its value is known, else when it is computed."""
-    n = arg(x)
+    n = operand_node(x)
     checked = call("probability", n, what=what)
     if n.value is not None:
-        checked_values(n.value, what=what)
+        check_probabilities(n.value, what=what)
     return checked
 
 
-def _logarithm(x: Tensor) -> Tensor:
+def _clamped_log(x: Tensor) -> Tensor:
     """The logarithm, cut at -100 where no gradient flows either."""
-    tiny = x <= math.exp(LEAST_LOGARITHM)
-    return pw.where(tiny, LEAST_LOGARITHM, pw.log(pw.where(tiny, 1.0, x)))
+    tiny = x <= math.exp(MIN_LOG)
+    return pw.where(tiny, MIN_LOG, pw.log(pw.where(tiny, 1.0, x)))
 
 
 def binary_cross_entropy_with_logits(
@@ -412,7 +420,7 @@ def binary_cross_entropy_with_logits(
     >>> lt.nn.functional.binary_cross_entropy_with_logits(lt.zeros(2), lt.tensor([0.0, 1.0]))
     tensor(0.6931)
     """
-    reduction = chosen(reduction, size_average, reduce) if isinstance(reduction, str) else "mean"
+    reduction = resolve_reduction(reduction, size_average, reduce) if isinstance(reduction, str) else "mean"
     if input.spec.shape != target.spec.shape:
         raise OptionInvalid(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})", where=source.where()
@@ -422,14 +430,16 @@ def binary_cross_entropy_with_logits(
     if pos_weight is None and input.dtype is target.dtype:
         # The wafer's mean is a part of the operation; PyTorch takes it of the elements, in another order of roundings.
         own = reduction if weight is None and half_type() is not None else "none"
-        loss = tensor_of(call("binary_entropy", arg(input), arg(target), reduction=own), input, target)
+        loss = tensor_of(
+            call("binary_entropy", operand_node(input), operand_node(target), reduction=own), input, target
+        )
         if own != "none":
             return loss
     else:
         log, weights = logsigmoid(input), 1.0 if pos_weight is None else pos_weight
         log = log * ((weights - 1.0) * target + 1.0)
         loss = (1.0 - target) * input - log
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return apply_reduction(loss if weight is None else loss * weight, reduction)
 
 
 def kl_div(
@@ -450,7 +460,7 @@ def kl_div(
     """
     for x in (input, target):
         require_elements(x, "f", "kl_div")
-    elements = chosen("none" if reduction == "batchmean" else reduction, size_average, reduce)
+    elements = resolve_reduction("none" if reduction == "batchmean" else reduction, size_average, reduce)
     if log_target:
         loss = pw.exp(target) * (target - input)
     else:
@@ -462,7 +472,7 @@ def kl_div(
     # The mean of the mathematics: over the batch alone, not over every element.
     if reduction == "batchmean":
         return red.sum(loss) / float(input.spec.shape[0]) if input.ndim else red.sum(loss)
-    return reduced(loss, elements)
+    return apply_reduction(loss, elements)
 
 
 def poisson_nll_loss(
@@ -490,7 +500,7 @@ def poisson_nll_loss(
         # log t! is about t log t - t + log(2 pi t) / 2, which is good for t > 1 only.
         stirling = t * pw.log(t) - t + pw.log(t * (2 * math.pi)) * 0.5
         loss = loss + pw.where(many, stirling, 0.0)
-    return reduced(loss, chosen(reduction, size_average, reduce))
+    return apply_reduction(loss, resolve_reduction(reduction, size_average, reduce))
 
 
 def gaussian_nll_loss(
@@ -511,11 +521,11 @@ def gaussian_nll_loss(
             spread = unsqueeze(var, -1)
         elif input.spec.shape[:-1] != var.spec.shape[:-1] or var.spec.shape[-1:] != (1,):
             raise OptionInvalid("var is of incorrect size", where=source.where())
-    if chosen(reduction) and not isinstance(var, Tensor) and var < 0:
+    if resolve_reduction(reduction) and not isinstance(var, Tensor) and var < 0:
         raise OptionInvalid("var has negative entry/entries", where=source.where())
     # The floor under the variance is not seen by the gradient.
     lifted = pw.maximum(spread.detach(), float(eps)) - spread.detach()
     safe = spread + lifted
     d = input - target
     loss = (pw.log(safe) + d * d / safe) * 0.5
-    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+    return apply_reduction(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

@@ -13,14 +13,14 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions import scans
 from lazytensor.functions.activations import logsigmoid
-from lazytensor.functions.losses import chosen, reduced, rows_of
+from lazytensor.functions.losses import apply_reduction, flatten_to_rows, resolve_reduction
 from lazytensor.functions.normalization import pairwise_distance
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.shapes import unsqueeze, view
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
-from lazytensor.tensor import Tensor, arg, is_grad_enabled
+from lazytensor.tensor import Tensor, is_grad_enabled, operand_node
 
 COSINE_EPSILON = 1e-12
 """Added to squared lengths, as PyTorch does, so that the gradient exists at zero."""
@@ -43,7 +43,7 @@ def hinge_embedding_loss(
     # Two masks rather than a choice: a target that is neither 1 nor -1 counts both parts, as in PyTorch.
     far = pw.where(target != 1, pw.relu(float(margin) - input), 0.0)
     near = pw.where(target != -1, input, 0.0)
-    return reduced(far + near, chosen(reduction, size_average, reduce))
+    return apply_reduction(far + near, resolve_reduction(reduction, size_average, reduce))
 
 
 def margin_ranking_loss(
@@ -69,7 +69,7 @@ def margin_ranking_loss(
         )
     # In the order of ATen, whose slope at the margin itself is that of the clamp.
     loss = pw.clamp(-target * (input1 - input2) + margin, min=0)
-    return reduced(loss, chosen(reduction, size_average, reduce))
+    return apply_reduction(loss, resolve_reduction(reduction, size_average, reduce))
 
 
 def cosine_embedding_loss(
@@ -95,7 +95,7 @@ def cosine_embedding_loss(
     cosine = red.sum(a * b, dim) / pw.sqrt(first * second)
     near = pw.where(target == 1, 1.0 - cosine, 0.0)
     far = pw.where(target == -1, pw.relu(cosine - float(margin)), 0.0)
-    return reduced(near + far, chosen(reduction, size_average, reduce))
+    return apply_reduction(near + far, resolve_reduction(reduction, size_average, reduce))
 
 
 def multi_margin_loss(
@@ -118,9 +118,9 @@ def multi_margin_loss(
     """
     if p not in (1, 2):
         raise OptionInvalid("only p == 1 and p == 2 supported", where=source.where())
-    rows, labels = rows_of(input), view(target, (-1, 1))
+    rows, labels = flatten_to_rows(input), view(target, (-1, 1))
     classes = rows.spec.shape[1]
-    own = tensor_of(call("at_places", arg(rows), labels.node), input)
+    own = tensor_of(call("at_places", operand_node(rows), labels.node), input)
     # The labelled class is among the rows with exactly the margin, and is taken out below.
     over = pw.relu(float(margin) - own + rows)
     over = over * over if p == 2 else over
@@ -128,9 +128,11 @@ def multi_margin_loss(
     loss = pw.where(numbers == labels, 0.0, over)
     if weight is not None:
         # The weight of each row is that of its label.
-        label_weights = call("at_places", arg(unsqueeze(weight, 0)), view(target, (1, -1)).node)
+        label_weights = call("at_places", operand_node(unsqueeze(weight, 0)), view(target, (1, -1)).node)
         loss = loss * view(tensor_of(label_weights, weight), (-1, 1))
-    return reduced(view(red.sum(loss, 1) / float(classes), target.spec.shape), chosen(reduction, size_average, reduce))
+    return apply_reduction(
+        view(red.sum(loss, 1) / float(classes), target.spec.shape), resolve_reduction(reduction, size_average, reduce)
+    )
 
 
 def multilabel_soft_margin_loss(
@@ -149,7 +151,7 @@ def multilabel_soft_margin_loss(
     """
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     loss = loss if weight is None else loss * weight
-    return reduced(red.mean(loss, -1), chosen(reduction, size_average, reduce))
+    return apply_reduction(red.mean(loss, -1), resolve_reduction(reduction, size_average, reduce))
 
 
 def soft_margin_loss(
@@ -175,7 +177,7 @@ def soft_margin_loss(
             hint="Give target.detach().",
         )
     loss = pw.log1p(pw.exp(-(target * input)))
-    return reduced(loss, chosen(reduction, size_average, reduce))
+    return apply_reduction(loss, resolve_reduction(reduction, size_average, reduce))
 
 
 def triplet_margin_loss(
@@ -198,7 +200,7 @@ def triplet_margin_loss(
     >>> lt.nn.functional.triplet_margin_loss(lt.zeros(1, 2), lt.zeros(1, 2), lt.tensor([[3.0, 4.0]]), margin=6.0)
     tensor(1.0000)
     """
-    kept = chosen(reduction, size_average, reduce)
+    kept = resolve_reduction(reduction, size_average, reduce)
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
         return pairwise_distance(a, b, p, eps)
@@ -231,7 +233,7 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = pw.minimum(far, distance(positive, negative))
-    return reduced(pw.relu(near - far + float(margin)), reduction)
+    return apply_reduction(pw.relu(near - far + float(margin)), reduction)
 
 
 def multilabel_margin_loss(
@@ -249,7 +251,7 @@ def multilabel_margin_loss(
     >>> lt.nn.functional.multilabel_margin_loss(lt.tensor([0.1, 0.8]), lt.tensor([1, -1]))
     tensor(0.1500)
     """
-    rows, labels = rows_of(input), rows_of(target)
+    rows, labels = flatten_to_rows(input), flatten_to_rows(target)
     classes = rows.spec.shape[1]
     # A running product of truths falls to 0 at the first -1 and stays there.
     listed = scans.cumprod(pw.cast_to(labels >= 0, int64), 1) > 0
@@ -261,4 +263,6 @@ def multilabel_margin_loss(
     counts = pw.logical_and(unsqueeze(listed, 2), pw.logical_not(red.any(hot, 1, True)))
     over = pw.where(counts, pw.relu(1.0 - own + unsqueeze(rows, 1)), 0.0)
     loss = red.sum(over, (1, 2)) / float(classes)
-    return reduced(view(loss, ()) if input.ndim < 2 else loss, chosen(reduction, size_average, reduce))
+    return apply_reduction(
+        view(loss, ()) if input.ndim < 2 else loss, resolve_reduction(reduction, size_average, reduce)
+    )

@@ -7,29 +7,29 @@ from lazytensor.dtype import float32
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import shapes
-from lazytensor.functions.half_arithmetic import rounded_once
+from lazytensor.functions.half_arithmetic import round_once
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, broadcast_shape, require_elements, unlike_types
+from lazytensor.functions.promotion import Operand, broadcast_shape, mixed_dtypes_error, require_elements
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.products import matmul as product
 from lazytensor.ops.shape import broadcast_to, reshape
-from lazytensor.precision import half_type, host_autocast, host_half_type, multiplied, raised
-from lazytensor.tensor import Tensor, arg
+from lazytensor.precision import cast_layer_operands, cast_to_float32, half_type, host_autocast, host_half_type
+from lazytensor.tensor import Tensor, operand_node
 
 
-def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
-    x, y = arg(a), arg(b)
+def _matmul_operands(a: Tensor, b: Tensor) -> tuple[Node, Node]:
+    x, y = operand_node(a), operand_node(b)
     if host_half_type() is not None:
-        x, y = multiplied(x, y)
+        x, y = cast_layer_operands(x, y)
     if x.type.dtype is not y.type.dtype:  # a script's calls of matmul were lowered before; others meet in float32
-        x, y = raised(x, y)
+        x, y = cast_to_float32(x, y)
     if x.type.dtype is not y.type.dtype:
         types = f"{x.type.dtype.name} != {y.type.dtype.name}"
         text = f"expected m1 and m2 to have the same dtype, but got: {types}"
-        raise unlike_types(x.type.dtype, y.type.dtype, text)
+        raise mixed_dtypes_error(x.type.dtype, y.type.dtype, text)
     return x, y
 
 
@@ -45,7 +45,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     """
     if a.ndim != 2 or b.ndim != 2:
         raise ShapeError(f"mm needs two matrices, got {list(a.shape)} and {list(b.shape)}", where=source.where())
-    return tensor_of(product(*_pair(a, b)), a, b)
+    return tensor_of(product(*_matmul_operands(a, b)), a, b)
 
 
 @method
@@ -58,7 +58,7 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     """
     if a.ndim != 3 or b.ndim != 3:
         raise ShapeError(f"bmm needs two 3-d tensors, got {list(a.shape)} and {list(b.shape)}", where=source.where())
-    return tensor_of(product(*_pair(a, b)), a, b)
+    return tensor_of(product(*_matmul_operands(a, b)), a, b)
 
 
 @method(operator="matmul")
@@ -80,7 +80,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         # The vector's own extent of 1 disappears again.
         gone = [d for d, one in ((-2, a.ndim == 1), (-1, b.ndim == 1)) if one]
         return shapes.view(out, tuple(e for d, e in enumerate(out.shape) if d - out.ndim not in gone))
-    x, y = _pair(a, b)
+    x, y = _matmul_operands(a, b)
     if y.type.shape[:-2] == () and len(x.type.shape) > 2:
         # Rows of all matrices at once: one large product instead of many small ones.
         rows = reshape(x, (math.prod(x.type.shape[:-1]), x.type.shape[-1]))
@@ -139,37 +139,37 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     return shapes.unsqueeze(a, 1) * b
 
 
-def combined(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tensor:
+def add_scaled_product(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tensor:
     """beta * x + alpha * product, broadcast; with beta = 0 nothing of x is used, not even NaN."""
     # Truth values add up with `or`, as PyTorch's kernels do.
     if x.dtype.kind == "b" and product.dtype.kind == "b":
         return pw.logical_or(pw.logical_and(x, bool(beta)), pw.logical_and(product, bool(alpha)))
-    product = product if pw.is_number(alpha, 1) else _scaled(product, alpha)
+    product = product if pw.is_number(alpha, 1) else _scale(product, alpha)
     if pw.is_number(beta, 0):
         return shapes.expand(product, broadcast_shape(x.spec.shape, product.spec.shape))
-    return (x if pw.is_number(beta, 1) else _scaled(x, beta)) + product
+    return (x if pw.is_number(beta, 1) else _scale(x, beta)) + product
 
 
-def _scaled(x: Tensor, factor: Operand) -> Tensor:
+def _scale(x: Tensor, factor: Operand) -> Tensor:
     """x times a factor that takes the dtype of x: integers stay integers."""
     return x * (int(factor) if x.dtype.kind == "i" and isinstance(factor, float) else factor)
 
 
-def addend(x: Tensor) -> Tensor:
+def cast_addend(x: Tensor) -> Tensor:
     """What is added to a product: in its type where PyTorch's casts on a CPU are on."""
-    return x if host_half_type() is None else tensor_of(multiplied(arg(x))[0], x)
+    return x if host_half_type() is None else tensor_of(cast_layer_operands(operand_node(x))[0], x)
 
 
-def _of_one_type(x: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
+def _require_one_dtype(x: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
     """Both, as PyTorch takes them where no casts are on. Raises ShapeError for unlike types."""
     if x.dtype is not product.dtype and half_type() is None and host_half_type() is None:
         text = f"self and mat2 must have the same dtype, got {x.spec} and {product.spec}"
-        raise unlike_types(x.dtype, product.dtype, text)
+        raise mixed_dtypes_error(x.dtype, product.dtype, text)
     return x, product
 
 
 @method(in_place=True)
-@rounded_once
+@round_once
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does.
 
@@ -177,11 +177,11 @@ def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand 
     >>> lt.addmm(lt.ones(1, 1), lt.ones(1, 2), lt.ones(2, 1))
     tensor([[3.]])
     """
-    return combined(*_of_one_type(addend(x), mm(a, b)), beta, alpha)
+    return add_scaled_product(*_require_one_dtype(cast_addend(x), mm(a, b)), beta, alpha)
 
 
 @method(in_place=True)
-@rounded_once
+@round_once
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n].
 
@@ -192,9 +192,9 @@ def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operan
     tensor([[[3.]]])
     """
     # PyTorch broadcasts x first, and reads two extents of a and the last one of b.
-    shapes.dim_of(1, a.ndim)
-    shapes.dim_of(2, b.ndim)
-    return combined(*_of_one_type(addend(x), bmm(a, b)), beta, alpha)
+    shapes.normalize_dim(1, a.ndim)
+    shapes.normalize_dim(2, b.ndim)
+    return add_scaled_product(*_require_one_dtype(cast_addend(x), bmm(a, b)), beta, alpha)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -206,11 +206,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> lt.nn.functional.linear(lt.tensor([[1.0, 2.0]]), lt.tensor([[3.0, 4.0]]), lt.tensor([0.5]))
     tensor([[11.5000]])
     """
-    pair = arg(x), arg(weight)
-    operands = multiplied(*pair) if bias is None else multiplied(*pair, arg(bias))
+    pair = operand_node(x), operand_node(weight)
+    operands = cast_layer_operands(*pair) if bias is None else cast_layer_operands(*pair, operand_node(bias))
     # For its error, which names both types.
     if operands[0].type.dtype is not operands[1].type.dtype:
-        _pair(x, weight)
+        _matmul_operands(x, weight)
     kind = operands[0].type.dtype
     if bias is not None and operands[2].type.shape != operands[1].type.shape[:1]:
         out = linear(x, weight)

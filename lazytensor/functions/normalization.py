@@ -22,33 +22,33 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.norm import centred, inverse_deviation
+from lazytensor.ops.norm import center, inverse_deviation
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.ops.shape import reshape as reshaped
-from lazytensor.precision import half_type, lowered, raised
-from lazytensor.tensor import Tensor, arg, grad_mode
+from lazytensor.precision import cast_to_float32, cast_to_half, half_type
+from lazytensor.tensor import Tensor, grad_mode, operand_node
 
 Dims = tuple[int, ...]
 EPSILON_HALF = 2.0**-23
 """The distance of 1 to the next float32: what `rms_norm` adds if no eps is given."""
 
 
-def _wide(n: Node) -> Node:
+def _cast_half_to_float32(n: Node) -> Node:
     return cast(n, float32) if n.type.dtype.is_half else n
 
 
-def _param(given: Tensor | None, neutral: float, shape: Dims, dtype: DType) -> Node:
+def _param_or_neutral(given: Tensor | None, neutral: float, shape: Dims, dtype: DType) -> Node:
     """A weight or bias in `dtype`, or what stands for a missing one."""
-    return full(neutral, Type(shape, dtype)) if given is None else cast(arg(given), dtype)
+    return full(neutral, Type(shape, dtype)) if given is None else cast(operand_node(given), dtype)
 
 
-def _result(y: Node, input: Tensor) -> Tensor:
+def _cast_result(y: Node, input: Tensor) -> Tensor:
     """y in the half type under automatic casts, else in the dtype of the input."""
     # The vendor's layers answer in the half type, even if they were given float32.
-    return tensor_of(cast(y, input.dtype) if half_type() is None else _half(y), input)
+    return tensor_of(cast(y, input.dtype) if half_type() is None else _cast_to_half(y), input)
 
 
-def _with_params(
+def _cast_with_params(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, missing: DType | None = None
 ) -> tuple[Node, Node, Node]:
     """Return x, its weight and its bias [C] in the type that is computed in: the half type under automatic casts.
@@ -56,29 +56,33 @@ def _with_params(
     The ones and zeros in place of a missing weight and bias have the type `missing` under automatic casts, if that is
     given.
     """
-    x = arg(input)
-    x = _wide(x) if half_type() is None else _half(x)
+    x = operand_node(input)
+    x = _cast_half_to_float32(x) if half_type() is None else _cast_to_half(x)
     channels, dtype = x.type.shape[1:2], x.type.dtype
     neutral = dtype if half_type() is None or missing is None else missing
-    scale, shift = (_param(p, k, channels, neutral if p is None else dtype) for p, k in ((weight, 1), (bias, 0)))
+    scale, shift = (
+        _param_or_neutral(p, k, channels, neutral if p is None else dtype) for p, k in ((weight, 1), (bias, 0))
+    )
     return x, scale, shift
 
 
-def _half(x: Node) -> Node:
+def _cast_to_half(x: Node) -> Node:
     """The result of a normalization in the half type, where automatic casts are on."""
-    return lowered(x)[0]
+    return cast_to_half(x)[0]
 
 
-def _affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Dims) -> Node:
+def _apply_affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Dims) -> Node:
     """x * weight + bias, both read in `shape` and repeated over x."""
     if weight is not None:
-        x = x * broadcast_to(reshaped(cast(arg(weight), x.type.dtype), shape), x.type.shape)
+        x = x * broadcast_to(reshaped(cast(operand_node(weight), x.type.dtype), shape), x.type.shape)
     if bias is not None:
-        x = x + broadcast_to(reshaped(cast(arg(bias), x.type.dtype), shape), x.type.shape)
+        x = x + broadcast_to(reshaped(cast(operand_node(bias), x.type.dtype), shape), x.type.shape)
     return x
 
 
-def _trailing(name: str, input: Tensor, normalized_shape: Sequence[int] | int, *params: Tensor | None) -> Dims:
+def _check_normalized_shape(
+    name: str, input: Tensor, normalized_shape: Sequence[int] | int, *params: Tensor | None
+) -> Dims:
     """The shape that is normalized. Raises ShapeError if the input does not end with it."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or tuple(input.spec.shape[-len(shape) :]) != shape:
@@ -107,13 +111,16 @@ def layer_norm(
     >>> lt.nn.functional.layer_norm(lt.tensor([1.0, 3.0]), (2,))
     tensor([-1.0000,  1.0000])
     """
-    shape = _trailing("layer_norm", input, normalized_shape, weight, bias)
-    x = arg(input)
-    wide = _wide(x)
+    shape = _check_normalized_shape("layer_norm", input, normalized_shape, weight, bias)
+    x = operand_node(input)
+    wide = _cast_half_to_float32(x)
     # The operation always has both; ones and zeros stand for what is missing.
-    shift, scale = _param(bias, 0, shape, wide.type.dtype), _param(weight, 1, shape, wide.type.dtype)
+    shift, scale = (
+        _param_or_neutral(bias, 0, shape, wide.type.dtype),
+        _param_or_neutral(weight, 1, shape, wide.type.dtype),
+    )
     y = call("layer_norm", wide, shift, scale, eps=eps)
-    return _result(y, input)
+    return _cast_result(y, input)
 
 
 def native_layer_norm(
@@ -127,11 +134,11 @@ def native_layer_norm(
     >>> lt.native_layer_norm(lt.tensor([[1.0, 3.0]]), (2,), None, None, 1e-5)[0]
     tensor([[-1.0000,  1.0000]])
     """
-    wide = _wide(arg(input))
+    wide = _cast_half_to_float32(operand_node(input))
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     y = layer_norm(input, normalized_shape, weight, bias, eps)
     mean = call("mean", wide, dims=dims, keepdim=True)
-    inverse = inverse_deviation(centred(wide, dims)[1], eps)
+    inverse = inverse_deviation(center(wide, dims)[1], eps)
     return y, tensor_of(mean, input).detach(), tensor_of(inverse, input).detach()
 
 
@@ -146,19 +153,19 @@ def rms_norm(
     >>> lt.nn.functional.rms_norm(lt.tensor([3.0, 4.0]), (2,))
     tensor([0.8485, 1.1314])
     """
-    shape = _trailing("rms_norm", input, normalized_shape, weight)
-    x = arg(input)
+    shape = _check_normalized_shape("rms_norm", input, normalized_shape, weight)
+    x = operand_node(input)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     if half_type() is not None:
-        return _composed_rms_norm(input, dims, weight, eps)
-    wide = _wide(x)
+        return _compose_rms_norm(input, dims, weight, eps)
+    wide = _cast_half_to_float32(x)
     square = call("mean", wide * wide, dims=dims, keepdim=True)
     epsilon = eps if eps is not None else 2.0**-52 if wide.type.dtype is not float32 else EPSILON_HALF
     y = wide * broadcast_to(inverse_deviation(square, epsilon), wide.type.shape)
-    return tensor_of(cast(_affine(y, weight, None, shape), x.type.dtype), input)
+    return tensor_of(cast(_apply_affine(y, weight, None, shape), x.type.dtype), input)
 
 
-def _composed_rms_norm(input: Tensor, dims: Dims, weight: Tensor | None, eps: float | None) -> Tensor:
+def _compose_rms_norm(input: Tensor, dims: Dims, weight: Tensor | None, eps: float | None) -> Tensor:
     """Return `rms_norm` as a wafer has it: in the type of the input, whose distance of 1 to the next number is eps."""
     least = eps if eps is not None else finfo(input.dtype).eps
     square = reductions.mean(pw.pow(input, 2), dims, True)
@@ -203,45 +210,45 @@ def _group_norm(
             f"{list(input.shape)} and num_groups={groups}",
             where=source.where(),
         )
-    x, scale, shift = _with_params(input, weight, bias)
+    x, scale, shift = _cast_with_params(input, weight, bias)
     y = call("group_norm", x, scale, shift, groups=groups, eps=eps)
     # What follows is recorded, but never computed unless somebody asks for it.
     grouped = reshaped(x, (x.type.shape[0], groups, x.type.size // max(x.type.shape[0] * groups, 1)))
     mean = call("mean", grouped, dims=(2,), keepdim=False)
-    inverse = inverse_deviation(centred(grouped, (2,))[1], eps)
+    inverse = inverse_deviation(center(grouped, (2,))[1], eps)
     return (
-        _result(y, input),
+        _cast_result(y, input),
         tensor_of(mean, input),
         tensor_of(reshaped(inverse, mean.type.shape), input),
     )
 
 
-def _follow(running: Tensor | None, value: Node, momentum: float) -> None:
+def _update_running(running: Tensor | None, value: Node, momentum: float) -> None:
     """Move a running statistic towards the value of this batch."""
     if running is None:
         return
     # The statistics are no part of the loss, and their history must not keep one step's graph alive in the next.
     with grad_mode(False):
-        old = arg(running)
+        old = operand_node(running)
         new = cast(call("detach", value) if value.tracks else value, old.type.dtype)
         kept = old * (1 - momentum)
         running.write(kept + new * momentum)
 
 
-def _follow_batch(
+def _update_running_statistics(
     x: Node, running: tuple[Tensor | None, Tensor | None], momentum: float, eps: float
 ) -> tuple[Node, Node]:
     """The mean [C] and the inverse deviation [C] of a batch; running statistics follow, the variance corrected."""
     dims, channels = (0, *range(2, len(x.type.shape))), x.type.shape[1:2]
-    variance = reshaped(centred(x, dims)[1], channels)
+    variance = reshaped(center(x, dims)[1], channels)
     mean = call("mean", x, dims=dims, keepdim=False)
     n = x.type.size // max(channels[0], 1)
     # A batch without elements has no statistics to follow.
     if not n:
         return mean, inverse_deviation(variance, eps)
-    _follow(running[0], mean, momentum)
+    _update_running(running[0], mean, momentum)
     # PyTorch normalizes by the plain variance and remembers the corrected one, n / (n - 1).
-    _follow(running[1], variance * (n / (n - 1) if n > 1 else math.nan), momentum)
+    _update_running(running[1], variance * (n / (n - 1) if n > 1 else math.nan), momentum)
     return mean, inverse_deviation(variance, eps)
 
 
@@ -255,17 +262,17 @@ def _batch_norm(
     eps: float,
 ) -> tuple[Tensor, Node, Node]:
     # The front end has float32 ones and zeros in place of a missing weight and bias.
-    x, scale, shift = _with_params(input, weight, bias, float32)
+    x, scale, shift = _cast_with_params(input, weight, bias, float32)
     # Mean 0 and variance 1 stand for missing statistics.
-    stats = [_param(r, k, x.type.shape[1:2], x.type.dtype) for k, r in enumerate(running)]
+    stats = [_param_or_neutral(r, k, x.type.shape[1:2], x.type.dtype) for k, r in enumerate(running)]
     if training:
         y = call("batch_norm_training", x, scale, shift, *stats, eps=eps, momentum=momentum)
         # The statistics are those of the input before it was lowered.
-        mean, inverse = _follow_batch(_wide(arg(input)), running, momentum, eps)
+        mean, inverse = _update_running_statistics(_cast_half_to_float32(operand_node(input)), running, momentum, eps)
     else:
         y = call("batch_norm", x, scale, shift, *stats, eps=eps, momentum=momentum)
         mean, inverse = stats[0], inverse_deviation(stats[1], eps)
-    return _result(y, input), mean, inverse
+    return _cast_result(y, input), mean, inverse
 
 
 def batch_norm(
@@ -351,24 +358,24 @@ def instance_norm(
         raise OptionInvalid(
             f"Expected more than 1 spatial element when training, got input size {input.shape}", where=source.where()
         )
-    x = arg(input)
-    wide = _wide(x)
+    x = operand_node(input)
+    wide = _cast_half_to_float32(x)
     dims = tuple(range(2, input.ndim))
-    spread_out, variance = centred(wide, dims)
+    spread_out, variance = center(wide, dims)
     if running_mean is not None and running_var is not None:
         many = math.prod(rest)
         mean = call("mean", wide, dims=(0, *dims), keepdim=False)
         # A sample's variance for each channel, averaged over the samples; not the variance of all together.
         spread = reshaped(call("mean", variance, dims=(0,), keepdim=False), (channels,))
-        _follow(running_mean, mean, momentum)
-        _follow(running_var, spread * (many / (many - 1)), momentum)
+        _update_running(running_mean, mean, momentum)
+        _update_running(running_var, spread * (many / (many - 1)), momentum)
     y = spread_out * broadcast_to(inverse_deviation(variance, eps), wide.type.shape)
     shape = (channels, *(1,) * len(rest))
     # What is computed on the way is a tensor, so that a second walk back finds its values used up.
     if weight is not None:
-        y = _affine(tensor_of(y, input).node, weight, None, shape)
+        y = _apply_affine(tensor_of(y, input).node, weight, None, shape)
     if bias is not None:
-        y = _affine(tensor_of(y, input).node, None, bias, shape)
+        y = _apply_affine(tensor_of(y, input).node, None, bias, shape)
     return tensor_of(cast(y, x.type.dtype), input)
 
 
@@ -388,7 +395,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     if not input.spec.size:
         return input
     if half_type() is not None:
-        input = tensor_of(raised(arg(input))[0], input)
+        input = tensor_of(cast_to_float32(operand_node(input))[0], input)
     # Channels beyond the ends count as 0, but in the divisor: the mean is always over `size`.
     before, after = size // 2, (size - 1) // 2
     square = (input * input).unsqueeze(1)
@@ -421,11 +428,13 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     tensor([0.7071])
     """
     # PyTorch raises short lengths to eps where no gradient sees it.
-    first, second = (tensor_of(call("at_least", arg(_length(x, dim)), least=float(eps)), x) for x in (x1, x2))
+    first, second = (
+        tensor_of(call("at_least", operand_node(_vector_length(x, dim)), least=float(eps)), x) for x in (x1, x2)
+    )
     return reductions.sum(x1 / first * (x2 / second), dim)
 
 
-def _length(x: Tensor, dim: int) -> Tensor:
+def _vector_length(x: Tensor, dim: int) -> Tensor:
     """The Euclidean norm, whose gradient at zero is zero."""
     return statistics.vector_norm(x, 2, dim, True)
 
@@ -439,10 +448,10 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     """
     # PyTorch adds eps to the difference itself: equal vectors are at a distance of eps * D^(1/p).
     d = x1 - x2 + float(eps)
-    return _norm(d, p, keepdim)
+    return _p_norm(d, p, keepdim)
 
 
-def _norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
+def _p_norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
     size = pw.abs(d)
     if p == 0:
         # A count has no slope; d times 0 gives it the gradient 0 instead of none.
@@ -452,7 +461,7 @@ def _norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
     if p == 1:
         return reductions.sum(size, -1, keepdim)
     if p == 2:
-        out = _length(d, -1)
+        out = _vector_length(d, -1)
         return out if keepdim else view(out, out.spec.shape[:-1])
     # A zero vector has the norm 0 and the gradient 0.
     positive = p > 0
@@ -475,9 +484,9 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if input.ndim != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())
     n = input.spec.shape[0]
-    x = arg(input)
+    x = operand_node(input)
     # The pairs are known when the step is recorded, so both sides are plain index operations.
     first = tuple(i for i in range(n) for _ in range(i + 1, n))
     second = tuple(j for i in range(n) for j in range(i + 1, n))
     a, b = (tensor_of(call("pick_along", x, index=index, dim=0), input) for index in (first, second))
-    return _norm(a - b, p, False)
+    return _p_norm(a - b, p, False)

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from lazytensor import source
 from lazytensor.errors import ArgumentInvalid, AutogradError, ShapeError
-from lazytensor.functions.spellings import other_names, rename
-from lazytensor.functions.widening import published
+from lazytensor.functions.spellings import alternative_names, rename_arguments
+from lazytensor.functions.widening import publish
 from lazytensor.functions.writing import assign
 from lazytensor.ops.elementwise import cast
 from lazytensor.overlapping import refuse_overlap, refuse_shared
@@ -22,9 +22,9 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
 
-ELEMENTWISE = frozenset(("pointwise", "elementary", "ternary"))
+ELEMENTWISE_MODULES = frozenset(("pointwise", "elementary", "ternary"))
 """Modules of functions whose `out` may share all of its elements with an operand, and not only some."""
-GATHERING = frozenset(("cat", "concat", "concatenate", "stack", "gather", "index_select", "take"))
+GATHERING_FUNCTIONS = frozenset(("cat", "concat", "concatenate", "stack", "gather", "index_select", "take"))
 """Functions whose `out` may not share elements with an operand."""
 
 
@@ -48,32 +48,32 @@ class Public(Protocol[P, R]):
 def public(function: Callable[P, R]) -> Public[P, R]:
     """`function` as the package offers it: with automatic casts and refusals, `out=`, and PyTorch's operand names."""
     # A cast rather than a type of its own for each: the wrapper passes on every argument that it does not know.
-    return typing.cast(Public[P, R], spelled(published(function, place="")))
+    return typing.cast(Public[P, R], accept_torch_names(publish(function, place="")))
 
 
-def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
+def accept_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` with `out=` and PyTorch's names for the first two operands, unless it has them itself."""
     # Asked once, when the function is published: a call must not pay for it.
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.name == "out" for p in parameters):
         return function
-    renamed = other_names(function)
-    is_elementwise = function.__module__.rpartition(".")[2] in ELEMENTWISE
-    refuse = refuse_shared if function.__name__ in GATHERING else refuse_overlap if is_elementwise else None
+    renamed = alternative_names(function)
+    is_elementwise = function.__module__.rpartition(".")[2] in ELEMENTWISE_MODULES
+    refuse = refuse_shared if function.__name__ in GATHERING_FUNCTIONS else refuse_overlap if is_elementwise else None
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             return function(*args)
         out = kwargs.pop("out", None)
-        rename(renamed, kwargs)
+        rename_arguments(renamed, kwargs)
         if out is None:
             return function(*args, **kwargs)
         _refuse_gradient(function.__name__, args, kwargs, out)
         result = function(*args, **kwargs)
         if refuse is not None and isinstance(out, Tensor):
             refuse(out, *_tensors(args))
-        return _stored(result, out)
+        return _write_results(result, out)
 
     return offered
 
@@ -97,25 +97,27 @@ def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
         )
 
 
-def _stored(value: Any, out: Any) -> Any:
+def _write_results(value: Any, out: Any) -> Any:
     """`value` written to `out`; several results go to a tuple of tensors."""
     if isinstance(value, Tensor):
-        return _written(value, out)
+        return _write_result(value, out)
     if not isinstance(value, tuple | list) or not isinstance(out, tuple | list) or len(value) != len(out):
-        raise ArgumentInvalid(f"out= must be {_count(value)}, not {type(out).__name__}", where=source.where())
-    written = [_written(v, o) for v, o in zip(value, out, strict=True)]
+        raise ArgumentInvalid(
+            f"out= must be {_expected_out_text(value)}, not {type(out).__name__}", where=source.where()
+        )
+    written = [_write_result(v, o) for v, o in zip(value, out, strict=True)]
     # Named tuples stay named: `torch.max(x, 0, out=...)` still has `.values`.
     return type(value)(*written) if hasattr(value, "_fields") else type(value)(written)
 
 
-def _count(value: Any) -> str:
+def _expected_out_text(value: Any) -> str:
     return f"a tuple of {len(value)} tensors" if isinstance(value, tuple | list) else "left out for a plain result"
 
 
-def _written(value: Tensor, out: Any) -> Tensor:
+def _write_result(value: Tensor, out: Any) -> Tensor:
     if not isinstance(out, Tensor):
         raise ArgumentInvalid(f"out= must be a Tensor, not {type(out).__name__}", where=source.where())
-    if out.spec.size or not value.spec.size or out.lens:
+    if out.spec.size or not value.spec.size or out.view_ops:
         return assign(out, value)
     # An empty tensor takes the shape of the result, as PyTorch allows; no alias can see the difference.
     if out.dtype.kind != "f" and value.dtype.kind not in (out.dtype.kind, "b"):

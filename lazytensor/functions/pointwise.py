@@ -11,31 +11,31 @@ from typing import Any
 
 from lazytensor import dtype as dt
 from lazytensor import source
-from lazytensor.cells import copied, here, is_missing, value_of
+from lazytensor.cells import clone_if_tracked, is_unknown_in_plan, thread_state, value_of
 from lazytensor.docstrings import documented
 from lazytensor.dtype import DType, float16
 from lazytensor.errors import AutogradError, ShapeError, TypeUnsupported
-from lazytensor.functions.half_arithmetic import by_number, is_on_host, power, rounded_once, scaled_sum
+from lazytensor.functions.half_arithmetic import apply_to_number, half_power, round_once, scaled_sum, uses_host_kernels
 from lazytensor.functions.promotion import (
     Operand,
-    branch,
     common_shape,
     default_dtype,
     device_of,
-    operands,
-    prepared,
+    prepare_branch,
+    prepare_operand,
+    prepare_operands,
+    prepare_stored,
     result_type,
-    stored,
-    widest,
+    widest_dtype,
 )
-from lazytensor.gradients import observed
+from lazytensor.gradients import observe_gradient
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.op import refuse_elements
 from lazytensor.precision import half_type
-from lazytensor.tensor import CPU, Tensor, arg, wrap
+from lazytensor.tensor import CPU, Tensor, operand_node, wrap
 
 
 def tensor_of(n: Any, *inputs: Any) -> Tensor:
@@ -49,15 +49,15 @@ def tensor_of(n: Any, *inputs: Any) -> Tensor:
 
 def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:
     if dtype is None and half_type() is float16:
-        dtype = widest(name, a, b)
-    nodes = operands(a, b, dtype=dtype)
+        dtype = widest_dtype(name, a, b)
+    nodes = prepare_operands(a, b, dtype=dtype)
     # The half types and int16 have two bytes: all others pay for one comparison.
-    if nodes[0].type.dtype.itemsize == 2 and (out := by_number(name, a, b)) is not None:
+    if nodes[0].type.dtype.itemsize == 2 and (out := apply_to_number(name, a, b)) is not None:
         return out
     return tensor_of(call(name, *nodes), a, b)
 
 
-def _floating(*values: Operand) -> DType | None:
+def _default_float_if_integers(*values: Operand) -> DType | None:
     """The default floating type if all operands are integers, for operations that leave the integers."""
     return None if result_type(*values).kind == "f" else default_dtype()
 
@@ -113,7 +113,7 @@ def _scaled_sum(name: str, a: Operand, b: Operand, alpha: Operand) -> Tensor:
         out = scaled_sum(name, a, b, alpha)
         if out is not None:
             return out
-    return _binary(name, a, _scaled(a, b, alpha))
+    return _binary(name, a, _scale_operand(a, b, alpha))
 
 
 def number_argument(value: Operand, what: str) -> int | float | bool:
@@ -121,7 +121,7 @@ def number_argument(value: Operand, what: str) -> int | float | bool:
     return value.item(what) if isinstance(value, Tensor) else value
 
 
-def _scaled(a: Operand, b: Operand, alpha: Operand) -> Operand:
+def _scale_operand(a: Operand, b: Operand, alpha: Operand) -> Operand:
     """alpha * b, in the type that a and b have together."""
     common = result_type(a, b)
     if common.kind == "b":
@@ -178,14 +178,14 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     tensor([ 3., -4.])
     """
     if rounding_mode is None:
-        return _binary("div", a, b, _floating(a, b))
+        return _binary("div", a, b, _default_float_if_integers(a, b))
     if rounding_mode not in ("floor", "trunc"):
         raise ShapeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}",
             where=source.where(),
         )
     if rounding_mode == "floor":
-        return _divided("floor_divide", a, b)
+        return _divide_checked("floor_divide", a, b)
     if result_type(a, b).kind == "f":
         return trunc(_binary("div", a, b)) if isinstance(b, Tensor) else _truncated_quotient(a, b)
     # Less its remainder, a is a multiple of b: floor division is then exact, and rounds towards zero as wanted.
@@ -193,12 +193,12 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     return floor_divide(sub(cast_to(a, rest.dtype) if isinstance(a, Tensor) else a, rest), b)
 
 
-@rounded_once
+@round_once
 def _truncated_quotient(a: Operand, b: Operand) -> Tensor:
     return trunc(_binary("div", a, b))
 
 
-def _divided(name: str, a: Operand, b: Operand) -> Tensor:
+def _divide_checked(name: str, a: Operand, b: Operand) -> Tensor:
     """A division that integers have too. Raises ShapeError for a number that is zero, and for booleans."""
     kind = result_type(a, b).kind
     if kind == "b":
@@ -214,7 +214,7 @@ def _is_known_zero(x: Tensor) -> bool:
     """Return whether an element is zero: False for values that a step has yet to compute."""
     value = x.node.value
     # PyTorch raises at the division, and not where its result is read.
-    if value is None and here.current is None and not is_missing(x.node):
+    if value is None and thread_state.current is None and not is_unknown_in_plan(x.node):
         value = value_of(x.node)
     return value is not None and not value.all()
 
@@ -229,12 +229,12 @@ def floor_divide(a: Operand, b: Operand) -> Tensor:
     >>> lt.floor_divide(lt.tensor([7, -7]), 2)
     tensor([ 3, -4])
     """
-    out = _divided("floor_divide", a, b)
-    n = arg(out)
-    return tensor_of(observed(n, _underived), a, b) if n.tracks and is_on_host(a, b) else out
+    out = _divide_checked("floor_divide", a, b)
+    n = operand_node(out)
+    return tensor_of(observe_gradient(n, _refuse_derivative), a, b) if n.tracks and uses_host_kernels(a, b) else out
 
 
-def _underived(g: Node) -> Node:
+def _refuse_derivative(g: Node) -> Node:
     raise AutogradError(
         "derivative for aten::floor_divide is not implemented",
         where=source.where(),
@@ -250,7 +250,7 @@ def remainder(a: Operand, b: Operand) -> Tensor:
     >>> lt.remainder(lt.tensor([7.0, -7.0]), 3)
     tensor([1., 2.])
     """
-    return _divided("remainder", a, b)
+    return _divide_checked("remainder", a, b)
 
 
 @method(in_place=True, operator="pow")
@@ -263,14 +263,14 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
     """
     # The front end sees a square here, whose gradient is x times two and no power.
     if is_number(exponent, 2) and isinstance(a, Tensor):
-        base = arg(cast_to(a, result_type(a, exponent)))
+        base = operand_node(cast_to(a, result_type(a, exponent)))
         return tensor_of(call("square", base), a)
     # Integers to a power stay integers, which needs an operation of its own.
     common = result_type(a, exponent)
     if common.kind == "b" and isinstance(exponent, Tensor):
         refuse_elements("pow", exponent.spec)
     if common.kind == "f":
-        out = power(a, exponent)
+        out = half_power(a, exponent)
         return _binary("pow", a, exponent) if out is None else out
     if not isinstance(exponent, Tensor) and exponent < 0:
         raise ShapeError(
@@ -298,7 +298,7 @@ def fmod(a: Operand, b: Operand) -> Tensor:
     >>> lt.fmod(lt.tensor([7.0, -7.0]), 3)
     tensor([ 1., -1.])
     """
-    return _binary("fmod", a, b) if result_type(a, b).kind == "f" else _divided("integer_fmod", a, b)
+    return _binary("fmod", a, b) if result_type(a, b).kind == "f" else _divide_checked("integer_fmod", a, b)
 
 
 @method(names="atan2 arctan2", in_place=True)
@@ -309,7 +309,7 @@ def atan2(a: Tensor, b: Tensor) -> Tensor:
     >>> lt.atan2(lt.tensor([1.0, -1.0]), lt.tensor([1.0, 1.0]))
     tensor([ 0.7854, -0.7854])
     """
-    return _binary("atan2", a, b, _floating(a, b))
+    return _binary("atan2", a, b, _default_float_if_integers(a, b))
 
 
 @method
@@ -408,7 +408,7 @@ def logical_and(a: Operand, b: Operand) -> Tensor:
     >>> lt.logical_and(lt.tensor([True, True]), lt.tensor([True, False]))
     tensor([ True, False])
     """
-    return _binary("logical_and", _truth(a), _truth(b))
+    return _binary("logical_and", _cast_to_bool_on_csx(a), _cast_to_bool_on_csx(b))
 
 
 @method(in_place=True)
@@ -419,7 +419,7 @@ def logical_or(a: Operand, b: Operand) -> Tensor:
     >>> lt.logical_or(lt.tensor([False, True]), lt.tensor([False, False]))
     tensor([False,  True])
     """
-    return _binary("logical_or", _truth(a), _truth(b))
+    return _binary("logical_or", _cast_to_bool_on_csx(a), _cast_to_bool_on_csx(b))
 
 
 @method(in_place=True)
@@ -430,10 +430,10 @@ def logical_xor(a: Operand, b: Operand) -> Tensor:
     >>> lt.logical_xor(lt.tensor([True, True]), lt.tensor([True, False]))
     tensor([False,  True])
     """
-    return _binary("logical_xor" if half_type() is None else "ne", _truth(a), _truth(b))
+    return _binary("logical_xor" if half_type() is None else "ne", _cast_to_bool_on_csx(a), _cast_to_bool_on_csx(b))
 
 
-def _truth(value: Operand) -> Operand:
+def _cast_to_bool_on_csx(value: Operand) -> Operand:
     """Return an operand of a logical function, which the original converts to bool; the host takes it as it is."""
     return value if half_type() is None or not isinstance(value, Tensor) else cast_to(value, dt.bool_)
 
@@ -444,7 +444,9 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
         raise ShapeError(f"where expected condition to be a boolean tensor, but got {condition.spec}")
     # The condition takes part in the shape and not in the type.
     dtype, shape = result_type(a, b), common_shape(condition, a, b)
-    chosen = call("where", prepared(condition, dt.bool_, shape), *(branch(v, dtype, shape) for v in (a, b)))
+    chosen = call(
+        "where", prepare_operand(condition, dt.bool_, shape), *(prepare_branch(v, dtype, shape) for v in (a, b))
+    )
     return tensor_of(chosen, condition, a, b)
 
 
@@ -467,7 +469,12 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError(f"masked_fill only supports a 0-dimensional value, but got {value.spec}", where=source.where())
     shape = common_shape(x, mask)
-    chosen = call("where", prepared(mask, dt.bool_, shape), stored(value, x.dtype, shape), prepared(x, x.dtype, shape))
+    chosen = call(
+        "where",
+        prepare_operand(mask, dt.bool_, shape),
+        prepare_stored(value, x.dtype, shape),
+        prepare_operand(x, x.dtype, shape),
+    )
     return tensor_of(chosen, x, mask)
 
 
@@ -483,28 +490,28 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
         raise ShapeError("torch.clamp: At least one of 'min' or 'max' must not be None", where=source.where())
     # Two numbers, the usual case: one node, with infinity for a missing bound.
     if x.dtype.kind == "f" and not isinstance(min, Tensor) and not isinstance(max, Tensor):
-        n = arg(x)
+        n = operand_node(x)
         low, high = -math.inf if min is None else min, math.inf if max is None else max
-        return tensor_of(call("clamp", n, *(stored(v, x.dtype, n.type.shape) for v in (low, high))), x)
+        return tensor_of(call("clamp", n, *(prepare_stored(v, x.dtype, n.type.shape) for v in (low, high))), x)
     dtype = result_type(x, *(v for v in (min, max) if v is not None))
     # Integers have no infinity to stand for the bound that is missing.
     if dtype.kind != "f" and (min is None or max is None):
         bound = max if min is None else min
         if bound is not None and not isinstance(bound, Tensor):
             # Refused where the type does not hold it, as a number that is stored; in a comparison it would wrap.
-            prepared(bound, dtype, ())
+            prepare_operand(bound, dtype, ())
         return minimum(x, max) if max is not None else maximum(x, min)  # type: ignore[arg-type]
     # Not `maximum`, which shares the gradient where x is the bound.
     min, max = -math.inf if min is None else min, math.inf if max is None else max
     dtype, shape = result_type(x, min, max), common_shape(x, min, max)
-    return tensor_of(call("clamp", *(prepared(v, dtype, shape) for v in (x, min, max))), x)
+    return tensor_of(call("clamp", *(prepare_operand(v, dtype, shape) for v in (x, min, max))), x)
 
 
-def _unary(name: str, doc: str, example: str = "", *, to_float: bool = True) -> Callable[[Tensor], Tensor]:
+def _make_unary(name: str, doc: str, example: str = "", *, to_float: bool = True) -> Callable[[Tensor], Tensor]:
     """Return a function of one operation on each element; `to_float` converts integers to the default floating type."""
 
     def function(x: Tensor) -> Tensor:
-        n = arg(x)
+        n = operand_node(x)
         if to_float and n.type.dtype.kind != "f":
             n = cast(n, default_dtype())
         return tensor_of(call(name, n), x)
@@ -513,46 +520,56 @@ def _unary(name: str, doc: str, example: str = "", *, to_float: bool = True) -> 
 
 
 exp = method(
-    _unary("exp", "e to the power of x.", ">>> lt.exp(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 2.7183])"), in_place=True
+    _make_unary("exp", "e to the power of x.", ">>> lt.exp(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 2.7183])"),
+    in_place=True,
 )
 expm1 = method(
-    _unary("expm1", "exp(x) - 1, exact near 0.", ">>> lt.expm1(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.7183])"),
+    _make_unary("expm1", "exp(x) - 1, exact near 0.", ">>> lt.expm1(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.7183])"),
     in_place=True,
 )
 log = method(
-    _unary("log", "The natural logarithm.", ">>> lt.log(lt.tensor([1.0, 10.0]))\ntensor([0.0000, 2.3026])"),
+    _make_unary("log", "The natural logarithm.", ">>> lt.log(lt.tensor([1.0, 10.0]))\ntensor([0.0000, 2.3026])"),
     in_place=True,
 )
 log1p = method(
-    _unary("log1p", "log(1 + x), exact near 0.", ">>> lt.log1p(lt.tensor([0.0, 9.0]))\ntensor([0.0000, 2.3026])"),
+    _make_unary("log1p", "log(1 + x), exact near 0.", ">>> lt.log1p(lt.tensor([0.0, 9.0]))\ntensor([0.0000, 2.3026])"),
     in_place=True,
 )
 log2 = method(
-    _unary("log2", "The logarithm to base 2.", ">>> lt.log2(lt.tensor([1.0, 8.0]))\ntensor([0., 3.])"), in_place=True
-)
-sqrt = method(_unary("sqrt", "The square root.", ">>> lt.sqrt(lt.tensor([4.0, 9.0]))\ntensor([2., 3.])"), in_place=True)
-rsqrt = method(
-    _unary("rsqrt", "One over the square root.", ">>> lt.rsqrt(lt.tensor([1.0, 4.0]))\ntensor([1.0000, 0.5000])"),
+    _make_unary("log2", "The logarithm to base 2.", ">>> lt.log2(lt.tensor([1.0, 8.0]))\ntensor([0., 3.])"),
     in_place=True,
 )
-sin = method(_unary("sin", "The sine.", ">>> lt.sin(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.8415])"), in_place=True)
-cos = method(_unary("cos", "The cosine.", ">>> lt.cos(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 0.5403])"), in_place=True)
+sqrt = method(
+    _make_unary("sqrt", "The square root.", ">>> lt.sqrt(lt.tensor([4.0, 9.0]))\ntensor([2., 3.])"), in_place=True
+)
+rsqrt = method(
+    _make_unary("rsqrt", "One over the square root.", ">>> lt.rsqrt(lt.tensor([1.0, 4.0]))\ntensor([1.0000, 0.5000])"),
+    in_place=True,
+)
+sin = method(
+    _make_unary("sin", "The sine.", ">>> lt.sin(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.8415])"), in_place=True
+)
+cos = method(
+    _make_unary("cos", "The cosine.", ">>> lt.cos(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 0.5403])"), in_place=True
+)
 tan = method(
-    _unary("tan", "The tangent.", ">>> lt.tan(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.5574])"), in_place=True
+    _make_unary("tan", "The tangent.", ">>> lt.tan(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.5574])"), in_place=True
 )
 tanh = method(
-    _unary("tanh", "The hyperbolic tangent.", ">>> lt.tanh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.7616])"),
+    _make_unary("tanh", "The hyperbolic tangent.", ">>> lt.tanh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.7616])"),
     in_place=True,
 )
 sigmoid = method(
-    _unary("sigmoid", "1 / (1 + exp(-x)).", ">>> lt.sigmoid(lt.tensor([0.0, 2.0]))\ntensor([0.5000, 0.8808])"),
+    _make_unary("sigmoid", "1 / (1 + exp(-x)).", ">>> lt.sigmoid(lt.tensor([0.0, 2.0]))\ntensor([0.5000, 0.8808])"),
     in_place=True,
 )
 erf = method(
-    _unary("erf", "The error function.", ">>> lt.erf(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.5205])"), in_place=True
+    _make_unary("erf", "The error function.", ">>> lt.erf(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.5205])"),
+    in_place=True,
 )
 reciprocal = method(
-    _unary("reciprocal", "1 / x.", ">>> lt.reciprocal(lt.tensor([2.0, 4.0]))\ntensor([0.5000, 0.2500])"), in_place=True
+    _make_unary("reciprocal", "1 / x.", ">>> lt.reciprocal(lt.tensor([2.0, 4.0]))\ntensor([0.5000, 0.2500])"),
+    in_place=True,
 )
 
 
@@ -561,19 +578,19 @@ def over(number: Operand, x: Tensor) -> Tensor:
     return reciprocal(x) if is_number(number, 1) else reciprocal(x) * number
 
 
-silu = _unary("silu", "x * sigmoid(x).", to_float=False)
+silu = _make_unary("silu", "x * sigmoid(x).", to_float=False)
 abs = method(
-    _unary(
+    _make_unary(
         "abs", "The absolute value.", ">>> lt.abs(lt.tensor([-1.5, 2.0]))\ntensor([1.5000, 2.0000])", to_float=False
     ),
     names="abs absolute",
     in_place=True,
 )
 abs = method(abs, names="__abs__")
-_negative = _unary("neg", "The negative.", to_float=False)
-_sign = _unary("sign", "-1, 0 or 1.", to_float=False)
+_negative = _make_unary("neg", "The negative.", to_float=False)
+_sign = _make_unary("sign", "-1, 0 or 1.", to_float=False)
 relu = method(
-    _unary(
+    _make_unary(
         "relu",
         "x where it is positive, else 0.",
         ">>> lt.relu(lt.tensor([-1.0, 2.0]))\ntensor([0., 2.])",
@@ -582,7 +599,7 @@ relu = method(
     in_place=True,
 )
 isnan = method(
-    _unary(
+    _make_unary(
         "isnan",
         "Whether x is not a number.",
         '>>> lt.isnan(lt.tensor([1.0, float("inf"), float("nan")]))\ntensor([False, False,  True])',
@@ -590,7 +607,7 @@ isnan = method(
     )
 )
 isfinite = method(
-    _unary(
+    _make_unary(
         "isfinite",
         "Whether x is neither infinite nor NaN.",
         '>>> lt.isfinite(lt.tensor([1.0, float("inf"), float("nan")]))\ntensor([ True, False, False])',
@@ -598,7 +615,7 @@ isfinite = method(
     )
 )
 logical_not = method(
-    _unary(
+    _make_unary(
         "logical_not",
         "Whether x is 0.",
         ">>> lt.logical_not(lt.tensor([0, 3]))\ntensor([ True, False])",
@@ -608,9 +625,9 @@ logical_not = method(
 )
 
 
-def _rounding(name: str, doc: str, example: str = "") -> Callable[[Tensor], Tensor]:
+def _make_rounding(name: str, doc: str, example: str = "") -> Callable[[Tensor], Tensor]:
     """Return a rounding of each element, which returns a copy of integers."""
-    float_only = _unary(name, doc, to_float=False)
+    float_only = _make_unary(name, doc, to_float=False)
 
     def function(x: Tensor) -> Tensor:
         return clone(x) if x.dtype.kind == "i" else float_only(x)
@@ -619,20 +636,20 @@ def _rounding(name: str, doc: str, example: str = "") -> Callable[[Tensor], Tens
 
 
 floor = method(
-    _rounding(
+    _make_rounding(
         "floor", "The largest integer that is not above x.", ">>> lt.floor(lt.tensor([-0.5, 1.2]))\ntensor([-1.,  1.])"
     ),
     in_place=True,
 )
 ceil = method(
-    _rounding(
+    _make_rounding(
         "ceil", "The smallest integer that is not below x.", ">>> lt.ceil(lt.tensor([-0.5, 1.2]))\ntensor([-0., 2.])"
     ),
     in_place=True,
 )
-_round = _rounding("round", "The nearest integer, ties to even.")
+_round = _make_rounding("round", "The nearest integer, ties to even.")
 trunc = method(
-    _rounding("trunc", "x without its fraction.", ">>> lt.trunc(lt.tensor([-1.7, 1.7]))\ntensor([-1.,  1.])"),
+    _make_rounding("trunc", "x without its fraction.", ">>> lt.trunc(lt.tensor([-1.7, 1.7]))\ntensor([-1.,  1.])"),
     names="trunc fix",
     in_place=True,
 )
@@ -703,9 +720,9 @@ def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
     >>> lt.clone(lt.tensor([1, 2]))
     tensor([1, 2])
     """
-    return tensor_of(copied(arg(x)), x)
+    return tensor_of(clone_if_tracked(operand_node(x)), x)
 
 
 def cast_to(x: Tensor, dtype: DType) -> Tensor:
     """x in another dtype; the same tensor if it has it already. Fractions are cut off on the way to integers."""
-    return x if x.dtype is dtype else tensor_of(cast(arg(x), dtype), x)
+    return x if x.dtype is dtype else tensor_of(cast(operand_node(x), dtype), x)

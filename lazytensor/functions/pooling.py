@@ -12,23 +12,23 @@ from lazytensor.dtype import int64
 from lazytensor.errors import MemoryMissing, OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.activations import relu
-from lazytensor.functions.convolution import Extents, extents_of
+from lazytensor.functions.convolution import Extents, to_ntuple
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import require_elements
-from lazytensor.functions.resampling import Tap, tapped
-from lazytensor.functions.shapes import dim_of
+from lazytensor.functions.resampling import Tap, apply_taps
+from lazytensor.functions.shapes import normalize_dim
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.shape import reshape
-from lazytensor.precision import lowered
-from lazytensor.tensor import Tensor, arg
+from lazytensor.precision import cast_to_half
+from lazytensor.tensor import Tensor, operand_node
 
 Dims = tuple[int, ...]
-MOST_REGIONS = 1 << 32
+MAX_REGIONS = 1 << 32
 """Regions of adaptive pooling beyond which no list of them fits into memory."""
 
 
-def _checked(name: str, rank: int, input: Tensor) -> None:
+def _check_rank(name: str, rank: int, input: Tensor) -> None:
     if input.ndim not in (rank + 1, rank + 2) or 0 in input.spec.shape[1:]:
         raise ShapeError(
             f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "
@@ -37,14 +37,14 @@ def _checked(name: str, rank: int, input: Tensor) -> None:
         )
 
 
-def _window(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> dict[str, Any]:
+def _window_attributes(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> dict[str, Any]:
     """Kernel, stride, padding on both sides and dilation. Raises ShapeError for those that fit no window."""
-    _checked(name, rank, input)
+    _check_rank(name, rank, input)
     kernel_size, stride, padding, dilation, ceil_mode = options
-    kernel = extents_of(kernel_size, rank, "kernel_size")
+    kernel = to_ntuple(kernel_size, rank, "kernel_size")
     # torch.max_pool2d passes no stride as an empty list.
-    steps = kernel if stride is None or stride == [] or stride == () else extents_of(stride, rank, "stride")
-    around, spread = extents_of(padding, rank, "padding"), extents_of(dilation, rank, "dilation")
+    steps = kernel if stride is None or stride == [] or stride == () else to_ntuple(stride, rank, "stride")
+    around, spread = to_ntuple(padding, rank, "padding"), to_ntuple(dilation, rank, "dilation")
     if min(kernel) < 1 or min(steps) < 1 or min(spread) < 1:
         raise ShapeError(f"{name}: kernel size, stride and dilation should be greater than zero", where=source.where())
     if any(not 0 <= 2 * p <= d * (k - 1) + 1 for p, k, d in zip(around, kernel, spread, strict=True)):
@@ -56,7 +56,7 @@ def _window(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> di
     extents = input.spec.shape[input.ndim - rank :]
     sizes = zip(extents, kernel, steps, around, spread, strict=True)
     # With ceil_mode the far side grows so that a last, partial window fits; so windows are all alike from here on.
-    pairs = tuple((p, _far_padding(e, d * (k - 1) + 1, s, p, ceil_mode)) for e, k, s, p, d in sizes)
+    pairs = tuple((p, _end_padding(e, d * (k - 1) + 1, s, p, ceil_mode)) for e, k, s, p, d in sizes)
     if any(e + sum(q) < d * (k - 1) + 1 for e, k, q, d in zip(extents, kernel, pairs, spread, strict=True)):
         raise ShapeError(
             f"{name}: Output size is too small: the input is {list(input.shape)}, the kernel {list(kernel)}",
@@ -65,7 +65,7 @@ def _window(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> di
     return {"kernel": kernel, "stride": steps, "padding": pairs, "dilation": spread}
 
 
-def _far_padding(extent: int, reach: int, stride: int, padding: int, ceil_mode: bool) -> int:
+def _end_padding(extent: int, reach: int, stride: int, padding: int, ceil_mode: bool) -> int:
     """Places behind the last one: with ceil_mode as many as the last window needs that starts inside."""
     room = extent + 2 * padding - reach
     if not ceil_mode or room % stride == 0:
@@ -76,27 +76,29 @@ def _far_padding(extent: int, reach: int, stride: int, padding: int, ceil_mode: 
     return (count - 1) * stride + reach - extent - padding
 
 
-def _flat(n: Node, rank: int) -> Node:
+def _flatten_spatial(n: Node, rank: int) -> Node:
     return reshape(n, (*n.type.shape[:-rank], math.prod(n.type.shape[-rank:])))
 
 
-def _picked(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
+def _gather_maxima(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
     """The elements at flat places, so that the gradient goes to them alone."""
     # Windows overlap: gathering by place makes the gradient of an element the sum over all windows it won.
     # A tensor, so that a second walk back finds the places used up.
-    values = tensor_of(call("at_places", _flat(x, rank), _flat(places, rank)), input)
+    values = tensor_of(call("at_places", _flatten_spatial(x, rank), _flatten_spatial(places, rank)), input)
     return values if rank == 1 else tensor_of(reshape(values.node, places.type.shape), input)
 
 
 def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
-    attrs = _window(f"max_pool{rank}d", rank, input, options)
-    (x,) = lowered(arg(input))
+    attrs = _window_attributes(f"max_pool{rank}d", rank, input, options)
+    (x,) = cast_to_half(operand_node(input))
     # One pass finds places; values, indices and gradient all come from them.
     places = call("window_argmax", x, **attrs)
-    return _picked(input, x, places, rank), tensor_of(places, input)
+    return _gather_maxima(input, x, places, rank), tensor_of(places, input)
 
 
-def _max_pools(rank: int, example: str, example_with_indices: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _make_max_pools(
+    rank: int, example: str, example_with_indices: str
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return `max_pool` of a rank, without and with indices; they share one signature."""
 
     def with_indices(
@@ -135,18 +137,18 @@ def _max_pools(rank: int, example: str, example_with_indices: str) -> tuple[Call
     )
 
 
-max_pool1d, max_pool1d_with_indices = _max_pools(
+max_pool1d, max_pool1d_with_indices = _make_max_pools(
     1,
     ">>> lt.nn.functional.max_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)\ntensor([[3., 7.]])",
     ">>> lt.max_pool1d_with_indices(lt.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)\n(tensor([[3., 4.]]), tensor([[1, 3]]))",
 )
-max_pool2d, max_pool2d_with_indices = _max_pools(
+max_pool2d, max_pool2d_with_indices = _make_max_pools(
     2,
     ">>> lt.nn.functional.max_pool2d(lt.ones(1, 4, 4), 2).shape\ntorch.Size([1, 2, 2])",
     ">>> lt.nn.functional.max_pool2d_with_indices(lt.arange(4.0).reshape(1, 2, 2), 2)\n"
     "(tensor([[[3.]]]), tensor([[[3]]]))",
 )
-max_pool3d, max_pool3d_with_indices = _max_pools(
+max_pool3d, max_pool3d_with_indices = _make_max_pools(
     3,
     ">>> lt.nn.functional.max_pool3d(lt.ones(1, 4, 4, 4), 2).shape\ntorch.Size([1, 2, 2, 2])",
     ">>> lt.nn.functional.max_pool3d_with_indices(lt.arange(8.0).reshape(1, 2, 2, 2), 2)\n"
@@ -156,12 +158,12 @@ max_pool3d, max_pool3d_with_indices = _max_pools(
 
 def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
     kernel_size, stride, padding, ceil_mode, include_pad, divisor = options
-    attrs = _window(f"avg_pool{rank}d", rank, input, (kernel_size, stride, padding, 1, ceil_mode))
+    attrs = _window_attributes(f"avg_pool{rank}d", rank, input, (kernel_size, stride, padding, 1, ceil_mode))
     del attrs["dilation"]
     if divisor == 0:
         raise ShapeError("divisor must be not zero", where=source.where())
-    around = extents_of(padding, rank, "padding")
-    (x,) = lowered(arg(input))
+    around = to_ntuple(padding, rank, "padding")
+    (x,) = cast_to_half(operand_node(input))
     return tensor_of(call("avg_pool", x, around=around, include_pad=include_pad, divisor=divisor, **attrs), input)
 
 
@@ -199,7 +201,7 @@ def avg_pool2d(
     >>> lt.nn.functional.avg_pool2d(lt.ones(1, 4, 4), 2).shape
     torch.Size([1, 2, 2])
     """
-    dim_of(-3, input.ndim)
+    normalize_dim(-3, input.ndim)
     if input.dtype is not int64:
         require_elements(input, "f", "avg_pool2d")
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -229,7 +231,7 @@ def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: A
     mean = _avg_pool(rank, input ** float(p), kernel_size, stride, 0, ceil_mode, True, None)
     # PyTorch's formula for odd powers of negative elements, whose sum may be negative.
     signed = pw.sign(mean) * relu(pw.abs(mean))
-    return (signed * math.prod(extents_of(kernel_size, rank, "kernel_size"))) ** (1 / float(p))
+    return (signed * math.prod(to_ntuple(kernel_size, rank, "kernel_size"))) ** (1 / float(p))
 
 
 def lp_pool1d(
@@ -275,11 +277,11 @@ def lp_pool3d(
 OutputSize = int | None | Sequence[int | None]
 
 
-def _outputs(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Dims:
+def _resolve_output_size(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Dims:
     # PyTorch reads a list before it looks at the rank of the input.
     if isinstance(output_size, list | tuple) and rank > 1 and len(output_size) >= input.ndim:
         raise OptionInvalid(f"Input dimension should be at least {len(output_size) + 1}", where=source.where())
-    _checked(name, rank, input)
+    _check_rank(name, rank, input)
     # None keeps the extent of the input in that dimension.
     given = (output_size,) * rank if isinstance(output_size, int) or output_size is None else tuple(output_size)
     if len(given) == 1:
@@ -290,39 +292,39 @@ def _outputs(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Di
     if any(o < 0 for o in outputs):
         raise ShapeError(f"{name}: elements of output_size must be greater than or equal to 0", where=source.where())
     # Regions are listed one by one.
-    if count > MOST_REGIONS:
+    if count > MAX_REGIONS:
         raise MemoryMissing(f"{name}: {count:,} regions are more than any memory holds", 0, where=source.where())
     return outputs
 
 
-def _regions(extent: int, count: int) -> tuple[tuple[int, int], ...]:
+def _adaptive_regions(extent: int, count: int) -> tuple[tuple[int, int], ...]:
     """Start and limit of each of `count` regions that cover an extent; neighbours may overlap by one place."""
     # Rounded down at the start, up at the end: every place is in a region, also if there are more regions than places.
     return tuple((i * extent // count, -(-(i + 1) * extent // count)) for i in range(count))
 
 
 def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
-    outputs = _outputs(f"adaptive_avg_pool{rank}d", rank, input, output_size)
+    outputs = _resolve_output_size(f"adaptive_avg_pool{rank}d", rank, input, output_size)
     extents = input.spec.shape[-rank:]
     # Equal regions are windows without overlap, which the front end knows by name.
     if all(o and e % o == 0 for e, o in zip(extents, outputs, strict=True)):
         if all(o == 1 for o in outputs):
             # The last dimension first, as the front end names them.
             dims = tuple(reversed(range(input.ndim - rank, input.ndim)))
-            return tensor_of(call("mean", arg(input), dims=dims, keepdim=True), input)
+            return tensor_of(call("mean", operand_node(input), dims=dims, keepdim=True), input)
         kernel = tuple(e // o for e, o in zip(extents, outputs, strict=True))
         none = (0,) * rank
         window = {"kernel": kernel, "stride": kernel, "padding": ((0, 0),) * rank, "around": none}
-        return tensor_of(call("avg_pool", arg(input), include_pad=True, divisor=None, **window), input)
-    x = arg(input)
+        return tensor_of(call("avg_pool", operand_node(input), include_pad=True, divisor=None, **window), input)
+    x = operand_node(input)
     for dim, (extent, count) in enumerate(zip(extents, outputs, strict=True), input.ndim - rank):
-        x = tapped(x, dim, _region_taps(extent, count))
+        x = apply_taps(x, dim, _region_taps(extent, count))
     return tensor_of(x, input)
 
 
 def _region_taps(extent: int, count: int) -> list[Tap]:
     """The mean over regions of unequal length as weighted sums over as many taps as the longest has places."""
-    regions = _regions(extent, count)
+    regions = _adaptive_regions(extent, count)
     longest = max((b - a for a, b in regions), default=0)
     taps = []
     for j in range(max(longest, 1)):
@@ -368,10 +370,10 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def _adaptive_max(rank: int, input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    outputs = _outputs(f"adaptive_max_pool{rank}d", rank, input, output_size)
-    regions = tuple(_regions(e, o) for e, o in zip(input.spec.shape[-rank:], outputs, strict=True))
-    places = call("region_argmax", arg(input), regions=regions)
-    values = _picked(input, arg(input), places, rank)
+    outputs = _resolve_output_size(f"adaptive_max_pool{rank}d", rank, input, output_size)
+    regions = tuple(_adaptive_regions(e, o) for e, o in zip(input.spec.shape[-rank:], outputs, strict=True))
+    places = call("region_argmax", operand_node(input), regions=regions)
+    values = _gather_maxima(input, operand_node(input), places, rank)
     return (values, tensor_of(places, input)) if return_indices else values
 
 
@@ -445,9 +447,9 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, ret
 
 def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Tensor:
     kernel_size, stride, padding, output_size = options
-    kernel = extents_of(kernel_size, rank, "kernel_size")
-    steps = kernel if stride is None else extents_of(stride, rank, "stride")
-    around = extents_of(padding, rank, "padding")
+    kernel = to_ntuple(kernel_size, rank, "kernel_size")
+    steps = kernel if stride is None else to_ntuple(stride, rank, "stride")
+    around = to_ntuple(padding, rank, "padding")
     if indices.dtype is not int64 or indices.spec.shape != input.spec.shape:
         raise ShapeError(
             f"elements in indices should be type int64 in the shape {list(input.shape)}, but got {indices.spec}",
@@ -465,7 +467,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
             )
         extents = wanted
     # Indices are flat places in the larger plane. Where two agree, as overlapping windows' do, one value stays.
-    places, values = _flat(indices.node, rank), _flat(arg(input), rank)
+    places, values = _flatten_spatial(indices.node, rank), _flatten_spatial(operand_node(input), rank)
     out = call("put_places", values, places, extent=math.prod(extents), accumulate=False)
     return tensor_of(reshape(out, (*input.spec.shape[:-rank], *extents)), input)
 

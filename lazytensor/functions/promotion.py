@@ -13,13 +13,13 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call, full
 from lazytensor.ops.op import refuse_elements, refuse_overflow
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.precision import converted, half_type
-from lazytensor.tensor import CPU, Device, Tensor, arg
+from lazytensor.precision import convert_operand, half_type
+from lazytensor.tensor import CPU, Device, Tensor, operand_node
 
 Number = bool | int | float
 Operand: TypeAlias = Tensor | Number
 
-_default: DType = dt.float32
+_default_dtype: DType = dt.float32
 
 
 def default_dtype() -> DType:
@@ -28,7 +28,7 @@ def default_dtype() -> DType:
     >>> default_dtype()
     torch.float32
     """
-    return _default
+    return _default_dtype
 
 
 def set_default_dtype(dtype: DType) -> None:
@@ -40,13 +40,13 @@ def set_default_dtype(dtype: DType) -> None:
     torch.float64
     >>> lt.set_default_dtype(lt.float32)
     """
-    global _default
+    global _default_dtype
     if dtype.kind != "f":
         raise ShapeError(f"only floating-point types are supported as the default type, got {dtype}")
-    _default = dtype
+    _default_dtype = dtype
 
 
-def unlike_types(dtype: DType, other: DType, text: str) -> ShapeError:
+def mixed_dtypes_error(dtype: DType, other: DType, text: str) -> ShapeError:
     """The error `text` of operands that have to be of one type, with the conversion that makes them so."""
     hint = f"Convert one of them: .to({dtype}) where it is {other}."
     if half_type() is not None:
@@ -61,18 +61,18 @@ def scalar_dtype(value: Any) -> DType:
     if isinstance(value, int):
         return dt.int64
     if isinstance(value, float):
-        return _default
+        return _default_dtype
     raise ArgumentInvalid(f"expected a tensor or a number, got {type(value).__name__}", where=source.where())
 
 
-def number_of(value: np.generic) -> Number:
+def python_number(value: np.generic) -> Number:
     """A NumPy number as Python's: as an array it would bring a type of its own into promotion."""
     # PyTorch sees a truth value of NumPy as 1.0 or 0.0, for it is no bool and can be a float.
     return float(value) if isinstance(value, np.bool_) else value.item()
 
 
 # Only the step from one kind of number to the next lifts a result; within a kind the stronger operand decides.
-_CATEGORY = {"b": 0, "i": 1, "f": 2}
+_CATEGORY_RANK = {"b": 0, "i": 1, "f": 2}
 
 
 def result_type(*operands: Operand) -> DType:
@@ -93,13 +93,13 @@ def result_type(*operands: Operand) -> DType:
         by_weakness[weakness] = d if before is None else dt.promote(before, d)
     result: DType | None = None
     for weaker in by_weakness:
-        if weaker is not None and (result is None or _CATEGORY[weaker.kind] > _CATEGORY[result.kind]):
+        if weaker is not None and (result is None or _CATEGORY_RANK[weaker.kind] > _CATEGORY_RANK[result.kind]):
             result = weaker
     assert result is not None
     return result
 
 
-def widest(name: str, *values: Operand) -> DType | None:
+def widest_dtype(name: str, *values: Operand) -> DType | None:
     """Return float32 for half types beside a float32 scalar, in operations whose operands automatic casts widen."""
     if OPS[name].autocast != "widest":
         return None
@@ -125,7 +125,7 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
+def prepare_operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
     """The operands of a pointwise operation as nodes of one type."""
     first = values[0]
     # Two tensors of one type, or a tensor and a float: nearly every call, so it is answered before anything is worked
@@ -133,25 +133,25 @@ def operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
     if len(values) == 2 and dtype is None:
         second = values[1]
         if isinstance(first, Tensor) and isinstance(second, Tensor):
-            a, b = arg(first), arg(second)
+            a, b = operand_node(first), operand_node(second)
             if a.type == b.type:
                 return [a, b]
             if a.type.dtype is b.type.dtype:
                 shape = broadcast_shape(a.type.shape, b.type.shape)
                 return [broadcast_to(a, shape), broadcast_to(b, shape)]
         elif isinstance(first, Tensor) and second.__class__ is float and first.dtype.kind == "f":
-            a = arg(first)
+            a = operand_node(first)
             return [a, full(second, a.type)]
-    values = tuple(number_of(v) if isinstance(v, np.generic) else v for v in values)
+    values = tuple(python_number(v) if isinstance(v, np.generic) else v for v in values)
     common = dtype or result_type(*values)
     shape = common_shape(*values)
-    return [prepared(_among(v, common), common, shape) for v in values]
+    return [prepare_operand(_wrap_number(v, common), common, shape) for v in values]
 
 
-def _among(value: Operand, dtype: DType) -> Operand:
+def _wrap_number(value: Operand, dtype: DType) -> Operand:
     """An operand beside tensors: there a number wraps that PyTorch refuses where one is stored."""
     if isinstance(value, int) and dtype.kind == "i" and -(1 << 63) <= value < 1 << 63:
-        return dt.wrapped(value, dtype)
+        return dt.wrap_integer(value, dtype)
     return value
 
 
@@ -166,25 +166,25 @@ def common_shape(*values: Operand) -> tuple[int, ...]:
     return broadcast_shape(*(v.spec.shape for v in values if isinstance(v, Tensor)))
 
 
-def prepared(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
+def prepare_operand(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
     """One operand converted and broadcast."""
     if isinstance(value, Tensor):
-        return broadcast_to(converted(arg(value), dtype), shape)
+        return broadcast_to(convert_operand(operand_node(value), dtype), shape)
     return full(value, Type(shape, dtype))
 
 
-def branch(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
+def prepare_branch(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
     """Return a value that `where` selects, converted and broadcast."""
     if half_type() is None or not isinstance(value, Tensor) or value.dtype is dtype or value.spec.shape == shape:
-        return prepared(value, dtype, shape)
-    return call("broadcast_cast", arg(value), shape=shape, dtype=dtype)
+        return prepare_operand(value, dtype, shape)
+    return call("broadcast_cast", operand_node(value), shape=shape, dtype=dtype)
 
 
-def stored(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
+def prepare_stored(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
     """The same for one that is stored as it is. Raises NumberTooLarge for a number outside of the type."""
     if dtype.kind == "f" and not isinstance(value, Tensor):
         refuse_overflow(value, dtype)
-    return prepared(value, dtype, shape)
+    return prepare_operand(value, dtype, shape)
 
 
 def device_of(*values: Any) -> Device:

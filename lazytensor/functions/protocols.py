@@ -10,13 +10,13 @@ from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import ArgumentInvalid, OptionInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import from_numpy, over
+from lazytensor.functions.creation import from_numpy, tensor_over_array
 from lazytensor.functions.windows import storage_offset
-from lazytensor.members import fact, method
-from lazytensor.tensor import Tensor, of_class
+from lazytensor.members import method, tensor_property
+from lazytensor.tensor import Tensor, tensor_of_class
 
 # PyTorch's names of types from before dtypes, which scripts still give to `type()`.
-KINDS = {
+DTYPES_BY_TENSOR_TYPE = {
     "DoubleTensor": dt.float64,
     "FloatTensor": dt.float32,
     "HalfTensor": dt.float16,
@@ -28,10 +28,10 @@ KINDS = {
     "ByteTensor": dt.uint8,
     "BoolTensor": dt.bool_,
 }
-_KIND_OF = {d: name for name, d in KINDS.items()}
+_TENSOR_TYPES = {d: name for name, d in DTYPES_BY_TENSOR_TYPE.items()}
 
 
-def _exported(x: Tensor) -> np.ndarray:
+def _export_array(x: Tensor) -> np.ndarray:
     """The values in the layout that other libraries expect. Raises for what they cannot hold."""
     # PyTorch's rule, since others could change values behind the graph's back.
     if x.requires_grad:
@@ -48,7 +48,7 @@ def __array_wrap__(x: Tensor, array: Any, context: Any = None, return_scalar: bo
 
     Truth values come as uint8, as PyTorch has it.
     """
-    return over(np.array(array, np.uint8 if array.dtype == bool else array.dtype))
+    return tensor_over_array(np.array(array, np.uint8 if array.dtype == bool else array.dtype))
 
 
 @method
@@ -66,7 +66,7 @@ def __contains__(x: Tensor, element: Any) -> bool:
 def __dlpack__(x: Tensor, **options: Any) -> Any:
     """A capsule over the memory of x, which the other library shares as NumPy does."""
     # A stream is the order of work on a GPU, for which NumPy has no argument.
-    array = _exported(x)
+    array = _export_array(x)
     # Before 2.1 NumPy exports no array that is read-only.
     array = array if array.flags.writeable else np.array(array)
     return array.__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
@@ -114,13 +114,13 @@ def element_size(x: Tensor) -> int:
     return x.dtype.itemsize
 
 
-@fact()
+@tensor_property()
 def itemsize(x: Tensor) -> int:
     """The bytes of one element."""
     return x.dtype.itemsize
 
 
-@fact()
+@tensor_property()
 def nbytes(x: Tensor) -> int:
     """The bytes of all elements."""
     return x.spec.size * x.dtype.itemsize
@@ -132,37 +132,37 @@ def is_floating_point(x: Tensor) -> bool:
     return x.dtype.is_floating_point
 
 
-@fact()
+@tensor_property()
 def is_cuda(x: Tensor) -> bool:
     """False: there is no GPU."""
     return False
 
 
-@fact()
+@tensor_property()
 def is_cpu(x: Tensor) -> bool:
     """Whether x lives on the CPU."""
     return x.device.type == "cpu"
 
 
-@fact()
+@tensor_property()
 def is_sparse(x: Tensor) -> bool:
     """False: every tensor is strided."""
     return False
 
 
-@fact()
+@tensor_property()
 def is_quantized(x: Tensor) -> bool:
     """False: there are no quantized types."""
     return False
 
 
-@fact()
+@tensor_property()
 def is_meta(x: Tensor) -> bool:
     """Whether the tensor has a shape and no values."""
     return x.device.type == "meta"
 
 
-@fact()
+@tensor_property()
 def layout(x: Tensor) -> str:
     """Strided, as every tensor is."""
     # A text in PyTorch's spelling: it is printed and compared, and nothing else.
@@ -193,13 +193,13 @@ def is_same_size(x: Tensor, other: Tensor) -> bool:
 def is_set_to(x: Tensor, tensor: Tensor) -> bool:
     """Whether both see the same elements of the same storage."""
     # The same way of seeing, too: two lenses that lead to the same elements by different views are not recognised.
-    return x.cell is tensor.cell and x.spec == tensor.spec and x.lens == tensor.lens
+    return x.cell is tensor.cell and x.spec == tensor.spec and x.view_ops == tensor.view_ops
 
 
 @method
 def as_subclass(x: Tensor, cls: builtins.type[Tensor]) -> Tensor:
     """The same tensor as one of a class of tensors."""
-    out = of_class(cls, x.cell, x.lens, x.history)
+    out = tensor_of_class(cls, x.cell, x.view_ops, x.history)
     out.device = x.device
     return out
 
@@ -223,7 +223,7 @@ def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     Raises ValueError for an unknown name, RuntimeError for a type of a GPU.
     """
     if dtype is None:
-        return f"torch.{_KIND_OF.get(x.dtype, 'Tensor')}"
+        return f"torch.{_TENSOR_TYPES.get(x.dtype, 'Tensor')}"
     if isinstance(dtype, DType):
         return pw.cast_to(x, dtype)
     # The spellings of old: a class such as torch.FloatTensor, and its name.
@@ -232,10 +232,10 @@ def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
             raise ArgumentInvalid("dtype must be a type, str, or dtype object", where=source.where())
         dtype = f"{dtype.__module__}.{dtype.__name__}"
     module, _, name = dtype.rpartition(".")
-    if module == "torch.cuda" and name in KINDS:
+    if module == "torch.cuda" and name in DTYPES_BY_TENSOR_TYPE:
         raise ShapeError(
             "Cannot initialize CUDA without ATen_cuda library: there is no GPU here.", where=source.where()
         )
-    if module != "torch" or name not in KINDS:
+    if module != "torch" or name not in DTYPES_BY_TENSOR_TYPE:
         raise OptionInvalid(f"invalid type: {dtype!r}", where=source.where())
-    return pw.cast_to(x, KINDS[name])
+    return pw.cast_to(x, DTYPES_BY_TENSOR_TYPE[name])

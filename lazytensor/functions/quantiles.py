@@ -11,14 +11,14 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.arrange import movedim
 from lazytensor.functions.creation import tensor
-from lazytensor.functions.shapes import dim_of
+from lazytensor.functions.shapes import normalize_dim
 from lazytensor.members import method
 from lazytensor.tensor import Tensor
 
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _asked(x: Tensor, q: Any) -> Tensor:
+def _check_quantiles(x: Tensor, q: Any) -> Tensor:
     """The quantiles asked for as a tensor of the dtype of x."""
     if x.dtype not in (dt.float32, dt.float64):
         raise ShapeError("quantile() input tensor must be either float or double dtype", where=source.where())
@@ -34,7 +34,7 @@ def _asked(x: Tensor, q: Any) -> Tensor:
     return q
 
 
-def _between(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
+def _interpolate(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
     """The value at a place (not a whole number) along the last dimension."""
     if interpolation == "nearest":
         return gathering.gather(ordered, -1, pw.cast_to(pw.round(place), dt.int64))
@@ -59,10 +59,10 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
             f"{interpolation}",
             where=source.where(),
         )
-    asked = _asked(x, q)
+    asked = _check_quantiles(x, q)
     if not x.spec.size:
         raise ShapeError("quantile() input tensor must be non-empty", where=source.where())
-    at = 0 if dim is None else dim_of(dim, x.ndim)
+    at = 0 if dim is None else normalize_dim(dim, x.ndim)
     whole = dim is None or not x.ndim
     # Sorted once for all quantiles; NaN comes last, so numbers keep the first places.
     ordered = movedim(sorting.sort(shapes.reshape(x, -1) if whole else x, at).values, at, -1)
@@ -73,7 +73,7 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
         # The last place that holds a number, for each row by itself.
         last = pw.clamp(pw.cast_to(red.sum(pw.logical_not(missing), -1, True), x.dtype) - 1.0, 0.0, math.inf)
     place = shapes.expand(wanted * last, (*ordered.spec.shape[:-1], wanted.spec.size))
-    values = _between(ordered, place, interpolation)
+    values = _interpolate(ordered, place, interpolation)
     if not skips_nan:
         values = pw.where(red.any(missing, -1, True), math.nan, values)
     kept = tuple(1 if whole or d == at else e for d, e in enumerate(x.spec.shape))

@@ -16,23 +16,23 @@ from lazytensor import dtype as dt
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import ShapeError, TraceError
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.drawing import drawn, in_step, is_replayed, next_draw
+from lazytensor.functions.drawing import draw_in_step, is_replayed, next_draw, tensor_of_draws
 from lazytensor.functions.promotion import Operand
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
-from lazytensor.overlapping import in_memory_order
+from lazytensor.overlapping import arrange_in_memory_order
 from lazytensor.precision import half_type
 from lazytensor.random import Generator
-from lazytensor.tensor import Tensor, arg, from_array, wrap
+from lazytensor.tensor import Tensor, from_array, operand_node, wrap
 
-_WHOLE = {dt.float64: 1 << 53, dt.float32: 1 << 24, dt.float16: 1 << 11, dt.bfloat16: 1 << 8}
+_EXACT_INTEGER_LIMITS = {dt.float64: 1 << 53, dt.float32: 1 << 24, dt.float16: 1 << 11, dt.bfloat16: 1 << 8}
 """The largest integer up to which a type holds them all."""
 
 
-def _written(x: Tensor, values: np.ndarray) -> Tensor:
+def _write_draws(x: Tensor, values: np.ndarray) -> Tensor:
     """Write drawn values. Raises TraceError inside a step, which would replay the same ones for ever."""
     if is_replayed():
         raise TraceError(
@@ -40,8 +40,8 @@ def _written(x: Tensor, values: np.ndarray) -> Tensor:
             where=source.where(),
             hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
         )
-    rounded = in_memory_order(x, round_to(np.asarray(values).astype(x.dtype.host), x.dtype))
-    x.write(leaf(rounded, x.spec) if cells.here.current is None else drawn(rounded, x.dtype).node)
+    rounded = arrange_in_memory_order(x, round_to(np.asarray(values).astype(x.dtype.host), x.dtype))
+    x.write(leaf(rounded, x.spec) if cells.thread_state.current is None else tensor_of_draws(rounded, x.dtype).node)
     return x
 
 
@@ -50,14 +50,14 @@ def _check_probabilities(p: np.ndarray) -> None:
         raise ShapeError("Expected p_in >= 0 && p_in <= 1 to be true", where=source.where())
 
 
-def _trials(generator: Generator, p: np.ndarray, n: int, dtype: DType) -> np.ndarray:
+def _draw_trials(generator: Generator, p: np.ndarray, n: int, dtype: DType) -> np.ndarray:
     _check_probabilities(p)
     return generator.uniform((n,), dtype) < p
 
 
 def _uniform_like(x: Tensor, dtype: DType = dt.float32) -> Tensor:
     """Numbers of the step that is being captured, in the shape of x and on its device."""
-    drawn = in_step("random_uniform", x.spec.shape, dtype)
+    drawn = draw_in_step("random_uniform", x.spec.shape, dtype)
     # The state lives with the step, on no device.
     drawn.device = x.device
     return drawn
@@ -83,7 +83,7 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     out = from_array(np.zeros(x.spec.shape, x.dtype.host), x.dtype)
     if p is not None:
         return bernoulli_(out, p, generator=generator)
-    return bernoulli_(out, x.detach(), generator=random.chosen(generator))
+    return bernoulli_(out, x.detach(), generator=random.resolve_generator(generator))
 
 
 @method
@@ -97,10 +97,10 @@ def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | Non
     chosen, n = generator or random.default_generator, x.spec.size
     if not isinstance(p, Tensor):
         _check_probabilities(np.asarray(p))
-        return _written(x, chosen.bernoulli(n, p))
+        return _write_draws(x, chosen.bernoulli(n, p))
     # One draw for each element, in the flat order, whatever p's own shape.
     chances = np.broadcast_to(p.array("bernoulli_"), x.spec.shape).reshape(-1)
-    return _written(x, _trials(chosen, chances, n, dt.float64 if p.dtype is dt.float64 else dt.float32))
+    return _write_draws(x, _draw_trials(chosen, chances, n, dt.float64 if p.dtype is dt.float64 else dt.float32))
 
 
 @method
@@ -108,7 +108,7 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
     """Write exponential numbers of a rate. Raises ShapeError for a rate that is not positive."""
     if not lambd > 0:
         raise ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}", where=source.where())
-    return _written(x, random.chosen(generator).exponential(x.spec.size, x.dtype) / lambd)
+    return _write_draws(x, random.resolve_generator(generator).exponential(x.spec.size, x.dtype) / lambd)
 
 
 @method
@@ -116,27 +116,27 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     """Write the numbers of trials until the first success. Raises ShapeError unless 0 < p < 1."""
     if not 0 < p < 1:
         raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}", where=source.where())
-    u = random.chosen(generator).uniform((x.spec.size,), dt.float64)
+    u = random.resolve_generator(generator).uniform((x.spec.size,), dt.float64)
     # The inverse of the distribution function 1 - (1 - p)^k at 1 - u, rounded up to a trial.
-    return _written(x, np.ceil(np.log(u) / np.log1p(-p)))
+    return _write_draws(x, np.ceil(np.log(u) / np.log1p(-p)))
 
 
 @method
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Write numbers of the Cauchy distribution. Raises TraceError in a step."""
-    u = random.chosen(generator).uniform((x.spec.size,), dt.float64)
+    u = random.resolve_generator(generator).uniform((x.spec.size,), dt.float64)
     # The inverse of the distribution function; u is never 1, so the tangent is finite.
-    return _written(x, median + sigma * np.tan(np.pi * (u - 0.5)))
+    return _write_draws(x, median + sigma * np.tan(np.pi * (u - 0.5)))
 
 
 @method
 def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Write numbers whose logarithms are normal. Raises TraceError in a step."""
     wide = x.dtype if x.dtype is dt.float64 else dt.float32
-    chosen = random.chosen(generator)
+    chosen = random.resolve_generator(generator)
     # PyTorch draws these one at a time, and normal numbers of whole tensors in blocks of 16: other words.
-    drawn = np.array([chosen._one_normal() for _ in range(x.spec.size)]) * std + mean
-    return _written(x, np.exp(drawn).astype(wide.host))
+    drawn = np.array([chosen._draw_single_normal() for _ in range(x.spec.size)]) * std + mean
+    return _write_draws(x, np.exp(drawn).astype(wide.host))
 
 
 @method
@@ -148,25 +148,31 @@ def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named
     low = named.get("from", bounds[0] if len(bounds) == 2 else 0)
     high = named.get("to", bounds[-1] if bounds else None)
     if high is None:
-        high = _WHOLE[x.dtype] + 1 if x.dtype.kind == "f" else 2 if x.dtype.kind == "b" else _past(x.dtype)
+        high = (
+            _EXACT_INTEGER_LIMITS[x.dtype] + 1
+            if x.dtype.kind == "f"
+            else 2
+            if x.dtype.kind == "b"
+            else _integer_limit(x.dtype)
+        )
     if low >= high:
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     # In a scope of the vendor's only the form without bounds takes a generator of its own.
-    in_scope = random.chosen if not (bounds or named) else lambda given: given or random.default_generator
+    in_scope = random.resolve_generator if not (bounds or named) else lambda given: given or random.default_generator
     chosen, n = in_scope(generator), x.spec.size
     span = np.uint64(high - low)
     # PyTorch takes 32 random bits for narrow spans, 64 for others; types without their own range take 32.
     is_short = x.dtype is not dt.int64 and not bounds and x.dtype is not dt.float64
-    if high - low < dialect.WIDE[dialect.current] or is_short:
+    if high - low < dialect.MIN_TWO_WORD_SPAN[dialect.current_release] or is_short:
         words = chosen.words(n)
     else:
         pairs = chosen.words(2 * n).reshape(n, 2)
         # The first word is the upper half.
         words = pairs[:, 0] << np.uint64(32) | pairs[:, 1]
-    return _written(x, (words % span).astype(np.int64) + low)
+    return _write_draws(x, (words % span).astype(np.int64) + low)
 
 
-def _past(dtype: DType) -> int:
+def _integer_limit(dtype: DType) -> int:
     return int(np.iinfo(dtype.host).max) + 1
 
 
@@ -185,10 +191,11 @@ def multinomial(
     if half_type() is not None and generator is None:
         state, number = next_draw()
         return wrap(
-            call("multinomial", arg(x), state, call=number, samples=num_samples, replacement=replacement), x.device
+            call("multinomial", operand_node(x), state, call=number, samples=num_samples, replacement=replacement),
+            x.device,
         )
     # Zeros would be no weights, and all are as good for a plan.
-    is_absent = cells.is_missing(x.node) or x.device.type == "meta"
+    is_absent = cells.is_unknown_in_plan(x.node) or x.device.type == "meta"
     weights = np.ones(x.spec.shape, np.float32) if is_absent else x.array("multinomial")
     if x.ndim not in (1, 2) or x.dtype.kind != "f":
         raise ShapeError("prob_dist must be 1 or 2 dim and of a floating-point type", where=source.where())
@@ -205,7 +212,7 @@ def multinomial(
     if x.device.type == "meta":
         places = np.zeros((*x.spec.shape[:-1], num_samples), np.int64)
         return wrap(leaf(places, Type(places.shape, dt.int64)), x.device)
-    chosen = random.chosen(generator)
+    chosen = random.resolve_generator(generator)
     rows = np.atleast_2d(weights)
     # A single draw is a race as well, with replacement or without, as in PyTorch.
     if replacement and num_samples > 1:
@@ -218,7 +225,7 @@ def multinomial(
         # The k largest of weight / exponential are k draws without replacement, one after the other.
         race = rows / chosen.exponential(rows.size, x.dtype).astype(rows.dtype).reshape(rows.shape)
         indices = np.argsort(-race, axis=-1, kind="stable")[:, :num_samples]
-    return drawn(indices.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
+    return tensor_of_draws(indices.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
 
 
 def get_rng_state() -> Tensor:

@@ -17,7 +17,7 @@ from lazytensor.tensor import Tensor
 # M integer or list, S size but no tensor without a shape, P integer or two of them, Ts list of tensors, b flag,
 # s string, d dtype; "?" adds None. ";" begins the optional arguments, "/" separates signatures, "*" is a size in a list
 # or one by one, and arguments at "..." and behind are not checked. F. is torch.nn.functional.
-_TABLE = """
+_SIGNATURE_TABLE = """
     pow, bitwise_and, bitwise_or, bitwise_xor, remainder: T T / T N / N T
     fmod, eq, ne, lt, le, gt, ge, true_divide: T T / T N
     maximum, minimum, fmax, fmin, atan2, hypot, logical_and, logical_or, logical_xor: T T
@@ -93,50 +93,54 @@ _TABLE = """
     split: T ...
     F.dropout: T ; N b ...
 """
-_LARGEST = 1 << 63
+_INT64_LIMIT = 1 << 63
 
 Types = set[tuple[object, ...]]
-Reading = tuple[Sequence[str], Sequence[str]]
+Signature = tuple[Sequence[str], Sequence[str]]
 """Kinds of the required and of the optional arguments."""
-_fitting: dict[str, Types] = {}
+_matching_types: dict[str, Types] = {}
 
 
-def types_that_fit(name: str) -> Types | None:
-    """Return the set of argument types that fit whatever their values, which `misread` adds to.
+def matching_types(name: str) -> Types | None:
+    """Return the set of argument types that fit whatever their values, which `is_mismatched` adds to.
 
     None if the function is not in the table.
     """
-    return _fitting.setdefault(name, set()) if name in _readings() else None
+    return _matching_types.setdefault(name, set()) if name in _signatures() else None
 
 
-def misread(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], types: tuple[object, ...]) -> bool:
+def is_mismatched(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], types: tuple[object, ...]) -> bool:
     """Return whether an argument of a function in the table is of another kind, or there are too few or too many.
 
     `types` are the types of `args`. Elements of lists and keyword arguments are not checked.
     """
-    readings = _readings()[name]
-    if any(_reads(reading, args, kwargs, _always_fits) for reading in readings):
-        _fitting[name].add(types)
+    readings = _signatures()[name]
+    if any(_matches_signature(reading, args, kwargs, _always_matches_kind) for reading in readings):
+        _matching_types[name].add(types)
         return False
-    return not any(_reads(reading, args, kwargs, _fits) for reading in readings)
+    return not any(_matches_signature(reading, args, kwargs, _matches_kind) for reading in readings)
 
 
 @functools.cache
-def _readings() -> Mapping[str, Sequence[Reading]]:
+def _signatures() -> Mapping[str, Sequence[Signature]]:
     # Split when the first function is published, so that the import of the table alone pays nothing.
-    rows = [line.strip().partition(": ") for line in _TABLE.strip().splitlines()]
-    return {name: [_reading(r) for r in kinds.split("/")] for names, _, kinds in rows for name in names.split(", ")}
+    rows = [line.strip().partition(": ") for line in _SIGNATURE_TABLE.strip().splitlines()]
+    return {
+        name: [_parse_signature(r) for r in kinds.split("/")] for names, _, kinds in rows for name in names.split(", ")
+    }
 
 
-def _reading(text: str) -> Reading:
+def _parse_signature(text: str) -> Signature:
     required, _, optional = text.partition(";")
     return required.split(), optional.split()
 
 
-def _reads(reading: Reading, args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> bool:
+def _matches_signature(
+    reading: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]
+) -> bool:
     required, optional = reading
     if required == ["*"]:
-        return _reads_size(args, kwargs, fits)
+        return _matches_size(args, kwargs, fits)
     kinds = [*required, *optional]
     if kinds[-1] == "...":
         kinds.pop()
@@ -148,21 +152,21 @@ def _reads(reading: Reading, args: Sequence[Any], kwargs: Mapping[str, Any], fit
     return all((kind.endswith("?") and value is None) or fits(value, kind.rstrip("?")) for value, kind in pairs)
 
 
-def _reads_size(args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> bool:
+def _matches_size(args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> bool:
     """Whether the arguments are one list, or integers of 64 bits; behind the first one a flag counts as an integer."""
     if len(args) == 1 and isinstance(args[0], list | tuple):
         return True
-    is_size = all((fits(v, "i") or (at and isinstance(v, bool))) and _is_small(v) for at, v in enumerate(args))
+    is_size = all((fits(v, "i") or (at and isinstance(v, bool))) and _is_int64(v) for at, v in enumerate(args))
     return is_size and bool(args or kwargs)
 
 
-def _fits(value: Any, kind: str) -> bool:
-    return _KINDS[kind](value)
+def _matches_kind(value: Any, kind: str) -> bool:
+    return _ARGUMENT_KINDS[kind](value)
 
 
-def _always_fits(value: Any, kind: str) -> bool:
+def _always_matches_kind(value: Any, kind: str) -> bool:
     """Whether all values of the type of `value` fit."""
-    return kind in ("T", "E") if isinstance(value, Tensor) else _fits(value, kind)
+    return kind in ("T", "E") if isinstance(value, Tensor) else _matches_kind(value, kind)
 
 
 def _is_number(value: Any) -> bool:
@@ -186,8 +190,8 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _is_small(value: Any) -> bool:
-    return not isinstance(value, int) or -_LARGEST <= value < _LARGEST
+def _is_int64(value: Any) -> bool:
+    return not isinstance(value, int) or -_INT64_LIMIT <= value < _INT64_LIMIT
 
 
 def _is_pair(value: Any) -> bool:
@@ -196,10 +200,10 @@ def _is_pair(value: Any) -> bool:
         return value.shape[:1] == (0,) or (
             value.ndim > 0 and value.dtype.kind != "f" and all(extent == 1 for extent in value.shape[1:])
         )
-    return (_is_integer(value) and _is_small(value)) or _is_list(value)
+    return (_is_integer(value) and _is_int64(value)) or _is_list(value)
 
 
-_KINDS: Mapping[str, Callable[[Any], bool]] = {
+_ARGUMENT_KINDS: Mapping[str, Callable[[Any], bool]] = {
     "T": lambda v: isinstance(v, Tensor),
     "N": _is_number,
     "E": lambda v: isinstance(v, Tensor) or _is_number(v),

@@ -16,17 +16,17 @@ from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.half_arithmetic import host_half
+from lazytensor.functions.half_arithmetic import host_half_dtype
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, default_dtype, require_elements
-from lazytensor.functions.shapes import dim_of, view
+from lazytensor.functions.shapes import normalize_dim, view
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import reshape
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, operand_node
 
 Dim = int | Sequence[int] | None
 
@@ -38,27 +38,27 @@ class ValuesIndices(NamedTuple):
     indices: Tensor
 
 
-def dims_of(dim: Dim, rank: int) -> tuple[int, ...]:
+def normalize_dims(dim: Dim, rank: int) -> tuple[int, ...]:
     """The dimensions to reduce, in order; None and () mean all."""
     dim = operator.index(dim) if isinstance(dim, Tensor) else dim
     # PyTorch's oldest reductions take an empty list for all; NumPy would take it for none.
     if dim is None or (not isinstance(dim, int | np.integer) and len(dim) == 0):
         return tuple(range(rank))
     given = (int(dim),) if isinstance(dim, int | np.integer) else tuple(dim)
-    dims = tuple(sorted(dim_of(d, rank) for d in given))
+    dims = tuple(sorted(normalize_dim(d, rank) for d in given))
     return dims if rank else ()
 
 
 def _reduce(x: Tensor, kind: str, dim: Dim, keepdim: bool, dtype: DType | None = None) -> Tensor:
-    n, dims = cast(arg(x), dtype or x.dtype), dims_of(dim, x.ndim)
-    if kind in ("add", "maximum", "minimum") and _names_all(dim, x.ndim) and not keepdim:
+    n, dims = cast(operand_node(x), dtype or x.dtype), normalize_dims(dim, x.ndim)
+    if kind in ("add", "maximum", "minimum") and _lists_all_dims(dim, x.ndim) and not keepdim:
         return tensor_of(call("reduce_each", n, kind=kind, dims=dims), x)
     return tensor_of(call("reduce", n, kind=kind, dims=dims, keepdim=keepdim), x)
 
 
-def _names_all(dim: Dim, rank: int) -> bool:
+def _lists_all_dims(dim: Dim, rank: int) -> bool:
     """Return whether `dim` lists all dimensions; None and () list none."""
-    return len(dims_of(dim, rank)) == rank > 0 and dim is not None and (isinstance(dim, int) or len(dim) > 0)
+    return len(normalize_dims(dim, rank)) == rank > 0 and dim is not None and (isinstance(dim, int) or len(dim) > 0)
 
 
 @method
@@ -69,11 +69,11 @@ def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | Non
     >>> lt.sum(lt.tensor([[1, 2], [3, 4]]), 0)
     tensor([4, 6])
     """
-    if x.dtype is dt.bool_ and dtype is None and dim is not None and dims_of(dim, x.ndim):
-        return tensor_of(call("count_true", arg(x), dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
+    if x.dtype is dt.bool_ and dtype is None and dim is not None and normalize_dims(dim, x.ndim):
+        return tensor_of(call("count_true", operand_node(x), dims=normalize_dims(dim, x.ndim), keepdim=keepdim), x)
     dtype = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
     if keepdim:
-        return tensor_of(call("sum_kept", cast(arg(x), dtype), dims=dims_of(dim, x.ndim)), x)
+        return tensor_of(call("sum_kept", cast(operand_node(x), dtype), dims=normalize_dims(dim, x.ndim)), x)
     return _reduce(x, "add", dim, False, dtype)
 
 
@@ -96,16 +96,16 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
     >>> lt.mean(lt.tensor([1.0, 2.0, 6.0]))
     tensor(3.)
     """
-    half = host_half(x) if dtype is None else None
-    n = cast(arg(x), dt.float32 if half else dtype or x.dtype)
+    half = host_half_dtype(x) if dtype is None else None
+    n = cast(operand_node(x), dt.float32 if half else dtype or x.dtype)
     if n.type.dtype.kind != "f":
         raise ShapeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {x.dtype.name}",
             where=source.where(),
         )
-    dims = dims_of(dim, x.ndim)
-    if _names_all(dim, x.ndim) and not keepdim:
+    dims = normalize_dims(dim, x.ndim)
+    if _lists_all_dims(dim, x.ndim) and not keepdim:
         average = call("reduce_each", n, kind="mean", dims=dims)
     else:
         average = call("mean", n, dims=dims, keepdim=keepdim)
@@ -140,25 +140,25 @@ def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     return _reduce(x, "minimum", dim, keepdim)
 
 
-def _arg(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
+def _arg_reduce(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
     if dim is None or not x.ndim:
         # A number has the dimensions 0 and -1 in PyTorch; others are refused.
-        dim_of(dim or 0, x.ndim)
+        normalize_dim(dim or 0, x.ndim)
         if not x.spec.size:
             raise IndexInvalid(
                 f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.", where=source.where()
             )
         # Without a dimension the place counts in the flat order.
-        flat = call("reshape", arg(x), shape=(x.spec.size,))
+        flat = call("reshape", operand_node(x), shape=(x.spec.size,))
         out = tensor_of(call("arg_reduce", flat, kind=kind, dim=0, keepdim=False), x)
         return view(out, (1,) * x.ndim) if keepdim else out
-    require_extent(x, dim_of(dim, x.ndim), f"arg{kind}")
-    return tensor_of(call("arg_reduce", arg(x), kind=kind, dim=dim_of(dim, x.ndim), keepdim=keepdim), x)
+    require_extent(x, normalize_dim(dim, x.ndim), f"arg{kind}")
+    return tensor_of(call("arg_reduce", operand_node(x), kind=kind, dim=normalize_dim(dim, x.ndim), keepdim=keepdim), x)
 
 
 def _require_extents(x: Tensor, dim: Dim, what: str) -> None:
     is_all = dim is None or (isinstance(dim, list | tuple) and not dim)
-    for d in () if is_all or x.spec.size else dims_of(dim, x.ndim):
+    for d in () if is_all or x.spec.size else normalize_dims(dim, x.ndim):
         require_extent(x, d, what)
 
 
@@ -179,7 +179,7 @@ def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     tensor(1)
     """
     require_elements(x, "fi", "argmax")
-    return _arg(x, "max", dim, keepdim)
+    return _arg_reduce(x, "max", dim, keepdim)
 
 
 @method
@@ -193,14 +193,14 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     tensor(0)
     """
     require_elements(x, "fi", "argmin")
-    return _arg(x, "min", dim, keepdim)
+    return _arg_reduce(x, "min", dim, keepdim)
 
 
-def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
+def _reduce_with_index(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
     """The extreme along a dimension and its place; the gradient goes to that place alone."""
     if not x.ndim:
-        return ValuesIndices(view(x, ()), _arg(x, kind, dim, keepdim))
-    n, at = arg(x), dim_of(int(dim), x.ndim)
+        return ValuesIndices(view(x, ()), _arg_reduce(x, kind, dim, keepdim))
+    n, at = operand_node(x), normalize_dim(int(dim), x.ndim)
     require_extent(x, at, kind)
     places = call("arg_reduce", n, kind=kind, dim=at, keepdim=keepdim)
     # By place and not reduced: `max` along a dimension gives its gradient to one place, amax to all equal ones.
@@ -223,7 +223,7 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
         return pw.maximum(x, dim)
     if dim is None:
         return amax(x)
-    return _picked(x, "max", int(dim), keepdim)
+    return _reduce_with_index(x, "max", int(dim), keepdim)
 
 
 @method
@@ -240,7 +240,7 @@ def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
         return pw.minimum(x, dim)
     if dim is None:
         return amin(x)
-    return _picked(x, "min", int(dim), keepdim)
+    return _reduce_with_index(x, "min", int(dim), keepdim)
 
 
 @method
@@ -251,7 +251,7 @@ def any(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     >>> lt.any(lt.tensor([True, False]))
     tensor(True)
     """
-    return _truth(x, "or", dim, keepdim)
+    return _reduce_to_bool(x, "or", dim, keepdim)
 
 
 @method
@@ -262,29 +262,29 @@ def all(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     >>> lt.all(lt.tensor([True, False]))
     tensor(False)
     """
-    return _truth(x, "and", dim, keepdim)
+    return _reduce_to_bool(x, "and", dim, keepdim)
 
 
-def _truth(x: Tensor, kind: str, dim: Dim, keepdim: bool) -> Tensor:
+def _reduce_to_bool(x: Tensor, kind: str, dim: Dim, keepdim: bool) -> Tensor:
     out = _reduce(x, kind, dim, keepdim, dt.bool_)
     # PyTorch's oldest truth values were bytes, and any() and all() of them still are.
     return pw.cast_to(out, x.dtype) if x.dtype is dt.uint8 else out
 
 
-def _along(x: Tensor, name: str, n: Node, dim: int, **attrs: Any) -> Tensor:
+def _call_along_dim(x: Tensor, name: str, n: Node, dim: int, **attrs: Any) -> Tensor:
     """An operation along a dimension; a scalar counts as one element of one dimension."""
     if n.type.shape:
         return tensor_of(call(name, n, dim=dim, **attrs), x)
     return tensor_of(reshape(call(name, reshape(n, (1,)), dim=0, **attrs), ()), x)
 
 
-def _scores(x: Tensor, dtype: DType | None) -> Node:
+def _softmax_operand(x: Tensor, dtype: DType | None) -> Node:
     """What softmax is taken of. Raises TypeUnsupported for integers, unless there are none."""
     if dtype is not None or x.dtype.kind == "f":
-        return arg(x) if dtype is None else cast(arg(x), dtype)
+        return operand_node(x) if dtype is None else cast(operand_node(x), dtype)
     if x.spec.size:
         require_elements(x, "", "softmax")
-    return cast(arg(x), default_dtype())
+    return cast(operand_node(x), default_dtype())
 
 
 @method
@@ -295,8 +295,8 @@ def softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     >>> lt.softmax(lt.zeros(4), 0)
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
-    n = _scores(x, dtype)
-    return _along(x, "softmax", n, dim_of(dim, x.ndim))
+    n = _softmax_operand(x, dtype)
+    return _call_along_dim(x, "softmax", n, normalize_dim(dim, x.ndim))
 
 
 @method
@@ -309,10 +309,10 @@ def log_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     >>> lt.log_softmax(lt.zeros(4), 0)
     tensor([-1.3863, -1.3863, -1.3863, -1.3863])
     """
-    n = _scores(x, dtype)
-    along = dim_of(dim, x.ndim)
+    n = _softmax_operand(x, dtype)
+    along = normalize_dim(dim, x.ndim)
     is_rounded = n.type.dtype.is_half and along == x.ndim - 1
-    return _along(x, "log_softmax", n, along, **({"kept": n.type.dtype} if is_rounded else {}))
+    return _call_along_dim(x, "log_softmax", n, along, **({"kept": n.type.dtype} if is_rounded else {}))
 
 
 @method
@@ -324,7 +324,7 @@ def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     tensor(1.3863)
     """
     x = x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
-    if 0 in (x.spec.shape[d] for d in dims_of(dim, x.ndim)):
+    if 0 in (x.spec.shape[d] for d in normalize_dims(dim, x.ndim)):
         # Of nothing there is no largest, and the sum is 0.
         return pw.log(sum(x, dim, keepdim))
     # The largest is taken out and added again. Infinity stays in, or inf - inf would be NaN.
@@ -332,10 +332,10 @@ def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     top = pw.where(pw.abs(top) == math.inf, 0.0, top)
     # Over a dimension of extent 1 the largest is the element: the front end drops the dimension by a reduction too.
     last = top if keepdim else amax(top, dim)
-    wide = pw.exp(_raised(x - top))
-    return pw.log(sum(wide, dim, keepdim)) + _raised(last)
+    wide = pw.exp(_cast_under_autocast(x - top))
+    return pw.log(sum(wide, dim, keepdim)) + _cast_under_autocast(last)
 
 
-def _raised(x: Tensor) -> Tensor:
+def _cast_under_autocast(x: Tensor) -> Tensor:
     """Return x in float32 under automatic casts, which exp and a sum with float32 ask for."""
     return pw.cast_to(x, dt.float32) if x.dtype.is_half and half_type() is not None else x

@@ -22,16 +22,16 @@ from typing import Any, TypeVar, cast
 from lazytensor import source
 from lazytensor.dtype import float32
 from lazytensor.errors import CompileError, refuse
-from lazytensor.functions.refused_names import REFUSED, Refusal, remembered
-from lazytensor.gradients import observed
+from lazytensor.functions.refused_names import REFUSALS, Refusal, remembered_results
+from lazytensor.gradients import observe_gradient
 from lazytensor.ir.graph import Node
-from lazytensor.ir.types import REPORTED
+from lazytensor.ir.types import REPORTED_OPERATION
 from lazytensor.ops import call
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg, wrap
+from lazytensor.tensor import Tensor, operand_node, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
-RULES: Mapping[str, str] = {
+RULES_BY_STAGE: Mapping[str, str] = {
     "trace": "no kernel",
     "lowering": "no lowering",
     "backward": "no gradient",
@@ -40,15 +40,15 @@ RULES: Mapping[str, str] = {
 """The rule of `lazywafer check` that reports a stage."""
 
 
-def refuse_by(row: Refusal) -> None:
+def raise_refusal(row: Refusal) -> None:
     """Raise CompileError at the user's line, or report it to the check that listens."""
     error = CompileError(row.message, where=source.where(), hint=row.hint)
-    refuse(row.rule or RULES[row.stage], error, row.operation)
+    refuse(row.rule or RULES_BY_STAGE[row.stage], error, row.operation)
 
 
-def refusing(name: str, function: F) -> F:
+def with_refusals(name: str, function: F) -> F:
     """Return `function` with the refusals of the public name `name`; the same function if there are none."""
-    rows = REFUSED.get(name, ())
+    rows = REFUSALS.get(name, ())
     if not rows:
         return function
     parameters = inspect.signature(inspect.unwrap(function))
@@ -58,18 +58,18 @@ def refusing(name: str, function: F) -> F:
         # Only a step traced for the wafer has a half type; on the host every function runs.
         if half_type() is None:
             return function(*args, **kwargs)
-        applying = [row for row in rows if row.when is None or row.when(_bound(parameters, args, kwargs))]
+        applying = [row for row in rows if row.when is None or row.when(_bind_arguments(parameters, args, kwargs))]
         traced = [row for row in applying if row.stage == "trace"]
         if not traced:
             result = function(*args, **kwargs)
         else:
-            refuse_by(traced[0])
+            raise_refusal(traced[0])
             # A check goes on here. What the call records has been reported, and is not reported again when lowered.
-            with source.at(replace(source.where(), operation=REPORTED)):
+            with source.fixed_location(replace(source.where(), operation=REPORTED_OPERATION)):
                 result = function(*args, **kwargs)
         for row in applying:
             if row.stage != "trace":
-                result = _marked(result, row, name)
+                result = _mark_result(result, row, name)
         return result
 
     return cast(F, wrapped)
@@ -78,21 +78,21 @@ def refusing(name: str, function: F) -> F:
 def refuse_call(name: str, **arguments: Any) -> None:
     """Refuse an internal call by the trace rows of `name`, in a step for the wafer."""
     if half_type() is not None:
-        for row in REFUSED[name]:
+        for row in REFUSALS[name]:
             if row.when is None or row.when(arguments):
-                refuse_by(row)
+                raise_refusal(row)
                 return
 
 
 def refuse_result(name: str, result: Any) -> Any:
     """Return the result of an internal function, marked by the lowering refusals of `name` in a step for the wafer."""
     if half_type() is not None:
-        for row in REFUSED[name]:
-            result = _marked(result, row, name)
+        for row in REFUSALS[name]:
+            result = _mark_result(result, row, name)
     return result
 
 
-def _bound(parameters: inspect.Signature, args: Any, kwargs: Any) -> Mapping[str, Any]:
+def _bind_arguments(parameters: inspect.Signature, args: Any, kwargs: Any) -> Mapping[str, Any]:
     """Return the arguments by name, with defaults; PyTorch's other names for operands stay as they were given."""
     try:
         bound = parameters.bind_partial(*args, **kwargs)
@@ -102,34 +102,34 @@ def _bound(parameters: inspect.Signature, args: Any, kwargs: Any) -> Mapping[str
     return bound.arguments
 
 
-def _marked(result: Any, row: Refusal, name: str) -> Any:
+def _mark_result(result: Any, row: Refusal, name: str) -> Any:
     """Return the result of a call with the refusal in its graph, which acts if the step needs the result."""
     if isinstance(result, Tensor):
-        return wrap(_marked_node(arg(result), row, name), result.device)
+        return wrap(_mark_node(operand_node(result), row, name), result.device)
     if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return type(result)(*(_marked(r, row, name) for r in result))
-    return type(result)(_marked(r, row, name) for r in result) if isinstance(result, tuple | list) else result
+        return type(result)(*(_mark_result(r, row, name) for r in result))
+    return type(result)(_mark_result(r, row, name) for r in result) if isinstance(result, tuple | list) else result
 
 
-def _unsupported(n: Node, row: Refusal, name: str) -> Node:
-    rule, place = row.rule or RULES[row.stage], str(source.where())
+def _unsupported_node(n: Node, row: Refusal, name: str) -> Node:
+    rule, place = row.rule or RULES_BY_STAGE[row.stage], str(source.where())
     return call("unsupported", n, message=row.message, hint=row.hint, rule=rule, function=name, place=place)
 
 
-def _marked_node(n: Node, row: Refusal, name: str) -> Node:
+def _mark_node(n: Node, row: Refusal, name: str) -> Node:
     if row.stage == "lowering":
-        return _unsupported(n, row, name)
+        return _unsupported_node(n, row, name)
     if row.stage == "remember":
         if n.type.dtype is float32:
-            remembered.add(n)
+            remembered_results.add(n)
         return n
     if not n.tracks:
         return n
 
     def report(g: Node) -> Node:
         if row.stage == "backward":
-            refuse_by(row)
+            raise_refusal(row)
             return g
-        return _unsupported(g, row, name)
+        return _unsupported_node(g, row, name)
 
-    return observed(n, report)
+    return observe_gradient(n, report)

@@ -20,7 +20,7 @@ Stage = Literal["trace", "lowering", "backward", "gradient", "remember"]
 Condition = Callable[[Mapping[str, Any]], bool]
 
 
-remembered: WeakSet[Node] = WeakSet()
+remembered_results: WeakSet[Node] = WeakSet()
 """Results of calls that rows of the stage "remember" are about: a later call may be refused for its operand."""
 
 
@@ -65,13 +65,13 @@ def _gradient(operation: str, when: Condition | None = None) -> Refusal:
     return Refusal(operation, "gradient", "", when)
 
 
-def _first(arguments: Mapping[str, Any]) -> Any:
+def _first_operand(arguments: Mapping[str, Any]) -> Any:
     """Return the first operand, whatever its name is."""
     return next(iter(arguments.values()), None)
 
 
 def _rank(arguments: Mapping[str, Any]) -> int:
-    return int(getattr(_first(arguments), "ndim", 0))
+    return int(getattr(_first_operand(arguments), "ndim", 0))
 
 
 def _is_half(arguments: Mapping[str, Any]) -> bool:
@@ -128,12 +128,12 @@ def _resizes(mode: str, *ranks: int) -> Condition:
     return lambda a: a.get("mode", "nearest") == mode and _rank(a) in ranks
 
 
-def _groups(arguments: Mapping[str, Any]) -> bool:
+def _has_groups(arguments: Mapping[str, Any]) -> bool:
     return bool(arguments.get("groups", 1) != 1)
 
 
 def _needs_input_gradient(arguments: Mapping[str, Any]) -> bool:
-    return bool(_first(arguments).requires_grad)
+    return bool(_first_operand(arguments).requires_grad)
 
 
 def _is_wider_than_index(arguments: Mapping[str, Any]) -> bool:
@@ -165,10 +165,10 @@ _MASKING = "Keep the shape and mask instead: torch.where(mask, x, 0), and divide
 _AMP = "amp does not work out-of-the-box with `F.binary_cross_entropy` or `torch.nn.BCELoss`"
 _LAYER_TYPE = "input must have the type torch.float32, got type torch.float16"
 # The gradient of a gather behind the first dimension is an index_put with a list that has holes.
-_HOLES = "torch.prim.ListConstruct"
+_LIST_CONSTRUCT = "torch.prim.ListConstruct"
 _STORAGE = "aten::set_.source_Storage_storage_offset"
 
-_RESIZED = (
+_NEAREST_UPSAMPLING = (
     _trace("aten::upsample_nearest1d", _UPSAMPLE, _resizes("nearest", 3)),
     _lowering("torch.aten.upsample_nearest2d", _UPSAMPLE, _resizes("nearest", 4)),
     _trace("aten::upsample_nearest3d", _UPSAMPLE, _resizes("nearest", 5)),
@@ -178,16 +178,18 @@ _RESIZED = (
     _trace("aten::upsample_bicubic2d", _RESIZE, _resizes("bicubic", 4)),
     _trace("aten::upsample_trilinear3d", _RESIZE, _resizes("trilinear", 5)),
 )
-_VECTOR = _lowering("torch.aten.mv", _MV, lambda a: [getattr(t, "ndim", 0) for t in a.values()][:2] == [2, 1])
+_MATRIX_TIMES_VECTOR = _lowering(
+    "torch.aten.mv", _MV, lambda a: [getattr(t, "ndim", 0) for t in a.values()][:2] == [2, 1]
+)
 # Asked with tensors on both sides, int32 is lowered and int64 is refused by its type.
-_MASKED = _trace("aten::bitwise_and.Scalar", when=lambda a: any(type(v) is int for v in a.values()))
-_CLAMPED = _lowering(
+_SCALAR_BITWISE_AND = _trace("aten::bitwise_and.Scalar", when=lambda a: any(type(v) is int for v in a.values()))
+_MIXED_CLAMP = _lowering(
     "'cirh.Clamp' op requires the same type for all operands and results",
     "Convert the scalar, with .to(x.dtype).",
     _has_scalar_of_other_type,
 )
 _NONZERO = Refusal("torch.aten.nonzero", "lowering", _MASKING, rule="shape from data")
-_PICKED = _trace(
+_SCALAR_INDEX = _trace(
     "aten::_local_scalar_dense",
     "Write torch.index_select(x, dim, index.reshape(1)).squeeze(dim).",
     _picks_by_number,
@@ -195,15 +197,15 @@ _PICKED = _trace(
 _NOT = _lowering(
     "'cirh.Not' op has unsupported dtype: 'i64'. Supported dtypes are: 'i1', 'i16', 'i32'",
     "Convert the operand with .int().",
-    lambda a: getattr(_first(a), "dtype", None) is int64,
+    lambda a: getattr(_first_operand(a), "dtype", None) is int64,
 )
-_DIVIDED = _backward("derivative for aten::floor_divide is not implemented")
-_UNEVEN = "Function {} returned an invalid gradient at index 1: the index does not cover the source"
+_FLOOR_DIVIDE = _backward("derivative for aten::floor_divide is not implemented")
+_INDEX_GRADIENT_MESSAGE = "Function {} returned an invalid gradient at index 1: the index does not cover the source"
 
 _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     # Arithmetic and functions of each element.
-    "bitwise_and": (_MASKED,),
-    "__and__": (_MASKED,),
+    "bitwise_and": (_SCALAR_BITWISE_AND,),
+    "__and__": (_SCALAR_BITWISE_AND,),
     "bitwise_left_shift": (_trace("aten::__lshift__.Scalar"),),
     "bitwise_right_shift": (_trace("aten::__rshift__.Scalar"),),
     "__lshift__": (_trace("aten::__lshift__.Scalar", "Multiply by 2 ** n."),),
@@ -218,9 +220,9 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "asinh": (_lowering("torch.aten.asinh"),),
     "atanh": (_lowering("torch.aten.atanh"),),
     "exp2": (_trace("aten::exp2", "Write 2.0 ** x."),),
-    "floor_divide": (_DIVIDED,),
-    "__floordiv__": (_DIVIDED,),
-    "__rfloordiv__": (_DIVIDED,),
+    "floor_divide": (_FLOOR_DIVIDE,),
+    "__floordiv__": (_FLOOR_DIVIDE,),
+    "__rfloordiv__": (_FLOOR_DIVIDE,),
     "fmax": (_lowering("custom op 'torch.aten.fmax' is unknown", OPS["fmax"].cirh.hint),),
     "fmin": (_lowering("custom op 'torch.aten.fmin' is unknown", OPS["fmin"].cirh.hint),),
     "frac": (_trace("aten::frac", "Write x - torch.sign(x) * torch.floor(torch.abs(x))."),),
@@ -264,8 +266,8 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "prelu": (_trace("aten::_prelu_kernel", "Write torch.where(x > 0, x, weight * x)."),),
     "rrelu": (_trace("aten::rrelu_with_noise"),),
     "rrelu_": (_trace("aten::rrelu_with_noise"),),
-    "maximum": (_CLAMPED,),
-    "minimum": (_CLAMPED,),
+    "maximum": (_MIXED_CLAMP,),
+    "minimum": (_MIXED_CLAMP,),
     "nonzero": (_NONZERO,),
     "argwhere": (_NONZERO,),
     "where": (replace(_NONZERO, when=lambda a: a.get("input") is None),),
@@ -338,35 +340,35 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "diagflat": (_trace("aten::diag_embed", "Multiply by an identity matrix."),),
     "diagonal": (_gradient("torch.aten.diagonal_scatter"),),
     "diagonal_scatter": (_lowering("torch.aten.diagonal_scatter"),),
-    "flip": (_gradient(_HOLES, _is_along_other_dims),),
-    "fliplr": (_gradient(_HOLES),),
-    "roll": (_gradient(_HOLES, _is_along_other_dims),),
+    "flip": (_gradient(_LIST_CONSTRUCT, _is_along_other_dims),),
+    "fliplr": (_gradient(_LIST_CONSTRUCT),),
+    "roll": (_gradient(_LIST_CONSTRUCT, _is_along_other_dims),),
     "rot90": (_trace("aten::as_strided_", "Write x.transpose(0, 1).flip(0)."),),
-    "index_select": (_gradient(_HOLES, _is_along_other_dims),),
-    "getitem": (_PICKED,),
-    "setitem": (_PICKED,),
+    "index_select": (_gradient(_LIST_CONSTRUCT, _is_along_other_dims),),
+    "getitem": (_SCALAR_INDEX,),
+    "setitem": (_SCALAR_INDEX,),
     "bitwise_not": (_NOT,),
     "__invert__": (_NOT,),
     "index_copy": (_trace("aten::index_copy"),),
     "index_fill": (_trace("aten::index_fill_.int_Scalar"),),
-    "index_put": (_lowering(_HOLES),),
+    "index_put": (_lowering(_LIST_CONSTRUCT),),
     "isin": (_trace("aten::isin.Tensor_Tensor"),),
     "masked_scatter": (_trace("aten::masked_scatter"),),
     "put": (_trace("aten::put_"),),
     "bucketize": (_lowering("torch.aten.bucketize.Tensor"),),
     "searchsorted": (_trace("aten::searchsorted.Tensor"),),
-    "scatter": (_backward(_UNEVEN.format("ScatterBackward0"), _is_wider_than_index),),
-    "scatter_add": (_backward(_UNEVEN.format("ScatterAddBackward0"), _is_wider_than_index),),
+    "scatter": (_backward(_INDEX_GRADIENT_MESSAGE.format("ScatterBackward0"), _is_wider_than_index),),
+    "scatter_add": (_backward(_INDEX_GRADIENT_MESSAGE.format("ScatterAddBackward0"), _is_wider_than_index),),
     "scatter_reduce": (
         _lowering("torch.aten.scatter_reduce.two"),
-        _backward(_UNEVEN.format("ScatterReduceBackward0"), _is_wider_than_index),
+        _backward(_INDEX_GRADIENT_MESSAGE.format("ScatterReduceBackward0"), _is_wider_than_index),
     ),
     "take": (_trace("aten::take"),),
     "triu": (
         _trace(
             "Subtraction, the `-` operator, with two bool tensors is not supported",
             "Build the mask by comparing: torch.arange(n)[:, None] < torch.arange(n).",
-            lambda a: getattr(_first(a), "dtype", None) is bool_,
+            lambda a: getattr(_first_operand(a), "dtype", None) is bool_,
             rule="triangle of bool",
         ),
     ),
@@ -380,13 +382,13 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
         _trace("aten::replication_pad1d", when=_pads("replicate", 2, 3)),
         _lowering("torch.aten.replication_pad2d", when=_pads("replicate", 4)),
         _trace("aten::replication_pad3d", when=_pads("replicate", 5)),
-        _gradient(_HOLES, _pads("reflect", 2, 3)),
-        _lowering(_HOLES, when=_pads("reflect", 4, 5)),
+        _gradient(_LIST_CONSTRUCT, _pads("reflect", 2, 3)),
+        _lowering(_LIST_CONSTRUCT, when=_pads("reflect", 4, 5)),
     ),
     # The front end computes it as zeros, without a word where a gradient keeps the input in the step.
     "pixel_shuffle": (_lowering("No input tensors found", "Write view, permute and reshape."),),
-    "interpolate": _RESIZED,
-    "upsample": _RESIZED,
+    "interpolate": _NEAREST_UPSAMPLING,
+    "upsample": _NEAREST_UPSAMPLING,
     "upsample_nearest": (_lowering("torch.aten.upsample_nearest2d", _UPSAMPLE),),
     "upsample_bilinear": (_trace("aten::upsample_bilinear2d", _RESIZE),),
     "grid_sample": (_trace("aten::grid_sampler_2d"),),
@@ -404,8 +406,8 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "addr": (_trace("aten::view", "Write x + torch.outer(a, b)."),),
     "baddbmm": (_trace("Input dtypes must be the same", _FLOAT, _mixes_types),),
     "bilinear": (_trace("All tensors must have the same dtype", _FLOAT, _mixes_types),),
-    "matmul": (_VECTOR,),
-    "__matmul__": (_VECTOR,),
+    "matmul": (_MATRIX_TIMES_VECTOR,),
+    "__matmul__": (_MATRIX_TIMES_VECTOR,),
     "mv": (_lowering("torch.aten.mv", _MV),),
     "vdot": (_trace("aten::vdot", "Write (a * b).sum()."),),
     "cross": (_lowering("torch.aten.linalg_cross"),),
@@ -453,9 +455,9 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
         ),
     ),
     "group_norm": (_lowering("torch.aten.native_group_norm", "Use four dimensions.", lambda a: _rank(a) < 4),),
-    "conv1d": (_lowering(_GROUPS, when=_groups), _gradient(_NO_1D, _needs_input_gradient)),
-    "conv2d": (_lowering(_GROUPS, when=_groups),),
-    "conv3d": (_lowering(_GROUPS, when=_groups),),
+    "conv1d": (_lowering(_GROUPS, when=_has_groups), _gradient(_NO_1D, _needs_input_gradient)),
+    "conv2d": (_lowering(_GROUPS, when=_has_groups),),
+    "conv3d": (_lowering(_GROUPS, when=_has_groups),),
     "conv_transpose1d": (_gradient(_NO_1D, _needs_input_gradient),),
     "embedding_bag": (_trace("aten::_embedding_bag", "Sum or average F.embedding over each bag."),),
     "fractional_max_pool2d": (_trace("aten::fractional_max_pool2d"),),
@@ -479,7 +481,9 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
         _lowering(
             "torch-to-cirh lowering failed: a loss of log_softmax over a dimension that is counted from the end",
             "Write the dimension of log_softmax as a positive number, or use F.cross_entropy.",
-            lambda a: getattr(_first(a), "node", None) in remembered and a.get("ignore_index", -100) == -100,
+            lambda a: (
+                getattr(_first_operand(a), "node", None) in remembered_results and a.get("ignore_index", -100) == -100
+            ),
         ),
     ),
     "smooth_l1_loss": (_trace("aten::smooth_l1_loss", _SMOOTH_L1),),
@@ -492,5 +496,5 @@ def _with_hint(name: str, row: Refusal) -> Refusal:
     return replace(row, hint=row.hint or (OPS[name].cirh.hint if name in OPS else DEFAULT_HINT))
 
 
-REFUSED = {name: tuple(_with_hint(name, row) for row in rows) for name, rows in _ROWS.items() if rows}
+REFUSALS = {name: tuple(_with_hint(name, row) for row in rows) for name, rows in _ROWS.items() if rows}
 """By the name under which `published` offers a function: its refusals, of which each that applies acts."""

@@ -7,7 +7,7 @@ import numpy as np
 from lazytensor import source
 from lazytensor.errors import OptionInvalid, OptionMissing, ShapeError
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import stored
+from lazytensor.functions.promotion import prepare_stored
 from lazytensor.functions.shapes import permute, reshape
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
@@ -16,13 +16,13 @@ from lazytensor.ops.op import refuse_overflow
 from lazytensor.ops.pool import pick_along
 from lazytensor.ops.shape import slice_
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, operand_node
 
 Tap = tuple[tuple[int, ...], np.ndarray]
 """Which place of the input each output place reads, and with which weight."""
 
 
-def tapped(x: Node, dim: int, taps: Sequence[Tap]) -> Node:
+def apply_taps(x: Node, dim: int, taps: Sequence[Tap]) -> Node:
     """The weighted sum of the taps along one dimension."""
     total = None
     for index, weights in taps:
@@ -59,25 +59,25 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     # Turned round here, once: below, pairs stand in the order of dimensions.
     pairs = [(0, 0)] * (input.ndim - len(widths) // 2) + list(zip(widths[::2], widths[1::2], strict=True))[::-1]
     if mode == "constant":
-        return tensor_of(_constant(arg(input), pairs, value or 0), input)
+        return tensor_of(_pad_constant(operand_node(input), pairs, value or 0), input)
     if mode not in ("reflect", "replicate", "circular"):
         raise OptionMissing(f"Unrecognised padding mode {mode}", where=source.where())
     if value is not None and value != 0:
         raise OptionInvalid(f"Padding mode '{mode}' doesn't take in value argument", where=source.where())
-    n = arg(input)
+    n = operand_node(input)
     if mode == "circular" and half_type() is not None:
-        return tensor_of(_wrapped(n, pairs), input)
+        return tensor_of(_pad_circular(n, pairs), input)
     for dim, (low, high) in enumerate(pairs):
         if low or high:
-            n = pick_along(n, _around(mode, n.type.shape[dim], low, high), dim)
+            n = pick_along(n, _border_indices(mode, n.type.shape[dim], low, high), dim)
     return tensor_of(n, input)
 
 
-def _wrapped(x: Node, pairs: list[tuple[int, int]]) -> Node:
+def _pad_circular(x: Node, pairs: list[tuple[int, int]]) -> Node:
     """Circular padding as the front end has it: zeros around, over which the other side is written."""
     for dim, (low, high) in enumerate(pairs):
-        _around("circular", x.type.shape[dim], low, high)
-    n = _constant(x, pairs, 0)
+        _border_indices("circular", x.type.shape[dim], low, high)
+    n = _pad_constant(x, pairs, 0)
     for dim, (low, high) in reversed(list(enumerate(pairs))):
         extent = n.type.shape[dim]
         for to, source_at, count in ((0, extent - high - low, low), (extent - high, low, high)):
@@ -91,7 +91,7 @@ def _wrapped(x: Node, pairs: list[tuple[int, int]]) -> Node:
     return n
 
 
-def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
+def _pad_constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
     shape = x.type.shape
     extents = tuple(e + low + high for e, (low, high) in zip(shape, pairs, strict=True))
     if min(extents, default=0) < 0:
@@ -101,11 +101,11 @@ def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
         )
     if x.type.dtype.kind == "i":
         refuse_overflow(float(value), x.type.dtype)
-    number = stored(value, x.type.dtype, extents).attrs["value"]
+    number = prepare_stored(value, x.type.dtype, extents).attrs["value"]
     return call("constant_pad", x, pairs=tuple(pairs), value=number) if any(map(any, pairs)) else x
 
 
-def _around(mode: str, extent: int, low: int, high: int) -> tuple[int, ...]:
+def _border_indices(mode: str, extent: int, low: int, high: int) -> tuple[int, ...]:
     """The place inside that each place of the padded dimension shows."""
     # One index for each place, computed in Python: shapes are known, so the border is a gather by constants.
     places = range(-low, extent + high)
@@ -135,7 +135,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     torch.Size([1, 1, 4, 4])
     """
     r = upscale_factor
-    _at_least(input, 3, "pixel_shuffle")
+    _require_rank(input, 3, "pixel_shuffle")
     *lead, channels, height, width = input.spec.shape
     if r <= 0 or channels % (r * r):
         raise ShapeError(
@@ -158,7 +158,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     torch.Size([1, 4, 2, 2])
     """
     r = downscale_factor
-    _at_least(input, 3, "pixel_unshuffle")
+    _require_rank(input, 3, "pixel_unshuffle")
     *lead, channels, height, width = input.spec.shape
     if r <= 0 or height % r or width % r:
         raise ShapeError(
@@ -181,7 +181,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     >>> lt.channel_shuffle(lt.arange(4).reshape(1, 4, 1, 1), 2).flatten()
     tensor([0, 2, 1, 3])
     """
-    _at_least(input, 3, "channel_shuffle")
+    _require_rank(input, 3, "channel_shuffle")
     n, channels, *rest = input.spec.shape
     if groups <= 0 or channels % groups:
         raise ShapeError(
@@ -192,7 +192,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return reshape(permute(split, (0, 2, 1, *range(3, split.ndim))), input.spec.shape)
 
 
-def _at_least(input: Tensor, rank: int, name: str) -> None:
+def _require_rank(input: Tensor, rank: int, name: str) -> None:
     if input.ndim < rank:
         raise ShapeError(
             f"{name} expects input to have at least {rank} dimensions, but got input with {input.ndim} dimension(s)",

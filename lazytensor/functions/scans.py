@@ -11,27 +11,27 @@ from lazytensor.dtype import DType
 from lazytensor.errors import IndexInvalid, OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
-from lazytensor.functions.gathering import lifted
+from lazytensor.functions.gathering import at_least_vector
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand
 from lazytensor.functions.reductions import ValuesIndices
-from lazytensor.functions.shapes import cat, dim_of, reshape, sliced, transpose, view
+from lazytensor.functions.shapes import cat, normalize_dim, reshape, slice_dim, transpose, view
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.rows import turned_places
+from lazytensor.ops.rows import rolled_indices
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, operand_node
 
 
-def _scanned(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
-    base, d = lifted(x), dim_of(dim, x.ndim)
+def _apply_scan(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     # Integers add up in int64 whatever they are: PyTorch's rule for sums and products.
     result_dtype = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
     # A number is scanned as a vector of one, and made a number again.
-    out = tensor_of(call("scan", cast(arg(base), result_dtype), kind=kind, dim=d, reverse=False), x)
+    out = tensor_of(call("scan", cast(operand_node(base), result_dtype), kind=kind, dim=d, reverse=False), x)
     return out if x.ndim else view(out, ())
 
 
@@ -45,7 +45,7 @@ def cumsum(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     >>> lt.cumsum(lt.arange(5), 0)
     tensor([ 0,  1,  3,  6, 10])
     """
-    return _scanned(x, "add", dim, dtype)
+    return _apply_scan(x, "add", dim, dtype)
 
 
 @method(in_place=True)
@@ -58,7 +58,7 @@ def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     >>> lt.cumprod(lt.tensor([1, 2, 3]), 0)
     tensor([1, 2, 6])
     """
-    return _scanned(x, "mul", dim, dtype)
+    return _apply_scan(x, "mul", dim, dtype)
 
 
 @method
@@ -71,14 +71,14 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     """
     if x.dtype.kind != "f":
         raise OptionMissing(f"logcumsumexp is not implemented for {x.dtype.name}", where=source.where())
-    return _scanned(x, "logaddexp", dim, None)
+    return _apply_scan(x, "logaddexp", dim, None)
 
 
-def _extreme(x: Tensor, kind: str, dim: int) -> ValuesIndices:
-    base, d = lifted(x), dim_of(dim, x.ndim)
+def _running_extreme(x: Tensor, kind: str, dim: int) -> ValuesIndices:
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     # The value is gathered from its place, so that the gradient goes there alone.
-    places = call("arg_scan", arg(base), kind=kind, dim=d)
-    pair = tensor_of(at.gather(arg(base), places, d), x), tensor_of(places, x)
+    places = call("arg_scan", operand_node(base), kind=kind, dim=d)
+    pair = tensor_of(at.gather(operand_node(base), places, d), x), tensor_of(places, x)
     return ValuesIndices(*(pair if x.ndim else (view(p, ()) for p in pair)))
 
 
@@ -92,7 +92,7 @@ def cummax(x: Tensor, dim: int) -> ValuesIndices:
     >>> lt.cummax(lt.tensor([1, 3, 2]), 0).values
     tensor([1, 3, 3])
     """
-    return _extreme(x, "max", dim)
+    return _running_extreme(x, "max", dim)
 
 
 @method
@@ -105,7 +105,7 @@ def cummin(x: Tensor, dim: int) -> ValuesIndices:
     >>> lt.cummin(lt.tensor([3, 1, 2]), 0).values
     tensor([3, 1, 1])
     """
-    return _extreme(x, "min", dim)
+    return _running_extreme(x, "min", dim)
 
 
 @method
@@ -124,7 +124,7 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
         raise ShapeError(f"order must be non-negative but got {n}", where=source.where())
     if n == 0:
         return pw.clone(x)
-    d = dim_of(dim, x.ndim)
+    d = normalize_dim(dim, x.ndim)
     # Joined first, then the differences: the seam counts as a pair of neighbours.
     parts = [p for p in (prepend, x, append) if p is not None]
     out = cat(parts, d) if len(parts) > 1 else x
@@ -138,15 +138,15 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
 def _neighbours(x: Tensor, d: int) -> tuple[Tensor, Tensor]:
     extent = x.spec.shape[d]
     # Of no or one place both are empty.
-    return sliced(x, d, 0, max(extent - 1, 0)), sliced(x, d, min(1, extent), extent)
+    return slice_dim(x, d, 0, max(extent - 1, 0)), slice_dim(x, d, min(1, extent), extent)
 
 
-def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
+def _double_areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
     """Twice the area between neighbours: the sum of both heights times their distance.
 
     Raises ShapeError for x with dx.
     """
-    d = dim_of(dim, y.ndim)
+    d = normalize_dim(dim, y.ndim)
     lower, upper = _neighbours(y, d)
     # Not halved here: one division at the end instead of one for each area.
     total = lower + upper
@@ -177,9 +177,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, 
     if y.dtype.kind == "b":
         text = "trapezoid: received a bool input for `y`, but bool is not supported"
         raise ShapeError(text, where=source.where(), hint="Use .float().")
-    areas = _areas(y, x, dx, dim)
+    areas = _double_areas(y, x, dx, dim)
     # Counted from the end: areas may have gained dimensions in front from the points.
-    return red.sum(areas, dim_of(dim, y.ndim) - y.ndim) / 2.0
+    return red.sum(areas, normalize_dim(dim, y.ndim) - y.ndim) / 2.0
 
 
 trapz = trapezoid
@@ -192,7 +192,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | No
     >>> lt.cumulative_trapezoid(lt.tensor([1.0, 3.0, 5.0]))
     tensor([2., 6.])
     """
-    return cumsum(_areas(y, x, dx, dim), dim_of(dim, y.ndim) - y.ndim) / 2.0
+    return cumsum(_double_areas(y, x, dx, dim), normalize_dim(dim, y.ndim) - y.ndim) / 2.0
 
 
 @method
@@ -208,19 +208,21 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
     given: Sequence[Any] = axes or (dims,)
     # `flip(x, 0, 1)` and `flip(x, (0, 1))` alike, as PyTorch's methods take dimensions.
     given = given[0] if isinstance(given[0], Sequence) else given
-    reversed_dims = tuple(dim_of(d, x.ndim) for d in given)
+    reversed_dims = tuple(normalize_dim(d, x.ndim) for d in given)
     if len(set(reversed_dims)) != len(reversed_dims):
         raise ShapeError(f"dim {reversed_dims[0]} appears multiple times in the list of dims", where=source.where())
     if not reversed_dims or not x.ndim:
         return pw.clone(x)
     if half_type() is not None:
         # The original selects rows, and its gradient adds them.
-        return functools.reduce(lambda out, d: _selected(out, at.falling(x.spec.shape[d]), d), sorted(reversed_dims), x)
-    return tensor_of(call("reverse", arg(x), dims=tuple(sorted(reversed_dims))), x)
+        return functools.reduce(
+            lambda out, d: _gather_rows(out, at.descending_indices(x.spec.shape[d]), d), sorted(reversed_dims), x
+        )
+    return tensor_of(call("reverse", operand_node(x), dims=tuple(sorted(reversed_dims))), x)
 
 
-def _selected(x: Tensor, places: Node, d: int) -> Tensor:
-    return tensor_of(call("gather_rows", arg(x), places, dim=d), x)
+def _gather_rows(x: Tensor, places: Node, d: int) -> Tensor:
+    return tensor_of(call("gather_rows", operand_node(x), places, dim=d), x)
 
 
 @method
@@ -268,7 +270,7 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
         if len(steps) != 1:
             raise ShapeError("shifts and dimensions must align", where=source.where())
         # Without dimensions PyTorch rolls the flat order, over the ends of rows.
-        return view(_rolled(reshape(x, -1), steps[0], 0), x.spec.shape)
+        return view(_roll_dim(reshape(x, -1), steps[0], 0), x.spec.shape)
     given = [dims] if isinstance(dims, int) else list(dims)
     if len(given) != len(steps):
         raise ShapeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(given)}")
@@ -279,17 +281,17 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     out = x
     # A dimension may be named twice: its shifts add up.
     for shift, d in zip(steps, given, strict=True):
-        out = _rolled(out, shift, dim_of(d, x.ndim))
+        out = _roll_dim(out, shift, normalize_dim(d, x.ndim))
     return pw.clone(out) if out is x else out
 
 
-def _rolled(x: Tensor, shift: int, d: int) -> Tensor:
+def _roll_dim(x: Tensor, shift: int, d: int) -> Tensor:
     if not x.ndim or not x.spec.size or not shift % x.spec.shape[d]:
         return x
     if half_type() is not None:
-        return _selected(x, turned_places(x.spec.shape[d], shift % x.spec.shape[d]), d)
+        return _gather_rows(x, rolled_indices(x.spec.shape[d], shift % x.spec.shape[d]), d)
     # PyTorch's shift may be any integer; the operation's is less than the extent, so that equal rolls are one node.
-    return tensor_of(call("turn", arg(x), shift=shift % x.spec.shape[d], dim=d), x)
+    return tensor_of(call("turn", operand_node(x), shift=shift % x.spec.shape[d], dim=d), x)
 
 
 @method
@@ -305,7 +307,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """
     if len(dims) != 2 or x.ndim < 2:
         raise ShapeError(f"rot90 turns two dimensions, and got {list(dims)}", where=source.where())
-    a, b = (dim_of(d, x.ndim) for d in dims)
+    a, b = (normalize_dim(d, x.ndim) for d in dims)
     turns = k % 4
     if turns == 0:
         return pw.clone(x)

@@ -12,9 +12,9 @@ from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.allocation import require_memory
 from lazytensor.dtype import DType
-from lazytensor.encoding import STORED, decoded, encoded
+from lazytensor.encoding import FILE_DTYPES, decode_elements, encode_elements
 from lazytensor.errors import ArgumentInvalid, IndexInvalid, OptionInvalid, ShapeError
-from lazytensor.functions.creation import size_of
+from lazytensor.functions.creation import parse_size
 from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.ir.graph import Node
@@ -22,10 +22,18 @@ from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.strided import order_strides
-from lazytensor.tensor import CPU, READ_ONLY, SIBLINGS, Lens, Tensor, arg, from_array
+from lazytensor.ops.strided import contiguous_strides
+from lazytensor.tensor import (
+    CPU,
+    MULTI_OUTPUT_VIEW_ATTRIBUTE,
+    READ_ONLY_ATTRIBUTE,
+    Tensor,
+    ViewOps,
+    from_array,
+    operand_node,
+)
 
-NAMES = {
+DTYPE_NAMES = {
     dt.float64: "Double",
     dt.float32: "Float",
     dt.float16: "Half",
@@ -40,7 +48,7 @@ NAMES = {
 """What PyTorch calls types in messages."""
 
 
-def dim_of(dim: int, rank: int) -> int:
+def normalize_dim(dim: int, rank: int) -> int:
     """A dimension counted from the front. Raises IndexError as PyTorch does."""
     # A tensor of one whole number stands for it.
     dim = operator.index(dim) if isinstance(dim, Tensor) else dim
@@ -53,7 +61,7 @@ def dim_of(dim: int, rank: int) -> int:
     return dim % rank if rank else 0
 
 
-def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
+def _resolve_shape(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape given as `f(2, 3)` or `f((2, 3))`, with -1 resolved. Raises ShapeError if it does not fit x."""
     # `x.view(2, 3)` and `x.view((2, 3))` are one call to PyTorch.
     first = size[0] if len(size) == 1 else 0
@@ -75,9 +83,9 @@ def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
 @method(names="view")
 def checked_view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
     """`view`. Raises ShapeError where strides cannot describe the elements of x in the new shape."""
-    if x.lens and dtype is None and not (args and isinstance(args[0], DType)) and x.device is CPU:
-        shape = _shape_of(x, args if size is None else (size,))
-        if not _has_view(x.cell.type.shape, x.lens, shape):
+    if x.view_ops and dtype is None and not (args and isinstance(args[0], DType)) and x.device is CPU:
+        shape = _resolve_shape(x, args if size is None else (size,))
+        if not _has_view(x.cell.type.shape, x.view_ops, shape):
             raise ShapeError(
                 "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
                 "two contiguous subspaces). Use .reshape(...) instead.",
@@ -94,16 +102,20 @@ def view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType 
     if args and isinstance(args[0], DType):
         dtype = args[0]
     if dtype is not None:
-        return _bits_as(x, dtype)
-    return x.view_through("reshape", shape=_shape_of(x, args if size is None else (size,)))
+        return _reinterpret_bits(x, dtype)
+    return x.make_view("reshape", shape=_resolve_shape(x, args if size is None else (size,)))
 
 
-def _bits_as(x: Tensor, dtype: DType) -> Tensor:
+def _reinterpret_bits(x: Tensor, dtype: DType) -> Tensor:
     """The bits of x as numbers of another type, as a copy; the last dimension takes up the ratio of their sizes."""
     if dtype is x.dtype:
-        return x.view_through("reshape", shape=x.spec.shape)
+        return x.make_view("reshape", shape=x.spec.shape)
     shape, have, want = x.spec.shape, x.dtype.itemsize, dtype.itemsize
-    names = f"{NAMES[x.dtype]} as {NAMES[dtype]}" if x.dtype in NAMES and dtype in NAMES else f"{x.dtype} as {dtype}"
+    names = (
+        f"{DTYPE_NAMES[x.dtype]} as {DTYPE_NAMES[dtype]}"
+        if x.dtype in DTYPE_NAMES and dtype in DTYPE_NAMES
+        else f"{x.dtype} as {dtype}"
+    )
     if have != want and not shape:
         raise ShapeError(
             f"self.dim() cannot be 0 to view {names} (different element sizes)",
@@ -115,11 +127,11 @@ def _bits_as(x: Tensor, dtype: DType) -> Tensor:
             f"{shape[-1]}",
             where=source.where(),
         )
-    raw = encoded(np.ascontiguousarray(x.array(".view(dtype)")), x.dtype)
+    raw = encode_elements(np.ascontiguousarray(x.array(".view(dtype)")), x.dtype)
     extents = shape if have == want else (*shape[:-1], shape[-1] * have // want)
-    bits = np.frombuffer(raw.tobytes(), STORED[dtype]).reshape(extents)
-    copy = tensor_of(from_array(decoded(bits, dtype), dtype).node, x)
-    copy.__dict__[READ_ONLY] = (
+    bits = np.frombuffer(raw.tobytes(), FILE_DTYPES[dtype]).reshape(extents)
+    copy = tensor_of(from_array(decode_elements(bits, dtype), dtype).node, x)
+    copy.__dict__[READ_ONLY_ATTRIBUTE] = (
         f"the view of {names} is a copy here, and a write to it would not reach the tensor",
         "Write to the tensor itself, or to a clone() of the view.",
     )
@@ -137,22 +149,24 @@ def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor
     tensor([[0, 1],
             [2, 3]])
     """
-    shape = _shape_of(x, size if shape is None else (shape,))
+    shape = _resolve_shape(x, size if shape is None else (shape,))
     # Only a view can lie out of order.
-    if x.lens and not _has_view(x.cell.type.shape, x.lens, shape):
+    if x.view_ops and not _has_view(x.cell.type.shape, x.view_ops, shape):
         x = clone(x)
-    return x.view_through("reshape", shape=shape)
+    return x.make_view("reshape", shape=shape)
 
 
-def stand_in(extents: tuple[int, ...], lens: Lens) -> np.ndarray:
-    """An array of as many bytes as a storage has elements, for views of it through `lens` to be asked for strides."""
+def stand_in_array(extents: tuple[int, ...], view_ops: ViewOps) -> np.ndarray:
+    """An array of as many bytes as a storage has elements, for views of it through `view_ops` to be asked for
+    strides.
+    """
     # A window copies what does not lie in order, and so needs bytes that are there; else there are none but one.
-    if any(name == "as_strided" for name, _ in lens):
+    if any(name == "as_strided" for name, _ in view_ops):
         return np.empty(extents, np.uint8)
-    return np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), extents, order_strides(extents))
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), extents, contiguous_strides(extents))
 
 
-def _is_described(layout: np.ndarray, shape: Sequence[int]) -> bool:
+def _has_strides_for(layout: np.ndarray, shape: Sequence[int]) -> bool:
     """Whether strides describe the elements of `layout` in another shape; NumPy would try, and copy them if none do."""
     if not layout.size:
         return True
@@ -177,14 +191,16 @@ def _is_described(layout: np.ndarray, shape: Sequence[int]) -> bool:
 
 # Layers ask the same again in each step.
 @functools.lru_cache(maxsize=1024)
-def _has_view(extents: tuple[int, ...], lens: Lens, shape: tuple[int, ...]) -> bool:
-    return _is_described(_layout(extents, lens), shape)
+def _has_view(extents: tuple[int, ...], view_ops: ViewOps, shape: tuple[int, ...]) -> bool:
+    return _has_strides_for(_memory_layout(extents, view_ops), shape)
 
 
-def _layout(extents: tuple[int, ...], lens: Lens) -> np.ndarray:
-    """Bytes that lie in memory as elements seen through `lens` lie in storage: NumPy knows which views there are."""
-    layout = stand_in(extents, lens)
-    for name, attrs in lens:
+def _memory_layout(extents: tuple[int, ...], view_ops: ViewOps) -> np.ndarray:
+    """Bytes that lie in memory as elements seen through `view_ops` lie in storage: NumPy knows which views there
+    are.
+    """
+    layout = stand_in_array(extents, view_ops)
+    for name, attrs in view_ops:
         layout = OPS[name].eval(layout, **dict(attrs))
     return layout
 
@@ -203,7 +219,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     # A number flattens to a vector of one.
     if not shape:
         return view(x, 1)
-    first, last = dim_of(start_dim, len(shape)), dim_of(end_dim, len(shape))
+    first, last = normalize_dim(start_dim, len(shape)), normalize_dim(end_dim, len(shape))
     if first > last:
         raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim", where=source.where())
     if first == last:
@@ -227,7 +243,7 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
     rank = x.ndim
     if len(wanted) != rank:
         raise ShapeError(f"permute() of {rank} dimensions got an order of {len(wanted)}", where=source.where())
-    return x.view_through("transpose", permutation=tuple([dim_of(d, rank) for d in wanted]))
+    return x.make_view("transpose", permutation=tuple([normalize_dim(d, rank) for d in wanted]))
 
 
 @method
@@ -240,10 +256,10 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """
     rank = x.ndim
     order = list(range(rank))
-    a, b = dim_of(dim0, rank), dim_of(dim1, rank)
+    a, b = normalize_dim(dim0, rank), normalize_dim(dim1, rank)
     if order:
         order[a], order[b] = order[b], order[a]
-    return x.view_through("transpose", permutation=tuple(order))
+    return x.make_view("transpose", permutation=tuple(order))
 
 
 @method
@@ -269,7 +285,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
     tensor([[1],
             [2]])
     """
-    at = dim_of(dim, x.ndim + 1)
+    at = normalize_dim(dim, x.ndim + 1)
     return view(x, (*x.spec.shape[:at], 1, *x.spec.shape[at:]))
 
 
@@ -284,7 +300,7 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     shape = x.spec.shape
     # A dimension that is named but longer than 1 is left alone, which lets layers squeeze without asking.
     wanted = range(x.ndim) if dim is None else [dim] if isinstance(dim, int | Tensor) else dim
-    gone = {d for d in (dim_of(w, x.ndim) for w in wanted) if shape and shape[d] == 1}
+    gone = {d for d in (normalize_dim(w, x.ndim) for w in wanted) if shape and shape[d] == 1}
     return view(x, tuple(e for d, e in enumerate(shape) if d not in gone))
 
 
@@ -305,7 +321,7 @@ def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     if x.spec.shape == shape:
         return x
     # New dimensions come in front, where broadcasting aligns them.
-    return x.view_through("broadcast_in_dim", shape=shape, dims=tuple(range(lead, len(shape))))
+    return x.make_view("broadcast_in_dim", shape=shape, dims=tuple(range(lead, len(shape))))
 
 
 @method
@@ -355,7 +371,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """
     if not x.ndim:
         raise ShapeError("narrow() cannot be applied to a 0-dim tensor.", where=source.where())
-    at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
+    at, extent = normalize_dim(dim, x.ndim), x.spec.shape[dim]
     if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
         raise ShapeError(f"start must be an 0-dim integral Tensor, got {start.spec}", where=source.where())
     start, length = operator.index(start), operator.index(length)
@@ -367,16 +383,16 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
         raise ShapeError(
             f"start ({start}) + length ({length}) exceeds dimension size ({extent}).", where=source.where()
         )
-    return sliced(x, at, start, start + length)
+    return slice_dim(x, at, start, start + length)
 
 
-def sliced(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tensor:
+def slice_dim(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tensor:
     """A view of places start, start + stride, ... below limit of one dimension."""
     shape = x.spec.shape
     starts = tuple(start if d == dim else 0 for d in range(len(shape)))
     limits = tuple(limit if d == dim else e for d, e in enumerate(shape))
     strides = tuple(stride if d == dim else 1 for d in range(len(shape)))
-    return x.view_through("slice", starts=starts, limits=limits, strides=strides)
+    return x.make_view("slice", starts=starts, limits=limits, strides=strides)
 
 
 @method
@@ -389,7 +405,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     """
     if not x.ndim:
         raise IndexInvalid("select() cannot be applied to a 0-dim tensor.", where=source.where())
-    at = dim_of(dim, x.ndim)
+    at = normalize_dim(dim, x.ndim)
     extent = x.spec.shape[at]
     # Compared as a number: a tensor of bytes knows no negative one.
     index = operator.index(index)
@@ -397,7 +413,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
         text = f"index {index} is out of bounds for dimension {at} with size {extent}"
         raise IndexInvalid(text, where=source.where())
     index %= extent
-    return x.view_through("select", dim=at, index=index)
+    return x.make_view("select", dim=at, index=index)
 
 
 @method
@@ -416,7 +432,7 @@ def split(
     >>> lt.split(lt.arange(5), 2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
-    at = dim_of(dim, x.ndim)
+    at = normalize_dim(dim, x.ndim)
     extent = x.spec.shape[at]
     # As a method its first argument is called `split_size`.
     sizes = split_size_or_sections if split_size is None else split_size
@@ -439,16 +455,18 @@ def split(
         raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
     # Each piece knows the whole cut: CIRH spells a split once, with a result for each piece.
     name = "SplitWithSizes" if isinstance(split_size_or_sections, list | tuple) else "Split"
-    return siblings(name, [x.view_through("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes))])
+    return mark_multi_output_views(
+        name, [x.make_view("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes))]
+    )
 
 
-def siblings(function: str, views: Iterable[Tensor]) -> tuple[Tensor, ...]:
+def mark_multi_output_views(function: str, views: Iterable[Tensor]) -> tuple[Tensor, ...]:
     """Return views that one call of `function` gave, marked so that a write in place to a tracked one is refused."""
     marked = tuple(views)
     for i, t in enumerate(marked):
         # A view of `x.detach()` may be changed.
         if t.requires_grad:
-            t.__dict__[SIBLINGS] = (function, i)
+            t.__dict__[MULTI_OUTPUT_VIEW_ATTRIBUTE] = (function, i)
     return marked
 
 
@@ -463,7 +481,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if chunks <= 0:
         raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}", where=source.where())
     # Rounded up: there may be fewer chunks than were asked for, PyTorch's well-known surprise.
-    return split(x, max(1, -(-x.spec.shape[dim_of(dim, x.ndim)] // chunks)), dim)
+    return split(x, max(1, -(-x.spec.shape[normalize_dim(dim, x.ndim)] // chunks)), dim)
 
 
 @method
@@ -478,10 +496,10 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if not x.ndim:
         raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
-    d = dim_of(dim, x.ndim)
+    d = normalize_dim(dim, x.ndim)
     shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
     # Cut and not selected, as the front end has it: the gradient of a cut is padding.
-    return siblings("Unbind", (view(sliced(x, d, i, i + 1), shape) for i in range(x.spec.shape[d])))
+    return mark_multi_output_views("Unbind", (view(slice_dim(x, d, i, i + 1), shape) for i in range(x.spec.shape[d])))
 
 
 def require_tensors(tensors: Sequence[Tensor], what: str) -> None:
@@ -502,11 +520,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not len(tensors):
         raise OptionInvalid("torch.cat(): expected a non-empty list of Tensors", where=source.where())
     # Thousands of tensors have one line, which is looked up once.
-    with source.at(source.where()):
-        return tensor_of(_joined(tensors, dim), *tensors)
+    with source.fixed_location(source.where()):
+        return tensor_of(_concat_node(tensors, dim), *tensors)
 
 
-def _joined(tensors: Sequence[Tensor], dim: int) -> Node:
+def _concat_node(tensors: Sequence[Tensor], dim: int) -> Node:
     types = [x.spec for x in tensors]
     if not all(t.shape for t in types):
         raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use stack.")
@@ -515,11 +533,11 @@ def _joined(tensors: Sequence[Tensor], dim: int) -> Node:
     dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
     # An empty vector fits everywhere: programs start a collection with `torch.tensor([])`.
     like = next((t.shape for t in types if t.shape != (0,)), (0,))
-    at = dim_of(dim, len(like))
+    at = normalize_dim(dim, len(like))
     if like != (0,):
         nothing = (*like[:at], 0, *like[at + 1 :])
         tensors = [view(x, nothing) if x.spec.shape == (0,) else x for x in tensors]
-    return call("concat", *[cast(arg(x), dtype) for x in tensors], dim=at)
+    return call("concat", *[cast(operand_node(x), dtype) for x in tensors], dim=at)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -533,11 +551,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             [0., 1.]])
     """
     require_tensors(tensors, "stack")
-    at = dim_of(dim, tensors[0].ndim + 1)
+    at = normalize_dim(dim, tensors[0].ndim + 1)
     dtypes = {x.dtype for x in tensors}
     dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
-    with source.at(source.where()):
-        return tensor_of(call("stack", *[cast(arg(x), dtype) for x in tensors], dim=at), *tensors)
+    with source.fixed_location(source.where()):
+        return tensor_of(call("stack", *[cast(operand_node(x), dtype) for x in tensors], dim=at), *tensors)
 
 
 @method
@@ -546,7 +564,7 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
 
     Raises ShapeError for fewer numbers than dimensions.
     """
-    times = size_of(sizes)
+    times = parse_size(sizes)
     lead = len(times) - x.ndim
     if lead < 0:
         raise ShapeError(
@@ -555,7 +573,7 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
         )
     repeated = tuple(e * n for e, n in zip((*(1,) * lead, *x.spec.shape), times, strict=True))
     require_memory(Type(repeated, x.dtype), x.device)
-    return tensor_of(call("repeat", arg(x), times=tuple(times)), x)
+    return tensor_of(call("repeat", operand_node(x), times=tuple(times)), x)
 
 
 @method
@@ -568,16 +586,16 @@ def contiguous(x: Tensor, *, memory_format: Any = None) -> Tensor:
 def is_contiguous(x: Tensor, *, memory_format: Any = None) -> bool:
     """Whether the elements lie in order, one next to the other."""
     # What was never viewed owns its storage in order.
-    return not x.lens or bool(_layout(x.cell.type.shape, x.lens).flags.c_contiguous)
+    return not x.view_ops or bool(_memory_layout(x.cell.type.shape, x.view_ops).flags.c_contiguous)
 
 
-def _band(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
+def _band_part(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
     if x.ndim < 2:
         raise ShapeError(f"a matrix is needed, and the shape is {list(x.spec.shape)}", where=source.where())
     # No further out than the corners: arrays are asked for places of 64 bits.
     most = max(x.spec.shape[-2:])
     lower, upper = (None if d is None else max(-most, min(d, most)) for d in (lower, upper))
-    return tensor_of(call("band_part", arg(x), lower=lower, upper=upper), x)
+    return tensor_of(call("band_part", operand_node(x), lower=lower, upper=upper), x)
 
 
 @method(in_place=True)
@@ -589,7 +607,7 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     tensor([[1., 0.],
             [1., 1.]])
     """
-    return _band(x, None, operator.index(diagonal))
+    return _band_part(x, None, operator.index(diagonal))
 
 
 @method(in_place=True)
@@ -601,4 +619,4 @@ def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     tensor([[1., 1.],
             [0., 1.]])
     """
-    return _band(x, -operator.index(diagonal), None)
+    return _band_part(x, -operator.index(diagonal), None)

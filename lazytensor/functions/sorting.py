@@ -11,11 +11,11 @@ from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
-from lazytensor.functions.gathering import lifted
+from lazytensor.functions.gathering import at_least_vector
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Number, Operand, require_elements, result_type
 from lazytensor.functions.reductions import ValuesIndices
-from lazytensor.functions.shapes import dim_of, reshape, squeeze, view
+from lazytensor.functions.shapes import normalize_dim, reshape, squeeze, view
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
@@ -23,7 +23,7 @@ from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg, from_array
+from lazytensor.tensor import Tensor, from_array, operand_node
 
 
 class Extremes(NamedTuple):
@@ -40,14 +40,14 @@ class Histogram(NamedTuple):
     bin_edges: Tensor
 
 
-def _order(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, int, Node]:
-    base, d = lifted(x), dim_of(dim, x.ndim)
+def _argsort(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, int, Node]:
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     if not isinstance(descending, bool | np.bool_):
         descending = bool(operator.index(descending))
-    return base, d, call("argsort", arg(base), dim=d, descending=descending)
+    return base, d, call("argsort", operand_node(base), dim=d, descending=descending)
 
 
-def _shaped(like: Tensor, *results: Tensor) -> ValuesIndices:
+def _restore_rank(like: Tensor, *results: Tensor) -> ValuesIndices:
     """Results of a number are numbers again."""
     return ValuesIndices(*(results if like.ndim else (view(r, ()) for r in results)))
 
@@ -63,8 +63,8 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None
     >>> places
     tensor([1, 2, 0])
     """
-    base, d, order = _order(x, dim, descending)
-    return _shaped(x, tensor_of(at.gather(arg(base), order, d), x), tensor_of(order, x))
+    base, d, order = _argsort(x, dim, descending)
+    return _restore_rank(x, tensor_of(at.gather(operand_node(base), order, d), x), tensor_of(order, x))
 
 
 @method
@@ -75,7 +75,7 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | N
     >>> lt.argsort(lt.tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
-    order = tensor_of(_order(x, dim, descending)[2], x)
+    order = tensor_of(_argsort(x, dim, descending)[2], x)
     return order if x.ndim else view(order, ())
 
 
@@ -90,7 +90,7 @@ def msort(x: Tensor) -> Tensor:
     return sort(x, 0).values
 
 
-def _part(order: Node, d: int, first: int, count: int) -> Node:
+def _slice_order(order: Node, d: int, first: int, count: int) -> Node:
     shape = order.type.shape
     starts = tuple(first if k == d else 0 for k in range(len(shape)))
     return slice_(order, starts, tuple(first + count if k == d else e for k, e in enumerate(shape)))
@@ -108,19 +108,19 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     """
     # A whole sort: k is small and rows are short where networks use it, and ties fall as in a stable sort.
     require_elements(x, "fi", "topk")
-    base, d = lifted(x), dim_of(dim, x.ndim)
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     if not 0 <= k <= base.spec.shape[d]:
         raise ShapeError("selected index k out of range", where=source.where())
     if half_type() is None:
-        places = _part(_order(x, dim, largest)[2], d, 0, int(k))
+        places = _slice_order(_argsort(x, dim, largest)[2], d, 0, int(k))
     else:
-        places = call("result", call("top", arg(base), dim=d, k=int(k), largest=bool(largest)), index=1)
-    return _shaped(x, tensor_of(at.gather(arg(base), places, d), x), tensor_of(places, x))
+        places = call("result", call("top", operand_node(base), dim=d, k=int(k), largest=bool(largest)), index=1)
+    return _restore_rank(x, tensor_of(at.gather(operand_node(base), places, d), x), tensor_of(places, x))
 
 
-def _one_place(x: Tensor, base: Tensor, d: int, places: Node, keepdim: bool) -> ValuesIndices:
+def _gather_single(x: Tensor, base: Tensor, d: int, places: Node, keepdim: bool) -> ValuesIndices:
     """Element and place where a dimension was reduced to one place."""
-    pair = (tensor_of(at.gather(arg(base), places, d), x), tensor_of(places, x))
+    pair = (tensor_of(at.gather(operand_node(base), places, d), x), tensor_of(places, x))
     if not x.ndim:
         return ValuesIndices(*(view(p, ()) for p in pair))
     return ValuesIndices(*(pair if keepdim else (squeeze(p, d) for p in pair)))
@@ -137,31 +137,31 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     tensor(2)
     """
     require_elements(x, "fi", "kthvalue")
-    base, d, order = _order(x, dim, False)
+    base, d, order = _argsort(x, dim, False)
     red.require_extent(x, d, "kthvalue")
     if not 1 <= k <= base.spec.shape[d]:
         raise ShapeError(f"kthvalue(): selected number k out of range for dimension {d}", where=source.where())
-    return _one_place(x, base, d, _part(order, d, k - 1, 1), keepdim)
+    return _gather_single(x, base, d, _slice_order(order, d, k - 1, 1), keepdim)
 
 
-def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
-    base, d = lifted(x), dim_of(dim, x.ndim)
+def _pick_along_dim(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
     red.require_extent(x, d, kind)
-    return _one_place(x, base, d, call("arg_pick", arg(base), dim=d, kind=kind), keepdim)
+    return _gather_single(x, base, d, call("arg_pick", operand_node(base), dim=d, kind=kind), keepdim)
 
 
 def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
-    if x.spec.size or (dim is not None and x.ndim and x.spec.shape[dim_of(dim, x.ndim)]):
+    if x.spec.size or (dim is not None and x.ndim and x.spec.shape[normalize_dim(dim, x.ndim)]):
         require_elements(x, "fi", kind)
     if dim is not None:
-        return _picked(x, kind, dim, keepdim)
+        return _pick_along_dim(x, kind, dim, keepdim)
     if not x.spec.size:
         # An integer type has what the processor makes of NaN, as in PyTorch.
         value = pw.cast_to(from_array(np.asarray(math.nan)), x.dtype)
         return value + red.sum(x) if x.requires_grad else value
     flat = reshape(x, -1)
-    value = _picked(flat, kind, 0, False).values
-    if not arg(x).tracks:
+    value = _pick_along_dim(flat, kind, 0, False).values
+    if not operand_node(x).tracks:
         return value
     # Equal elements share the gradient evenly, as in PyTorch: what is added to the value is zero.
     value = value.detach()
@@ -207,7 +207,7 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     >>> lt.mode(lt.tensor([3, 1, 3])).values
     tensor(3)
     """
-    return _picked(x, "mode", dim, keepdim)
+    return _pick_along_dim(x, "mode", dim, keepdim)
 
 
 @method
@@ -221,7 +221,7 @@ def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extr
     return Extremes(red.amin(x, dim, keepdim), red.amax(x, dim, keepdim))
 
 
-def _like(array: np.ndarray, x: Tensor, dtype: dt.DType | None = None) -> Tensor:
+def _array_to_device_of(array: np.ndarray, x: Tensor, dtype: dt.DType | None = None) -> Tensor:
     out = from_array(array, dtype)
     out.device = x.device
     return out
@@ -241,21 +241,21 @@ def unique(
     """
     array = x.array("unique()")
     # NaN differs from itself, so each one is listed, as in PyTorch.
-    axis = None if dim is None else dim_of(dim, x.ndim)
+    axis = None if dim is None else normalize_dim(dim, x.ndim)
     values, inverse, counts = np.unique(
         np.atleast_1d(array), return_inverse=True, return_counts=True, axis=axis, equal_nan=False
     )
     # NumPy 2.0 gives the inverse of an axis another shape than 2.1.
     inverse = inverse.reshape(array.shape if dim is None else -1)
-    return _distinct(x, values, inverse, counts, return_inverse, return_counts)
+    return _unique_results(x, values, inverse, counts, return_inverse, return_counts)
 
 
-def _distinct(
+def _unique_results(
     x: Tensor, values: np.ndarray, inverse: np.ndarray, counts: np.ndarray, with_inverse: bool, with_counts: bool
 ) -> Any:
-    results = [_like(values, x, x.dtype)]
-    results += [_like(inverse, x, dt.int64)] if with_inverse else []
-    results += [_like(counts, x, dt.int64)] if with_counts else []
+    results = [_array_to_device_of(values, x, x.dtype)]
+    results += [_array_to_device_of(inverse, x, dt.int64)] if with_inverse else []
+    results += [_array_to_device_of(counts, x, dt.int64)] if with_counts else []
     return tuple(results) if len(results) > 1 else results[0]
 
 
@@ -272,19 +272,19 @@ def unique_consecutive(
     tensor([1, 2, 1])
     """
     array = x.array("unique_consecutive()")
-    rows = array.reshape(-1) if dim is None else np.moveaxis(array, dim_of(dim, x.ndim), 0)
+    rows = array.reshape(-1) if dim is None else np.moveaxis(array, normalize_dim(dim, x.ndim), 0)
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     # The first of each run; a running count of them numbers the runs.
     fresh = np.ones(len(rows), bool)
     fresh[1:] = (flat[1:] != flat[:-1]).any(1)
     inverse = np.cumsum(fresh) - 1
     counts = np.bincount(inverse)
-    values = rows[fresh] if dim is None else np.moveaxis(rows[fresh], 0, dim_of(dim, x.ndim))
+    values = rows[fresh] if dim is None else np.moveaxis(rows[fresh], 0, normalize_dim(dim, x.ndim))
     inverse = inverse.reshape(array.shape if dim is None else -1)
-    return _distinct(x, values, inverse, counts, return_inverse, return_counts)
+    return _unique_results(x, values, inverse, counts, return_inverse, return_counts)
 
 
-def _both(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
+def _common_operands(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
     """Two operands as tensors of one dtype."""
     dtype = result_type(a, b)
     # Numbers become tensors of the common type before they are compared.
@@ -299,8 +299,8 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
     >>> lt.isin(lt.tensor([1, 2, 3]), lt.tensor([2, 3]))
     tensor([False,  True,  True])
     """
-    a, b = _both(elements, test_elements)
-    is_member = tensor_of(call("isin", arg(a), arg(b)), a)
+    a, b = _common_operands(elements, test_elements)
+    is_member = tensor_of(call("isin", operand_node(a), operand_node(b)), a)
     return pw.logical_not(is_member) if invert else is_member
 
 
@@ -323,11 +323,11 @@ def searchsorted(
     """
     if side not in (None, "left", "right") or (side == "left" and right):
         raise ShapeError("side and right can't be set to opposites", where=source.where())
-    rows, x = _both(sorted_sequence, values)
+    rows, x = _common_operands(sorted_sequence, values)
     if sorter is not None:
         # The sorter says in which order the rows would be sorted.
-        rows = tensor_of(at.gather(arg(rows), arg(sorter), rows.ndim - 1), rows)
-    n = call("searchsorted", arg(rows), arg(x), right=right or side == "right")
+        rows = tensor_of(at.gather(operand_node(rows), operand_node(sorter), rows.ndim - 1), rows)
+    n = call("searchsorted", operand_node(rows), operand_node(x), right=right or side == "right")
     return tensor_of(cast(n, dt.int32) if out_int32 else n, x)
 
 
@@ -358,14 +358,14 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     if x.ndim != 1 or x.dtype.kind == "f" or (array.size and array.min() < 0):
         raise ShapeError("bincount only supports 1-d non-negative integral inputs.", where=source.where())
     if weights is None:
-        return _like(np.bincount(array.astype(np.int64), None, minlength), x, dt.int64)
+        return _array_to_device_of(np.bincount(array.astype(np.int64), None, minlength), x, dt.int64)
     counts = np.bincount(array.astype(np.int64), weights.array("bincount()"), minlength)
     # PyTorch sums float32 weights in float32, all others in double.
     kind = dt.float32 if weights.dtype is dt.float32 else dt.float64
-    return _like(counts.astype(kind.host), x, kind)
+    return _array_to_device_of(counts.astype(kind.host), x, kind)
 
 
-def _counted(array: np.ndarray, edges: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+def _count_in_bins(array: np.ndarray, edges: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Weights of what falls between neighbouring edges; the last edge belongs to the last bin."""
     flat = array.reshape(-1)
     # What lies outside the edges is in no bin, and is not counted.
@@ -374,7 +374,7 @@ def _counted(array: np.ndarray, edges: np.ndarray, weights: np.ndarray | None) -
     return np.bincount(bins, None if weights is None else weights.reshape(-1)[inside], len(edges) - 1)
 
 
-def _limits(array: np.ndarray, low: Number, high: Number, apart: float) -> tuple[float, float]:
+def _bin_limits(array: np.ndarray, low: Number, high: Number, apart: float) -> tuple[float, float]:
     """Limits, or those of the data if they are equal, moved `apart` if these are equal too."""
     if low == high and array.size:
         low, high = float(array.min()), float(array.max())
@@ -398,12 +398,12 @@ def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tenso
         raise ShapeError("torch.histc(): max must be larger than min", where=source.where())
     require_elements(x, "f", "histc")
     array = x.array("histc()")
-    low, high = _limits(array, min, max, 1)
+    low, high = _bin_limits(array, min, max, 1)
     flat = array.reshape(-1)
     flat = flat[(flat >= low) & (flat <= high)]
     # In the type of x, multiplied before divided, as PyTorch rounds; the upper limit falls into the last bin.
     places = ((flat - x.dtype.host.type(low)) * bins / (high - low)).astype(np.int64)
-    return _like(np.bincount(np.minimum(places, bins - 1), None, bins).astype(x.dtype.host), x, x.dtype)
+    return _array_to_device_of(np.bincount(np.minimum(places, bins - 1), None, bins).astype(x.dtype.host), x, x.dtype)
 
 
 @method
@@ -426,11 +426,11 @@ def histogram(
         edges = bins.array("histogram()")
     else:
         low, high = range if range is not None else (0, 0)
-        edges = np.linspace(*_limits(array, low, high, 0.5), bins + 1).astype(x.dtype.host)
+        edges = np.linspace(*_bin_limits(array, low, high, 0.5), bins + 1).astype(x.dtype.host)
         # Nothing has no limits; PyTorch says 0 to 1.
         if range is None and not array.size:
             edges = np.linspace(0, 1, bins + 1).astype(x.dtype.host)
-    counts = _counted(array, edges, None if weight is None else weight.array("histogram()")).astype(x.dtype.host)
+    counts = _count_in_bins(array, edges, None if weight is None else weight.array("histogram()")).astype(x.dtype.host)
     if density:
         counts = counts / (counts.sum() * np.diff(edges))
-    return Histogram(_like(counts, x, x.dtype), _like(edges, x, x.dtype))
+    return Histogram(_array_to_device_of(counts, x, x.dtype), _array_to_device_of(edges, x, x.dtype))

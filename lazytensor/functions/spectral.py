@@ -11,19 +11,19 @@ from lazytensor.members import method
 from lazytensor.tensor import Tensor
 
 
-def _bordered(x: Tensor, width: int, mode: str) -> Tensor:
+def _pad_signals(x: Tensor, width: int, mode: str) -> Tensor:
     """Signals [batch, n] with `width` more places at both ends."""
     n = x.spec.shape[1]
     if mode == "constant":
         return constant_pad_nd(x, (width, width))
     if mode != "reflect" or width >= n:
         raise ShapeError(f"stft: cannot pad {n} places by {width} in the mode {mode!r}", where=source.where())
-    before = scans.flip(shapes.sliced(x, 1, 1, width + 1), 1)
-    after = scans.flip(shapes.sliced(x, 1, n - 1 - width, n - 1), 1)
+    before = scans.flip(shapes.slice_dim(x, 1, 1, width + 1), 1)
+    after = scans.flip(shapes.slice_dim(x, 1, n - 1 - width, n - 1), 1)
     return shapes.cat([before, x, after], 1)
 
 
-def _waves(n_fft: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
+def _fourier_basis(n_fft: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines and negative sines [n_fft, count] of the first frequencies."""
     # Whole turns are taken off as integers: the cosine of a large angle would lose digits.
     angle = 2 * np.pi / n_fft * (np.outer(np.arange(n_fft), np.arange(count)) % n_fft)
@@ -60,7 +60,7 @@ def stft(
         raise ShapeError(f"stft: expected a 1D or 2D tensor, got {x.ndim}D", where=source.where())
     hop, length = hop_length or n_fft // 4, win_length or n_fft
     signal = shapes.unsqueeze(x, 0) if x.ndim == 1 else x
-    signal = _bordered(signal, n_fft // 2, pad_mode) if center else signal
+    signal = _pad_signals(signal, n_fft // 2, pad_mode) if center else signal
     shape = window if window is not None else ones(length, dtype=x.dtype)
     left = (n_fft - length) // 2
     weights = constant_pad_nd(shape, (left, n_fft - length - left))
@@ -68,7 +68,7 @@ def stft(
     # The spectrum of real numbers mirrors itself beyond the middle.
     count = n_fft if onesided is False else n_fft // 2 + 1
     # A product with the waves: n_fft^2 steps rather than n log n, but one a wafer knows.
-    parts = [shapes.transpose(matrix.matmul(frames, w), 1, 2) for w in _waves(n_fft, count, x)]
+    parts = [shapes.transpose(matrix.matmul(frames, w), 1, 2) for w in _fourier_basis(n_fft, count, x)]
     out = shapes.stack(parts, 3)
     out = out * n_fft ** (-0.5) if normalized else out
     return shapes.select(out, 0, 0) if x.ndim == 1 else out

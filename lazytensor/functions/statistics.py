@@ -12,21 +12,21 @@ from lazytensor.functions import matrix, shapes
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.creation import tensor
-from lazytensor.functions.half_arithmetic import host_half, rounded_once
+from lazytensor.functions.half_arithmetic import host_half_dtype, round_once
 from lazytensor.functions.promotion import Operand, default_dtype, require_elements
-from lazytensor.functions.reductions import Dim, dims_of
-from lazytensor.functions.shapes import dim_of, sliced, unsqueeze
+from lazytensor.functions.reductions import Dim, normalize_dims
+from lazytensor.functions.shapes import normalize_dim, slice_dim, unsqueeze
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.op import refuse_elements
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, operand_node
 
 RENORM_EPSILON = 1e-7
 """Added to a norm before dividing by it, as the documentation of renorm's users shows."""
 
 
-def _spread(
+def _mean_and_variance(
     x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
 ) -> tuple[Tensor, Tensor, tuple[int, ...]]:
     """The mean with kept dimensions, the variance, and the dimensions."""
@@ -35,7 +35,7 @@ def _spread(
         dim, unbiased = None, dim
     if x.dtype.kind != "f":
         raise ShapeError(f"std and var only support floating point, got {x.dtype.name}", where=source.where())
-    dims = dims_of(dim, x.ndim)
+    dims = normalize_dims(dim, x.ndim)
     n = math.prod(x.spec.shape[d] for d in dims)
     less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
     # A number is its own mean; a sum over no dimensions would be over all.
@@ -66,14 +66,14 @@ def var(
     return _variance(x, dim, unbiased, keepdim, correction)
 
 
-@rounded_once
+@round_once
 def _variance(x: Tensor, *options: Any) -> Tensor:
-    return _spread(x, *options)[1]
+    return _mean_and_variance(x, *options)[1]
 
 
-@rounded_once
-def _deviation(x: Tensor, *options: Any) -> Tensor:
-    return root(_spread(x, *options)[1])
+@round_once
+def _standard_deviation(x: Tensor, *options: Any) -> Tensor:
+    return safe_sqrt(_mean_and_variance(x, *options)[1])
 
 
 @method
@@ -91,12 +91,14 @@ def std(
     >>> lt.std(lt.tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
-    return _deviation(x, dim, unbiased, keepdim, correction)
+    return _standard_deviation(x, dim, unbiased, keepdim, correction)
 
 
-def _with_mean(x: Tensor, keepdim: bool, finish: Callable[[Tensor], Tensor], *options: Any) -> tuple[Tensor, Tensor]:
-    half = host_half(x)
-    middle, variance, dims = _spread(pw.cast_to(x, float32) if half else x, *options)
+def _finish_with_mean(
+    x: Tensor, keepdim: bool, finish: Callable[[Tensor], Tensor], *options: Any
+) -> tuple[Tensor, Tensor]:
+    half = host_half_dtype(x)
+    middle, variance, dims = _mean_and_variance(pw.cast_to(x, float32) if half else x, *options)
     kept = middle.spec.shape if keepdim else tuple(e for d, e in enumerate(middle.spec.shape) if d not in dims)
     results = finish(variance), shapes.view(middle, kept)
     return (pw.cast_to(results[0], half), pw.cast_to(results[1], half)) if half else results
@@ -116,7 +118,7 @@ def var_mean(
     >>> lt.var_mean(lt.tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    return _with_mean(x, keepdim, lambda v: v, dim, unbiased, keepdim, correction)
+    return _finish_with_mean(x, keepdim, lambda v: v, dim, unbiased, keepdim, correction)
 
 
 def std_mean(
@@ -133,10 +135,10 @@ def std_mean(
     >>> lt.std_mean(lt.tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    return _with_mean(x, keepdim, root, dim, unbiased, keepdim, correction)
+    return _finish_with_mean(x, keepdim, safe_sqrt, dim, unbiased, keepdim, correction)
 
 
-def root(x: Tensor) -> Tensor:
+def safe_sqrt(x: Tensor) -> Tensor:
     """The square root of each element, with the gradient 0 at 0."""
     # The guard costs two selections, which only a gradient needs; the front end has none.
     if not x.requires_grad or half_type() is not None:
@@ -231,9 +233,7 @@ def corrcoef(x: Tensor) -> Tensor:
         return covariance / covariance
     n = covariance.spec.shape[0]
     # The diagonal is every (n + 1)-th element.
-    on_diagonal = pw.sqrt(
-        shapes.reshape(covariance, -1).view_through("as_strided", size=(n,), stride=(n + 1,), offset=0)
-    )
+    on_diagonal = pw.sqrt(shapes.reshape(covariance, -1).make_view("as_strided", size=(n,), stride=(n + 1,), offset=0))
     scaled = covariance / unsqueeze(on_diagonal, 1) / unsqueeze(on_diagonal, 0)
     # Rounding may lead beyond 1.
     return pw.clamp(scaled, -1.0, 1.0)
@@ -252,23 +252,23 @@ def vector_norm(
             where=source.where(),
         )
     x = x if dtype is None else pw.cast_to(x, dtype)
-    dims = dims_of(dim, x.ndim)
+    dims = normalize_dims(dim, x.ndim)
     if ord == 2:
-        return pw.tensor_of(call("l2_norm", arg(x), dims=dims, keepdim=keepdim), x)
+        return pw.tensor_of(call("l2_norm", operand_node(x), dims=dims, keepdim=keepdim), x)
     size = pw.abs(x)
     if math.isinf(ord):
         if not dims:
             return size
         # The largest of nothing is 0 for a norm, where a maximum is refused.
         if not x.spec.size and ord > 0 and math.prod(x.spec.shape[d] for d in dims) == 0 and dim is None:
-            return _total(size, dims, keepdim)
+            return _sum_over(size, dims, keepdim)
         return (red.amax if ord > 0 else red.amin)(size, dims, keepdim)
     if ord == 1:
-        return _total(size, dims, keepdim)
+        return _sum_over(size, dims, keepdim)
     somewhere = size != 0
     # The power of 0 has no slope for orders below 1; 1 stands in, and its power is taken out again.
     powers = pw.pow(pw.where(somewhere, size, 1.0), float(ord))
-    total = _total(pw.where(somewhere, powers, 0.0 if ord >= 0 else math.inf), dims, keepdim)
+    total = _sum_over(pw.where(somewhere, powers, 0.0 if ord >= 0 else math.inf), dims, keepdim)
     if ord == 0:
         return total
     # Where the root has no slope, its value comes from the detached sum.
@@ -277,7 +277,7 @@ def vector_norm(
     return pw.where(usable, pw.pow(pw.where(usable, total, 1.0), 1 / ord), edge)
 
 
-def _total(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+def _sum_over(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return red.sum(x, dims, keepdim) if dims else x
 
 
@@ -294,9 +294,9 @@ def norm(
     tensor(5.)
     """
     if p == "nuc":
-        if x.ndim != 2 or keepdim or len(dims_of(dim, 2)) != 2:
+        if x.ndim != 2 or keepdim or len(normalize_dims(dim, 2)) != 2:
             raise ShapeError("norm(p='nuc') takes one matrix here", where=source.where(), hint="Use linalg.norm.")
-        return red.sum(pw.tensor_of(call("singular_values", arg(x)), x))
+        return red.sum(pw.tensor_of(call("singular_values", operand_node(x)), x))
     if isinstance(p, str) and p != "fro":
         raise ShapeError(f"linalg.matrix_norm: Order {p} not supported.", where=source.where())
     return vector_norm(x, 2 if p in ("fro", None) else float(p), dim, keepdim, dtype=dtype)
@@ -310,7 +310,7 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     >>> lt.renorm(lt.tensor([[3.0, 4.0]]), 2, 0, 1.0)
     tensor([[0.6000, 0.8000]])
     """
-    at = dim_of(dim, x.ndim)
+    at = normalize_dim(dim, x.ndim)
     size = vector_norm(x, p, [d for d in range(x.ndim) if d != at], True)
     factor = pw.where(size > maxnorm, maxnorm / (size + RENORM_EPSILON), 1.0)
     return x * factor
@@ -353,7 +353,7 @@ def cdist(
     return vector_norm(difference, float(p), -1)
 
 
-def _slope(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
+def _gradient_along(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
     """The derivative along one dimension by second-order differences, one-sided at both ends."""
     n = x.spec.shape[at]
     if n < edge_order + 1:
@@ -368,16 +368,16 @@ def _slope(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
         gaps = [float(step)] * (n - 1)
     if edge_order == 1:
         # At the ends the slope of the first and last gap; with order 2, of the parabola through three places.
-        start = _weighted(x, at, 1, [(0, [-1 / gaps[0]]), (1, [1 / gaps[0]])])
-        end = _weighted(x, at, 1, [(n - 2, [-1 / gaps[-1]]), (n - 1, [1 / gaps[-1]])])
+        start = _weighted_sum(x, at, 1, [(0, [-1 / gaps[0]]), (1, [1 / gaps[0]])])
+        end = _weighted_sum(x, at, 1, [(n - 2, [-1 / gaps[-1]]), (n - 1, [1 / gaps[-1]])])
     else:
-        start = _weighted(x, at, 1, [(i, [w]) for i, w in enumerate(_edge(gaps[0], gaps[1]))])
-        end = _weighted(x, at, 1, [(n - 1 - i, [-w]) for i, w in enumerate(_edge(gaps[-1], gaps[-2]))])
-    inner = [_weighted(x, at, n - 2, list(enumerate(_central(gaps))))] if n > 2 else []
+        start = _weighted_sum(x, at, 1, [(i, [w]) for i, w in enumerate(_edge_weights(gaps[0], gaps[1]))])
+        end = _weighted_sum(x, at, 1, [(n - 1 - i, [-w]) for i, w in enumerate(_edge_weights(gaps[-1], gaps[-2]))])
+    inner = [_weighted_sum(x, at, n - 2, list(enumerate(_central_weights(gaps))))] if n > 2 else []
     return shapes.cat([start, *inner, end], at)
 
 
-def _central(gaps: list[float]) -> list[list[float]]:
+def _central_weights(gaps: list[float]) -> list[list[float]]:
     """Weights of the place before, the place itself and the place after, for every place but the ends."""
     sides = list(pairwise(gaps))
     return [
@@ -387,17 +387,17 @@ def _central(gaps: list[float]) -> list[list[float]]:
     ]
 
 
-def _weighted(x: Tensor, at: int, count: int, terms: Sequence[tuple[int, list[float]]]) -> Tensor:
+def _weighted_sum(x: Tensor, at: int, count: int, terms: Sequence[tuple[int, list[float]]]) -> Tensor:
     """The sum of parts of x, `count` places from each start on, times weights along the dimension."""
-    parts = [sliced(x, at, start, start + count) for start, _ in terms]
-    products = [p * _along(w, p, at) for p, (_, w) in zip(parts, terms, strict=True)]
+    parts = [slice_dim(x, at, start, start + count) for start, _ in terms]
+    products = [p * _weights_along(w, p, at) for p, (_, w) in zip(parts, terms, strict=True)]
     total, *others = products
     for product in others:
         total = total + product
     return total
 
 
-def _edge(near: float, far: float) -> tuple[float, float, float]:
+def _edge_weights(near: float, far: float) -> tuple[float, float, float]:
     """Weights of the end, its neighbour and the next one for the derivative at the end."""
     return (
         -(2 * near + far) / (near * (near + far)),
@@ -406,7 +406,7 @@ def _edge(near: float, far: float) -> tuple[float, float, float]:
     )
 
 
-def _along(weights: list[float], like: Tensor, at: int) -> Operand:
+def _weights_along(weights: list[float], like: Tensor, at: int) -> Operand:
     """Weights along one dimension, as a number or as a tensor that broadcasts."""
     # Where all gaps are alike, a number does and no tensor is needed.
     if len(set(weights)) == 1:
@@ -428,7 +428,7 @@ def gradient(x: Tensor, *, spacing: Any = None, dim: Dim = None, edge_order: int
     if edge_order not in (1, 2):
         raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.", where=source.where())
     dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
-    at = [dim_of(d, x.ndim) for d in dims]
+    at = [normalize_dim(d, x.ndim) for d in dims]
     if isinstance(spacing, Tensor) and not spacing.ndim:
         spacing = spacing.item()
     steps = [1.0 if spacing is None else spacing] * len(at) if not isinstance(spacing, Sequence) else list(spacing)
@@ -439,4 +439,4 @@ def gradient(x: Tensor, *, spacing: Any = None, dim: Dim = None, edge_order: int
             f"{len(at)}.",
             where=source.where(),
         )
-    return tuple(_slope(x, d, s, edge_order) for d, s in zip(at, steps, strict=True))
+    return tuple(_gradient_along(x, d, s, edge_order) for d, s in zip(at, steps, strict=True))

@@ -3,8 +3,8 @@
 from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.half_arithmetic import rounded_once, scaled_term
-from lazytensor.functions.promotion import Operand, result_type, unlike_types
+from lazytensor.functions.half_arithmetic import round_once, scaled_term
+from lazytensor.functions.promotion import Operand, mixed_dtypes_error, result_type
 from lazytensor.members import method
 from lazytensor.ops.op import refuse_elements
 from lazytensor.tensor import Tensor
@@ -65,15 +65,15 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     """
     if a.dtype is not b.dtype:
         text = f"expected dtype {a.dtype.name} for `end` but got dtype {b.dtype.name}"
-        raise unlike_types(a.dtype, b.dtype, text)
+        raise mixed_dtypes_error(a.dtype, b.dtype, text)
     if isinstance(weight, Tensor) and weight.ndim and weight.dtype is not a.dtype:
         text = f"expected dtype {a.dtype.name} for `weight` but got {weight.spec}"
-        raise unlike_types(a.dtype, weight.dtype, text)
-    return _between(a, b, weight)
+        raise mixed_dtypes_error(a.dtype, weight.dtype, text)
+    return _lerp(a, b, weight)
 
 
-@rounded_once
-def _between(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
+@round_once
+def _lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     # PyTorch's two formulas: the difference is always taken from the nearer end.
     way = b - a
     if not isinstance(weight, Tensor):

@@ -10,58 +10,62 @@ from typing import Any, TypeVar
 from typing import cast as typed
 
 from lazytensor.dtype import float32
-from lazytensor.functions.arguments import guarded
+from lazytensor.functions.arguments import guard_arguments
 from lazytensor.functions.formulas import FORMULAS
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.refusals import refusing
+from lazytensor.functions.refusals import with_refusals
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import OPS
 from lazytensor.ops.elementwise import cast
-from lazytensor.precision import converted, half_type, host_half_type, lowered
-from lazytensor.tensor import Tensor, arg
+from lazytensor.precision import cast_to_half, convert_operand, half_type, host_half_type
+from lazytensor.tensor import Tensor, operand_node
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # As with PyTorch's autocast, sums and logarithms want the range and the bits of float32, and products of matrices are
 # what half types are for.
-RAISED = {name for name, op in OPS.items() if op.autocast == "float32" and name != "log1p"} | set(
+FLOAT32_FUNCTIONS = {name for name, op in OPS.items() if op.autocast == "float32" and name != "log1p"} | set(
     """sum prod cumsum cumprod __rtruediv__ __pow__ __rpow__ __ipow__ pow_ median norm normalize var std var_mean
     std_mean dist pdist cdist renorm nll_loss l1_loss smooth_l1_loss huber_loss kl_div
     binary_cross_entropy_with_logits poisson_nll_loss gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss
     margin_ranking_loss multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss soft_margin_loss
     triplet_margin_loss triplet_margin_with_distance_loss ctc_loss""".split()
 )
-LOWERED = {name for name, op in OPS.items() if op.autocast == "half"} | set("__matmul__ __rmatmul__ mm addmm".split())
+HALF_FUNCTIONS = {name for name, op in OPS.items() if op.autocast == "half"} | set(
+    "__matmul__ __rmatmul__ mm addmm".split()
+)
 """Rows of operations say it of theirs; the rest are functions that record several operations, or go by other names."""
-RAISED_IN_F = {"log_softmax", "softmin", "cosine_similarity"}
+FLOAT32_IN_FUNCTIONAL = {"log_softmax", "softmin", "cosine_similarity"}
 """What torch.nn.functional takes in float32, and the function of the same name elsewhere as it is."""
-RAISED_WITHIN = {"glu", "hardswish"}
+FLOAT32_INSIDE_FUNCTIONS = {"glu", "hardswish"}
 """What is computed in float32 for half types, and answered in the half type."""
-CAST_ONCE = set("var std var_mean std_mean".split())
+CAST_ONCE_FUNCTIONS = set("var std var_mean std_mean".split())
 """What reads its operand several times: the cast before the call serves all of them, and gradients add in float32."""
-RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss") and name != "gaussian_nll_loss"} | set(
+HOST_FLOAT32_FUNCTIONS = {
+    name for name in FLOAT32_FUNCTIONS if name.endswith("_loss") and name != "gaussian_nll_loss"
+} | set(
     "prod cdist kl_div binary_cross_entropy binary_cross_entropy_with_logits avg_pool3d quantile nanquantile".split()
 )
 """What PyTorch's casts on a CPU take in float32."""
 
 
-def _wide(value: Any) -> Any:
+def _cast_arg_to_float32(value: Any) -> Any:
     if isinstance(value, Tensor) and value.dtype.is_half:
-        return tensor_of(converted(arg(value), float32), value)
+        return tensor_of(convert_operand(operand_node(value), float32), value)
     return value
 
 
-def _wide_once(value: Any) -> Any:
+def _cast_arg_once_to_float32(value: Any) -> Any:
     if isinstance(value, Tensor) and value.dtype.is_half:
-        return tensor_of(cast(arg(value), float32), value)
+        return tensor_of(cast(operand_node(value), float32), value)
     return value
 
 
-def _narrow(value: Any) -> Any:
-    return tensor_of(lowered(arg(value))[0], value) if isinstance(value, Tensor) else value
+def _cast_arg_to_half(value: Any) -> Any:
+    return tensor_of(cast_to_half(operand_node(value))[0], value) if isinstance(value, Tensor) else value
 
 
-def _computed_wide(function: F) -> F:
+def _compute_in_float32(function: F) -> F:
     """`function` of float32, rounded to the type of its first operand, while automatic casts are made."""
 
     @functools.wraps(function)
@@ -69,41 +73,47 @@ def _computed_wide(function: F) -> F:
         if half_type() is None or not isinstance(x, Tensor) or not x.dtype.is_half:
             return function(x, *args, **kwargs)
         # One cast, however often the function uses it: gradients are added in float32.
-        out = function(tensor_of(cast(arg(x), float32), x), *args, **kwargs)
-        return tensor_of(cast(arg(out), x.dtype), out)
+        out = function(tensor_of(cast(operand_node(x), float32), x), *args, **kwargs)
+        return tensor_of(cast(operand_node(out), x.dtype), out)
 
     return typed(F, converting)
 
 
-def _by_formula(function: F, formula: Callable[[Node], Node]) -> F:
+def _record_formula(function: F, formula: Callable[[Node], Node]) -> F:
     """`function` of a floating-point tensor as `formula` of its node, while automatic casts are made."""
 
     @functools.wraps(function)
     def recording(x: Any, *args: Any, **kwargs: Any) -> Any:
         if half_type() is None or not isinstance(x, Tensor) or x.dtype.kind != "f" or args or kwargs:
             return function(x, *args, **kwargs)
-        return tensor_of(formula(arg(x)), x)
+        return tensor_of(formula(operand_node(x)), x)
 
     return typed(F, recording)
 
 
-def published(function: F, name: str = "", place: str | None = "F.") -> F:
+def publish(function: F, name: str = "", place: str | None = "F.") -> F:
     """`function` as it is published, under its own name or another.
 
     The name decides whether the wafer refuses it, and which operands are converted where automatic casts are on;
     `place` is where PyTorch has it, as `arguments.guarded` takes it.
     """
     name = name or function.__name__
-    function = refusing(name, guarded(function, place))
+    function = with_refusals(name, guard_arguments(function, place))
     if name in FORMULAS:
-        function = _by_formula(function, FORMULAS[name])
-    on_wafer = name in RAISED | LOWERED or (place == "F." and name in RAISED_IN_F)
-    on_host, is_within = name in RAISED_ON_HOST, name in RAISED_WITHIN
+        function = _record_formula(function, FORMULAS[name])
+    on_wafer = name in FLOAT32_FUNCTIONS | HALF_FUNCTIONS or (place == "F." and name in FLOAT32_IN_FUNCTIONAL)
+    on_host, is_within = name in HOST_FLOAT32_FUNCTIONS, name in FLOAT32_INSIDE_FUNCTIONS
     if is_within:
-        return _computed_wide(function)
+        return _compute_in_float32(function)
     if not (on_wafer or on_host):
         return function
-    convert = _narrow if name in LOWERED else _wide_once if name in CAST_ONCE else _wide
+    convert = (
+        _cast_arg_to_half
+        if name in HALF_FUNCTIONS
+        else _cast_arg_once_to_float32
+        if name in CAST_ONCE_FUNCTIONS
+        else _cast_arg_to_float32
+    )
 
     @functools.wraps(function)
     def converting(*args: Any, **kwargs: Any) -> Any:

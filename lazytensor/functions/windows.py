@@ -11,27 +11,27 @@ from lazytensor import dtype as dt
 from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions import reductions, shapes
-from lazytensor.functions.arguments import guarded
+from lazytensor.functions.arguments import guard_arguments
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.pointwise import clone
-from lazytensor.functions.promotion import prepared, require_elements
-from lazytensor.functions.refusals import refusing
-from lazytensor.functions.shapes import dim_of, sliced, stand_in
+from lazytensor.functions.promotion import prepare_operand, require_elements
+from lazytensor.functions.refusals import with_refusals
+from lazytensor.functions.shapes import normalize_dim, slice_dim, stand_in_array
 from lazytensor.ir.types import Type
-from lazytensor.members import fact, method
+from lazytensor.members import method, tensor_property
 from lazytensor.ops import OPS, full
-from lazytensor.ops.strided import order_strides
-from lazytensor.tensor import Tensor, handle, wrap
+from lazytensor.ops.strided import contiguous_strides
+from lazytensor.tensor import Tensor, tensor_from_storage, wrap
 
 
-def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
+def _strides_and_offset(x: Tensor) -> tuple[tuple[int, ...], int]:
     """The strides and the offset at which the elements of x lie in its storage, counted in elements."""
     # The usual case needs no NumPy: neither of the two moves an element.
-    if all(name in ("reshape", "variable") for name, _ in x.lens):
-        return order_strides(x.spec.shape), 0
+    if all(name in ("reshape", "variable") for name, _ in x.view_ops):
+        return contiguous_strides(x.spec.shape), 0
     # A stand-in of one byte for each element: NumPy's strides in bytes are ours in elements.
-    layout = bytes_ = stand_in(x.cell.type.shape, x.lens)
-    for name, attrs in x.lens:
+    layout = bytes_ = stand_in_array(x.cell.type.shape, x.view_ops)
+    for name, attrs in x.view_ops:
         layout = OPS[name].eval(layout, **dict(attrs))
     offset = layout.__array_interface__["data"][0] - bytes_.__array_interface__["data"][0] if layout.size else 0
     return layout.strides, offset
@@ -40,14 +40,14 @@ def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
 @method
 def stride(x: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours of each dimension, or of one."""
-    strides = _place(x)[0]
-    return strides if dim is None else strides[dim_of(dim, x.ndim)]
+    strides = _strides_and_offset(x)[0]
+    return strides if dim is None else strides[normalize_dim(dim, x.ndim)]
 
 
 @method
 def storage_offset(x: Tensor) -> int:
     """Where the first element lies in the storage."""
-    return _place(x)[1]
+    return _strides_and_offset(x)[1]
 
 
 @method
@@ -61,24 +61,24 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
     tensor([[0, 1],
             [3, 4]])
     """
-    offset = _place(x)[1] if storage_offset is None else storage_offset
+    offset = _strides_and_offset(x)[1] if storage_offset is None else storage_offset
     # The storage is seen through the leaf's own variable only, whatever other views x is made of.
-    lens = tuple(step for step in x.lens if step[0] == "variable")
-    end = [name for name, _ in x.lens].index("variable") if lens else len(x.lens) if x.leaf_id else 0
-    leaf = handle(x.cell, x.lens[:end], x.history)
-    strides, first = _place(leaf)
+    view_ops = tuple(step for step in x.view_ops if step[0] == "variable")
+    end = [name for name, _ in x.view_ops].index("variable") if view_ops else len(x.view_ops) if x.leaf_id else 0
+    leaf = tensor_from_storage(x.cell, x.view_ops[:end], x.history)
+    strides, first = _strides_and_offset(leaf)
     last = offset + sum((e - 1) * s for e, s in zip(size, stride, strict=False))
     # A leaf that is a view has a gradient in its own shape, which a window on its elements can give.
-    if end and strides == order_strides(leaf.spec.shape) and first <= offset and last < first + leaf.spec.size:
-        lens, offset = (*x.lens[:end], *lens), offset - first
-    base = handle(x.cell, lens, x.history)
+    if end and strides == contiguous_strides(leaf.spec.shape) and first <= offset and last < first + leaf.spec.size:
+        view_ops, offset = (*x.view_ops[:end], *view_ops), offset - first
+    base = tensor_from_storage(x.cell, view_ops, x.history)
     base.device, base.leaf_id = x.device, x.leaf_id
-    return base.view_through("as_strided", size=tuple(size), stride=tuple(stride), offset=int(offset))
+    return base.make_view("as_strided", size=tuple(size), stride=tuple(stride), offset=int(offset))
 
 
-def _window(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
+def _strided_view(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
     """A window on the elements of x in order; x may itself be any view."""
-    return x.view_through("as_strided", size=tuple(size), stride=tuple(stride), offset=offset)
+    return x.make_view("as_strided", size=tuple(size), stride=tuple(stride), offset=offset)
 
 
 @method
@@ -91,16 +91,19 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     >>> lt.diagonal(lt.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
-    a, b = dim_of(dim1, x.ndim), dim_of(dim2, x.ndim)
+    a, b = normalize_dim(dim1, x.ndim), normalize_dim(dim2, x.ndim)
     if a == b:
         raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
-    # Strides of x as if it lay in order: the window is put on the elements as x shows them, and the lens finds them.
-    shape, steps = x.spec.shape, order_strides(x.spec.shape)
+    # Strides of x as if it lay in order: the window is put on the elements as x shows them, and the view_ops finds
+    # them.
+    shape, steps = x.spec.shape, contiguous_strides(x.spec.shape)
     rest = [d for d in range(x.ndim) if d not in (a, b)]
     # Above the main diagonal columns run out first, below it rows.
     length = max(0, min(shape[a] + min(offset, 0), shape[b] - max(offset, 0)))
     first = max(offset, 0) * steps[b] + max(-offset, 0) * steps[a] if length else 0
-    return _window(x, [*(shape[d] for d in rest), length], [*(steps[d] for d in rest), steps[a] + steps[b]], first)
+    return _strided_view(
+        x, [*(shape[d] for d in rest), length], [*(steps[d] for d in rest), steps[a] + steps[b]], first
+    )
 
 
 @method
@@ -109,7 +112,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
     [..., n, ...] -> [..., windows, ..., size]. Raises ShapeError for a size beyond the extent.
     """
-    at = dim_of(dimension, x.ndim)
+    at = normalize_dim(dimension, x.ndim)
     shape = x.spec.shape or (1,)
     if not 0 <= size <= shape[at] or step <= 0:
         raise ShapeError(
@@ -117,19 +120,19 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
             where=source.where(),
         )
     # Outside of steps the windows see the storage itself, so that their strides are PyTorch's.
-    is_apart = bool(x.ndim and x.lens) and cells.here.current is None
-    steps, offset = _place(x) if is_apart else (order_strides(shape), 0)
+    is_apart = bool(x.ndim and x.view_ops) and cells.thread_state.current is None
+    steps, offset = _strides_and_offset(x) if is_apart else (contiguous_strides(shape), 0)
     # Windows overlap wherever the step is below the size: one element, seen in several places.
     count = (shape[at] - size) // step + 1
     if not x.ndim:
-        return _window(x, (size,), (1,), 0)
+        return _strided_view(x, (size,), (1,), 0)
     extents = [*shape[:at], count, *shape[at + 1 :], size]
     strides = [*steps[:at], steps[at] * step, *steps[at + 1 :], steps[at]]
-    return as_strided(x, extents, strides, offset) if is_apart else _window(x, extents, strides, 0)
+    return as_strided(x, extents, strides, offset) if is_apart else _strided_view(x, extents, strides, 0)
 
 
-@partial(guarded, place="")
-@partial(refusing, "trace")
+@partial(guard_arguments, place="")
+@partial(with_refusals, "trace")
 @method
 def trace(x: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""
@@ -139,14 +142,14 @@ def trace(x: Tensor) -> Tensor:
     return reductions.sum(diagonal(x))
 
 
-@fact(names="T")
-def turned(x: Tensor) -> Tensor:
+@tensor_property(names="T")
+def reverse_dims(x: Tensor) -> Tensor:
     """The dimensions in the opposite order."""
     return shapes.permute(x, tuple(reversed(range(x.ndim))))
 
 
-@fact(names="mT mH")
-def transposed(x: Tensor) -> Tensor:
+@tensor_property(names="mT mH")
+def transpose_matrices(x: Tensor) -> Tensor:
     """The last two dimensions exchanged, as a view: [..., m, n] -> [..., n, m].
 
     Raises ShapeError for less than a matrix.
@@ -159,7 +162,7 @@ def transposed(x: Tensor) -> Tensor:
     return shapes.transpose(x, -2, -1)
 
 
-@fact(names="H")
+@tensor_property(names="H")
 def adjoint(x: Tensor) -> Tensor:
     """A matrix transposed, as a view: [m, n] -> [n, m]. Raises ShapeError for other ranks; numbers are real here."""
     if x.ndim not in (0, 2):
@@ -182,7 +185,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     tensor([[1, 0],
             [0, 2]])
     """
-    a, b = dim_of(dim1, x.ndim + 1), dim_of(dim2, x.ndim + 1)
+    a, b = normalize_dim(dim1, x.ndim + 1), normalize_dim(dim2, x.ndim + 1)
     if a == b:
         raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
     extent = x.spec.shape[-1] + abs(offset)
@@ -192,7 +195,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     # The diagonal of zeros is a view, and writing to it is all there is to do.
     out = wrap(full(0, Type(tuple(shape), x.dtype)))
     out.device = x.device
-    diagonal(out, offset, a, b).write(prepared(x, x.dtype, x.spec.shape))
+    diagonal(out, offset, a, b).write(prepare_operand(x, x.dtype, x.spec.shape))
     return out
 
 
@@ -258,15 +261,15 @@ def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], stora
     return clone(as_strided(x, size, stride, storage_offset))
 
 
-def _filled(part: Tensor, src: Tensor, what: str) -> None:
+def _write_part(part: Tensor, src: Tensor, what: str) -> None:
     if src.spec.shape != part.spec.shape:
         raise ShapeError(
             f"{what}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
             f"slice size = {list(part.shape)}",
             where=source.where(),
         )
-    # The view's lens carries the write into the copy.
-    part.write(prepared(src, part.dtype, part.spec.shape))
+    # The view's view_ops carries the write into the copy.
+    part.write(prepare_operand(src, part.dtype, part.spec.shape))
 
 
 @method
@@ -279,7 +282,7 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
             [0., 1.]])
     """
     out = clone(x)
-    _filled(diagonal(out, offset, dim1, dim2), src, "diagonal_scatter")
+    _write_part(diagonal(out, offset, dim1, dim2), src, "diagonal_scatter")
     return out
 
 
@@ -295,7 +298,7 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
             [1., 1.]])
     """
     out = clone(x)
-    _filled(shapes.select(out, dim, index), src, "select_scatter")
+    _write_part(shapes.select(out, dim, index), src, "select_scatter")
     return out
 
 
@@ -311,9 +314,9 @@ def slice_scatter(
     >>> lt.slice_scatter(lt.zeros(4), lt.ones(2), 0, 1, 3)
     tensor([0., 1., 1., 0.])
     """
-    out, at = clone(x), dim_of(dim, x.ndim)
+    out, at = clone(x), normalize_dim(dim, x.ndim)
     first, last, step = slice(start, end, step).indices(x.spec.shape[at])
-    _filled(sliced(out, at, first, max(first, last), step), src, "slice_scatter")
+    _write_part(slice_dim(out, at, first, max(first, last), step), src, "slice_scatter")
     return out
 
 
@@ -334,7 +337,7 @@ def as_strided_scatter(
         # PyTorch's gradient of x is that of what was replaced, and 0 elsewhere: a difference of 0 brings it in.
         seen = as_strided(x, size, stride, storage_offset)
         src = src + (seen - seen.detach())
-    _filled(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")
+    _write_part(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")
     return out
 
 

@@ -6,16 +6,16 @@ from lazytensor import cells, random, saved, source
 from lazytensor.device import check_reading
 from lazytensor.errors import ShapeError, TraceError, refuse
 from lazytensor.functions import repeated
-from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
-from lazytensor.functions.promotion import Operand, prepared, stored
+from lazytensor.functions.drawing import draw_in_step, is_deferred, is_replayed, tensor_of_draws
+from lazytensor.functions.promotion import Operand, prepare_operand, prepare_stored
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call, const, full
 from lazytensor.ops.elementwise import cast
-from lazytensor.overlapping import in_memory_order, is_contiguous, refuse_overlap
+from lazytensor.overlapping import arrange_in_memory_order, is_contiguous, refuse_overlap
 from lazytensor.precision import half_type
-from lazytensor.storages import note_aliases
-from lazytensor.tensor import SILENT, Tensor, is_grad_enabled
+from lazytensor.storages import mark_operand_aliased
+from lazytensor.tensor import SILENT_WRITES_ATTRIBUTE, Tensor, is_grad_enabled
 
 
 def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
@@ -25,8 +25,8 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
     """
     n = value.node
     # What a gradient needs of them is asked outside of steps alone.
-    is_asked = n.tracks and cells.here.current is None
-    before = {x.whole_node(), x.node, *(o.node for o in operands)} if is_asked else set()
+    is_asked = n.tracks and cells.thread_state.current is None
+    before = {x.storage_node(), x.node, *(o.node for o in operands)} if is_asked else set()
     if n.type != x.spec:
         if n.type.shape != x.spec.shape:
             raise ShapeError(
@@ -48,9 +48,9 @@ def assign(x: Tensor, value: Tensor, *operands: Tensor) -> Tensor:
     old = x.cell.node
     x.write(n)
     if old is not None and any(o.cell is x.cell for o in operands):
-        note_aliases(x.cell, old)
-    if before and (written := x.last_written()) is not None:
-        saved.join(written, before)
+        mark_operand_aliased(x.cell, old)
+    if before and (written := x.last_written_node()) is not None:
+        saved.mark_as_one_operation(written, before)
     return x
 
 
@@ -72,8 +72,8 @@ def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
     Raises TraceError outside a step if both are on the wafer and the other tensor is the result of an operation,
     unless the script has changed this tensor in place since the loop.
     """
-    if x.device.type == "lazy" and cells.here.current is None and isinstance(value, Tensor):
-        _refuse_computed(x, value)
+    if x.device.type == "lazy" and cells.thread_state.current is None and isinstance(value, Tensor):
+        _refuse_pending(x, value)
     if isinstance(value, Tensor) and value.device.type == "meta" and x.device.type != "meta":
         check_reading(value, "copy_()")
     return write_values(x, value)
@@ -84,14 +84,14 @@ def write_values(x: Tensor, value: Operand) -> Tensor:
     if isinstance(value, Tensor):
         refuse_overlap(x, value, is_copy=True)
     # Any type goes into any other here, unlike results: a copy says that it converts.
-    return overwrite(x, prepared(value, x.dtype, x.spec.shape))
+    return overwrite(x, prepare_operand(value, x.dtype, x.spec.shape))
 
 
-def _refuse_computed(x: Tensor, value: Tensor) -> None:
+def _refuse_pending(x: Tensor, value: Tensor) -> None:
     # As the original does it: a write through a view or through `.data` passes, an operation in place, and any write
     # to a tensor that the script has changed in place before.
     is_computed = value.device.type == "lazy" and _is_pending(value.node)
-    if is_computed and not _is_pending(x.node) and not x.lens and not x.__dict__.get(SILENT):
+    if is_computed and not _is_pending(x.node) and not x.view_ops and not x.__dict__.get(SILENT_WRITES_ATTRIBUTE):
         error = TraceError(
             'New output detected outside of "@cstorch.trace" decorator: copy_() of a tensor that the loop computed',
             where=source.where(),
@@ -114,52 +114,54 @@ def fill_(x: Tensor, value: Operand) -> Tensor:
     if isinstance(value, Tensor) and value.ndim:
         text = f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
         raise ShapeError(text, where=source.where(), hint="Write x.copy_(value) for values of its own shape.")
-    if not isinstance(value, Tensor) and repeated.is_repeated(x):
+    if not isinstance(value, Tensor) and repeated.has_repeated_elements(x):
         return repeated.fill(x, value)
-    return overwrite(x, stored(value, x.dtype, x.spec.shape))
+    return overwrite(x, prepare_stored(value, x.dtype, x.spec.shape))
 
 
 @method
 def zero_(x: Tensor) -> Tensor:
     """Write zeros everywhere."""
-    if repeated.is_repeated(x):
+    if repeated.has_repeated_elements(x):
         return repeated.fill(x, 0)
     return overwrite(x, full(0, x.spec))
 
 
-def _filled(x: Tensor, values: np.ndarray) -> Tensor:
+def _write_initial_values(x: Tensor, values: np.ndarray) -> Tensor:
     # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
-    is_known = cells.here.current is None or is_replayed()
-    values = in_memory_order(x, values)
-    return overwrite(x, const(values, x.spec) if is_known else drawn(values, x.dtype).node)
+    is_known = cells.thread_state.current is None or is_replayed()
+    values = arrange_in_memory_order(x, values)
+    return overwrite(x, const(values, x.spec) if is_known else tensor_of_draws(values, x.dtype).node)
 
 
-def is_unseen(x: Tensor) -> bool:
+def shows_no_values(x: Tensor) -> bool:
     """Whether a tensor shows no values, and so uses up no random numbers."""
     stored = x.cell.node
-    return x.device.type == "meta" or (cells.is_abstract and stored is not None and cells.has_no_value(stored))
+    return x.device.type == "meta" or (cells.is_abstract and stored is not None and cells.is_abstract_leaf(stored))
 
 
 @method
 def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Write uniform random numbers from a to b."""
-    if is_unseen(x):
+    if shows_no_values(x):
         return x
     if half_type() is not None and generator is None:
-        return copy_(x, in_step("random_between", x.spec.shape, x.dtype, low=float(a), high=float(b)))
-    if is_put_off(x.spec.shape):
-        return copy_(x, in_step("random_uniform", x.spec.shape, x.dtype) * (b - a) + a)
-    return _filled(x, random.chosen(generator).uniform(x.spec.shape, x.dtype, a, b))
+        return copy_(x, draw_in_step("random_between", x.spec.shape, x.dtype, low=float(a), high=float(b)))
+    if is_deferred(x.spec.shape):
+        return copy_(x, draw_in_step("random_uniform", x.spec.shape, x.dtype) * (b - a) + a)
+    return _write_initial_values(x, random.resolve_generator(generator).uniform(x.spec.shape, x.dtype, a, b))
 
 
 @method
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Write normal random numbers."""
-    if is_unseen(x):
+    if shows_no_values(x):
         return x
     if half_type() is not None and generator is None:
-        return copy_(x, in_step("random_normal", x.spec.shape, x.dtype, mean=mean, deviation=std))
-    if is_put_off(x.spec.shape):
-        return copy_(x, in_step("random_normal", x.spec.shape, x.dtype) * std + mean)
+        return copy_(x, draw_in_step("random_normal", x.spec.shape, x.dtype, mean=mean, deviation=std))
+    if is_deferred(x.spec.shape):
+        return copy_(x, draw_in_step("random_normal", x.spec.shape, x.dtype) * std + mean)
     is_whole = is_contiguous(x)
-    return _filled(x, random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std, is_whole))
+    return _write_initial_values(
+        x, random.resolve_generator(generator).normal(x.spec.shape, x.dtype, mean, std, is_whole)
+    )

@@ -11,44 +11,44 @@ from typing import Any, cast
 import numpy as np
 
 from lazytensor.errors import CompileError, LazyError
-from lazytensor.ir.nest import Nest, Scalar, Store
-from lazytensor.ir.program import Buffer, Instr, Program
+from lazytensor.ir.nest import Nest, NestStore, Scalar
+from lazytensor.ir.program import Instr, Program, ProgramBuffer
 from lazytensor.ir.types import Type, Where
 
-MULTIPLES = (2, 3, 5)
+RECORDED_BATCH_MULTIPLES = (2, 3, 5)
 """Batches, as multiples of the first one, that are recorded until two of them have programs of one form."""
-NEAR = 1e-6
+CONSTANT_TOLERANCE = 1e-6
 """How far two constants may be from one over the batch: float32 rounds them."""
 
 
-def _itself(x: float) -> float:
+def _identity(x: float) -> float:
     return x
 
 
-def _inverse(x: float) -> float:
+def _reciprocal(x: float) -> float:
     return 1 / x
 
 
-def _corrected(x: float) -> float:
+def _bessel_correction(x: float) -> float:
     return x / (x - 1)
 
 
-LAWS = ((_itself, _itself), (_inverse, _inverse), (_corrected, _corrected))
+BATCH_SCALING_LAWS = ((_identity, _identity), (_reciprocal, _reciprocal), (_bessel_correction, _bessel_correction))
 """How constants follow the number n of samples, or of what they consist of: n of a sum, 1 / n of a mean, and
 n / (n - 1) of a variance; each with its inverse."""
 
 
-PLACES: Mapping[type, tuple[str, ...]] = {
+INDEX_MEMBERS: Mapping[type, tuple[str, ...]] = {
     Instr: ("reads", "writes"),
     Program: ("state", "batch", "fetches"),
-    Buffer: ("index",),
+    ProgramBuffer: ("index",),
     Scalar: ("args",),
-    Store: ("output", "value"),
+    NestStore: ("output", "value"),
 }
 """Members that number other records, and follow no batch."""
 
 
-class NotLinear(CompileError):
+class SuperlinearWork(CompileError):
     """Work of a step grows faster than its batch."""
 
 
@@ -57,7 +57,7 @@ class NotAffine(Exception):
 
 
 @dataclass(frozen=True)
-class Line:
+class BatchInterpolation:
     """Numbers at the batches `first` and `second`, carried on to the batch `at`."""
 
     first: int
@@ -66,17 +66,17 @@ class Line:
     _nests: dict[tuple[int, int], Nest] = field(default_factory=dict, repr=False, compare=False)
     _types: dict[tuple[Type, Type], Type] = field(default_factory=dict, repr=False, compare=False)
 
-    def through(self, a: Any, b: Any) -> Any:
+    def interpolate(self, a: Any, b: Any) -> Any:
         """What stands in the place of `a` and `b`, records of the same form. Raises NotAffine if they are not."""
         kind = a.__class__
         # The line of an equal operation is that of whoever recorded it first.
         if a is b or kind is Where:
             return a
         if kind is not b.__class__:
-            raise NotAffine(f"{_short(a)} and {_short(b)}")
-        if kind in PARTS:
-            return PARTS[kind](self, a, b)
-        if kind in _known_members or is_dataclass(kind):
+            raise NotAffine(f"{_shorten(a)} and {_shorten(b)}")
+        if kind in INTERPOLATORS:
+            return INTERPOLATORS[kind](self, a, b)
+        if kind in _member_names_by_type or is_dataclass(kind):
             return self._record(a, b)
         if kind is np.ndarray:
             # What it holds is known for the batches that were recorded, and for no other.
@@ -87,19 +87,19 @@ class Line:
             return a
         if kind is float:
             return self._number(a, b)
-        raise NotAffine(f"{_short(a)} and {_short(b)}")
+        raise NotAffine(f"{_shorten(a)} and {_shorten(b)}")
 
     def _sequence(self, a: Any, b: Any) -> Any:
         if len(a) != len(b):
             raise NotAffine(f"{len(a)} and {len(b)} entries")
-        entries = [x if x is y else self.through(x, y) for x, y in zip(a, b, strict=True)]
+        entries = [x if x is y else self.interpolate(x, y) for x, y in zip(a, b, strict=True)]
         # Most records depend on no batch: what is as it was is not made again.
         return a if all(x is y for x, y in zip(a, entries, strict=True)) else type(a)(entries)
 
     def _mapping(self, a: Mapping[Any, Any], b: Mapping[Any, Any]) -> Mapping[Any, Any]:
         if a.keys() != b.keys():
             raise NotAffine(f"{', '.join(map(str, a))} and {', '.join(map(str, b))}")
-        entries = {key: self.through(value, b[key]) for key, value in a.items()}
+        entries = {key: self.interpolate(value, b[key]) for key, value in a.items()}
         return a if all(entries[key] is value for key, value in a.items()) else entries
 
     def _type(self, a: Type, b: Type) -> Type:
@@ -115,8 +115,8 @@ class Line:
         # Most of a program, and what it reads and writes is no number: the rest of a record is looked at alone.
         if (a.kernel, a.reads, a.writes, a.direction) != (b.kernel, b.reads, b.writes, b.direction):
             return cast(Instr, self._record(a, b))
-        attrs, nest = self.through(a.attrs, b.attrs), self.through(a.nest, b.nest)
-        work = a.work if a.work == b.work else self.through(a.work, b.work)
+        attrs, nest = self.interpolate(a.attrs, b.attrs), self.interpolate(a.nest, b.nest)
+        work = a.work if a.work == b.work else self.interpolate(a.work, b.work)
         if work is a.work and nest is a.nest and attrs is a.attrs:
             return a
         return replace(a, attrs=attrs, nest=nest, work=work)
@@ -129,17 +129,17 @@ class Line:
 
     def _record(self, a: Any, b: Any) -> Any:
         kind = type(a)
-        places = PLACES.get(kind, ())
+        places = INDEX_MEMBERS.get(kind, ())
         members = {}
         is_same = True
-        for name in _members(kind):
+        for name in _member_names(kind):
             x, y = getattr(a, name), getattr(b, name)
             if x is y:
                 members[name] = x
                 continue
             if name in places and x != y:
-                raise NotAffine(f"the {name} {_short(x)} and {_short(y)}")
-            members[name] = self.through(x, y)
+                raise NotAffine(f"the {name} {_shorten(x)} and {_shorten(y)}")
+            members[name] = self.interpolate(x, y)
             is_same = is_same and members[name] is x
         return a if is_same else kind(**members)
 
@@ -152,40 +152,40 @@ class Line:
         return a + rise
 
     def _number(self, a: float, b: float) -> float:
-        for samples, constant in LAWS:
-            if a and (samples is not _corrected or a > 1):
+        for samples, constant in BATCH_SCALING_LAWS:
+            if a and (samples is not _bessel_correction or a > 1):
                 more = constant(samples(a) / self.first * self.second)
-                if abs(more - b) <= NEAR * abs(b):
+                if abs(more - b) <= CONSTANT_TOLERANCE * abs(b):
                     return constant(samples(a) / self.first * self.at)
         raise NotAffine(f"the constants {a} and {b}")
 
 
-PARTS: Mapping[type, Callable[[Line, Any, Any], Any]] = {
-    int: Line._whole,
-    tuple: Line._sequence,
-    list: Line._sequence,
-    Type: Line._type,
-    Instr: Line._instr,
-    Nest: Line._nest,
+INTERPOLATORS: Mapping[type, Callable[[BatchInterpolation, Any, Any], Any]] = {
+    int: BatchInterpolation._whole,
+    tuple: BatchInterpolation._sequence,
+    list: BatchInterpolation._sequence,
+    Type: BatchInterpolation._type,
+    Instr: BatchInterpolation._instr,
+    Nest: BatchInterpolation._nest,
 }
 """What goes through two records of which a program has many."""
-_known_members: dict[type, tuple[str, ...]] = {}
+_member_names_by_type: dict[type, tuple[str, ...]] = {}
 
 
-def _members(kind: Any) -> tuple[str, ...]:
+def _member_names(kind: Any) -> tuple[str, ...]:
     """What a record is made of. Asked for each of a hundred thousand records, which are of a dozen kinds."""
-    if kind not in _known_members:
-        _known_members[kind] = tuple(f.name for f in fields(kind) if f.init)
-    return _known_members[kind]
+    if kind not in _member_names_by_type:
+        _member_names_by_type[kind] = tuple(f.name for f in fields(kind) if f.init)
+    return _member_names_by_type[kind]
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 60 else f"{type(value).__name__} ..."
 
 
 @dataclass(frozen=True)
-class _Refusal:
+class _FailedRecording:
     """Stands for a recording that failed, or that was done elsewhere."""
 
     error: LazyError
@@ -217,37 +217,39 @@ class StepFamily:
         assert batch_size is not None
         if batch_size < 1:
             raise CompileError(f"there is no batch of {batch_size} samples", hint="Give a number from 1 on.")
-        ends = self._recorded()
+        ends = self._record_two_batches()
         if batch_size in ends:
             return ends[batch_size]
         (first, a), (second, b) = list(ends.items())[-2:]
-        return _between(Line(first, second, batch_size), a, b)
+        return _interpolate_program(BatchInterpolation(first, second, batch_size), a, b)
 
     def __getstate__(self) -> dict[str, Any]:
         """The family as plain data, for another process: there no script can be run, so it is recorded before."""
         try:
-            self._recorded()
-            record = _Refusal(CompileError("a step that came from another process cannot be recorded again"))
+            self._record_two_batches()
+            record = _FailedRecording(CompileError("a step that came from another process cannot be recorded again"))
         except LazyError as e:
-            record = _Refusal(e)
+            record = _FailedRecording(e)
         except Exception as e:
             # An exception of a script's own may be of a class that the other process has not.
-            record = _Refusal(CompileError(f"the step cannot be recorded for another batch: {type(e).__name__}: {e}"))
+            record = _FailedRecording(
+                CompileError(f"the step cannot be recorded for another batch: {type(e).__name__}: {e}")
+            )
         return {**vars(self), "record": record}
 
-    def _recorded(self) -> Mapping[int, Program]:
+    def _record_two_batches(self) -> Mapping[int, Program]:
         """Programs of two batches at least, the last two of one form."""
         if len(self._ends) > 1:
             return self._ends
         # Extents of 1 are no loops: the form of a program for one sample is that of no other.
         ends = {self.batch_size: self.first} if self.batch_size > 1 else {}
-        for multiple in MULTIPLES:
+        for multiple in RECORDED_BATCH_MULTIPLES:
             size = multiple * self.batch_size
             difference, program = None, self.record(size)
             if ends:
                 last, before = list(ends.items())[-1]
-                difference = unlike(before, program, last, size)
-                if isinstance(difference, NotLinear):
+                difference = find_nonaffine_difference(before, program, last, size)
+                if isinstance(difference, SuperlinearWork):
                     raise difference
             ends[size] = program
             # An extent that equals another one by chance may give one of the programs another form.
@@ -258,34 +260,36 @@ class StepFamily:
         raise difference
 
 
-def _between(line: Line, a: Program, b: Program) -> Program:
+def _interpolate_program(line: BatchInterpolation, a: Program, b: Program) -> Program:
     try:
-        return cast(Program, line.through(a, b))
+        return cast(Program, line.interpolate(a, b))
     except NotAffine as e:
-        raise _refused(str(e), None, line.first, line.second) from None
+        raise _nonaffine_error(str(e), None, line.first, line.second) from None
 
 
-def unlike(a: Program, b: Program, first: int, second: int) -> CompileError | None:
+def find_nonaffine_difference(a: Program, b: Program, first: int, second: int) -> CompileError | None:
     """Why no straight line goes through two programs, with the line of the user; None if one does."""
-    line = Line(first, second, 2 * second - first)
+    line = BatchInterpolation(first, second, 2 * second - first)
     for x, y in zip(a.instrs, b.instrs, strict=False):
         try:
-            line.through(x, y)
+            line.interpolate(x, y)
         except NotAffine as e:
-            return _refused(f"{x.label}: {e}", x, first, second)
-        if x.work != y.work and _is_square(x, y, a, b):
-            return _refused(f"{x.label}: its work grows with the square of the batch", x, first, second, NotLinear)
+            return _nonaffine_error(f"{x.label}: {e}", x, first, second)
+        if x.work != y.work and _has_two_batch_extents(x, y, a, b):
+            return _nonaffine_error(
+                f"{x.label}: its work grows with the square of the batch", x, first, second, SuperlinearWork
+            )
     if len(a.instrs) != len(b.instrs):
-        return _refused(f"{len(a.instrs)} and {len(b.instrs)} kernels", None, first, second)
+        return _nonaffine_error(f"{len(a.instrs)} and {len(b.instrs)} kernels", None, first, second)
     try:
         # What is left beside the instructions.
-        line.through(replace(a, instrs=()), replace(b, instrs=()))
+        line.interpolate(replace(a, instrs=()), replace(b, instrs=()))
     except NotAffine as e:
-        return _refused(str(e), None, first, second)
+        return _nonaffine_error(str(e), None, first, second)
     return None
 
 
-def _is_square(x: Instr, y: Instr, a: Program, b: Program) -> bool:
+def _has_two_batch_extents(x: Instr, y: Instr, a: Program, b: Program) -> bool:
     """Whether two extents of one operand follow the batch: a straight line is not the law of their product."""
     pairs: list[tuple[Type, Type]] = [
         (a.buffers[i].type, b.buffers[j].type)
@@ -294,7 +298,7 @@ def _is_square(x: Instr, y: Instr, a: Program, b: Program) -> bool:
     return any(sum(m != n for m, n in zip(s.shape, t.shape, strict=True)) > 1 for s, t in pairs)
 
 
-def _refused(
+def _nonaffine_error(
     what: str, instr: Instr | None, first: int, second: int, kind: type[CompileError] = CompileError
 ) -> CompileError:
     return kind(

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.drawings import Box, layers
+from lazytensor.drawings import Box, layered_boxes_svg
 from lazytensor.errors import CompileError
 from lazytensor.ir.algebra import Algebra
 from lazytensor.ir.types import Type, Where
 from lazytensor.table import Column, Table
 
-DRAWN_NODES = 120
+MAX_DRAWN_NODES = 120
 """Nodes up to which a graph is drawn."""
-FILLS = {"batch": "#b8d8b0", "state": "#a9c4d6"}
+BOX_COLOURS = {"batch": "#b8d8b0", "state": "#a9c4d6"}
 Attrs = Mapping[str, Any]
 InternKey = tuple[Any, ...]
 """Operation, inputs and attributes: what makes two nodes the same."""
-Like = tuple[str, Attrs, tuple[Any, ...], Any, Where | None, bool]
+NodeTemplate = tuple[str, Attrs, tuple[Any, ...], Any, Where | None, bool]
 """What one node has in common with another one of other inputs: all but the inputs."""
 GraphKey = tuple[Any, ...]
 """What two graphs have in common that compute the same: see `Graph.key`."""
@@ -77,7 +77,7 @@ class Node(Algebra):
 _combine: Callable[..., Node]
 
 
-def give_operators(combine: Callable[..., Node]) -> None:
+def set_operators(combine: Callable[..., Node]) -> None:
     """Let operators on nodes mean what `combine(name, *operands)` gives."""
     global _combine
     _combine = combine
@@ -90,20 +90,20 @@ class _Entry(weakref.ref[Node]):
     key: InternKey
 
 
-_table: dict[InternKey, _Entry] = {}
-_unique = itertools.count(1)
+_intern_table: dict[InternKey, _Entry] = {}
+_id_counter = itertools.count(1)
 NO_ATTRS: Attrs = {}
 
 
-def _forget(entry: _Entry) -> None:
-    known = _table.pop(entry.key, None)
+def _drop_entry(entry: _Entry) -> None:
+    known = _intern_table.pop(entry.key, None)
     # The same structure may have been interned anew before the old node was collected.
     if known is not entry and known is not None:
         # Another thread may put an equal node there just now; then the two are not shared, and nothing else.
-        _table[entry.key] = known
+        _intern_table[entry.key] = known
 
 
-def structure(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
+def intern_key(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
     """What tells operations apart, of inputs or of what stands for them."""
     if not attrs:
         return (op, inputs)
@@ -119,8 +119,8 @@ def structure(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
 
 def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, Node | None]:
     """The intern key of an operation and the node that has it, if one lives."""
-    key = structure(op, inputs, attrs)
-    entry = _table.get(key)
+    key = intern_key(op, inputs, attrs)
+    entry = _intern_table.get(key)
     return key, None if entry is None else entry()
 
 
@@ -129,9 +129,9 @@ def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type
     new = Node(op, inputs, dict(attrs) if attrs else NO_ATTRS, type)
     if attrs:
         new.items = key[2]
-    entry = _Entry(new, _forget)
+    entry = _Entry(new, _drop_entry)
     entry.key = key
-    _table[key] = entry
+    _intern_table[key] = entry
     return new
 
 
@@ -141,27 +141,27 @@ def node(op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Typ
     return existing if existing is not None else intern(key, op, inputs, attrs, type)
 
 
-def like(n: Node) -> Like:
-    """What `again` takes over from a node."""
+def node_template(n: Node) -> NodeTemplate:
+    """What `node_from_template` takes over from a node."""
     return n.op, n.attrs, n.items, n.type, n.where, n.tracks
 
 
-def again(model: Like, inputs: tuple[Node, ...]) -> Node:
+def node_from_template(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
     """The node that is as another one was but for its inputs, which are of the same types."""
     op, items = model[0], model[2]
     key = (op, inputs, items) if items else (op, inputs)
-    entry = _table.get(key)
+    entry = _intern_table.get(key)
     existing = None if entry is None else entry()
     if existing is not None:
         return existing
-    new = uninterned(model, inputs)
-    entry = _Entry(new, _forget)
+    new = new_uninterned_node(model, inputs)
+    entry = _Entry(new, _drop_entry)
     entry.key = key
-    _table[key] = entry
+    _intern_table[key] = entry
     return new
 
 
-def uninterned(model: Like, inputs: tuple[Node, ...]) -> Node:
+def new_uninterned_node(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
     """The same as a new node, which is not found again."""
     op, attrs, items, type, where, tracks = model
     new = Node(op, inputs, attrs, type)
@@ -169,92 +169,92 @@ def uninterned(model: Like, inputs: tuple[Node, ...]) -> Node:
     return new
 
 
-def set_apart(n: Node) -> None:
+def unintern(n: Node) -> None:
     """Let nothing that is computed later be this node, equal as it may be."""
     key, match = find(n.op, n.inputs, n.attrs)
     if match is n:
         # Under another key, and not out of the table: whoever looks through all nodes still meets it.
-        entry = _table.pop(key)
-        entry.key = (*key, unique())
-        _table[entry.key] = entry
+        entry = _intern_table.pop(key)
+        entry.key = (*key, unique_id())
+        _intern_table[entry.key] = entry
 
 
-class _Recording(threading.local):
+class _RecordingMode(threading.local):
     """How this thread records."""
 
-    is_apart = False  # see `apart`
-    is_merged = False  # see `merge`
+    is_apart = False  # see `distinct_uses`
+    is_merged = False  # see `set_merging`
 
 
-_recording = _Recording()
+_recording_mode = _RecordingMode()
 
 
 @contextmanager
-def apart() -> Iterator[None]:
+def distinct_uses() -> Iterator[None]:
     """Record each use of an expression that a gradient may flow through as a node that equals no other, in the block.
 
-    Gradients are then added where the uses part, as on PyTorch's tape. `merged` makes equal nodes one again.
+    Gradients are then added where the uses part, as on PyTorch's tape. `merge_equal_nodes` makes equal nodes one again.
     """
-    before, _recording.is_apart = _recording.is_apart, True
+    before, _recording_mode.is_apart = _recording_mode.is_apart, True
     try:
         yield
     finally:
-        _recording.is_apart = before
+        _recording_mode.is_apart = before
 
 
-def merge(is_merged: bool) -> bool:
+def set_merging(is_merged: bool) -> bool:
     """Set whether equal calls of this thread are one node, even if a tensor has that node; return what was set before.
 
     They are in steps, whose nodes the next step finds again, and in gradients. Elsewhere, each call has a node, so
     that hooks and gradients tell the results of equal calls apart.
     """
-    before, _recording.is_merged = _recording.is_merged, is_merged
+    before, _recording_mode.is_merged = _recording_mode.is_merged, is_merged
     return before
 
 
-def is_apart(n: Node) -> bool:
+def is_recorded_separately(n: Node) -> bool:
     """Return whether a call equal to `n` is recorded as another node.
 
-    It is if n has a gradient, in a block of `apart`, and where a tensor has the node; see `merge`.
+    It is if n has a gradient, in a block of `distinct_uses`, and where a tensor has the node; see `set_merging`.
     """
-    return n.tracks and (_recording.is_apart or (n.cells > 0 and not _recording.is_merged))
+    return n.tracks and (_recording_mode.is_apart or (n.cells > 0 and not _recording_mode.is_merged))
 
 
-def merged(graph: "Graph") -> "Graph":
-    """Return the graph in which equal nodes are one, whether they were recorded in `apart` or not."""
-    mapping = rebuild(graph.roots(), lambda n, inputs: again(like(n), inputs) if inputs else n)
-    return graph.replaced(mapping.__getitem__)
+def merge_equal_nodes(graph: "Graph") -> "Graph":
+    """Return the graph in which equal nodes are one, whether they were recorded in `distinct_uses` or not."""
+    mapping = rebuild(graph.roots(), lambda n, inputs: node_from_template(node_template(n), inputs) if inputs else n)
+    return graph.replace_roots(mapping.__getitem__)
 
 
 def is_used(n: Node) -> bool:
     """Whether a gradient may come to a node from a node that lives. Looks through all of them."""
-    users = (entry() for entry in list(_table.values()))
+    users = (entry() for entry in list(_intern_table.values()))
     return any(u is not None and u.tracks and n in u.inputs for u in users)
 
 
-def forget() -> None:
+def clear_intern_table() -> None:
     """Find no node that was made before: nodes of a run that is over name lines of its script."""
-    _table.clear()
+    _intern_table.clear()
 
 
-def unique() -> int:
+def unique_id() -> int:
     """A number never given before in this process."""
-    return next(_unique)
+    return next(_id_counter)
 
 
 def leaf(array: np.ndarray, type: Type, tracks: bool = False) -> Node:
     """A new leaf that stands for `array`, which must not be written to afterwards."""
-    new = unlike_others("leaf", type)
+    new = new_unshared_leaf("leaf", type)
     new.value, new.tracks = array, tracks
     return new
 
 
-def detached(n: Node, place: Where) -> Node:
+def detach_at_location(n: Node, place: Where) -> Node:
     """A node without its gradient history, at a line that is known."""
-    return again(("detach", NO_ATTRS, (), n.type, place, False), (n,)) if n.tracks else n
+    return node_from_template(("detach", NO_ATTRS, (), n.type, place, False), (n,)) if n.tracks else n
 
 
-def unlike_others(op: str, type: Type) -> Node:
+def new_unshared_leaf(op: str, type: Type) -> Node:
     """A node without inputs that is equal to no other, so that no table has to know it."""
     return Node(op, (), NO_ATTRS, type)
 
@@ -297,7 +297,7 @@ def _box(n: Node, end: str, numbers: Mapping[Node, int]) -> Box:
         title=name,
         below=str(n.type),
         hover=f"{n!r}{where}\n{end}".strip(),
-        fill="#f4c99b" if end else FILLS.get(n.op, "#ffffff"),
+        fill="#f4c99b" if end else BOX_COLOURS.get(n.op, "#ffffff"),
         inputs=tuple(dict.fromkeys(numbers[i] for i in n.inputs if i in numbers)),
     )
 
@@ -345,15 +345,15 @@ class Graph:
     def _repr_html_(self) -> str:
         """Its nodes from top to bottom, without constants; of a large graph how many there are of each operation."""
         shown = [n for n in self.nodes() if n.op not in ("full", "const")]
-        if len(shown) > DRAWN_NODES:
+        if len(shown) > MAX_DRAWN_NODES:
             counts = Counter(n.op for n in shown).most_common()
             columns = (Column("operation", is_words=True), Column("nodes"))
             return f"<p>{len(shown)} nodes</p>{Table(columns, counts).html()}"
         numbers = {n: k for k, n in enumerate(shown)}
         ends = dict.fromkeys(self.outputs, "returned") | {n: f"new {state}" for state, n in self.updates.items()}
-        return layers([_box(n, ends.get(n, ""), numbers) for n in shown])
+        return layered_boxes_svg([_box(n, ends.get(n, ""), numbers) for n in shown])
 
-    def replaced(self, mapping: Callable[[Node], Node]) -> "Graph":
+    def replace_roots(self, mapping: Callable[[Node], Node]) -> "Graph":
         """The graph with each root replaced by `mapping(root)`; leaves stay."""
         return Graph(
             self.inputs,
@@ -381,7 +381,7 @@ def rebuild(roots: Iterable[Node], change: Callable[[Node, tuple[Node, ...]], No
     return mapping
 
 
-def same(n: Node, inputs: tuple[Node, ...]) -> Node:
+def replace_inputs(n: Node, inputs: tuple[Node, ...]) -> Node:
     """`n` with other inputs of the same types."""
     if inputs == n.inputs:
         return n

@@ -22,7 +22,7 @@ from lazytensor.ir.operation import Unit
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 
-GIVEN = ("load", "const", "index")
+UNITLESS_SCALAR_OPS = ("load", "const", "index")
 """Scalars that come with the iteration and are not computed."""
 
 
@@ -58,7 +58,7 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Store:
+class NestStore:
     """One result: output operand `output` gets scalar number `value`, accumulated by `reduce` if that is given."""
 
     output: int
@@ -81,7 +81,7 @@ class Nest:
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
     body: tuple[Scalar, ...]
-    stores: tuple[Store, ...]
+    stores: tuple[NestStore, ...]
     work: Work = Work()
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Nest:
         for n, scalar in enumerate(self.body):
             if any(a >= n for a in scalar.args):
                 raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) needs a later one")
-            if not scalar.unit and scalar.op not in GIVEN:
+            if not scalar.unit and scalar.op not in UNITLESS_SCALAR_OPS:
                 raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) has no unit that computes it")
         for store, access in zip(self.stores, self.writes, strict=True):
             moving = [loop.name for loop, s in zip(self.loops, access.strides, strict=True) if loop.is_reduction and s]
@@ -134,7 +134,7 @@ def format_access(access: Access, loops: tuple[Loop, ...]) -> str:
     return " + ".join(terms)
 
 
-def _spell(scalar: Scalar, nest: Nest) -> str:
+def _format_scalar(scalar: Scalar, nest: Nest) -> str:
     if scalar.op == "load":
         return f"in{scalar.attr}[{format_access(nest.reads[scalar.attr], nest.loops)}]"
     if scalar.op == "const":
@@ -155,7 +155,7 @@ def format_nest(nest: Nest) -> str:
         note = "  # reduction" if loop.is_reduction else ""
         lines.append(f"{'  ' * (depth + 1)}for {loop.name} in 0..{loop.extent}:{note}")
     margin = "  " * (len(nest.loops) + 1)
-    lines += [f"{margin}t{n}: {s.dtype.name} = {_spell(s, nest)}" for n, s in enumerate(nest.body)]
+    lines += [f"{margin}t{n}: {s.dtype.name} = {_format_scalar(s, nest)}" for n, s in enumerate(nest.body)]
     for store in nest.stores:
         target = f"out{store.output}[{format_access(nest.writes[store.output], nest.loops)}]"
         lines.append(
@@ -184,7 +184,7 @@ def collapse(nest: Nest) -> Nest:
     return reorder(replace(nest, loops=tuple(loops)), tuple(keep))
 
 
-def rebased(nest: Nest, slots: tuple[int, ...]) -> tuple[Nest, tuple[int, ...]]:
+def rebase_to_first_elements(nest: Nest, slots: tuple[int, ...]) -> tuple[Nest, tuple[int, ...]]:
     """The nest over arrays that begin with the first element it touches, and which element that was, for each slot.
 
     `slots` gives the array of each input, then of each output. Equal steps of a loop over time read other parts of the
@@ -215,7 +215,7 @@ def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
     )
 
 
-def elementwise(name: str, type: Type, body: tuple[Scalar, ...], work: Work = Work()) -> Nest:
+def elementwise_nest(name: str, type: Type, body: tuple[Scalar, ...], work: Work = Work()) -> Nest:
     """The nest of one loop from a value to one of the same type: the last scalar of `body` is stored."""
     in_order = (Access((1,)),)
     return Nest(
@@ -226,10 +226,10 @@ def elementwise(name: str, type: Type, body: tuple[Scalar, ...], work: Work = Wo
         reads=in_order,
         writes=in_order,
         body=body,
-        stores=(Store(0, len(body) - 1),),
+        stores=(NestStore(0, len(body) - 1),),
         work=work,
     )
 
 
-Meaning = Callable[[str, Mapping[str, Any]], Callable[..., Any]]
+ScalarFunctionLookup = Callable[[str, Mapping[str, Any]], Callable[..., Any]]
 """From the name and attributes of a pointwise operation to its NumPy function."""

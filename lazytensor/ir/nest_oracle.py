@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.dtype import round_to
-from lazytensor.ir.nest import Access, Meaning, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Nest, NestStore, Scalar, ScalarFunctionLookup
 from lazytensor.ir.reduction import REDUCTIONS
 
 
@@ -27,7 +27,9 @@ def _affine(access: Access, extents: tuple[int, ...]) -> np.ndarray:
     return total
 
 
-def _scalar(scalar: Scalar, nest: Nest, flats: list[np.ndarray], values: list[Any], meaning: Meaning) -> Any:
+def _scalar(
+    scalar: Scalar, nest: Nest, flats: list[np.ndarray], values: list[Any], meaning: ScalarFunctionLookup
+) -> Any:
     extents = tuple(loop.extent for loop in nest.loops)
     if scalar.op == "load":
         # A copy: an output may be the same memory, and all loads come before the stores.
@@ -44,7 +46,7 @@ def _scalar(scalar: Scalar, nest: Nest, flats: list[np.ndarray], values: list[An
     return round_to(result, scalar.dtype)
 
 
-def _store(store: Store, nest: Nest, flat: np.ndarray, value: Any) -> None:
+def _store(store: NestStore, nest: Nest, flat: np.ndarray, value: Any) -> None:
     extents = tuple(loop.extent for loop in nest.loops)
     kind, access = nest.outputs[store.output].dtype, nest.writes[store.output]
     wide = np.broadcast_to(value, extents)
@@ -63,7 +65,7 @@ def _store(store: Store, nest: Nest, flat: np.ndarray, value: Any) -> None:
     _window(flat, shrunk, tuple(extents[i] for i in outer))[...] = round_to(np.asarray(total), kind)
 
 
-def evaluate(nest: Nest, inputs: list[np.ndarray], outputs: list[np.ndarray], meaning: Meaning) -> None:
+def evaluate(nest: Nest, inputs: list[np.ndarray], outputs: list[np.ndarray], meaning: ScalarFunctionLookup) -> None:
     """Run the nest: read the contiguous arrays `inputs`, write `outputs`, which may share memory with inputs."""
     flats = [a.reshape(-1) for a in inputs]
     values: list[Any] = []

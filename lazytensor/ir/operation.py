@@ -15,9 +15,7 @@ Formula = Callable[..., Any]
 """From nodes and attributes to a node, or to a tuple of nodes for several results."""
 Unit = Literal["add", "special", "move", ""]
 """What does one element on a core: an arithmetic instruction, a library routine, a move, or nothing at all."""
-ON_THE_CLIENT = (
-    "Compute it on the client before the step and pass the result in with the batch, or keep it as a buffer."
-)
+CLIENT_HINT = "Compute it on the client before the step and pass the result in with the batch, or keep it as a buffer."
 DEFAULT_HINT = "Write this part of the step with operations that CIRH has, or move it to the data loader."
 
 
@@ -26,7 +24,7 @@ class IncompleteOperation(LazyError, TypeError):
 
 
 @dataclass(frozen=True)
-class Body:
+class LoopBody:
     """One element of an operation inside a loop nest.
 
     `text` is a Python expression over "{0}", "{1}", ... whose functions are those of the generated code's library,
@@ -63,22 +61,22 @@ class Legality:
         """True if CIRH has the operation under a name of its own."""
         return self.spelling is not None
 
-    def unless(self, decomposition: Formula) -> "Legality":
+    def with_decomposition(self, decomposition: Formula) -> "Legality":
         """The same, where `decomposition` does not apply."""
         return replace(self, decomposition=decomposition)
 
 
-def decomposed(formula: Formula, hint: str = DEFAULT_HINT) -> Legality:
+def legal_by_decomposition(formula: Formula, hint: str = DEFAULT_HINT) -> Legality:
     """CIRH has simpler operations in its place; where `formula` gives None the operation is refused."""
     return Legality(decomposition=formula, hint=hint)
 
 
-def refused(hint: str) -> Legality:
+def illegal_with_hint(hint: str) -> Legality:
     """CIRH has nothing like it; `hint` says in PyTorch's words what to write instead."""
     return Legality(hint=hint)
 
 
-def per_element(flops: int) -> Callable[..., Work]:
+def elementwise_work(flops: int) -> Callable[..., Work]:
     """Work of an op that reads its inputs, writes its output, and spends `flops` on each output element."""
 
     def work(out: Type, *types: Type, **attrs: Any) -> Work:
@@ -125,11 +123,11 @@ class Op:
     saves: bool | Callable[..., bool] = True
     also_keeps: Literal["", "last operand", "operands", "result"] = ""
     keeps: Literal["both", "operands", "result", "neither"] = "both"
-    body: Body | None = None
+    body: LoopBody | None = None
     composite: Formula | None = None
     cirh: Legality = field(default_factory=Legality)
     put: Callable[..., Node] | None = None
-    work: Callable[..., Work] = per_element(1)
+    work: Callable[..., Work] = elementwise_work(1)
     is_leaf: bool = False
     renames: bool = False
     autocast: Literal["", "float32", "half", "widest"] = ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lazytensor.ir.algebra import Algebra
-from lazytensor.ir.graph import Graph, Node, rebuild, same
+from lazytensor.ir.graph import Graph, Node, rebuild, replace_inputs
 from lazytensor.ir.types import Where
 
 Bindings = dict[str, Node]
@@ -29,7 +29,7 @@ class Pat(Algebra):
 
     def combine(self, name: str, *operands: "Pat | float") -> "Pat":
         """The pattern of an operation on what `operands` match; a number matches that constant."""
-        return pat(name, *(o if isinstance(o, Pat) else filled(o) for o in operands))
+        return pat(name, *(o if isinstance(o, Pat) else splat_pattern(o) for o in operands))
 
     def match(self, n: Node, bindings: Bindings) -> bool:
         """Whether n fits; adds what names bind to `bindings`. A name that stands twice must bind the same node."""
@@ -54,16 +54,16 @@ def pat(op: str, *inputs: Pat, name: str = "", when: Callable[[Node], bool] | No
     return Pat(op, inputs, name, when)
 
 
-def filled(value: float) -> Pat:
+def splat_pattern(value: float) -> Pat:
     """Matches a constant that has one value everywhere."""
     return Pat("full", (), when=lambda n: n.attrs["value"] == value and not isinstance(n.attrs["value"], bool))
 
 
-At = Callable[[Where | None], AbstractContextManager[None]]
+LocationScope = Callable[[Where | None], AbstractContextManager[None]]
 """Fixes the place of what is made while it is entered."""
 
 
-def _anywhere(place: Where | None) -> AbstractContextManager[None]:
+def _any_location(place: Where | None) -> AbstractContextManager[None]:
     return nullcontext()
 
 
@@ -86,7 +86,7 @@ class RuleSet:
         for rule in self.rules:
             self._by_op.setdefault(rule.pattern.op, []).append(rule)
 
-    def _step(self, n: Node, place: Where | None, at: At) -> tuple[Node, Rule] | None:
+    def _step(self, n: Node, place: Where | None, at: LocationScope) -> tuple[Node, Rule] | None:
         """The first rule that applies to n, with its result."""
         for rule in self._by_op.get(n.op, ()):
             bindings: Bindings = {}
@@ -98,7 +98,7 @@ class RuleSet:
         return None
 
     def rewrite(
-        self, graph: Graph, trace: Callable[[Rule, Node, Node], Any] | None = None, *, at: At = _anywhere
+        self, graph: Graph, trace: Callable[[Rule, Node, Node], Any] | None = None, *, at: LocationScope = _any_location
     ) -> Graph:
         """The graph with rules applied bottom-up until none applies; `trace(rule, before, after)` sees each.
 
@@ -109,7 +109,7 @@ class RuleSet:
         def change(old: Node, inputs: tuple[Node, ...]) -> Node:
             # The inputs are in their last form; only the node itself can still change. Each result is tried again from
             # the first rule.
-            n = same(old, inputs)
+            n = replace_inputs(old, inputs)
             while (match := self._step(n, old.where, at)) is not None:
                 out, rule = match
                 if trace is not None:
@@ -118,4 +118,4 @@ class RuleSet:
             return n
 
         mapping = rebuild(graph.roots(), change)
-        return graph.replaced(lambda root: mapping[root])
+        return graph.replace_roots(lambda root: mapping[root])

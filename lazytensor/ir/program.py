@@ -16,7 +16,7 @@ from lazytensor.ir.nest import Nest
 from lazytensor.ir.types import StateId, Type, Where, Work
 from lazytensor.table import Column, Table
 
-SHOWN_INSTRUCTIONS = 60
+MAX_SHOWN_INSTRUCTIONS = 60
 _COLUMNS = (
     Column("kernel", is_words=True),
     Column("sweep", is_words=True),
@@ -28,7 +28,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Buffer:
+class ProgramBuffer:
     """One value with a place in memory.
 
     kind: "state" (loop-carried, `name` is its StateId), "batch" (an input of the step, `name` is its path in the
@@ -93,7 +93,7 @@ class Program:
     wide a wafer's sums are, and at what the script asks for: `micro_batching` and the number of `systems`.
     """
 
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[ProgramBuffer, ...]
     instrs: tuple[Instr, ...]
     state: Mapping[StateId, tuple[int, int]]
     batch: tuple[int, ...]
@@ -123,7 +123,7 @@ class Program:
                 i.work.flops,
                 str(i.where.line) if i.where else "",
             )
-            for i in self.instrs[:SHOWN_INSTRUCTIONS]
+            for i in self.instrs[:MAX_SHOWN_INSTRUCTIONS]
         ]
         rest = len(self.instrs) - len(rows)
         head = f"{len(self.instrs)} instructions, {len(self.state)} pieces of state, {self.work.flops:,} flops"

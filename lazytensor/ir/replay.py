@@ -7,40 +7,40 @@ they were a turn ago it would make the same nodes, which take less time to make 
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from lazytensor.ir.graph import Like, Node, again, like, topological
+from lazytensor.ir.graph import Node, NodeTemplate, node_from_template, node_template, topological
 from lazytensor.ir.types import Where
 
-FORMS_KEPT = 8
+MAX_REMEMBERED_QUERIES = 8
 """Questions remembered: a turn may have several losses."""
-MOST_NODES = 4000
+MAX_REPLAYED_NODES = 4000
 """Longer ones are asked of unrolled loops, and mostly of another length each time."""
 
-Form = tuple[Hashable, ...]
+QueryForm = tuple[Hashable, ...]
 
 
-class Recipe(NamedTuple):
+class ReplaySteps(NamedTuple):
     """How the answers are made: of nodes that were there, of `constants`, and step by step of those and each other."""
 
     constants: tuple[Node, ...]
-    steps: tuple[tuple[Like, tuple[int, ...]], ...]
+    steps: tuple[tuple[NodeTemplate, tuple[int, ...]], ...]
     answers: tuple[int | None, ...]
 
 
-class Known:
+class AnsweredQuery:
     """A question that was asked, and after the second time how it is answered."""
 
     __slots__ = ("form", "places", "recipe", "times")
 
-    def __init__(self, form: Form, places: tuple[Where | None, ...]):
+    def __init__(self, form: QueryForm, places: tuple[Where | None, ...]):
         self.form, self.places = form, places  # whose addresses are in the form
-        self.recipe: Recipe | None = None
+        self.recipe: ReplaySteps | None = None
         self.times = 0
 
 
-_known: list[Known] = []
+_answered_queries: list[AnsweredQuery] = []
 
 
-class Question:
+class GradientQuery:
     """What is asked of the nodes of `order`, which has inputs before users, with `seeds`, for each node of `wanted`."""
 
     def __init__(self, order: Sequence[Node], seeds: Sequence[Node], wanted: Sequence[Node]):
@@ -52,7 +52,7 @@ class Question:
             numbers[n] = len(numbers)
         self._nodes = nodes = [*order, *beside]
         self._places = tuple([n.where for n in nodes])
-        self._form: Form = (
+        self._form: QueryForm = (
             len(order),
             tuple([n.op for n in nodes]),
             tuple([n.items for n in nodes]),
@@ -66,15 +66,15 @@ class Question:
         )
         self._known = self._look()
 
-    def _look(self) -> Known:
-        global _known
+    def _look(self) -> AnsweredQuery:
+        global _answered_queries
         form = self._form
-        for known in _known:
+        for known in _answered_queries:
             if known.form == form:
                 return known
-        known = Known(form, self._places)
+        known = AnsweredQuery(form, self._places)
         # A new list: another thread may be looking through this one.
-        _known = [known, *_known[: FORMS_KEPT - 1]]
+        _answered_queries = [known, *_answered_queries[: MAX_REMEMBERED_QUERIES - 1]]
         return known
 
     def answers(self) -> list[Node | None] | None:
@@ -84,7 +84,7 @@ class Question:
             return None
         nodes = [*self._nodes, *recipe.constants]
         for model, inputs in recipe.steps:
-            nodes.append(again(model, tuple([nodes[k] for k in inputs])))
+            nodes.append(node_from_template(model, tuple([nodes[k] for k in inputs])))
         return [None if k is None else nodes[k] for k in recipe.answers]
 
     def remember(self, answers: Sequence[object]) -> None:
@@ -104,14 +104,14 @@ class Question:
             return
         for n in (*constants, *work):
             numbers[n] = len(numbers)
-        known.recipe = Recipe(
+        known.recipe = ReplaySteps(
             tuple(constants),
-            tuple((like(n), tuple(numbers[i] for i in n.inputs)) for n in work),
+            tuple((node_template(n), tuple(numbers[i] for i in n.inputs)) for n in work),
             tuple(numbers[n] if isinstance(n, Node) else None for n in answers),
         )
 
 
-def forget() -> None:
+def clear_answered_queries() -> None:
     """Be as a new process is."""
-    global _known
-    _known = []
+    global _answered_queries
+    _answered_queries = []

@@ -45,7 +45,7 @@ class Type:
 
 DRAW = "call"
 """The attribute that numbers the draws of random bits in a step."""
-REPORTED = "reported"
+REPORTED_OPERATION = "reported"
 """The `operation` of what a refused call records while a check goes on: the refusal has been reported."""
 
 
@@ -66,7 +66,7 @@ class Where:
     @cached_property
     def backward(self) -> "Where":
         """The same line with `.bwd` after the module's path."""
-        operation = self.operation if self.operation == REPORTED else ""
+        operation = self.operation if self.operation == REPORTED_OPERATION else ""
         return Where(self.file, self.line, f"{self.scope}.bwd", self.frames, operation)
 
     def __str__(self) -> str:

@@ -28,11 +28,11 @@ def load(source: str, identity: str, kernel: str = "kernel") -> Kernel:
     """
     name = "native_" + hashlib.blake2b(identity.encode() + _surroundings(), digest_size=16).hexdigest()
     with _lock:  # LLVM's engine is one for the process
-        data = private_files.read(f"{name}.kernel")
+        data = private_files.read_kernel(f"{name}.kernel")
         if data is None:
             text, kinds = kernel_text(source, name, kernel)
             data = ",".join(kinds).encode() + b"\n" + _object(text)
-            private_files.write(f"{name}.kernel", data)
+            private_files.write_kernel(f"{name}.kernel", data)
         kinds_text, _, code = data.partition(b"\n")
         engine = _engine()
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))

@@ -10,7 +10,7 @@ from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor
 
 
-class _Plain(Module):
+class _InplaceActivation(Module):
     """An activation without options, or with `inplace` only."""
 
     inplace = False
@@ -23,7 +23,7 @@ class _Plain(Module):
         return "inplace=True" if self.inplace else ""
 
 
-class ReLU(_Plain):
+class ReLU(_InplaceActivation):
     """x where it is positive, else 0.
 
     >>> import lazytensor as lt
@@ -36,7 +36,7 @@ class ReLU(_Plain):
         return F.relu(input, self.inplace)
 
 
-class SiLU(_Plain):
+class SiLU(_InplaceActivation):
     """x * sigmoid(x).
 
     >>> import lazytensor as lt
@@ -49,7 +49,7 @@ class SiLU(_Plain):
         return F.silu(input, self.inplace)
 
 
-class Mish(_Plain):
+class Mish(_InplaceActivation):
     """x * tanh(softplus(x)).
 
     >>> import lazytensor as lt
@@ -62,7 +62,7 @@ class Mish(_Plain):
         return F.mish(input, self.inplace)
 
 
-class SELU(_Plain):
+class SELU(_InplaceActivation):
     """A scaled elu that keeps mean 0 and variance 1.
 
     >>> import lazytensor as lt
@@ -76,7 +76,7 @@ class SELU(_Plain):
 
 
 # PyTorch's prints no option, although it takes one.
-class Hardswish(_Plain):
+class Hardswish(_InplaceActivation):
     """x * relu6(x + 3) / 6.
 
     >>> import lazytensor as lt
@@ -190,7 +190,7 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class _Scaled(Module):
+class _AlphaActivation(Module):
     """elu and celu."""
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False):
@@ -201,7 +201,7 @@ class _Scaled(Module):
         return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
 
 
-class ELU(_Scaled):
+class ELU(_AlphaActivation):
     """x where it is positive, else alpha * (exp(x) - 1).
 
     >>> import lazytensor as lt
@@ -214,7 +214,7 @@ class ELU(_Scaled):
         return F.elu(input, self.alpha, self.inplace)
 
 
-class CELU(_Scaled):
+class CELU(_AlphaActivation):
     """x where it is positive, else alpha * (exp(x / alpha) - 1).
 
     >>> import lazytensor as lt
@@ -412,7 +412,7 @@ class Softshrink(_Shrink):
 
 
 # A dimension of None is chosen by the number of dimensions, a rule that PyTorch keeps for old programs.
-class _Along(Module):
+class _DimActivation(Module):
     """An activation along a dimension."""
 
     def __init__(self, dim: int | None = None):
@@ -423,7 +423,7 @@ class _Along(Module):
         return f"dim={self.dim}"
 
 
-class Softmax(_Along):
+class Softmax(_DimActivation):
     """exp(x) divided by its sum along a dimension.
 
     >>> import lazytensor as lt
@@ -436,7 +436,7 @@ class Softmax(_Along):
         return F.softmax(input, self.dim)
 
 
-class LogSoftmax(_Along):
+class LogSoftmax(_DimActivation):
     """The logarithm of softmax.
 
     >>> import lazytensor as lt
@@ -449,7 +449,7 @@ class LogSoftmax(_Along):
         return F.log_softmax(input, self.dim)
 
 
-class Softmin(_Along):
+class Softmin(_DimActivation):
     """softmax(-x).
 
     >>> import lazytensor as lt

@@ -10,7 +10,7 @@ from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor
 
 
-def _at(modules: list[Module], index: int) -> Module:
+def _module_at(modules: list[Module], index: int) -> Module:
     if not -len(modules) <= index < len(modules):
         raise IndexError(f"index {index} is out of range")
     return modules[index]
@@ -50,14 +50,14 @@ class Sequential(Module):
         # The modules are shared with the whole, and keep their names.
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
-        return _at(list(self._modules.values()), index)
+        return _module_at(list(self._modules.values()), index)
 
     def __setitem__(self, index: int, module: Module) -> None:
         # By place: an OrderedDict may have given the modules names that are no numbers.
         self._modules[list(self._modules)[index]] = module
 
     def __delitem__(self, index: int | slice) -> None:
-        _removed(self, index)
+        _remove_modules(self, index)
 
     def __add__(self, other: Iterable[Module]) -> "Sequential":
         return Sequential(*self, *other)
@@ -83,7 +83,7 @@ class Sequential(Module):
 
     def insert(self, index: int, module: Module) -> "Sequential":
         """Add a module before a place."""
-        _inserted(self, index, module)
+        _insert_module(self, index, module)
         return self
 
     def pop(self, index: int | slice) -> Module:
@@ -93,23 +93,23 @@ class Sequential(Module):
         return module
 
 
-def _numbered(container: Module, modules: Iterable[Module]) -> None:
+def _renumber_modules(container: Module, modules: Iterable[Module]) -> None:
     """Give modules to a container under the numbers of their places."""
     # The names are the places, and with them the paths of parameters.
     container._modules.clear()
     container._modules.update({str(i): m for i, m in enumerate(modules)})
 
 
-def _removed(container: Module, index: int | slice) -> None:
+def _remove_modules(container: Module, index: int | slice) -> None:
     modules = list(container._modules.values())
     del modules[index]
-    _numbered(container, modules)
+    _renumber_modules(container, modules)
 
 
-def _inserted(container: Module, index: int, module: Module) -> None:
+def _insert_module(container: Module, index: int, module: Module) -> None:
     modules = list(container._modules.values())
     modules.insert(index, module)
-    _numbered(container, modules)
+    _renumber_modules(container, modules)
 
 
 class ModuleList(Module):
@@ -132,7 +132,7 @@ class ModuleList(Module):
 
     def __getitem__(self, index: int | slice) -> Any:
         modules = list(self._modules.values())
-        return type(self)(modules[index]) if isinstance(index, slice) else _at(modules, index)
+        return type(self)(modules[index]) if isinstance(index, slice) else _module_at(modules, index)
 
     def __setitem__(self, index: int, module: Module) -> None:
         # range counts negative places from the end, and refuses those outside.
@@ -145,7 +145,7 @@ class ModuleList(Module):
 
     def insert(self, index: int, module: Module) -> None:
         """Add a module before a place."""
-        _inserted(self, index, module)
+        _insert_module(self, index, module)
 
     def extend(self, modules: Iterable[Module]) -> "ModuleList":
         """Add modules at the end."""
@@ -160,7 +160,7 @@ class ModuleList(Module):
         return module
 
     def __delitem__(self, index: int | slice) -> None:
-        _removed(self, index)
+        _remove_modules(self, index)
 
     def __add__(self, other: Iterable[Module]) -> "ModuleList":
         return type(self)([*self, *other])
@@ -234,12 +234,12 @@ class ModuleDict(Module):
             self._modules[name] = module
 
 
-def _parameter(value: Any) -> Any:
+def _as_parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
 # PyTorch prints the two containers differently, this one with the types of old.
-_KINDS = {
+_TENSOR_TYPE_NAMES = {
     "float32": "FloatTensor",
     "float64": "DoubleTensor",
     "float16": "HalfTensor",
@@ -287,7 +287,7 @@ class ParameterList(Module):
     def __setitem__(self, index: int, value: Any) -> None:
         if not -self._size <= index < self._size:
             raise IndexError(f"index {index} is out of range")
-        setattr(self, str(index % self._size), _parameter(value))
+        setattr(self, str(index % self._size), _as_parameter(value))
 
     def append(self, value: Any) -> "ParameterList":
         """Add a value at the end."""
@@ -329,7 +329,7 @@ class ParameterDict(Module):
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._keys[key] = None
-        setattr(self, key, _parameter(value))
+        setattr(self, key, _as_parameter(value))
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
@@ -369,7 +369,7 @@ class ParameterDict(Module):
         return value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"    ({k}): {_summary(v, _KINDS)}" for k, v in self.items())
+        return "\n".join(f"    ({k}): {_summary(v, _TENSOR_TYPE_NAMES)}" for k, v in self.items())
 
     def __repr__(self) -> str:
         return f"ParameterDict(\n{self.extra_repr()}\n)" if self._keys else "ParameterDict()"

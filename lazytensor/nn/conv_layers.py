@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from lazytensor.dtype import DType
-from lazytensor.functions.convolution import Extents, extents_of
+from lazytensor.functions.convolution import Extents, to_ntuple
 from lazytensor.functions.creation import empty
 from lazytensor.nn import functional as F
 from lazytensor.nn import init
@@ -35,10 +35,10 @@ class _ConvNd(Module):
         super().__init__()
         self._check(in_channels, out_channels, groups, padding_mode)
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size = extents_of(kernel_size, self.rank, "kernel_size")
-        self.stride = extents_of(stride, self.rank, "stride")
-        self.padding: Any = padding if isinstance(padding, str) else extents_of(padding, self.rank, "padding")
-        self.dilation = extents_of(dilation, self.rank, "dilation")
+        self.kernel_size = to_ntuple(kernel_size, self.rank, "kernel_size")
+        self.stride = to_ntuple(stride, self.rank, "stride")
+        self.padding: Any = padding if isinstance(padding, str) else to_ntuple(padding, self.rank, "padding")
+        self.dilation = to_ntuple(dilation, self.rank, "dilation")
         self.output_padding: tuple[int, ...] = (0,) * self.rank
         self.padding_mode = padding_mode
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
@@ -160,7 +160,7 @@ class _ConvTransposeNd(_ConvNd):
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         )
-        self.output_padding = extents_of(output_padding, self.rank, "output_padding")
+        self.output_padding = to_ntuple(output_padding, self.rank, "output_padding")
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         """[N, C, ...] -> [N, out, ...]; `output_size` replaces `output_padding`."""

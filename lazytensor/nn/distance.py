@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lazytensor.functions.shapes import dim_of, view
+from lazytensor.functions.shapes import normalize_dim, view
 from lazytensor.nn import functional as F
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
@@ -59,7 +59,7 @@ class Unflatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """[..., product, ...] -> [..., *unflattened_size, ...]"""
-        at = dim_of(self.dim, input.ndim)
+        at = normalize_dim(self.dim, input.ndim)
         shape = input.spec.shape
         return view(input, (*shape[:at], *self.unflattened_size, *shape[at + 1 :]))
 

@@ -5,98 +5,100 @@ from functools import partial
 from typing import Any
 
 from lazytensor import source
-from lazytensor.arrival import Handle
+from lazytensor.arrival import RemovableHandle
 from lazytensor.device import Device
 from lazytensor.errors import AutogradError
-from lazytensor.gradients import observed
+from lazytensor.gradients import observe_gradient
 from lazytensor.ir.graph import Node
-from lazytensor.tensor import Tensor, is_grad_enabled, untracked, wrap
+from lazytensor.tensor import Tensor, detach_node, is_grad_enabled, wrap
 
 # One table for each moment, by the number of the handle: hooks run in the order of their registration.
-TABLES = """_forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks
+HOOK_TABLES = """_forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks
     _forward_pre_hooks_with_kwargs _backward_hooks _backward_pre_hooks _state_dict_pre_hooks _state_dict_hooks
     _load_pre_hooks _load_post_hooks""".split()
-CALLS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
-EVERYWHERE: dict[str, dict[int, Callable[..., Any]]] = {name: {} for name in CALLS}
+CALL_HOOK_TABLES = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+GLOBAL_HOOKS: dict[str, dict[int, Callable[..., Any]]] = {name: {} for name in CALL_HOOK_TABLES}
 """Hooks of all modules, which run before those of the module itself; a run begins without any."""
-_with_kwargs: set[int] = set()
+_global_hooks_with_kwargs: set[int] = set()
 
 
-def placed(table: dict[int, Callable[..., Any]], hook: Callable[..., Any], is_first: bool = False) -> Handle:
+def add_hook(table: dict[int, Callable[..., Any]], hook: Callable[..., Any], is_first: bool = False) -> RemovableHandle:
     """A hook in a table, behind the others or before them."""
     older = dict(table) if is_first else {}
     if is_first:
         table.clear()
-    handle = Handle(table, hook)
+    handle = RemovableHandle(table, hook)
     table.update(older)
     return handle
 
 
 def has_hooks(own: Mapping[str, Any]) -> bool:
     """Whether a call of the module with this dictionary has hooks to run."""
-    before, after, backward, backward_pre = CALLS
-    return bool(own[before] or own[after] or own[backward] or own[backward_pre] or any(EVERYWHERE.values()))
+    before, after, backward, backward_pre = CALL_HOOK_TABLES
+    return bool(own[before] or own[after] or own[backward] or own[backward_pre] or any(GLOBAL_HOOKS.values()))
 
 
-def forget() -> None:
+def clear_global_hooks() -> None:
     """Take all hooks of all modules away."""
-    for table in EVERYWHERE.values():
+    for table in GLOBAL_HOOKS.values():
         table.clear()
 
 
-def register_module_forward_pre_hook(hook: Callable[..., Any]) -> Handle:
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call hook(module, args) before each forward of every module."""
-    return Handle(EVERYWHERE["_forward_pre_hooks"], hook)
+    return RemovableHandle(GLOBAL_HOOKS["_forward_pre_hooks"], hook)
 
 
-def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False) -> Handle:
+def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False) -> RemovableHandle:
     """Call hook(module, args, output) after each forward of every module; `with_kwargs` as with those of one module."""
-    handle = Handle(EVERYWHERE["_forward_hooks"], hook)
+    handle = RemovableHandle(GLOBAL_HOOKS["_forward_hooks"], hook)
     if with_kwargs:
-        _with_kwargs.add(handle.id)
+        _global_hooks_with_kwargs.add(handle.id)
     return handle
 
 
-def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Handle:
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call hook(module, grad_output) before gradients pass any module."""
-    return Handle(EVERYWHERE["_backward_pre_hooks"], hook)
+    return RemovableHandle(GLOBAL_HOOKS["_backward_pre_hooks"], hook)
 
 
-def register_module_full_backward_hook(hook: Callable[..., Any]) -> Handle:
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call hook(module, grad_input, grad_output) when gradients have passed any module."""
-    return Handle(EVERYWHERE["_backward_hooks"], hook)
+    return RemovableHandle(GLOBAL_HOOKS["_backward_hooks"], hook)
 
 
-def _due(module: Any, table: str) -> list[tuple[int, Callable[..., Any]]]:
+def _hooks_of(module: Any, table: str) -> list[tuple[int, Callable[..., Any]]]:
     """The hooks of a moment, as a copy: a hook may remove itself while it runs."""
-    return [*EVERYWHERE[table].items(), *module.__dict__[table].items()]
+    return [*GLOBAL_HOOKS[table].items(), *module.__dict__[table].items()]
 
 
-def hooked_call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `forward` between the module's hooks."""
-    args, kwargs = _before(module, args, kwargs)
+    args, kwargs = _run_forward_pre_hooks(module, args, kwargs)
     done: set[int] = set()
 
     # Inside of what backward hooks watch: they see the gradient of what the forward hooks made of the output.
     def run(*args: Any, **kwargs: Any) -> Any:
         out = module.forward(*args, **kwargs)
-        for number, hook in _due(module, "_forward_hooks"):
+        for number, hook in _hooks_of(module, "_forward_hooks"):
             done.add(number)
-            out = _answer(module, number, hook, args, kwargs, out)
+            out = _run_forward_hook(module, number, hook, args, kwargs, out)
         return out
 
     try:
-        if _due(module, "_backward_hooks") or _due(module, "_backward_pre_hooks"):
-            return watched(module, run, args, kwargs)
+        if _hooks_of(module, "_backward_hooks") or _hooks_of(module, "_backward_pre_hooks"):
+            return call_with_backward_hooks(module, run, args, kwargs)
         return run(*args, **kwargs)
     except Exception:
-        _after_an_error(module, args, kwargs, done)
+        _run_always_called_hooks(module, args, kwargs, done)
         raise
 
 
-def _before(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _run_forward_pre_hooks(
+    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments after the hooks that may replace them."""
-    for number, hook in _due(module, "_forward_pre_hooks"):
+    for number, hook in _hooks_of(module, "_forward_pre_hooks"):
         if not module._forward_pre_hooks_with_kwargs.get(number):
             answer = hook(module, args)
             if answer is not None:
@@ -115,25 +117,25 @@ def _before(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
     return args, kwargs
 
 
-def _answer(
+def _run_forward_hook(
     module: Any, number: int, hook: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
 ) -> Any:
     """The output after a forward hook."""
-    takes_kwargs = number in _with_kwargs or module._forward_hooks_with_kwargs.get(number)
+    takes_kwargs = number in _global_hooks_with_kwargs or module._forward_hooks_with_kwargs.get(number)
     answer = hook(module, args, kwargs, out) if takes_kwargs else hook(module, args, out)
     return out if answer is None else answer
 
 
-def _after_an_error(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], done: set[int]) -> None:
+def _run_always_called_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], done: set[int]) -> None:
     """Run the forward hooks that were to be called in any case, and have not been."""
-    for number, hook in _due(module, "_forward_hooks"):
+    for number, hook in _hooks_of(module, "_forward_hooks"):
         if module._forward_hooks_always_called.get(number) and number not in done:
-            _answer(module, number, hook, args, kwargs, None)
+            _run_forward_hook(module, number, hook, args, kwargs, None)
 
 
 # PyTorch hangs the hooks on one node on each side of a module. Here each argument and each output has a node of its own
 # that reports to this object, and what all of them know together is known when the last has come.
-class _Passage:
+class _BackwardHookCall:
     """One call of a module with backward hooks: what has come back so far."""
 
     def __init__(self, module: Any, args: tuple[Any, ...]):
@@ -150,7 +152,7 @@ class _Passage:
             is_watched = isinstance(a, Tensor) and a.requires_grad
             if is_watched:
                 self.waiting.add(i)
-            reporting.append(_as(a, partial(self.arrived, i, a.device)) if is_watched else a)
+            reporting.append(_report_gradient(a, partial(self.arrived, i, a.device)) if is_watched else a)
         # Without such an argument (a model's first layer) nothing ever arrives, and the hooks run when the output's
         # gradient starts.
         self.has_inputs = bool(self.waiting)
@@ -165,7 +167,7 @@ class _Passage:
         results = list(out) if isinstance(out, tuple | list) else [out]
         self.grad_outputs = [None] * len(results)
         seen = [
-            _as(r, partial(self.started, i, r.device)) if isinstance(r, Tensor) and r.requires_grad else r
+            _report_gradient(r, partial(self.started, i, r.device)) if isinstance(r, Tensor) and r.requires_grad else r
             for i, r in enumerate(results)
         ]
         return type(out)(seen) if isinstance(out, tuple | list) else seen[0]
@@ -173,8 +175,8 @@ class _Passage:
     def started(self, i: int, device: Device, g: Node) -> Node:
         """The gradient of an output has come."""
         # One output after the other: hooks of a module with several see None for those still to come.
-        self.grad_outputs[i] = wrap(untracked(g), device)
-        for _, hook in _due(self.module, "_backward_pre_hooks"):
+        self.grad_outputs[i] = wrap(detach_node(g), device)
+        for _, hook in _hooks_of(self.module, "_backward_pre_hooks"):
             answer = hook(self.module, tuple(self.grad_outputs))
             if answer is not None:
                 self.grad_outputs = list(answer) if isinstance(answer, tuple) else [answer]
@@ -185,7 +187,7 @@ class _Passage:
 
     def arrived(self, i: int, device: Device, g: Node) -> Node:
         """The gradient of an argument has come; with the last one the hooks run."""
-        self.grad_inputs[i] = wrap(untracked(g), device)
+        self.grad_inputs[i] = wrap(detach_node(g), device)
         self.waiting.discard(i)
         if self.waiting:
             return g
@@ -208,20 +210,22 @@ class _Passage:
         replaced = None
         if self.is_over:
             return None
-        for _, hook in _due(self.module, "_backward_hooks"):
+        for _, hook in _hooks_of(self.module, "_backward_hooks"):
             answer = hook(self.module, tuple(self.grad_inputs), tuple(self.grad_outputs))
             replaced = replaced if answer is None else answer
         return replaced
 
 
-def _as(t: Tensor, report: Callable[[Node], Node]) -> Tensor:
-    return wrap(observed(t.node, report), t.device)
+def _report_gradient(t: Tensor, report: Callable[[Node], Node]) -> Tensor:
+    return wrap(observe_gradient(t.node, report), t.device)
 
 
-def watched(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def call_with_backward_hooks(
+    module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
     """run(*args), with the gradients on both sides reported to the module's backward hooks."""
     # Nothing will come back, and the reports would only make the graph longer.
     if not is_grad_enabled():
         return run(*args, **kwargs)
-    passage = _Passage(module, args)
+    passage = _BackwardHookCall(module, args)
     return passage.leave(run(*passage.enter(args), **kwargs))

@@ -11,20 +11,20 @@ from lazytensor import dialect, random
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.elementary import erfinv
-from lazytensor.functions.writing import is_unseen
+from lazytensor.functions.writing import shows_no_values
 from lazytensor.tensor import Tensor, from_array, grad_mode
 
 F = TypeVar("F", bound=Callable[..., Tensor])
 # PyTorch's values. Half of the signal does not pass relu, so its variance is doubled; those of tanh and selu are found
 # by trial. Linear layers and sigmoid have 1, and so has here what PyTorch refuses by name.
-_GAINS = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 3.0 / 4}
+_GAIN_BY_NONLINEARITY = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 3.0 / 4}
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor that keeps the variance through a nonlinearity."""
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
-    return _GAINS.get(nonlinearity, 1.0)
+    return _GAIN_BY_NONLINEARITY.get(nonlinearity, 1.0)
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
@@ -36,12 +36,12 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
-def _seen_only(initialise: F) -> F:
+def _skip_without_values(initialise: F) -> F:
     """Leave a tensor that shows no values as it is: what takes long to compute is not computed for nobody."""
 
     @functools.wraps(initialise)
     def seen(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return tensor if is_unseen(tensor) else initialise(tensor, *args, **kwargs)
+        return tensor if shows_no_values(tensor) else initialise(tensor, *args, **kwargs)
 
     return cast(F, seen)
 
@@ -118,20 +118,20 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-@_seen_only
+@_skip_without_values
 def eye_(tensor: Tensor) -> Tensor:
     """Ones on the diagonal of a matrix, zeros elsewhere. Raises ValueError for another rank."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    return _set(tensor, np.eye(tensor.spec.shape[0], tensor.spec.shape[1]))
+    return _set_values(tensor, np.eye(tensor.spec.shape[0], tensor.spec.shape[1]))
 
 
-def _set(tensor: Tensor, values: np.ndarray) -> Tensor:
+def _set_values(tensor: Tensor, values: np.ndarray) -> Tensor:
     with grad_mode(False):
         return tensor.copy_(from_array(values.astype(tensor.dtype.host), tensor.dtype))
 
 
-@_seen_only
+@_skip_without_values
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """The weight of a convolution that gives its input back. Raises ValueError for other ranks than 3 to 5."""
     if tensor.ndim not in (3, 4, 5):
@@ -145,10 +145,10 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     for group in range(groups):
         for i in range(min(out // groups, inputs)):
             values[(group * (out // groups) + i, i, *centre)] = 1
-    return _set(tensor, values)
+    return _set_values(tensor, values)
 
 
-@_seen_only
+@_skip_without_values
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -158,9 +158,11 @@ def trunc_normal_(
     generator: random.Generator | None = None,
 ) -> Tensor:
     """Normal within a..b."""
-    if dialect.current != "2.4":
-        draw = _within if _mass(mean, std, a, b) > LIKELY else _beside
-        return _set(tensor, draw(tensor, mean, std, a, b, generator))
+    if dialect.current_release != "2.4":
+        draw = (
+            _redraw_until_inside if _normal_probability(mean, std, a, b) > MIN_REDRAW_PROBABILITY else _rejection_sample
+        )
+        return _set_values(tensor, draw(tensor, mean, std, a, b, generator))
 
     def below(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
@@ -175,25 +177,25 @@ def trunc_normal_(
         return tensor.copy_(pw.clamp(values, float(a), float(b)))
 
 
-LIKELY = 0.3
+MIN_REDRAW_PROBABILITY = 0.3
 """The share of normal numbers inside of the bounds above which PyTorch 2.13 draws such until all lie inside."""
 
 
-def _mass(mean: float, std: float, a: float, b: float) -> float:
+def _normal_probability(mean: float, std: float, a: float, b: float) -> float:
     """The share of normal numbers between a and b."""
     return (math.erf((b - mean) / (std * math.sqrt(2.0))) - math.erf((a - mean) / (std * math.sqrt(2.0)))) / 2
 
 
-def _within(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> np.ndarray:
+def _redraw_until_inside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> np.ndarray:
     """Normal numbers; for those outside of a..b all are drawn again, until none is left."""
     shape, dtype = tensor.spec.shape, tensor.dtype
-    values = random.chosen(generator).normal(shape, dtype, mean, std)
+    values = random.resolve_generator(generator).normal(shape, dtype, mean, std)
     while (outside := (values < a) | (values > b)).any():
-        values = np.where(outside, random.chosen(generator).normal(shape, dtype, mean, std), values)
+        values = np.where(outside, random.resolve_generator(generator).normal(shape, dtype, mean, std), values)
     return values
 
 
-def _beside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> np.ndarray:
+def _rejection_sample(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> np.ndarray:
     """Uniform numbers, of which each is taken with the chance that the density there has against the highest in a..b.
 
     For bounds that cut off most normal numbers: those would have to be drawn very often.
@@ -203,15 +205,15 @@ def _beside(tensor: Tensor, mean: float, std: float, a: float, b: float, generat
     peak = max(low, 0.0) if low > 0 else min(high, 0.0)
     values, waiting = np.zeros(shape, dtype.host), np.ones(shape, bool)
     while waiting.any():
-        tried = random.chosen(generator).uniform(shape, dtype, a, b)
+        tried = random.resolve_generator(generator).uniform(shape, dtype, a, b)
         chance = np.exp((peak * peak - ((tried.astype(np.float64) - mean) / std) ** 2) / 2)
-        taking = waiting & (random.chosen(generator).uniform(shape, dtype) <= chance)
+        taking = waiting & (random.resolve_generator(generator).uniform(shape, dtype) <= chance)
         values[taking] = tried[taking]
         waiting &= ~taking
     return values
 
 
-@_seen_only
+@_skip_without_values
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | None = None) -> Tensor:
     """Rows (or columns, if there are more rows) that are orthonormal, times gain. Raises ValueError below rank 2."""
     if tensor.ndim < 2:
@@ -222,26 +224,26 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | N
     shape = (rows, tensor.spec.size // rows)
     # Drawn as it lies and turned afterwards, so that the numbers are PyTorch's for wide matrices too. QR wants at least
     # as many rows as columns: there are no more orthonormal columns than rows.
-    drawn = random.chosen(generator).normal(shape, tensor.dtype)
+    drawn = random.resolve_generator(generator).normal(shape, tensor.dtype)
     q, r = np.linalg.qr(drawn.T if shape[0] < shape[1] else drawn)
     # The signs that make a QR decomposition unique, and the result uniform over rotations (Mezzadri 2007).
     q = q * np.sign(np.diag(r))
     q = q.T if shape[0] < shape[1] else q
-    return _set(tensor, (q * gain).reshape(tensor.spec.shape))
+    return _set_values(tensor, (q * gain).reshape(tensor.spec.shape))
 
 
-@_seen_only
+@_skip_without_values
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: random.Generator | None = None) -> Tensor:
     """Normal, with a fraction of each column set to zero. Raises ValueError for another rank than 2."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.spec.shape
-    source = random.chosen(generator)
+    source = random.resolve_generator(generator)
     values = source.normal((rows, columns), tensor.dtype, 0, std)
     # Rounded up, and the same number in each column: columns are the inputs, none of which is to be lost or whole by
     # chance.
     zeros = math.ceil(sparsity * rows)
     for column in range(columns):
         # Always from the default generator, as in PyTorch.
-        values[random.chosen(None).permutation(rows)[:zeros], column] = 0
-    return _set(tensor, values)
+        values[random.resolve_generator(None).permutation(rows)[:zeros], column] = 0
+    return _set_values(tensor, values)

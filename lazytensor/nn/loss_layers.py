@@ -7,7 +7,7 @@ from lazytensor.functions import losses as F
 from lazytensor.functions import margins
 from lazytensor.functions.ctc import ctc_loss
 from lazytensor.functions.normalization import pairwise_distance
-from lazytensor.functions.widening import published
+from lazytensor.functions.widening import publish
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 
@@ -22,7 +22,7 @@ class _Loss(Module):
         super().__init__()
         # Options of PyTorch before 0.4.1, which win over `reduction` where they are given.
         older = size_average is not None or reduce is not None
-        self.reduction = F.chosen("mean", size_average, reduce) if older else reduction
+        self.reduction = F.resolve_reduction("mean", size_average, reduce) if older else reduction
 
     def forward(self, *inputs: Any) -> Tensor:
         """The loss: a scalar, or the elements with reduction="none"."""
@@ -30,7 +30,7 @@ class _Loss(Module):
         options = {name: getattr(self, name) for name in self.options}
         # From the class, where it is no method; and as published, since PyTorch's modules call the public functions.
         function = type(self).function
-        return published(function)(*inputs, **options, reduction=self.reduction)
+        return publish(function)(*inputs, **options, reduction=self.reduction)
 
 
 class _WeightedLoss(_Loss):

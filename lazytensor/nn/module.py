@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from lazytensor import cells, source
-from lazytensor.arrival import Handle
-from lazytensor.cells import adopt
+from lazytensor.arrival import RemovableHandle
+from lazytensor.cells import new_storage
 from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.functions.creation import empty
 from lazytensor.functions.writing import zero_
 from lazytensor.nn import saved_state
 from lazytensor.nn.assignment import refuse_other_kind
-from lazytensor.nn.hooks import TABLES, has_hooks, hooked_call, placed
-from lazytensor.tensor import Tensor, of_class, untracked
+from lazytensor.nn.hooks import HOOK_TABLES, add_hook, call_with_hooks, has_hooks
+from lazytensor.tensor import Tensor, detach_node, tensor_of_class
 
 
 class Parameter(Tensor):
@@ -29,12 +29,14 @@ class Parameter(Tensor):
         source_tensor = data if data is not None else empty(0)
         # Over the cell of its data, as PyTorch's shares their storage: a write to either shows in both. A view has no
         # cell of its own, and a tensor that is part of a graph is no leaf: their value goes to a new cell.
-        is_shared = not (source_tensor.lens or source_tensor.requires_grad)
-        if cells.is_abstract and not cells.here.current:
+        is_shared = not (source_tensor.view_ops or source_tensor.requires_grad)
+        if cells.is_abstract and not cells.thread_state.current:
             # Whatever was to be its first value is never computed.
-            parameter = of_class(cls, adopt(cells.without_value(source_tensor.spec)))
+            parameter = tensor_of_class(cls, new_storage(cells.new_abstract_leaf(source_tensor.spec)))
         else:
-            parameter = of_class(cls, source_tensor.cell if is_shared else adopt(untracked(source_tensor.node)))
+            parameter = tensor_of_class(
+                cls, source_tensor.cell if is_shared else new_storage(detach_node(source_tensor.node))
+            )
         parameter.device = source_tensor.device
         if requires_grad:
             parameter.requires_grad_()
@@ -42,7 +44,7 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Parameter":
         # PyTorch's rule, unlike that of tensors: its elements only, in a storage of its own.
-        copy = memo[id(self)] = of_class(type(self), adopt(untracked(self.node)))
+        copy = memo[id(self)] = tensor_of_class(type(self), new_storage(detach_node(self.node)))
         copy.device = self.device
         if self.requires_grad:
             copy.requires_grad_()
@@ -66,7 +68,7 @@ class Buffer(Tensor):
         """A buffer over the storage of `data`; without `persistent` it stays out of state dicts."""
         data = empty(0) if data is None else data
         # A view has no cell of its own: what it sees goes to a new one.
-        buffer = of_class(cls, data.cell if not data.lens else adopt(untracked(data.node)))
+        buffer = tensor_of_class(cls, data.cell if not data.view_ops else new_storage(detach_node(data.node)))
         buffer.device, buffer.persistent = data.device, persistent
         return buffer
 
@@ -99,7 +101,7 @@ class Module:
         own["_transient"] = set()
         # The module's name in reports, which the front end gives it when the whole model is known.
         own["_scope"] = ""
-        for hooks in TABLES:
+        for hooks in HOOK_TABLES:
             own[hooks] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -201,11 +203,11 @@ class Module:
         source.push_scope(own["_scope"])
         forward = self.forward
         is_hooked = has_hooks(own)
-        before = source.calling(None if is_hooked else forward)  # hooks are the user's
+        before = source.enter_call(None if is_hooked else forward)  # hooks are the user's
         try:
-            return hooked_call(self, args, kwargs) if is_hooked else forward(*args, **kwargs)
+            return call_with_hooks(self, args, kwargs) if is_hooked else forward(*args, **kwargs)
         finally:
-            source.called(before)
+            source.leave_call(before)
             source.pop_scope()
 
     def register_forward_hook(
@@ -215,62 +217,64 @@ class Module:
         prepend: bool = False,
         with_kwargs: bool = False,
         always_call: bool = False,
-    ) -> Handle:
+    ) -> RemovableHandle:
         """Call hook(module, args, output) after each forward; what it returns replaces the output.
 
         With `with_kwargs` it is hook(module, args, kwargs, output); with `always_call` it runs after an error too.
         """
-        handle = placed(self._forward_hooks, hook, prepend)
+        handle = add_hook(self._forward_hooks, hook, prepend)
         self._forward_hooks_with_kwargs[handle.id] = with_kwargs
         self._forward_hooks_always_called[handle.id] = always_call
         return handle
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> Handle:
+    ) -> RemovableHandle:
         """Call hook(module, args) before each forward; what it returns replaces the arguments.
 
         With `with_kwargs` it is hook(module, args, kwargs), which returns both.
         """
-        handle = placed(self._forward_pre_hooks, hook, prepend)
+        handle = add_hook(self._forward_pre_hooks, hook, prepend)
         self._forward_pre_hooks_with_kwargs[handle.id] = with_kwargs
         return handle
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call hook(module, grad_input, grad_output) when gradients have passed; its answer replaces grad_input."""
-        return placed(self._backward_hooks, hook, prepend)
+        return add_hook(self._backward_hooks, hook, prepend)
 
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call hook(module, grad_output) before gradients pass; its answer replaces grad_output."""
-        return placed(self._backward_pre_hooks, hook, prepend)
+        return add_hook(self._backward_pre_hooks, hook, prepend)
 
     # The older form saw the last operation of `forward` alone; that of a layer of one operation is the same.
     register_backward_hook = register_full_backward_hook
 
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, prefix, keep_vars) before `state_dict`."""
-        return Handle(self._state_dict_pre_hooks, hook)
+        return RemovableHandle(self._state_dict_pre_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, metadata) after `state_dict`; its answer replaces the dict."""
-        return Handle(self._state_dict_hooks, hook)
+        return RemovableHandle(self._state_dict_hooks, hook)
 
     _register_state_dict_hook = register_state_dict_post_hook
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors) before loading.
 
         The hook may edit the dict and the lists, which get the keys and texts of the error.
         """
-        return Handle(self._load_pre_hooks, hook)
+        return RemovableHandle(self._load_pre_hooks, hook)
 
-    def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> Handle:
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
         """The older form, whose hook is not given the module unless `with_module` says so."""
-        return Handle(self._load_pre_hooks, hook if with_module else lambda _, *rest: hook(*rest))
+        return RemovableHandle(self._load_pre_hooks, hook if with_module else lambda _, *rest: hook(*rest))
 
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, incompatible_keys) after loading, before anything is refused."""
-        return Handle(self._load_post_hooks, hook)
+        return RemovableHandle(self._load_post_hooks, hook)
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
         """Submodules one level down."""
@@ -368,7 +372,7 @@ class Module:
         # The older order of arguments, without names.
         options: dict[str, Any] = {"destination": destination, "prefix": prefix, "keep_vars": keep_vars}
         options |= dict(zip(options, args, strict=False))
-        state: OrderedDict[str, Any] = saved_state.collect(self, **options)
+        state: OrderedDict[str, Any] = saved_state.collect_state_dict(self, **options)
         return state
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -382,7 +386,7 @@ class Module:
 
         Raises RuntimeError listing all that is missing, superfluous (both only if `strict`) or of another shape.
         """
-        return saved_state.load(self, state_dict, strict, assign)
+        return saved_state.load_state_dict(self, state_dict, strict, assign)
 
     def _load_from_state_dict(
         self,
@@ -444,7 +448,7 @@ class Module:
             # devices but keep their type.
             moved = tensor.detach().to(*args, **kwargs)
             if moved.dtype is tensor.dtype or tensor.dtype.kind == "f":
-                tensor.cell = moved.cell if not moved.lens else adopt(moved.node)
+                tensor.cell = moved.cell if not moved.view_ops else new_storage(moved.node)
                 tensor.device, tensor._seen = moved.device, None
         return self
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from lazytensor.docstrings import with_example
 from lazytensor.functions import pooling
-from lazytensor.functions.convolution import Extents, extents_of
+from lazytensor.functions.convolution import Extents, to_ntuple
 from lazytensor.nn import functional as F
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
@@ -80,7 +80,7 @@ class _AvgPool(Module):
         return f"kernel_size={values[0]}, stride={values[1]}, padding={values[2]}"
 
 
-class _Adaptive(Module):
+class _AdaptivePool(Module):
     """Pooling to a given output size."""
 
     name = ""
@@ -107,9 +107,9 @@ class _MaxUnpool(Module):
     def __init__(self, kernel_size: Extents, stride: Extents | None = None, padding: Extents = 0):
         super().__init__()
         rank = self.rank
-        self.kernel_size = extents_of(kernel_size, rank, "kernel_size")
-        self.stride = extents_of(stride, rank, "stride") if stride is not None else self.kernel_size
-        self.padding = extents_of(padding, rank, "padding")
+        self.kernel_size = to_ntuple(kernel_size, rank, "kernel_size")
+        self.stride = to_ntuple(stride, rank, "stride") if stride is not None else self.kernel_size
+        self.padding = to_ntuple(padding, rank, "padding")
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """What the pooling gave, and its places."""
@@ -168,7 +168,7 @@ class _ZeroPad(_ConstantPad):
 
 # The ranks differ in a number and a name. A class for each by hand would be the same lines three times; editors find
 # them by the assignments below.
-def _family(parent: type[Module], stem: str, examples: tuple[str, ...], **facets: Any) -> tuple[Any, ...]:
+def _make_classes(parent: type[Module], stem: str, examples: tuple[str, ...], **facets: Any) -> tuple[Any, ...]:
     """Return the classes of one kind for each rank from 1, such as MaxPool1d, MaxPool2d and MaxPool3d."""
     classes = []
     for rank, example in enumerate(examples, 1):
@@ -179,7 +179,7 @@ def _family(parent: type[Module], stem: str, examples: tuple[str, ...], **facets
     return tuple(classes)
 
 
-MaxPool1d, MaxPool2d, MaxPool3d = _family(
+MaxPool1d, MaxPool2d, MaxPool3d = _make_classes(
     _MaxPool,
     "MaxPool",
     (
@@ -188,7 +188,7 @@ MaxPool1d, MaxPool2d, MaxPool3d = _family(
         ">>> lt.nn.MaxPool3d(2)(lt.ones(1, 4, 4, 4)).shape\ntorch.Size([1, 2, 2, 2])",
     ),
 )
-AvgPool1d, AvgPool2d, AvgPool3d = _family(
+AvgPool1d, AvgPool2d, AvgPool3d = _make_classes(
     _AvgPool,
     "AvgPool",
     (
@@ -197,7 +197,7 @@ AvgPool1d, AvgPool2d, AvgPool3d = _family(
         ">>> lt.nn.AvgPool3d(2)(lt.ones(1, 4, 4, 4)).shape\ntorch.Size([1, 2, 2, 2])",
     ),
 )
-MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _family(
+MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _make_classes(
     _MaxUnpool,
     "MaxUnpool",
     (
@@ -206,8 +206,8 @@ MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _family(
         ">>> lt.nn.MaxUnpool3d((1, 1, 2))(lt.tensor([[[[5.0]]]]), lt.tensor([[[[1]]]]))\ntensor([[[[0., 5.]]]])",
     ),
 )
-AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _family(
-    _Adaptive,
+AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _make_classes(
+    _AdaptivePool,
     "AdaptiveAvgPool",
     (
         ">>> lt.nn.AdaptiveAvgPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[2., 6.]])",
@@ -216,8 +216,8 @@ AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _family(
     ),
     name="adaptive_avg_pool{rank}d",
 )
-AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _family(
-    _Adaptive,
+AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _make_classes(
+    _AdaptivePool,
     "AdaptiveMaxPool",
     (
         ">>> lt.nn.AdaptiveMaxPool1d(2)(lt.tensor([[1.0, 3.0, 2.0, 4.0]]))\ntensor([[3., 4.]])",
@@ -226,7 +226,7 @@ AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _family(
     ),
     name="adaptive_max_pool{rank}d",
 )
-ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family(
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _make_classes(
     _Pad,
     "ReflectionPad",
     (
@@ -236,7 +236,7 @@ ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _family(
     ),
     mode="reflect",
 )
-ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _family(
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _make_classes(
     _Pad,
     "ReplicationPad",
     (
@@ -246,7 +246,7 @@ ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _family(
     ),
     mode="replicate",
 )
-CircularPad1d, CircularPad2d, CircularPad3d = _family(
+CircularPad1d, CircularPad2d, CircularPad3d = _make_classes(
     _Pad,
     "CircularPad",
     (
@@ -256,7 +256,7 @@ CircularPad1d, CircularPad2d, CircularPad3d = _family(
     ),
     mode="circular",
 )
-ConstantPad1d, ConstantPad2d, ConstantPad3d = _family(
+ConstantPad1d, ConstantPad2d, ConstantPad3d = _make_classes(
     _ConstantPad,
     "ConstantPad",
     (
@@ -266,7 +266,7 @@ ConstantPad1d, ConstantPad2d, ConstantPad3d = _family(
         ">>> lt.nn.ConstantPad3d((1, 1, 0, 0, 0, 0), 5.0)(lt.zeros(1, 1, 1, 1))\ntensor([[[[5., 0., 5.]]]])",
     ),
 )
-ZeroPad1d, ZeroPad2d, ZeroPad3d = _family(
+ZeroPad1d, ZeroPad2d, ZeroPad3d = _make_classes(
     _ZeroPad,
     "ZeroPad",
     (

@@ -17,21 +17,23 @@ from lazytensor.ir.types import Type
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.ops import call, full
-from lazytensor.ops.recurrent_cells import CELLS, Functions
+from lazytensor.ops.recurrent_cells import CELLS, CellFunctions
 from lazytensor.precision import half_type, host_half_type
-from lazytensor.tensor import Tensor, arg, from_array
+from lazytensor.tensor import Tensor, from_array, operand_node
 
 State = tuple[Tensor, ...]
-TENSORS = Functions(sigmoid=pw.sigmoid, tanh=pw.tanh, relu=pw.relu, parts=lambda x, count: chunk(x, count, -1))
+TENSOR_FUNCTIONS = CellFunctions(
+    sigmoid=pw.sigmoid, tanh=pw.tanh, relu=pw.relu, parts=lambda x, count: chunk(x, count, -1)
+)
 
 
-def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+def _step_cell(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
     """The state after one time, from the product of the input; its first part is the output."""
-    after, _ = CELLS[mode].step(TENSORS, gates, linear(state[0], weight, bias), state)
+    after, _ = CELLS[mode].step(TENSOR_FUNCTIONS, gates, linear(state[0], weight, bias), state)
     return after
 
 
-def _is_whole(x: Tensor) -> bool:
+def _is_one_operation(x: Tensor) -> bool:
     """Whether a layer is recorded as one operation: on the host, in a type that nothing is cast from or to."""
     # A step that has no values is planned for the wafer, and one with a half type is traced for it.
     if cells.is_abstract or half_type() is not None or host_half_type() is not None:
@@ -40,7 +42,7 @@ def _is_whole(x: Tensor) -> bool:
     return x.dtype in (float32, float64) and x.spec.shape[0] > 0
 
 
-_REFUSED = {"LSTM": "lstm_cell", "GRU": "gru_cell"}
+_REFUSAL_NAMES = {"LSTM": "lstm_cell", "GRU": "gru_cell"}
 
 
 class RNNBase(Module):
@@ -185,7 +187,7 @@ class RNNBase(Module):
     ) -> tuple[Tensor, State]:
         own = self._parameters
         weight, bias, first = own["weight_hh" + suffix], own.get("bias_hh" + suffix), own.get("bias_ih" + suffix)
-        is_whole = going_on is None and _is_whole(x) and weight.dtype is x.dtype is state[0].dtype
+        is_whole = going_on is None and _is_one_operation(x) and weight.dtype is x.dtype is state[0].dtype
         if is_whole and self.mode != "GRU" and bias is not None and first is not None:
             # One sum of two rows, where that of the products of all times would go over memory once more.
             bias, first = first + bias, None
@@ -198,7 +200,7 @@ class RNNBase(Module):
         rows = unbind(gates)
         times = range(len(rows))
         for t in reversed(times) if backward else times:
-            after = _step(self.mode, rows[t], state, weight, bias)
+            after = _step_cell(self.mode, rows[t], state, weight, bias)
             if going_on is not None:
                 after = tuple(where(going_on[t], a, b) for a, b in zip(after, state, strict=True))
             state = after
@@ -210,9 +212,9 @@ class RNNBase(Module):
         self, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None, backward: bool
     ) -> tuple[Tensor, State]:
         """One operation over all times."""
-        products = arg(gates)
-        added = full(0, Type(products.type.shape[2:], gates.dtype)) if bias is None else arg(bias)
-        operands = (products, arg(weight), added, *(arg(s) for s in state))
+        products = operand_node(gates)
+        added = full(0, Type(products.type.shape[2:], gates.dtype)) if bias is None else operand_node(bias)
+        operands = (products, operand_node(weight), added, *(operand_node(s) for s in state))
         layer = call("recurrent", *operands, mode=self.mode, reverse=backward)
         parts = CELLS[self.mode].parts
         outputs, *rest = (pw.tensor_of(call("result", layer, index=k), gates, weight) for k in range(parts))
@@ -315,10 +317,10 @@ class RNNCellBase(Module):
             hx = (hx, hx) if parts == 2 else hx
         state = tuple(hx) if parts == 2 else (hx,)
         gates = linear(input, self.weight_ih, self.bias_ih)
-        after = _step(self.mode, gates, state, self.weight_hh, self.bias_hh)
+        after = _step_cell(self.mode, gates, state, self.weight_hh, self.bias_hh)
         # The vendor's front end lowers whole layers of these, and no single cell.
-        if self.mode in _REFUSED:
-            after = refuse_result(_REFUSED[self.mode], after)
+        if self.mode in _REFUSAL_NAMES:
+            after = refuse_result(_REFUSAL_NAMES[self.mode], after)
         return after if parts == 2 else after[0]
 
     def extra_repr(self) -> str:

@@ -14,9 +14,9 @@ from lazytensor.errors import StateError
 from lazytensor.functions.writing import copy_
 from lazytensor.tensor import Tensor, grad_mode
 
-EXTRA_STATE = "_extra_state"
+EXTRA_STATE_KEY = "_extra_state"
 """The key of what `get_extra_state` returns, below the prefix of the module."""
-_ASSIGN = "assign_to_params_buffers"
+_ASSIGN_KEY = "assign_to_params_buffers"
 
 
 class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -32,7 +32,7 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpect
     __str__ = __repr__
 
 
-def collect(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:
+def collect_state_dict(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:
     """Add the state of a module and of all below it to `destination`, or to a new OrderedDict. Returns it.
 
     A state-dict hook that returns something replaces it.
@@ -55,7 +55,7 @@ def collect(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:
     return destination
 
 
-def _members(module: Any) -> Iterator[tuple[str, Any]]:
+def _persistent_members(module: Any) -> Iterator[tuple[str, Any]]:
     """The parameters and persistent buffers of a module itself, parameters first: PyTorch's order of keys."""
     for name, value in (*module._parameters.items(), *module._buffers.items()):
         if value is not None and name not in module._transient:
@@ -64,11 +64,11 @@ def _members(module: Any) -> Iterator[tuple[str, Any]]:
 
 def save_members(module: Any, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
     """Add the parameters, persistent buffers and extra state of a module itself."""
-    for name, value in _members(module):
+    for name, value in _persistent_members(module):
         # Detached and not copied, as PyTorch's: a dict that is to keep these values is to be cloned or saved.
         destination[prefix + name] = value if keep_vars else value.detach()
     if is_overridden(module, "get_extra_state"):
-        destination[prefix + EXTRA_STATE] = module.get_extra_state()
+        destination[prefix + EXTRA_STATE_KEY] = module.get_extra_state()
 
 
 def is_overridden(module: Any, name: str) -> bool:
@@ -76,7 +76,7 @@ def is_overridden(module: Any, name: str) -> bool:
     return getattr(getattr(type(module), name), "is_default", False) is False
 
 
-def load(module: Any, state_dict: Any, strict: bool, assign: bool) -> IncompatibleKeys:
+def load_state_dict(module: Any, state_dict: Any, strict: bool, assign: bool) -> IncompatibleKeys:
     """Give a module and all below it the values of a state dict. Raises RuntimeError with all that does not fit.
 
     As in PyTorch, values that fit are loaded before the error is raised.
@@ -91,7 +91,7 @@ def load(module: Any, state_dict: Any, strict: bool, assign: bool) -> Incompatib
     def down(module: Any, state: Any, prefix: str) -> None:
         about = dict(metadata.get(prefix[:-1], {}))
         if assign:
-            about[_ASSIGN] = True
+            about[_ASSIGN_KEY] = True
         module._load_from_state_dict(state, prefix, about, True, missing, unexpected, problems)
         for name, child in module._modules.items():
             if child is not None:
@@ -104,9 +104,9 @@ def load(module: Any, state_dict: Any, strict: bool, assign: bool) -> Incompatib
     down(module, OrderedDict(state_dict), "")
     # PyTorch names missing keys first, then unexpected ones, then shapes.
     if strict and unexpected:
-        problems.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+        problems.insert(0, f"Unexpected key(s) in state_dict: {_quote_names(unexpected)}. ")
     if strict and missing:
-        problems.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
+        problems.insert(0, f"Missing key(s) in state_dict: {_quote_names(missing)}. ")
     if problems:
         lines = "\n\t".join(problems)
         # PyTorch's own class and words: scripts catch it, and print it.
@@ -132,15 +132,15 @@ def load_members(
     for hook in list(module._load_pre_hooks.values()):
         hook(module, state, prefix, metadata, strict, missing, unexpected, problems)
     names = []
-    for name, target in _members(module):
+    for name, target in _persistent_members(module):
         names.append(name)
         key = prefix + name
         if key in state:
-            problem = _loaded(module, name, key, target, state[key], metadata.get(_ASSIGN, False))
+            problem = _load_member(module, name, key, target, state[key], metadata.get(_ASSIGN_KEY, False))
             problems += [problem] if problem else []
         elif strict:
             missing.append(key)
-    extra = prefix + EXTRA_STATE
+    extra = prefix + EXTRA_STATE_KEY
     if is_overridden(module, "set_extra_state"):
         if extra in state:
             module.set_extra_state(state[extra])
@@ -157,7 +157,7 @@ def load_members(
                 unexpected.append(key)
 
 
-def _loaded(module: Any, name: str, key: str, target: Tensor, value: Any, is_assigned: bool) -> str:
+def _load_member(module: Any, name: str, key: str, target: Tensor, value: Any, is_assigned: bool) -> str:
     """Write or assign a value to a parameter or buffer. Returns what is wrong with it, or an empty text."""
     if not isinstance(value, Tensor):
         return (
@@ -196,5 +196,5 @@ def _loaded(module: Any, name: str, key: str, target: Tensor, value: Any, is_ass
     return ""
 
 
-def _quoted(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(f'"{n}"' for n in names)

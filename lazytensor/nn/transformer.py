@@ -15,7 +15,7 @@ from lazytensor.functions.attention import attention_weights
 from lazytensor.functions.creation import empty, zeros
 from lazytensor.functions.matrix import linear, matmul
 from lazytensor.functions.resampling import pad
-from lazytensor.functions.shapes import cat, reshape, sliced, squeeze, transpose, unsqueeze, view
+from lazytensor.functions.shapes import cat, reshape, slice_dim, squeeze, transpose, unsqueeze, view
 from lazytensor.nn import functional as F
 from lazytensor.nn import init
 from lazytensor.nn.activation_layers import GELU, ReLU
@@ -166,7 +166,7 @@ class MultiheadAttention(Module):
             # Self-attention, told by identity as PyTorch does: one product for all three.
             if query is key is value:
                 both = linear(query, w, bias)
-                return [sliced(both, 2, i * e, (i + 1) * e) for i in range(3)]
+                return [slice_dim(both, 2, i * e, (i + 1) * e) for i in range(3)]
             weights = [w[i * e : (i + 1) * e] for i in range(3)]
         else:
             weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
@@ -178,12 +178,12 @@ class MultiheadAttention(Module):
         # True hides here, where in scaled_dot_product_attention True shows: PyTorch's two conventions.
         mask = None
         if attn_mask is not None:
-            mask = _added(attn_mask, like)
+            mask = _additive_mask(attn_mask, like)
             # A mask for each head comes as [N * heads, L, S], the heads of a sample side by side.
             if attn_mask.ndim == 3:
                 mask = view(mask, (-1, self.num_heads, *attn_mask.spec.shape[1:]))
         if padding is not None:
-            hidden = unsqueeze(unsqueeze(_added(padding, like), 1), 1)
+            hidden = unsqueeze(unsqueeze(_additive_mask(padding, like), 1), 1)
             mask = hidden if mask is None else mask + hidden
         return mask
 
@@ -211,7 +211,7 @@ def _is_differentiated(module: Module, x: Tensor) -> bool:
     return is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in module.parameters()))
 
 
-def _added(mask: Tensor, like: Tensor) -> Tensor:
+def _additive_mask(mask: Tensor, like: Tensor) -> Tensor:
     """A mask of what is hidden as numbers to add: minus infinity there."""
     # Another mask than a boolean one is meant to be added as it is.
     if mask.dtype is not bool_:
@@ -219,7 +219,7 @@ def _added(mask: Tensor, like: Tensor) -> Tensor:
     return pw.where(mask, -np.inf, zeros(1, dtype=like.dtype, device=like.device))
 
 
-def _chosen(activation: Activation) -> Callable[[Tensor], Tensor]:
+def _activation_function(activation: Activation) -> Callable[[Tensor], Tensor]:
     if not isinstance(activation, str):
         return activation
     if activation not in _ACTIVATIONS:
@@ -260,7 +260,7 @@ class TransformerEncoderLayer(Module):
         self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
         # The order of the members is that of PyTorch's keys, and that of the draws.
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
-        self.activation = _chosen(activation)
+        self.activation = _activation_function(activation)
 
     def forward(
         self,
@@ -280,13 +280,15 @@ class TransformerEncoderLayer(Module):
     def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
         # Outside of its fast path PyTorch's layer turns masks into numbers, which attention has no fast path for.
         if padding is not None and not (_is_nestable(self) and not self.training and not _is_differentiated(self, x)):
-            padding = _added(padding, x)
+            padding = _additive_mask(padding, x)
         out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
         dropped: Tensor = self.dropout1(out)
         return dropped
 
     def _feed(self, x: Tensor) -> Tensor:
-        fed: Tensor = self.dropout2(self.linear2(self.dropout(source.run(self.activation, self.linear1(x)))))
+        fed: Tensor = self.dropout2(
+            self.linear2(self.dropout(source.call_user_function(self.activation, self.linear1(x))))
+        )
         return fed
 
 
@@ -325,7 +327,7 @@ class TransformerDecoderLayer(Module):
             self.add_module(name, LayerNorm(d_model, layer_norm_eps, bias=bias, **factory))
         for name in ("dropout1", "dropout2", "dropout3"):
             self.add_module(name, Dropout(dropout))
-        self.activation = _chosen(activation)
+        self.activation = _activation_function(activation)
 
     def forward(
         self,
@@ -356,7 +358,9 @@ class TransformerDecoderLayer(Module):
         return x
 
     def _feed(self, x: Tensor) -> Tensor:
-        fed: Tensor = self.dropout3(self.linear2(self.dropout(source.run(self.activation, self.linear1(x)))))
+        fed: Tensor = self.dropout3(
+            self.linear2(self.dropout(source.call_user_function(self.activation, self.linear1(x))))
+        )
         return fed
 
 

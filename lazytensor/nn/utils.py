@@ -10,19 +10,19 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import statistics
 from lazytensor.functions.creation import tensor
-from lazytensor.functions.shapes import cat, sliced, stack, view
+from lazytensor.functions.shapes import cat, slice_dim, stack, view
 from lazytensor.functions.writing import copy_
 from lazytensor.ir.graph import Node
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.tensor import Tensor, arg, grad_mode
+from lazytensor.tensor import Tensor, grad_mode, operand_node
 
 Parameters = Tensor | Iterable[Tensor]
 
 
-def _gradients(parameters: Parameters) -> list[Tensor]:
+def _collect_gradients(parameters: Parameters) -> list[Tensor]:
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     return [p.grad for p in given if p.grad is not None]
 
@@ -56,11 +56,11 @@ def clip_grads_with_norm_(
         # PyTorch's constant against a norm of zero; it stays in at other norms too, so clipped ones are a bit short.
         factor = pw.minimum(float(max_norm) / (total_norm + 1e-06), 1.0)
         factors: dict[DType, Node] = {}
-        for g in _gradients(parameters):
+        for g in _collect_gradients(parameters):
             if g.dtype not in factors:
                 factors[g.dtype] = cast(factor.node, g.dtype)
             # No branch on the norm: a factor of 1 is the same as not clipping, and a compiled step has no branches.
-            g.write(call("mul", arg(g), broadcast_to(factors[g.dtype], g.spec.shape)))
+            g.write(call("mul", operand_node(g), broadcast_to(factors[g.dtype], g.spec.shape)))
 
 
 def clip_grad_norm_(
@@ -73,9 +73,9 @@ def clip_grad_norm_(
     """Scale all gradients so that their common norm is at most max_norm; returns the norm before."""
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     # One line for all that is made here, which is a lot.
-    with source.at(source.where()):
+    with source.fixed_location(source.where()):
         with grad_mode(False):
-            total = get_total_norm(_gradients(given), norm_type, error_if_nonfinite)
+            total = get_total_norm(_collect_gradients(given), norm_type, error_if_nonfinite)
         clip_grads_with_norm_(given, max_norm, total)
     return total
 
@@ -84,7 +84,7 @@ def clip_grad_value_(parameters: Parameters, clip_value: float, foreach: bool | 
     """Limit every element of all gradients to -clip_value..clip_value."""
     bound = float(clip_value)
     with grad_mode(False):
-        for g in _gradients(parameters):
+        for g in _collect_gradients(parameters):
             copy_(g, pw.clamp(g, -bound, bound))
 
 
@@ -100,11 +100,11 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     at = 0
     with grad_mode(False):
         for p in parameters:
-            copy_(p, view(sliced(vec, 0, at, at + p.spec.size), p.spec.shape))
+            copy_(p, view(slice_dim(vec, 0, at, at + p.spec.size), p.spec.shape))
             at += p.spec.size
 
 
-def _norm_but(v: Tensor, dim: int | None) -> Tensor:
+def _norm_except_dim(v: Tensor, dim: int | None) -> Tensor:
     """The norm over all dimensions but one, which keep extent 1; over all of them for None."""
     if dim is None:
         return statistics.norm(v)
@@ -120,7 +120,7 @@ class _WeightNorm:
     def weight(self, module: Module) -> Tensor:
         """length * direction / |direction|"""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
-        weight: Tensor = v * (g / _norm_but(v, self.dim))
+        weight: Tensor = v * (g / _norm_except_dim(v, self.dim))
         return weight
 
     def __call__(self, module: Module, args: tuple[Any, ...]) -> None:
@@ -134,7 +134,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     weight = getattr(module, name)
     # The name becomes free of the parameter table; then it is a plain attribute, set anew before each forward.
     delattr(module, name)
-    module.register_parameter(f"{name}_g", Parameter(_norm_but(weight.detach(), dim).clone()))
+    module.register_parameter(f"{name}_g", Parameter(_norm_except_dim(weight.detach(), dim).clone()))
     module.register_parameter(f"{name}_v", Parameter(weight.detach().clone()))
     hook(module, ())
     module.register_forward_pre_hook(hook)

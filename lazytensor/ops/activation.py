@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from lazytensor.cirh.layers import slope, softplus_parameters
-from lazytensor.cirh.spelling import method, typed
+from lazytensor.cirh.layers import alpha_attribute, softplus_parameters
+from lazytensor.cirh.spelling import gelu_attribute, typed_operation
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, per_element
+from lazytensor.ir.operation import elementwise_work, legal_by_decomposition
 from lazytensor.ops.elementwise import gelu_vjp, where
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op, same_types
@@ -27,7 +27,7 @@ def _softplus_grad(g: Node, x: Node, *, beta: float, threshold: float) -> Node:
     return where(scaled > threshold, g, g * z / (z + 1))
 
 
-def _softplus_grad_parts(g: Node, x: Node, *, beta: float, threshold: float) -> Node:
+def _decompose_softplus_grad(g: Node, x: Node, *, beta: float, threshold: float) -> Node:
     """As on the host, without a bound on the exponent of the branch that is not chosen."""
     scaled = x * beta
     z = call("exp", scaled)
@@ -60,7 +60,7 @@ def _log_sigmoid_total(x: Node) -> tuple[Node, Node]:
     return most, call("exp", -most) + call("exp", less - most)
 
 
-def _log_sigmoid_parts(x: Node) -> Node:
+def _decompose_log_sigmoid(x: Node) -> Node:
     """-(m + log(exp(-m) + exp(-x - m))) with m = max(-x, 0), as the front end writes it."""
     most, total = _log_sigmoid_total(x)
     return -(most + call("log", total))
@@ -72,7 +72,7 @@ def _log_sigmoid_grad(g: Node, x: Node) -> Node:
     return (where(is_negative, one, 0) - where(is_negative, one, -1) * (z / (1 + z))) * g
 
 
-def _log_sigmoid_grad_parts(g: Node, x: Node) -> Node:
+def _decompose_log_sigmoid_grad(g: Node, x: Node) -> Node:
     _, total = _log_sigmoid_total(x)
     is_negative, one = x < 0, full_like(1, x)
     slope = where(is_negative, full_like(-1, x), 0) * -1 - where(is_negative, one, -1) * ((total - 1) / total)
@@ -85,7 +85,7 @@ composite(
     lambda x, **attrs: x,
     24,
     vjp=lambda g, y, x, **attrs: (call("softplus_grad", g, x, **attrs),),
-    cirh=typed("Softplus", softplus_parameters, arrow=False),
+    cirh=typed_operation("Softplus", softplus_parameters, arrow=False),
     autocast="float32",
     elements="f",
 )
@@ -95,7 +95,7 @@ composite(
     lambda x, **attrs: x,
     12,
     vjp=lambda g, y, x, **attrs: (call("elu_grad", g, x, **attrs),),
-    cirh=typed("Elu", slope("alpha"), arrow=False),
+    cirh=typed_operation("Elu", alpha_attribute("alpha"), arrow=False),
     elements="f",
 )
 composite(
@@ -104,7 +104,7 @@ composite(
     lambda x, **attrs: x,
     2,
     vjp=lambda g, y, x, **attrs: (call("leaky_relu_grad", g, x, **attrs),),
-    cirh=typed("LeakyRelu", slope("slope"), arrow=False),
+    cirh=typed_operation("LeakyRelu", alpha_attribute("slope"), arrow=False),
     elements="f",
 )
 composite(
@@ -112,7 +112,7 @@ composite(
     log_sigmoid,
     flops=24,
     vjp=lambda g, y, x: (call("log_sigmoid_grad", g, x),),
-    cirh=decomposed(_log_sigmoid_parts),
+    cirh=legal_by_decomposition(_decompose_log_sigmoid),
     elements="f",
 )
 
@@ -137,7 +137,7 @@ def _square(x: Node) -> Node:
 composite("square", _square, vjp=lambda g, y, x: (g * (x * 2),), gradient_name="Pow")
 
 # A third power by products, where the front end has a power.
-composite("cube", lambda x: x * (x * x), flops=2, cirh=decomposed(lambda x: x**3), gradient_name="Pow")
+composite("cube", lambda x: x * (x * x), flops=2, cirh=legal_by_decomposition(lambda x: x**3), gradient_name="Pow")
 
 
 # The gradients are operations too: CIRH prints GeluGrad, EluGrad and LeakyReluGrad where PyTorch has its `_backward`.
@@ -162,15 +162,34 @@ def _relu_grad(g: Node, y: Node) -> Node:
 
 
 # The front end's comparison is the other way round, and lets no gradient pass at NaN.
-composite("relu_grad", _relu_grad, flops=2, cirh=decomposed(lambda g, y: where(y > 0, g, 0)))
+composite("relu_grad", _relu_grad, flops=2, cirh=legal_by_decomposition(lambda g, y: where(y > 0, g, 0)))
 composite(
-    "softplus_grad", _softplus_grad, lambda g, x, **attrs: x, 24, cirh=decomposed(_softplus_grad_parts), elements="f"
+    "softplus_grad",
+    _softplus_grad,
+    lambda g, x, **attrs: x,
+    24,
+    cirh=legal_by_decomposition(_decompose_softplus_grad),
+    elements="f",
 )
-composite("log_sigmoid_grad", _log_sigmoid_grad, flops=24, cirh=decomposed(_log_sigmoid_grad_parts))
-composite("sigmoid_grad", lambda g, y: g * (y * (1 - y)), flops=3, cirh=typed("SigmoidGrad", arrow=False))
-composite("gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30, cirh=typed("GeluGrad", method, arrow=False))
-composite("elu_grad", _elu_grad, lambda g, x, **attrs: x, 12, cirh=typed("EluGrad", slope("alpha"), arrow=False))
-composite("leaky_relu_grad", _leaky_grad, lambda g, x, **attrs: x, 2, cirh=typed("LeakyReluGrad", slope("slope")))
+composite("log_sigmoid_grad", _log_sigmoid_grad, flops=24, cirh=legal_by_decomposition(_decompose_log_sigmoid_grad))
+composite("sigmoid_grad", lambda g, y: g * (y * (1 - y)), flops=3, cirh=typed_operation("SigmoidGrad", arrow=False))
+composite(
+    "gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30, cirh=typed_operation("GeluGrad", gelu_attribute, arrow=False)
+)
+composite(
+    "elu_grad",
+    _elu_grad,
+    lambda g, x, **attrs: x,
+    12,
+    cirh=typed_operation("EluGrad", alpha_attribute("alpha"), arrow=False),
+)
+composite(
+    "leaky_relu_grad",
+    _leaky_grad,
+    lambda g, x, **attrs: x,
+    2,
+    cirh=typed_operation("LeakyReluGrad", alpha_attribute("slope")),
+)
 
 
 def _hardtanh_vjp(g: Node, y: Node, x: Node, *, low: float, high: float) -> tuple[Node]:
@@ -184,7 +203,7 @@ op(
     lambda x, *, low, high: same_types(x),
     lambda x, *, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
     vjp=_hardtanh_vjp,
-    work=per_element(2),
+    work=elementwise_work(2),
     composite=lambda x, *, low, high: call("clamp", x, full_like(low, x), full_like(high, x)),
     elements="fi",
 )

@@ -6,16 +6,18 @@ from typing import Any
 import numpy as np
 
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, per_element
+from lazytensor.ir.operation import elementwise_work, legal_by_decomposition
 from lazytensor.ir.types import Type
 from lazytensor.ops.conv import Dims, Pairs
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, const
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.ops.volume import in_volume
+from lazytensor.ops.volume import call_in_3d
 
 
-def _counts(extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around: Dims, include_pad: bool) -> Any:
+def _count_window_elements(
+    extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around: Dims, include_pad: bool
+) -> Any:
     """How many elements each window counts: those of the padding too, but never those beyond it."""
     # A window is a product of intervals, so its count is a product too: one vector a dimension, multiplied out.
     counts = np.ones((), np.int64)
@@ -29,9 +31,9 @@ def _counts(extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around
     return counts
 
 
-def _shared(total: Node, extents: Dims, divisor: int | None, window: dict[str, Any]) -> Node:
+def _divide_by_counts(total: Node, extents: Dims, divisor: int | None, window: dict[str, Any]) -> Node:
     """Each window's total divided by what it counts, or by the divisor."""
-    counts = _counts(extents, **window)
+    counts = _count_window_elements(extents, **window)
     # One number divides all where every window counts alike, as without padding.
     if divisor is not None or (counts.size and counts.min() == counts.max()):
         return total / (divisor or int(counts.flat[0]))
@@ -39,11 +41,11 @@ def _shared(total: Node, extents: Dims, divisor: int | None, window: dict[str, A
     return total / broadcast_to(const(counts.astype(dtype.host), Type(counts.shape, dtype)), total.type.shape)
 
 
-def _places(window: dict[str, Any]) -> dict[str, Any]:
+def _sum_window(window: dict[str, Any]) -> dict[str, Any]:
     return {k: window[k] for k in ("kernel", "stride", "padding")}
 
 
-def pooled(shape: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, **_: Any) -> Dims:
+def pooled_shape(shape: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, **_: Any) -> Dims:
     """The shape of what windows over the last dimensions of `shape` give."""
     lead = len(shape) - len(kernel)
     sizes = zip(shape[lead:], kernel, stride, padding, strict=True)
@@ -52,48 +54,48 @@ def pooled(shape: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, **_: Any)
 
 def average(x: Node, *, divisor: int | None = None, **window: Any) -> Node:
     """The mean of x under each window; `padding` is what was added, `around` what the script asked for."""
-    total = call("window_sum", x, **_places(window))
-    return _shared(total, x.type.shape[-len(window["kernel"]) :], divisor, window)
+    total = call("window_sum", x, **_sum_window(window))
+    return _divide_by_counts(total, x.type.shape[-len(window["kernel"]) :], divisor, window)
 
 
-def _spread(x: Node, g: Node, *, divisor: int | None = None, **window: Any) -> Node:
+def _average_gradient(x: Node, g: Node, *, divisor: int | None = None, **window: Any) -> Node:
     extents = x.type.shape[-len(window["kernel"]) :]
     # Divided before it is spread: there are fewer windows than elements, and each has its own count.
-    return call("window_spread", _shared(g, extents, divisor, window), extents=extents, **_places(window))
+    return call("window_spread", _divide_by_counts(g, extents, divisor, window), extents=extents, **_sum_window(window))
 
 
 def _work(out: Type, x: Type, *, kernel: Dims, **window: Any) -> Any:
-    return per_element(math.prod(kernel))(out, x)
+    return elementwise_work(math.prod(kernel))(out, x)
 
 
-_NO_DIVISOR = "Leave divisor_override out and scale the result; give a batch dimension."
+_DIVISOR_HINT = "Leave divisor_override out and scale the result; give a batch dimension."
 
 
-def _average_in_volume(x: Node, *, divisor: int | None, **window: Any) -> Node | None:
+def _average_in_3d(x: Node, *, divisor: int | None, **window: Any) -> Node | None:
     # CIRH's Pool divides by the window and has no attribute for another number.
     if divisor is not None:
         return None
-    return in_volume("pool_average", len(window["kernel"]), pooled(x.type.shape, **window), x, **window)
+    return call_in_3d("pool_average", len(window["kernel"]), pooled_shape(x.type.shape, **window), x, **window)
 
 
-def _spread_in_volume(x: Node, g: Node, *, divisor: int | None, **window: Any) -> Node | None:
+def _average_gradient_in_3d(x: Node, g: Node, *, divisor: int | None, **window: Any) -> Node | None:
     rank = len(window["kernel"])
-    return None if divisor is not None else in_volume("pool_average_grad", rank, x.type.shape, x, g, **window)
+    return None if divisor is not None else call_in_3d("pool_average_grad", rank, x.type.shape, x, g, **window)
 
 
 composite(
     "avg_pool",
     average,
-    lambda x, **window: Type(pooled(x.shape, **window), x.dtype),
+    lambda x, **window: Type(pooled_shape(x.shape, **window), x.dtype),
     vjp=lambda g, y, x, **window: (call("avg_pool_grad", x, g, **window),),
     work=_work,
-    cirh=decomposed(_average_in_volume, _NO_DIVISOR),
+    cirh=legal_by_decomposition(_average_in_3d, _DIVISOR_HINT),
 )
 # The values of x do not matter; CIRH takes it for its extents.
 composite(
     "avg_pool_grad",
-    _spread,
+    _average_gradient,
     lambda x, g, **window: x,
-    work=lambda out, x, g, *, kernel, **window: per_element(math.prod(kernel))(g, out),
-    cirh=decomposed(_spread_in_volume, _NO_DIVISOR),
+    work=lambda out, x, g, *, kernel, **window: elementwise_work(math.prod(kernel))(g, out),
+    cirh=legal_by_decomposition(_average_gradient_in_3d, _DIVISOR_HINT),
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 _COEFFICIENTS = tuple(float(np.float32(c)) for c in (2.6083160e-06, -1.9810691e-04, 8.3330778e-03, -1.6666660e-01))
 """sin(t)/t - 1 over t**2 on a half turn, highest power first. Source: SLEEF 3.6, sinf_u10."""
-_REACH = 1e5
+_MAX_POLYNOMIAL_RADIANS = 1e5
 """Angles beyond it lose digits in the reduction; NumPy's float64 functions take them."""
 
 
@@ -19,7 +19,7 @@ def _half_wave(x: np.ndarray, shift: float, beyond: Callable[[np.ndarray], np.nd
     """The sine wave that rises through zero at `shift` half turns; `beyond` gives it for large angles."""
     wide = x.astype(np.float64)
     # Both ways are computed for all elements and one is chosen: the other's operand is made harmless here.
-    near = np.where(np.abs(wide) <= _REACH, wide, 0.0)
+    near = np.where(np.abs(wide) <= _MAX_POLYNOMIAL_RADIANS, wide, 0.0)
     turn = np.rint(near / np.pi - shift)
     # In double precision one constant is enough: up to the reach, pi's own error moves t by less than 2e-11, far below
     # the last place of a float32 near 1.

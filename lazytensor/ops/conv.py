@@ -50,25 +50,25 @@ def _conv_type(x: Type, w: Type, *, stride: Dims, padding: Pairs, dilation: Dims
     return Type((x.shape[0], w.shape[0], *spatial), x.dtype)
 
 
-def inside(extents: Dims, padding: Pairs) -> Any:
+def unpadded_index(extents: Dims, padding: Pairs) -> Any:
     """Where the elements lie within their padding, as an index of the last dimensions."""
     return (..., *(slice(low, low + e) for e, (low, _) in zip(extents, padding, strict=True)))
 
 
-def padded(x: np.ndarray, padding: Pairs, value: Any = 0) -> np.ndarray:
+def pad_array(x: np.ndarray, padding: Pairs, value: Any = 0) -> np.ndarray:
     """x with `value` around its last dimensions."""
     if not any(low or high for low, high in padding):
         return x
     lead = x.ndim - len(padding)
     around = [e + low + high for e, (low, high) in zip(x.shape[lead:], padding, strict=True)]
     out = np.full((*x.shape[:lead], *around), value, x.dtype)
-    out[inside(x.shape[lead:], padding)] = x
+    out[unpadded_index(x.shape[lead:], padding)] = x
     return out
 
 
 def _patches(x: np.ndarray, kernel: Dims, out: Dims, groups: int, attrs: dict[str, Any]) -> np.ndarray:
     """[N, groups, C / groups * taps, places]: the elements under the window at each place."""
-    x = padded(x, attrs["padding"])
+    x = pad_array(x, attrs["padding"])
     steps = x.strides[2:]
     taps = tuple(s * d for s, d in zip(steps, attrs["dilation"], strict=True))
     moves = tuple(s * t for s, t in zip(steps, attrs["stride"], strict=True))
@@ -79,7 +79,7 @@ def _patches(x: np.ndarray, kernel: Dims, out: Dims, groups: int, attrs: dict[st
     return windows.reshape(x.shape[0], groups, rows, math.prod(out))
 
 
-def _grouped(w: np.ndarray, groups: int) -> np.ndarray:
+def _reshape_to_groups(w: np.ndarray, groups: int) -> np.ndarray:
     """[groups, out / groups, C / groups * taps]"""
     return w.reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:]))
 
@@ -87,14 +87,14 @@ def _grouped(w: np.ndarray, groups: int) -> np.ndarray:
 def _conv(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndarray:
     out = output_extents(x.shape[2:], w.shape[2:], attrs["stride"], attrs["padding"], attrs["dilation"])
     columns = _patches(x, w.shape[2:], out, groups, attrs)
-    return np.asarray(np.matmul(_grouped(w, groups), columns).reshape(x.shape[0], w.shape[0], *out))
+    return np.asarray(np.matmul(_reshape_to_groups(w, groups), columns).reshape(x.shape[0], w.shape[0], *out))
 
 
 def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **attrs: Any) -> np.ndarray:
     """Every place of g sends its products with the weight back to where the window lay."""
     n, kernel, out = g.shape[0], w.shape[2:], g.shape[2:]
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
-    columns = np.matmul(_grouped(w, groups).swapaxes(1, 2), places)
+    columns = np.matmul(_reshape_to_groups(w, groups).swapaxes(1, 2), places)
     columns = columns.reshape(n, w.shape[1] * groups, *kernel, *out)
     # The extents are an attribute: with a stride, inputs of several extents give a g of one shape.
     around = tuple(e + low + high for e, (low, high) in zip(extents, attrs["padding"], strict=True))
@@ -103,11 +103,11 @@ def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **a
     total = np.zeros((n, w.shape[1] * groups, *around), g.dtype)
     # One addition for each tap: within one, no two places of g reach the same element, so that += is right.
     for tap in product(*map(range, kernel)):
-        total[under(tap, out, attrs["stride"], attrs["dilation"])] += columns[(slice(None), slice(None), *tap)]
-    return np.ascontiguousarray(total[inside(extents, attrs["padding"])])
+        total[tap_index(tap, out, attrs["stride"], attrs["dilation"])] += columns[(slice(None), slice(None), *tap)]
+    return np.ascontiguousarray(total[unpadded_index(extents, attrs["padding"])])
 
 
-def under(tap: Dims, out: Dims, stride: Dims, dilation: Dims) -> Any:
+def tap_index(tap: Dims, out: Dims, stride: Dims, dilation: Dims) -> Any:
     """Where one tap of the window lies at all places."""
     starts = [t * d for t, d in zip(tap, dilation, strict=True)]
     sizes = zip(starts, out, stride, strict=True)
@@ -176,7 +176,7 @@ def _weight_type(x: Type, g: Type, *, kernel: Dims, groups: int, **attrs: Any) -
     return Type((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
 
 
-def _transposed(x: Node, w: Node, **attrs: Any) -> Node:
+def _decompose_conv_transpose(x: Node, w: Node, **attrs: Any) -> Node:
     return call("conv_input", x, w, **attrs)
 
 
@@ -189,7 +189,7 @@ op(
     _conv_input,
     vjp=_transposed_vjp,
     work=_work,
-    composite=_transposed,
+    composite=_decompose_conv_transpose,
     cirh=convolution("FWD", True),
 )
 op(

@@ -12,19 +12,23 @@ import numpy as np
 from lazytensor.cirh.spelling import INTEGERS, MULTINOMIAL, NORMAL, UNIFORM
 from lazytensor.dtype import int64, round_to
 from lazytensor.errors import ShapeError
-from lazytensor.ir.operation import per_element
+from lazytensor.ir.operation import elementwise_work
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.op import op
 
 # 2 ** 64 over the golden ratio, the step of the counter; and the multipliers of D. Stafford's mixing function, variant
 # 13, with its shifts below.
-GOLDEN, MIX1, MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+GOLDEN_RATIO_64, MIX_MULTIPLIER_1, MIX_MULTIPLIER_2 = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 
 
-def _mixed(z: np.ndarray) -> np.ndarray:
+def _mix_bits(z: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
-        z = (z ^ (z >> np.uint64(30))) * MIX1
-        z = (z ^ (z >> np.uint64(27))) * MIX2
+        z = (z ^ (z >> np.uint64(30))) * MIX_MULTIPLIER_1
+        z = (z ^ (z >> np.uint64(27))) * MIX_MULTIPLIER_2
         return np.asarray(z ^ (z >> np.uint64(31)))
 
 
@@ -33,9 +37,9 @@ def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
     with np.errstate(over="ignore"):
         # Seed and counter are mixed apart and then together with the number of the call, so that neighbours in any of
         # the three give streams that have nothing in common.
-        key = _mixed(state.astype(np.uint64) * GOLDEN + np.array([1, 2], np.uint64))
-        base = _mixed(key[:1] + key[1:] * MIX1 + np.uint64(call) * MIX2)
-        return _mixed(base + np.arange(1, n + 1, dtype=np.uint64) * GOLDEN)
+        key = _mix_bits(state.astype(np.uint64) * GOLDEN_RATIO_64 + np.array([1, 2], np.uint64))
+        base = _mix_bits(key[:1] + key[1:] * MIX_MULTIPLIER_1 + np.uint64(call) * MIX_MULTIPLIER_2)
+        return _mix_bits(base + np.arange(1, n + 1, dtype=np.uint64) * GOLDEN_RATIO_64)
 
 
 def _uniform_eval(
@@ -65,7 +69,7 @@ def _normal_eval(state: np.ndarray, *, call: int, type: Type, mean: float = 0.0,
     return round_to((z * deviation + mean).astype(type.dtype.host), type.dtype).reshape(type.shape)
 
 
-def _drawn(state: Type, *, call: int, type: Type, **attrs: Any) -> Type:
+def _draw_type(state: Type, *, call: int, type: Type, **attrs: Any) -> Type:
     if type.dtype.kind != "f":
         raise ShapeError(f"random numbers of {type.dtype.name} cannot be drawn", hint="Draw floats and convert them.")
     return type
@@ -75,9 +79,9 @@ def _draw_work(out: Type, state: Type, **attrs: object) -> Work:
     return Work(0, 0, out.nbytes)
 
 
-op("random_uniform", _drawn, _uniform_eval, work=_draw_work, cirh=UNIFORM)
+op("random_uniform", _draw_type, _uniform_eval, work=_draw_work, cirh=UNIFORM)
 # The mesh has a kernel for numbers between 0 and 1 alone.
-op("random_between", _drawn, _between_eval, work=_draw_work, cirh=UNIFORM)
+op("random_between", _draw_type, _between_eval, work=_draw_work, cirh=UNIFORM)
 op(
     "random_integers",
     lambda state, *, type, **attrs: type,
@@ -89,10 +93,10 @@ op(
     work=_draw_work,
     cirh=INTEGERS,
 )
-op("random_normal", _drawn, _normal_eval, work=_draw_work, cirh=NORMAL)
+op("random_normal", _draw_type, _normal_eval, work=_draw_work, cirh=NORMAL)
 
 
-def _chosen(weights: Type, state: Type, *, call: int, samples: int, replacement: bool) -> Type:
+def _multinomial_type(weights: Type, state: Type, *, call: int, samples: int, replacement: bool) -> Type:
     if len(weights.shape) not in (1, 2) or weights.dtype.kind != "f":
         raise ShapeError("prob_dist must be 1 or 2 dim and of a floating-point type")
     if samples <= 0 or (not replacement and samples > weights.shape[-1]):
@@ -102,7 +106,9 @@ def _chosen(weights: Type, state: Type, *, call: int, samples: int, replacement:
     return Type((*weights.shape[:-1], samples), int64)
 
 
-def _chosen_eval(weights: np.ndarray, state: np.ndarray, *, call: int, samples: int, replacement: bool) -> np.ndarray:
+def _multinomial_eval(
+    weights: np.ndarray, state: np.ndarray, *, call: int, samples: int, replacement: bool
+) -> np.ndarray:
     rows = np.atleast_2d(weights).astype(np.float64)
     words = random_words(state, call, len(rows) * (samples if replacement else rows.shape[1])).reshape(len(rows), -1)
     u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -118,8 +124,8 @@ def _chosen_eval(weights: np.ndarray, state: np.ndarray, *, call: int, samples: 
 
 op(
     "multinomial",
-    _chosen,
-    _chosen_eval,
-    work=lambda out, weights, state, **attrs: per_element(22)(weights, weights),
+    _multinomial_type,
+    _multinomial_eval,
+    work=lambda out, weights, state, **attrs: elementwise_work(22)(weights, weights),
     cirh=MULTINOMIAL,
 )

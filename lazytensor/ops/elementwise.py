@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.cirh.spelling import CAST, clamped, compared_by, method, plain, typed
+from lazytensor.cirh.spelling import (
+    CAST,
+    comparison,
+    extremum_as_clamp,
+    gelu_attribute,
+    same_type_operation,
+    typed_operation,
+)
 from lazytensor.dtype import DType, bool_, float32, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import Body, decomposed, per_element
+from lazytensor.ir.operation import LoopBody, elementwise_work, legal_by_decomposition
 from lazytensor.ir.types import Type
 from lazytensor.ops.circular import cosine, sine
 from lazytensor.ops.op import call, combine, full_like, op, same_types
@@ -24,16 +31,16 @@ SQRT_HALF, SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2 / math.pi)
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
-def compared(a: Type, b: Type, **attrs: Any) -> Type:
+def comparison_type(a: Type, b: Type, **attrs: Any) -> Type:
     """Infer rule of comparisons: equal inputs, boolean output."""
     return Type(same_types(a, b).shape, bool_)
 
 
-def _tested(x: Type) -> Type:
+def _test_type(x: Type) -> Type:
     return Type(x.shape, bool_)
 
 
-def _selected(c: Type, a: Type, b: Type) -> Type:
+def _where_type(c: Type, a: Type, b: Type) -> Type:
     if c.dtype is not bool_ or c.shape != a.shape:
         raise ShapeError(f"the condition is {c}, the values are {a}", hint="The condition has to be bool[same shape].")
     return same_types(a, b)
@@ -108,28 +115,28 @@ def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:
     return round_to(out, dtype)
 
 
-def _pointwise(name: str, arity: int, eval: Any, vjp: Any, flops: int, body: Body | None, **facets: Any) -> None:
+def _pointwise(name: str, arity: int, eval: Any, vjp: Any, flops: int, body: LoopBody | None, **facets: Any) -> None:
     if body is None:
         operands = ", ".join(f"{{{k}}}" for k in range(arity))
         # What takes several flops has no instruction of its own: a core calls a library routine for it.
-        body = Body(f"{name}({operands})", "special" if flops > 1 else "add")
-    op(name, same_types, eval, vjp=vjp, body=body, work=per_element(flops), **facets)
+        body = LoopBody(f"{name}({operands})", "special" if flops > 1 else "add")
+    op(name, same_types, eval, vjp=vjp, body=body, work=elementwise_work(flops), **facets)
 
 
-def _unary(name: str, eval: Any, vjp: Any, flops: int = 1, body: Body | None = None, **facets: Any) -> None:
+def _unary(name: str, eval: Any, vjp: Any, flops: int = 1, body: LoopBody | None = None, **facets: Any) -> None:
     _pointwise(name, 1, eval, vjp, flops, body, **facets)
 
 
-def _binary(name: str, eval: Any, vjp: Any, flops: int = 1, body: Body | None = None, **facets: Any) -> None:
+def _binary(name: str, eval: Any, vjp: Any, flops: int = 1, body: LoopBody | None = None, **facets: Any) -> None:
     _pointwise(name, 2, eval, vjp, flops, body, **facets)
 
 
-def _flat(g: Node, y: Node, x: Node) -> tuple[Node]:
+def _zero_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     """The gradient of what is constant but for its jumps."""
     return (full_like(0, x),)
 
 
-def _whole_part(x: Node) -> Node:
+def _integer_part(x: Node) -> Node:
     return call("floor", call("abs", x)) * call("sign", x)
 
 
@@ -145,25 +152,31 @@ def _silu_vjp(g: Node, x: Node) -> tuple[Node]:
 
 # Transcendental functions are counted as 10 flops, the convention of the performance model. Gradients are written in
 # the result where it allows that (exp, tanh, sigmoid, tan, expm1), as PyTorch's are: it is there already.
-_unary("exp", np.exp, lambda g, y, x: (g * y,), 10, cirh=plain("Exp", arrow=True), autocast="float32")
-_unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=plain("Log"), autocast="float32")
-_unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=plain("Sin"))
-_unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), 10, cirh=plain("Cos"))
-_unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), 10, cirh=plain("Tanh"))
-_unary("sigmoid", sigmoid_values, lambda g, y, x: (call("sigmoid_grad", g, y),), 10, cirh=plain("Sigmoid", arrow=True))
+_unary("exp", np.exp, lambda g, y, x: (g * y,), 10, cirh=same_type_operation("Exp", arrow=True), autocast="float32")
+_unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=same_type_operation("Log"), autocast="float32")
+_unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=same_type_operation("Sin"))
+_unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), 10, cirh=same_type_operation("Cos"))
+_unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), 10, cirh=same_type_operation("Tanh"))
+_unary(
+    "sigmoid",
+    sigmoid_values,
+    lambda g, y, x: (call("sigmoid_grad", g, y),),
+    10,
+    cirh=same_type_operation("Sigmoid", arrow=True),
+)
 _unary(
     "erf",
     erf_array,
     lambda g, y, x: (g * (2 / math.sqrt(math.pi) * call("exp", -(x * x))),),
     10,
-    cirh=plain("Erf", arrow=True),
+    cirh=same_type_operation("Erf", arrow=True),
 )
 _unary(
     "log1p",
     np.log1p,
     lambda g, y, x: (g / (x + 1),),
     10,
-    cirh=decomposed(lambda x: call("log", x + 1)),
+    cirh=legal_by_decomposition(lambda x: call("log", x + 1)),
     autocast="float32",
 )
 _unary(
@@ -171,7 +184,7 @@ _unary(
     np.expm1,
     lambda g, y, x: (g * (y + 1),),
     10,
-    cirh=decomposed(lambda x: call("exp", x) - 1),
+    cirh=legal_by_decomposition(lambda x: call("exp", x) - 1),
     autocast="float32",
 )
 _unary(
@@ -179,7 +192,7 @@ _unary(
     np.log2,
     lambda g, y, x: (g / (x * math.log(2)),),
     10,
-    cirh=decomposed(lambda x: call("log", x) * FRONT_END_LOG2_E),
+    cirh=legal_by_decomposition(lambda x: call("log", x) * FRONT_END_LOG2_E),
     autocast="float32",
 )
 _unary(
@@ -187,7 +200,7 @@ _unary(
     np.tan,
     lambda g, y, x: (g * (1 + y * y),),
     20,
-    cirh=decomposed(lambda x: call("sin", x) / call("cos", x)),
+    cirh=legal_by_decomposition(lambda x: call("sin", x) / call("cos", x)),
     autocast="float32",
 )
 _unary(
@@ -195,15 +208,15 @@ _unary(
     np.sqrt,
     lambda g, y, x: (g / (2 * y),),
     4,
-    Body("sqrt({0})", "special", is_instruction=True),
-    cirh=plain("Sqrt"),
+    LoopBody("sqrt({0})", "special", is_instruction=True),
+    cirh=same_type_operation("Sqrt"),
 )
 _unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     lambda g, y, x: (g * -0.5 * call("cube", y),),
     4,
-    cirh=plain("Rsqrt"),
+    cirh=same_type_operation("Rsqrt"),
     autocast="float32",
 )
 _unary(
@@ -212,8 +225,8 @@ _unary(
     lambda g, y, x: (-(g * (y * y)),),
     4,
     # `one` is a one of the element's type: a literal 1 would widen float32 to float64 in compiled code.
-    Body("(one / {0})", "special"),
-    cirh=plain("Reciprocal"),
+    LoopBody("(one / {0})", "special"),
+    cirh=same_type_operation("Reciprocal"),
     autocast="float32",
 )
 _unary(
@@ -221,8 +234,8 @@ _unary(
     lambda x: x * sigmoid_values(x),
     lambda g, y, x: _silu_vjp(g, x),
     11,
-    Body("({0} * sigmoid({0}))", "special"),
-    cirh=decomposed(lambda x: x * call("sigmoid", x)),
+    LoopBody("({0} * sigmoid({0}))", "special"),
+    cirh=legal_by_decomposition(lambda x: x * call("sigmoid", x)),
     elements="f",
 )
 op(
@@ -230,9 +243,9 @@ op(
     lambda x, *, approximate: x,
     _gelu,
     vjp=lambda g, y, x, **attrs: (call("gelu_grad", g, x, **attrs),),
-    body=Body("gelu_{approximate}({0})", "special"),
-    work=per_element(14),
-    cirh=typed("Gelu", method, arrow=False),
+    body=LoopBody("gelu_{approximate}({0})", "special"),
+    work=elementwise_work(14),
+    cirh=typed_operation("Gelu", gelu_attribute, arrow=False),
     elements="f",
 )
 
@@ -241,27 +254,29 @@ _unary(
     "abs",
     np.abs,
     lambda g, y, x: (g * call("sign", x),),
-    body=Body("abs({0})", kinds="fi", integer="abs({0})", is_exact=True, is_instruction=True),
-    cirh=plain("Abs"),
+    body=LoopBody("abs({0})", kinds="fi", integer="abs({0})", is_exact=True, is_instruction=True),
+    cirh=same_type_operation("Abs"),
     elements="fi",
 )
 _unary(
     "sign",
     # 0 for NaN, as in PyTorch.
     lambda x: np.nan_to_num(np.sign(x)),
-    _flat,
-    body=Body("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True),
-    cirh=plain("Sign"),
+    _zero_vjp,
+    body=LoopBody("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True),
+    cirh=same_type_operation("Sign"),
 )
 for _name, _eval in (("floor", np.floor), ("ceil", np.ceil), ("round", np.rint)):
-    _body = Body(f"{_name}({{0}})", is_exact=True, is_instruction=True)
-    _unary(_name, _eval, _flat, body=_body, cirh=plain(_name.capitalize()), elements="fi", saves=False)
+    _body = LoopBody(f"{_name}({{0}})", is_exact=True, is_instruction=True)
+    _unary(
+        _name, _eval, _zero_vjp, body=_body, cirh=same_type_operation(_name.capitalize()), elements="fi", saves=False
+    )
 _unary(
     "trunc",
     np.trunc,
-    _flat,
-    body=Body("trunc({0})", is_exact=True, is_instruction=True),
-    cirh=decomposed(_whole_part),
+    _zero_vjp,
+    body=LoopBody("trunc({0})", is_exact=True, is_instruction=True),
+    cirh=legal_by_decomposition(_integer_part),
     elements="fi",
     saves=False,
 )
@@ -270,17 +285,17 @@ _unary(
     # A NaN is not below 0 and goes through, and so does -0.0.
     lambda x: np.where(x < 0, x.dtype.type(0), x),
     lambda g, y, x: _relu_vjp(g, y),
-    body=Body("relu({0})", is_exact=True),
-    cirh=plain("Relu"),
+    body=LoopBody("relu({0})", is_exact=True),
+    cirh=same_type_operation("Relu"),
     elements="fi",
 )
 _unary(
     "neg",
     np.negative,
     lambda g, y, x: (-g,),
-    body=Body("(-{0})", kinds="fi", is_exact=True),
+    body=LoopBody("(-{0})", kinds="fi", is_exact=True),
     # CIRH has no negation.
-    cirh=decomposed(lambda x: x * -1),
+    cirh=legal_by_decomposition(lambda x: x * -1),
     saves=False,
 )
 
@@ -333,8 +348,8 @@ _binary(
     "add",
     np.add,
     lambda g, y, a, b: (g, g),
-    body=Body("({0} + {1})", kinds="fi"),
-    cirh=plain("Add"),
+    body=LoopBody("({0} + {1})", kinds="fi"),
+    cirh=same_type_operation("Add"),
     saves=False,
     autocast="widest",
 )
@@ -342,8 +357,8 @@ _binary(
     "sub",
     np.subtract,
     lambda g, y, a, b: (g, -g),
-    body=Body("({0} - {1})", kinds="fi"),
-    cirh=plain("Sub"),
+    body=LoopBody("({0} - {1})", kinds="fi"),
+    cirh=same_type_operation("Sub"),
     saves=False,
     autocast="widest",
 )
@@ -351,8 +366,8 @@ _binary(
     "mul",
     np.multiply,
     lambda g, y, a, b: (g * b, g * a),
-    body=Body("({0} * {1})", kinds="fi"),
-    cirh=plain("Mul"),
+    body=LoopBody("({0} * {1})", kinds="fi"),
+    cirh=same_type_operation("Mul"),
     autocast="widest",
 )
 # -g a / b ** 2 by way of the quotient: b squared may overflow or vanish in half types where the slope does not.
@@ -361,8 +376,8 @@ _binary(
     np.divide,
     lambda g, y, a, b: (g / b, -g * (y / b)),
     4,
-    Body("({0} / {1})", "special"),
-    cirh=plain("Div"),
+    LoopBody("({0} / {1})", "special"),
+    cirh=same_type_operation("Div"),
     keeps="operands",
     also_keeps="operands",
     autocast="widest",
@@ -375,11 +390,11 @@ for _name, _extremum, _comparisons, _python in (
         _name,
         _extremum,
         _extremum_vjp(*_comparisons),
-        body=Body(f"{_name}({{0}}, {{1}})", kinds="fi", integer=_python, is_exact=True, is_instruction=True),
+        body=LoopBody(f"{_name}({{0}}, {{1}})", kinds="fi", integer=_python, is_exact=True, is_instruction=True),
         # CIRH has neither: the front end writes a clamp whose other side is open.
-        cirh=clamped(is_maximum=_name == "maximum"),
+        cirh=extremum_as_clamp(is_maximum=_name == "maximum"),
     )
-_binary("pow", _floating_pow, _pow_vjp, 20, cirh=plain("Pow"), autocast="float32")
+_binary("pow", _floating_pow, _pow_vjp, 20, cirh=same_type_operation("Pow"), autocast="float32")
 _binary(
     "fmod",
     np.fmod,
@@ -387,14 +402,14 @@ _binary(
     lambda g, y, a, b: (g, -(g * call("trunc", a / b))),
     8,
     # The front end's formula, which loses the remainder's digits where a / b is large; NumPy's on the host is exact.
-    cirh=decomposed(lambda a, b: a - _whole_part(a / b) * b),
+    cirh=legal_by_decomposition(lambda a, b: a - _integer_part(a / b) * b),
 )
 _binary(
     "atan2",
     np.arctan2,
     lambda g, y, a, b: (call("atan2_grad", g, b, a, b), call("atan2_grad", g, -a, a, b)),
     10,
-    cirh=plain("Atan2"),
+    cirh=same_type_operation("Atan2"),
     autocast="widest",
 )
 
@@ -408,7 +423,7 @@ def _is_finite(x: Node) -> Node | None:
     return cast(cast(number, float32) * cast(bounded, float32), bool_)
 
 
-def _between(x: Node, low: Node, high: Node) -> Node:
+def _is_between(x: Node, low: Node, high: Node) -> Node:
     """Where x lies between two bounds; an infinite one, which stands for none, is not compared."""
     if high.op == "full" and high.attrs["value"] == math.inf:
         return x >= low
@@ -417,18 +432,18 @@ def _between(x: Node, low: Node, high: Node) -> Node:
     return call("logical_and", x >= low, x <= high)
 
 
-_MIRRORED = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}
+_MIRRORED_COMPARISONS = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge"}
 """By relation of a to b: that of b to a."""
 
 
-def _chosen(c: Node, a: Node, b: Node) -> Node | None:
+def _where_as_extremum(c: Node, a: Node, b: Node) -> Node | None:
     """Return the larger or the smaller of two that a comparison of them chooses; None for another condition."""
     # The front end turns where(a > b, a, b) into a clamp, as it does torch.maximum.
-    if c.op not in _MIRRORED or a.type.dtype.kind == "b":
+    if c.op not in _MIRRORED_COMPARISONS or a.type.dtype.kind == "b":
         return None
     if c.inputs == (a, b):
         return call(f"where_{c.op}", a, b)
-    return call(f"where_{_MIRRORED[c.op]}", a, b) if c.inputs == (b, a) else None
+    return call(f"where_{_MIRRORED_COMPARISONS[c.op]}", a, b) if c.inputs == (b, a) else None
 
 
 for _name, _relation, _sign, _kinds in (
@@ -439,31 +454,31 @@ for _name, _relation, _sign, _kinds in (
     ("eq", np.equal, "==", "fib"),
     ("ne", np.not_equal, "!=", "fib"),
 ):
-    _body = Body(f"({{0}} {_sign} {{1}})", kinds=_kinds)
-    op(_name, compared, _relation, body=_body, cirh=compared_by(_name.upper()), autocast="widest")
+    _body = LoopBody(f"({{0}} {_sign} {{1}})", kinds=_kinds)
+    op(_name, comparison_type, _relation, body=_body, cirh=comparison(_name.upper()), autocast="widest")
 for _name, _connective, _text, _cirh in (
     ("logical_and", np.logical_and, "(({0} != 0) & ({1} != 0))", "And"),
     ("logical_or", np.logical_or, "(({0} != 0) | ({1} != 0))", "Or"),
     ("logical_xor", np.logical_xor, "(({0} != 0) != ({1} != 0))", "Xor"),
 ):
-    op(_name, compared, _connective, body=Body(_text, kinds="fib"), cirh=plain(_cirh))
+    op(_name, comparison_type, _connective, body=LoopBody(_text, kinds="fib"), cirh=same_type_operation(_cirh))
 op(
     "logical_not",
-    _tested,
+    _test_type,
     np.logical_not,
-    body=Body("({0} == 0)", kinds="fib"),
-    cirh=decomposed(lambda x: eq(cast(x, bool_), False)),
+    body=LoopBody("({0} == 0)", kinds="fib"),
+    cirh=legal_by_decomposition(lambda x: eq(cast(x, bool_), False)),
 )
 # The decompositions keep PyTorch's names out of CIRH: only a NaN differs from itself.
-op("isnan", _tested, np.isnan, body=Body("({0} != {0})"), cirh=decomposed(lambda x: ne(x, x)))
-op("isfinite", _tested, np.isfinite, body=Body("(({0} - {0}) == 0)"), cirh=decomposed(_is_finite))
+op("isnan", _test_type, np.isnan, body=LoopBody("({0} != {0})"), cirh=legal_by_decomposition(lambda x: ne(x, x)))
+op("isfinite", _test_type, np.isfinite, body=LoopBody("(({0} - {0}) == 0)"), cirh=legal_by_decomposition(_is_finite))
 op(
     "where",
-    _selected,
+    _where_type,
     np.where,
     vjp=lambda g, y, c, a, b: (None, where(c, g, 0), where(c, 0, g)),
-    body=Body("({1} if {0} else {2})", kinds="fib", is_exact=True),
-    cirh=typed("Select").unless(_chosen),
+    body=LoopBody("({1} if {0} else {2})", kinds="fib", is_exact=True),
+    cirh=typed_operation("Select").with_decomposition(_where_as_extremum),
 )
 op(
     "clamp",
@@ -472,14 +487,14 @@ op(
     vjp=lambda g, y, x, low, high: (
         # On a bound the operand still takes the gradient, the bound none: PyTorch's convention, which hardtanh does not
         # share.
-        where(_between(x, low, high), g, 0),
+        where(_is_between(x, low, high), g, 0),
         where(call("logical_and", x < low, low < high), g, 0),
         # Where bounds cross the upper one is the result, whatever x is.
         where(call("logical_or", x > high, high < low), g, 0),
     ),
-    body=Body("minimum(maximum({0}, {1}), {2})", kinds="fi", integer="min(max({0}, {1}), {2})", is_exact=True),
-    work=per_element(2),
-    cirh=typed("Clamp"),
+    body=LoopBody("minimum(maximum({0}, {1}), {2})", kinds="fi", integer="min(max({0}, {1}), {2})", is_exact=True),
+    work=elementwise_work(2),
+    cirh=typed_operation("Clamp"),
 )
 # Its text depends on the types before and after, which the generator knows; see `scalars.spell`.
 op(
@@ -488,7 +503,7 @@ op(
     _cast_array,
     # The gradient goes back in the operand's type: under automatic casts that of a float32 weight is float32 again.
     vjp=lambda g, y, x, *, dtype: (cast(g, x.type.dtype) if x.type.dtype.kind == "f" else None,),
-    body=Body("cast", "move", kinds="fib"),
+    body=LoopBody("cast", "move", kinds="fib"),
     cirh=CAST,
     saves=False,
     renames=True,

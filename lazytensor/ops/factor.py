@@ -14,7 +14,7 @@ import numpy as np
 
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import ON_THE_CLIENT, refused
+from lazytensor.ir.operation import CLIENT_HINT, illegal_with_hint
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, where
 from lazytensor.ops.op import call, full, full_like, op
@@ -26,34 +26,34 @@ TAYLOR_TERMS = 18
 """Terms of the exponential series: 0.5 ** 19 / 19! is below the spacing of float64 at 1."""
 
 
-def turned(x: Node) -> Node:
+def transpose_matrices(x: Node) -> Node:
     """Each matrix transposed."""
     rank = len(x.type.shape)
     return transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
-def rows(x: Node, start: int, limit: int) -> Node:
+def slice_rows(x: Node, start: int, limit: int) -> Node:
     """Rows start..limit - 1 of each matrix."""
     shape = x.type.shape
     return slice_(x, (0,) * (len(shape) - 2) + (start, 0), (*shape[:-2], limit, shape[-1]))
 
 
-def band(x: Node, lower: int | None, upper: int | None) -> Node:
+def band_part(x: Node, lower: int | None, upper: int | None) -> Node:
     """Each matrix without what lies more than `lower` below or `upper` above the diagonal."""
     return call("band_part", x, lower=lower, upper=upper)
 
 
-def identity(like: Type, n: int) -> Node:
+def identity_matrices(like: Type, n: int) -> Node:
     """Unit matrices in the stack of `like`."""
     shape = (*like.shape[:-2], n, n)
-    return band(full(1, Type(shape, like.dtype)), 0, 0)
+    return band_part(full(1, Type(shape, like.dtype)), 0, 0)
 
 
-def _stacked(*parts: Node) -> Node:
+def _concat_rows(*parts: Node) -> Node:
     return call("concat", *parts, dim=len(parts[0].type.shape) - 2)
 
 
-def _square(x: Type, **attrs: Any) -> Type:
+def _square_type(x: Type, **attrs: Any) -> Type:
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"A must be batches of square matrices, but they are {list(x.shape)}")
     if x.dtype.kind != "f":
@@ -61,11 +61,11 @@ def _square(x: Type, **attrs: Any) -> Type:
     return x
 
 
-def _scalars(x: Type, **attrs: Any) -> Type:
-    return Type(_square(x).shape[:-2], x.dtype)
+def _scalars_type(x: Type, **attrs: Any) -> Type:
+    return Type(_square_type(x).shape[:-2], x.dtype)
 
 
-def _cubic(factor: float) -> Callable[..., Work]:
+def _cubic_work(factor: float) -> Callable[..., Work]:
     """Work of `factor` times rows times columns times the smaller of both, for each matrix."""
 
     def work(out: Type, *types: Type, **attrs: Any) -> Work:
@@ -79,10 +79,10 @@ def _cubic(factor: float) -> Callable[..., Work]:
 
 
 def _factor(name: str, infer: Callable[..., Type], eval: Callable[..., np.ndarray], **facets: Any) -> None:
-    op(name, infer, eval, cirh=refused(ON_THE_CLIENT), **facets)
+    op(name, infer, eval, cirh=illegal_with_hint(CLIENT_HINT), **facets)
 
 
-def _matrixwise(
+def _for_each_matrix(
     function: Callable[..., Any], shape: Callable[[tuple[int, ...]], tuple[int, ...]]
 ) -> Callable[..., np.ndarray]:
     """A function of one matrix over a stack of them, computed in double precision."""
@@ -97,18 +97,18 @@ def _matrixwise(
     return over
 
 
-def _wide(x: np.ndarray) -> np.ndarray:
+def _to_float64(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float64)
 
 
-def _symmetric(x: np.ndarray) -> np.ndarray:
+def _symmetrize(x: np.ndarray) -> np.ndarray:
     """The mean of a matrix and its transpose: the gradient then belongs to both triangles, as PyTorch's does."""
-    return _wide(x + np.swapaxes(x, -1, -2)) / 2
+    return _to_float64(x + np.swapaxes(x, -1, -2)) / 2
 
 
 def _cholesky(x: np.ndarray) -> np.ndarray:
     try:
-        return np.linalg.cholesky(_symmetric(x)).astype(x.dtype)
+        return np.linalg.cholesky(_symmetrize(x)).astype(x.dtype)
     except np.linalg.LinAlgError as e:
         raise ShapeError(
             "linalg.cholesky: The factorization could not be completed because the input is not positive-definite.",
@@ -116,24 +116,24 @@ def _cholesky(x: np.ndarray) -> np.ndarray:
         ) from e
 
 
-def _half_lower(x: Node) -> Node:
+def _lower_with_half_diagonal(x: Node) -> Node:
     """The lower triangle with half the diagonal."""
-    return band(x, None, 0) - band(x, 0, 0) * 0.5
+    return band_part(x, None, 0) - band_part(x, 0, 0) * 0.5
 
 
 def _cholesky_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     # L^-T P(L^T G) L^-1 with P the lower half: two substitutions, where an inverse would cost more and lose digits.
-    inner = _half_lower(matmul(y, g, True, False))
+    inner = _lower_with_half_diagonal(matmul(y, g, True, False))
     left = triangular(y, inner, lower=True, adjoint=True)
-    whole = turned(triangular(y, turned(left), lower=True, adjoint=True))
-    return ((whole + turned(whole)) * 0.5,)
+    whole = transpose_matrices(triangular(y, transpose_matrices(left), lower=True, adjoint=True))
+    return ((whole + transpose_matrices(whole)) * 0.5,)
 
 
-_factor("cholesky", _square, _cholesky, vjp=_cholesky_vjp, work=_cubic(1 / 3))
+_factor("cholesky", _square_type, _cholesky, vjp=_cholesky_vjp, work=_cubic_work(1 / 3))
 
 
-def _system(a: Type, b: Type, **attrs: Any) -> Type:
-    _square(a)
+def _system_type(a: Type, b: Type, **attrs: Any) -> Type:
+    _square_type(a)
     if a.dtype is not b.dtype or a.shape[:-2] != b.shape[:-2] or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
         raise ShapeError(f"Incompatible shapes of A and B for the equation AX = B: {a} and {b}")
     return b
@@ -144,7 +144,7 @@ def _triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, adjoint: bool) -> 
     dtype = b.dtype
     if adjoint:
         a, lower = np.swapaxes(a, -1, -2), not lower
-    a, b, x = _wide(a), _wide(b), np.zeros(b.shape)
+    a, b, x = _to_float64(a), _to_float64(b), np.zeros(b.shape)
     n = a.shape[-1]
     for i in range(n) if lower else reversed(range(n)):
         done = slice(0, i) if lower else slice(i + 1, n)
@@ -162,15 +162,15 @@ def _triangular_vjp(g: Node, y: Node, a: Node, b: Node, *, lower: bool, adjoint:
     db = triangular(a, g, lower, not adjoint)
     da = matmul(y, db, False, True) if adjoint else matmul(db, y, False, True)
     # The other triangle was never read, so nothing flows there.
-    return -(band(da, None, 0) if lower else band(da, 0, None)), db
+    return -(band_part(da, None, 0) if lower else band_part(da, 0, None)), db
 
 
-_factor("triangular_solve", _system, _triangular, vjp=_triangular_vjp, work=_cubic(1))
+_factor("triangular_solve", _system_type, _triangular, vjp=_triangular_vjp, work=_cubic_work(1))
 
 
 def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     try:
-        return np.linalg.solve(_wide(a), _wide(b)).astype(b.dtype)
+        return np.linalg.solve(_to_float64(a), _to_float64(b)).astype(b.dtype)
     except np.linalg.LinAlgError as e:
         raise ShapeError(
             "linalg.solve: The solver failed because the input matrix is singular.",
@@ -184,16 +184,16 @@ def solve(a: Node, b: Node) -> Node:
 
 
 def _solve_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    db = solve(turned(a), g)
+    db = solve(transpose_matrices(a), g)
     return -matmul(db, y, False, True), db
 
 
-_factor("solve", _system, _solve, vjp=_solve_vjp, work=_cubic(2 / 3), keeps="result")
+_factor("solve", _system_type, _solve, vjp=_solve_vjp, work=_cubic_work(2 / 3), keeps="result")
 
 
 def inverse(a: Node) -> Node:
     """The inverse of each matrix."""
-    return solve(a, identity(a.type, a.type.shape[-1]))
+    return solve(a, identity_matrices(a.type, a.type.shape[-1]))
 
 
 def _pinv_type(x: Type, *, rcond: float) -> Type:
@@ -203,12 +203,12 @@ def _pinv_type(x: Type, *, rcond: float) -> Type:
 def _pinv(x: np.ndarray, *, rcond: float) -> np.ndarray:
     if not x.size:
         return np.swapaxes(x, -1, -2)
-    return np.linalg.pinv(_wide(x), rcond=rcond).astype(x.dtype)
+    return np.linalg.pinv(_to_float64(x), rcond=rcond).astype(x.dtype)
 
 
 def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float) -> tuple[Node]:
     """Golub and Pereyra 1973, for a rank that does not change."""
-    gt, yt = turned(g), turned(y)
+    gt, yt = transpose_matrices(g), transpose_matrices(y)
     direct = matmul(matmul(yt, g), yt)
     left = gt - matmul(x, matmul(y, gt))
     first = matmul(matmul(left, y), yt)
@@ -217,10 +217,10 @@ def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float) -> tuple[Node]:
     return (first + second - direct,)
 
 
-_factor("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic(20))
+_factor("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic_work(20))
 
 
-def _spread(g: Node, like: Node) -> Node:
+def _broadcast_scalars(g: Node, like: Node) -> Node:
     """A number for each matrix, over the matrix."""
     shape = like.type.shape
     return broadcast_to(reshape(g, (*g.type.shape, 1, 1)), shape)
@@ -236,40 +236,40 @@ def _cofactors(a: np.ndarray) -> np.ndarray:
 
 def _cofactor_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     """Of matrices that have an inverse."""
-    xt = turned(inverse(x))
+    xt = transpose_matrices(inverse(x))
     last = (len(g.type.shape) - 2, len(g.type.shape) - 1)
-    along = _spread(reduce(g * y, "add", last), x) * xt
+    along = _broadcast_scalars(reduce(g * y, "add", last), x) * xt
     return (along - matmul(matmul(y, g, False, True), xt),)
 
 
 _factor(
     "det",
-    _scalars,
-    lambda x: np.asarray(np.linalg.det(_wide(x))).astype(x.dtype),
+    _scalars_type,
+    lambda x: np.asarray(np.linalg.det(_to_float64(x))).astype(x.dtype),
     # det * inverse^T would be 0 times infinity for a singular matrix, where the determinant still has a slope.
-    vjp=lambda g, y, x: (_spread(g, x) * call("cofactor", x),),
-    work=_cubic(2 / 3),
+    vjp=lambda g, y, x: (_broadcast_scalars(g, x) * call("cofactor", x),),
+    work=_cubic_work(2 / 3),
 )
 _factor(
     "cofactor",
-    _square,
-    _matrixwise(_cofactors, lambda s: s),
+    _square_type,
+    _for_each_matrix(_cofactors, lambda s: s),
     vjp=_cofactor_vjp,
-    work=_cubic(20),
+    work=_cubic_work(20),
 )
 _factor(
     "logabsdet",
-    _scalars,
-    lambda x: np.asarray(np.linalg.slogdet(_wide(x))[1]).astype(x.dtype),
+    _scalars_type,
+    lambda x: np.asarray(np.linalg.slogdet(_to_float64(x))[1]).astype(x.dtype),
     # A singular matrix has no logarithm of its determinant to differentiate: the inverse raises, as it should.
-    vjp=lambda g, y, x: (_spread(g, x) * turned(inverse(x)),),
-    work=_cubic(2 / 3),
+    vjp=lambda g, y, x: (_broadcast_scalars(g, x) * transpose_matrices(inverse(x)),),
+    work=_cubic_work(2 / 3),
 )
 _factor(
     "det_sign",
-    _scalars,
-    lambda x: np.asarray(np.linalg.slogdet(_wide(x))[0]).astype(x.dtype),
-    work=_cubic(2 / 3),
+    _scalars_type,
+    lambda x: np.asarray(np.linalg.slogdet(_to_float64(x))[0]).astype(x.dtype),
+    work=_cubic_work(2 / 3),
 )
 
 
@@ -282,7 +282,7 @@ def _qr_type(x: Type) -> Type:
 
 
 def _qr(x: np.ndarray) -> np.ndarray:
-    q, r = np.linalg.qr(_wide(x))
+    q, r = np.linalg.qr(_to_float64(x))
     return np.concatenate([q, np.swapaxes(r, -1, -2)], -2).astype(x.dtype)
 
 
@@ -290,15 +290,20 @@ def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     """For m >= n; a wide matrix is split into its square part and the rest, which is Q^T times the rest."""
     m, n = x.type.shape[-2:]
     k = min(m, n)
-    gq, gr = rows(g, 0, m), turned(rows(g, m, m + n))
-    q, r = rows(y, 0, m), turned(rows(y, m, m + n))
+    gq, gr = slice_rows(g, 0, m), transpose_matrices(slice_rows(g, m, m + n))
+    q, r = slice_rows(y, 0, m), transpose_matrices(slice_rows(y, m, m + n))
     if m < n:
-        rest = turned(rows(turned(x), k, n))
+        rest = transpose_matrices(slice_rows(transpose_matrices(x), k, n))
         # R beyond its square is Q^T times those columns of A: their gradient flows through Q too.
-        gq = gq + matmul(rest, turned(rows(turned(gr), k, n)), False, True)
-        inner = _qr_square(gq, turned(rows(turned(gr), 0, k)), q, turned(rows(turned(r), 0, k)))
-        outer = matmul(q, turned(rows(turned(gr), k, n)))
-        return (turned(_stacked(turned(inner), turned(outer))),)
+        gq = gq + matmul(rest, transpose_matrices(slice_rows(transpose_matrices(gr), k, n)), False, True)
+        inner = _qr_square(
+            gq,
+            transpose_matrices(slice_rows(transpose_matrices(gr), 0, k)),
+            q,
+            transpose_matrices(slice_rows(transpose_matrices(r), 0, k)),
+        )
+        outer = matmul(q, transpose_matrices(slice_rows(transpose_matrices(gr), k, n)))
+        return (transpose_matrices(_concat_rows(transpose_matrices(inner), transpose_matrices(outer))),)
     return (_qr_square(gq, gr, q, r),)
 
 
@@ -306,13 +311,13 @@ def _qr_square(gq: Node, gr: Node, q: Node, r: Node) -> Node:
     # (gQ + Q C) R^-T, where C is the lower triangle of R gR^T - gQ^T Q mirrored up: Q stays orthogonal and R
     # triangular, so only that half of the change is free.
     inner = matmul(r, gr, False, True) - matmul(gq, q, True, False)
-    low = band(inner, None, 0)
-    mirrored = low + turned(low - band(low, 0, 0))
+    low = band_part(inner, None, 0)
+    mirrored = low + transpose_matrices(low - band_part(low, 0, 0))
     # X R^T = B is solved as R X^T = B^T: the solver has its matrix on the left.
-    return turned(triangular(r, turned(gq + matmul(q, mirrored)), lower=False))
+    return transpose_matrices(triangular(r, transpose_matrices(gq + matmul(q, mirrored)), lower=False))
 
 
-_factor("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic(4), keeps="result")
+_factor("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic_work(4), keeps="result")
 
 
 def _reflectors(x: np.ndarray) -> np.ndarray:
@@ -329,8 +334,8 @@ def _reflectors(x: np.ndarray) -> np.ndarray:
 _factor(
     "geqrf",
     lambda x: Type((*x.shape[:-2], x.shape[-2] + 1, x.shape[-1]), x.dtype),
-    _matrixwise(_reflectors, lambda s: (s[0] + 1, s[1])),
-    work=_cubic(2),
+    _for_each_matrix(_reflectors, lambda s: (s[0] + 1, s[1])),
+    work=_cubic_work(2),
 )
 
 
@@ -343,14 +348,14 @@ def _svd_type(x: Type) -> Type:
 
 
 def _svd(x: np.ndarray) -> np.ndarray:
-    u, s, vh = np.linalg.svd(_wide(x), full_matrices=False)
+    u, s, vh = np.linalg.svd(_to_float64(x), full_matrices=False)
     return np.concatenate([u, s[..., None, :], np.swapaxes(vh, -1, -2)], -2).astype(x.dtype)
 
 
-def _gaps(squares: Node, like: Node) -> Node:
+def _inverse_gaps(squares: Node, like: Node) -> Node:
     """1 / (s_j^2 - s_i^2) at [i, j]; 0 where the values agree, which leaves their vectors undetermined."""
     across = broadcast_to(squares, like.type.shape)
-    gap = across - turned(across)
+    gap = across - transpose_matrices(across)
     # A division by 0 would put NaN into all of the gradient, also where the choice of vectors does not matter.
     equal = eq(gap, 0)
     return where(equal, 0, 1 / where(equal, 1, gap))
@@ -358,15 +363,15 @@ def _gaps(squares: Node, like: Node) -> Node:
 
 def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     m, n = x.type.shape[-2:]
-    u, s, v = rows(y, 0, m), rows(y, m, m + 1), rows(y, m + 1, m + 1 + n)
-    gu, gs, gv = rows(g, 0, m), rows(g, m, m + 1), rows(g, m + 1, m + 1 + n)
+    u, s, v = slice_rows(y, 0, m), slice_rows(y, m, m + 1), slice_rows(y, m + 1, m + 1 + n)
+    gu, gs, gv = slice_rows(g, 0, m), slice_rows(g, m, m + 1), slice_rows(g, m + 1, m + 1 + n)
     ug, vg = matmul(u, gu, True, False), matmul(v, gv, True, False)
-    gaps = _gaps(s * s, ug)
+    gaps = _inverse_gaps(s * s, ug)
     wide = broadcast_to(s, ug.type.shape)
-    middle = gaps * (ug - turned(ug)) * wide
+    middle = gaps * (ug - transpose_matrices(ug)) * wide
     # S (F o W) as the transpose of (F o W) S: F and W are antisymmetric both, and the signs cancel.
-    middle = middle + turned(gaps * (vg - turned(vg)) * wide)
-    middle = middle + identity(x.type, min(m, n)) * broadcast_to(gs, ug.type.shape)
+    middle = middle + transpose_matrices(gaps * (vg - transpose_matrices(vg)) * wide)
+    middle = middle + identity_matrices(x.type, min(m, n)) * broadcast_to(gs, ug.type.shape)
     out = matmul(matmul(u, middle), v, False, True)
     # What changes U beyond the span of its columns; a square matrix has nothing beyond.
     if m > n:
@@ -378,13 +383,13 @@ def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     return (out,)
 
 
-_factor("svd", _svd_type, _svd, vjp=_svd_vjp, work=_cubic(20))
+_factor("svd", _svd_type, _svd, vjp=_svd_vjp, work=_cubic_work(20))
 _factor(
     "singular_values",
     lambda x: Type((*x.shape[:-2], min(x.shape[-2:])), x.dtype),
-    lambda x: np.asarray(np.linalg.svd(_wide(x), compute_uv=False)).astype(x.dtype),
+    lambda x: np.asarray(np.linalg.svd(_to_float64(x), compute_uv=False)).astype(x.dtype),
     vjp=lambda g, y, x: (_singular_values_vjp(g, x),),
-    work=_cubic(10),
+    work=_cubic_work(10),
 )
 
 
@@ -393,35 +398,35 @@ def _singular_values_vjp(g: Node, x: Node) -> Node:
     # The vectors are computed for the gradient alone: a forward pass without one needs the values only, at half the
     # cost.
     packed = call("svd", x)
-    u, v = rows(packed, 0, m), rows(packed, m + 1, m + 1 + n)
+    u, v = slice_rows(packed, 0, m), slice_rows(packed, m + 1, m + 1 + n)
     scales = broadcast_to(reshape(g, (*g.type.shape[:-1], 1, g.type.shape[-1])), u.type.shape)
     return matmul(u * scales, v, False, True)
 
 
 def _eigh_type(x: Type) -> Type:
     """The eigenvalues [1, n] above the eigenvectors [n, n]."""
-    n = _square(x).shape[-1]
+    n = _square_type(x).shape[-1]
     return Type((*x.shape[:-2], n + 1, n), x.dtype)
 
 
 def _eigh(x: np.ndarray) -> np.ndarray:
-    w, v = np.linalg.eigh(_symmetric(x))
+    w, v = np.linalg.eigh(_symmetrize(x))
     return np.concatenate([w[..., None, :], v], -2).astype(x.dtype)
 
 
 def _eigh_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     n = x.type.shape[-1]
-    w, v, gw, gv = rows(y, 0, 1), rows(y, 1, n + 1), rows(g, 0, 1), rows(g, 1, n + 1)
+    w, v, gw, gv = slice_rows(y, 0, 1), slice_rows(y, 1, n + 1), slice_rows(g, 0, 1), slice_rows(g, 1, n + 1)
     vg = matmul(v, gv, True, False)
-    middle = _gaps(w, vg) * vg + identity(x.type, n) * broadcast_to(gw, vg.type.shape)
+    middle = _inverse_gaps(w, vg) * vg + identity_matrices(x.type, n) * broadcast_to(gw, vg.type.shape)
     out = matmul(matmul(v, middle), v, False, True)
-    return ((out + turned(out)) * 0.5,)
+    return ((out + transpose_matrices(out)) * 0.5,)
 
 
-_factor("eigh", _eigh_type, _eigh, vjp=_eigh_vjp, work=_cubic(9))
+_factor("eigh", _eigh_type, _eigh, vjp=_eigh_vjp, work=_cubic_work(9))
 
 
-def _exponential(a: np.ndarray) -> np.ndarray:
+def _matrix_exp(a: np.ndarray) -> np.ndarray:
     """Scaled until the norm is below a half, summed as a series, squared back."""
     size = np.abs(a).sum(-1).max(initial=0)
     if not np.isfinite(size):
@@ -438,20 +443,22 @@ def _exponential(a: np.ndarray) -> np.ndarray:
     return total
 
 
-def _exponential_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+def _matrix_exp_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     """The upper right block of the exponential of [[X^T, G], [0, X^T]]."""
-    n, xt = x.type.shape[-1], turned(x)
-    # The columns of blocks are stacked first, then laid side by side by turning: `_stacked` joins rows only.
-    whole = turned(_stacked(turned(_stacked(xt, full_like(0, xt))), turned(_stacked(g, xt))))
-    return (turned(rows(turned(rows(call("matrix_exp", whole), 0, n)), n, 2 * n)),)
+    n, xt = x.type.shape[-1], transpose_matrices(x)
+    # The columns of blocks are stacked first, then laid side by side by turning: `_concat_rows` joins rows only.
+    whole = transpose_matrices(
+        _concat_rows(transpose_matrices(_concat_rows(xt, full_like(0, xt))), transpose_matrices(_concat_rows(g, xt)))
+    )
+    return (transpose_matrices(slice_rows(transpose_matrices(slice_rows(call("matrix_exp", whole), 0, n)), n, 2 * n)),)
 
 
 _factor(
     "matrix_exp",
-    _square,
-    _matrixwise(_exponential, lambda s: s),
-    vjp=_exponential_vjp,
-    work=_cubic(2 * TAYLOR_TERMS),
+    _square_type,
+    _for_each_matrix(_matrix_exp, lambda s: s),
+    vjp=_matrix_exp_vjp,
+    work=_cubic_work(2 * TAYLOR_TERMS),
 )
 
 
@@ -475,8 +482,8 @@ def _lu(a: np.ndarray) -> np.ndarray:
 _factor(
     "lu",
     lambda x: Type((*x.shape[:-2], x.shape[-2] + 1, x.shape[-1]), x.dtype),
-    _matrixwise(_lu, lambda s: (s[0] + 1, s[1])),
-    work=_cubic(2 / 3),
+    _for_each_matrix(_lu, lambda s: (s[0] + 1, s[1])),
+    work=_cubic_work(2 / 3),
 )
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
-from lazytensor.dtype import of_array, round_to
-from lazytensor.ir.graph import Node, merge, node, topological
-from lazytensor.ir.operation import OPS, Formula, no_work, per_element
+from lazytensor.dtype import dtype_of_array, round_to
+from lazytensor.ir.graph import Node, node, set_merging, topological
+from lazytensor.ir.operation import OPS, Formula, elementwise_work, no_work
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, op, same_types
-from lazytensor.ops.pieces import whole
+from lazytensor.ops.pieces import materialize_slice
 
 
-def evaluated(formula: Formula) -> Callable[..., Any]:
+def evaluate_formula(formula: Formula) -> Callable[..., Any]:
     """Return a function of NumPy arrays that computes what `formula` computes of nodes.
 
     It computes in the types of the arrays that it is called with, and takes attributes by name.
@@ -25,7 +25,7 @@ def evaluated(formula: Formula) -> Callable[..., Any]:
 
     def eval(*arrays: np.ndarray, **attrs: Any) -> Any:
         # The graph is made over stand-ins for the arrays, in whatever types they come.
-        types = [Type(a.shape, of_array(a)) for a in arrays]
+        types = [Type(a.shape, dtype_of_array(a)) for a in arrays]
         leaves = [node("batch", (), {"index": i, "name": "", "type": t}, t) for i, t in enumerate(types)]
         result = formula(*leaves, **attrs)
         values = dict(zip(leaves, arrays, strict=True))
@@ -34,13 +34,13 @@ def evaluated(formula: Formula) -> Callable[..., Any]:
             # The arrays that were given stay as they are, in a wider type than the row's too: tests check a row in
             # float64.
             if n not in values:
-                values[n] = _value(n, [values[i] for i in n.inputs])
+                values[n] = _evaluate_node(n, [values[i] for i in n.inputs])
         return tuple(values[n] for n in result) if isinstance(result, tuple) else values[result]
 
     return eval
 
 
-def _value(n: Node, arrays: Sequence[np.ndarray]) -> Any:
+def _evaluate_node(n: Node, arrays: Sequence[np.ndarray]) -> Any:
     if n.value is not None:
         return n.value
     # NumPy warns where PyTorch answers NaN or infinity in silence, and a warning is an error in the tests.
@@ -52,7 +52,7 @@ def _value(n: Node, arrays: Sequence[np.ndarray]) -> Any:
     return round_to(np.asarray(result, n.type.dtype.host), n.type.dtype)
 
 
-class SeveralGradients:
+class ResultGradients:
     """The gradient of a node with several results: that of each, where there is one."""
 
     def __init__(self, parts: dict[int, Node]):
@@ -62,18 +62,18 @@ class SeveralGradients:
         """The gradient of one result."""
         return self._parts.get(index)
 
-    def __add__(self, other: "SeveralGradients") -> "SeveralGradients":
+    def __add__(self, other: "ResultGradients") -> "ResultGradients":
         total = dict(self._parts)
         for index, g in other._parts.items():
             total[index] = total[index] + g if index in total else g
-        return SeveralGradients(total)
+        return ResultGradients(total)
 
 
 Gradients = dict[Node, Any]
-"""A node for each node, a `Piece` of one, or `SeveralGradients` where it has several results."""
+"""A node for each node, a `Piece` of one, or `ResultGradients` where it has several results."""
 
 
-def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
+def differentiate_formula(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
     """The gradient of a formula by the rules of what it is made of."""
 
     def vjp(g: Any, y: Node, *inputs: Node, **attrs: Any) -> tuple[Node | None, ...]:
@@ -81,9 +81,9 @@ def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
         results = result if isinstance(result, tuple) else (result,)
         seeds: Gradients = {}
         for k, r in enumerate(results):
-            seed = g.get(k) if isinstance(g, SeveralGradients) else g
+            seed = g.get(k) if isinstance(g, ResultGradients) else g
             if seed is not None:
-                accumulate(seeds, r, seed)
+                accumulate_gradient(seeds, r, seed)
         operands = set(inputs)
         # Only what the formula made is walked: the inputs have users of their own elsewhere.
         order = [n for n in topological(results, operands.__contains__) if n.tracks and n not in operands]
@@ -96,8 +96,8 @@ def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
 
 def composite(name: str, formula: Formula, infer: Any = same_types, flops: int = 1, **facets: Any) -> None:
     """Register an operation whose value, gradient and host graph are those of a formula, unless a facet says else."""
-    facets = {"vjp": derived(formula), "work": per_element(flops)} | facets
-    eval = facets.pop("eval", None) or evaluated(formula)
+    facets = {"vjp": differentiate_formula(formula), "work": elementwise_work(flops)} | facets
+    eval = facets.pop("eval", None) or evaluate_formula(formula)
     op(name, infer, eval, composite=formula, **facets)
 
 
@@ -107,15 +107,15 @@ def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], i
     The gradients of `wrt` are kept; others are dropped when they have been used. Pieces stay that with `in_pieces`.
     """
     wanted = set(wrt)
-    before = merge(True)
+    before = set_merging(True)
     try:
         for n in reversed(order):
             g = gradients.get(n) if n in wanted else gradients.pop(n, None)
             if g is not None and n.inputs:
-                push(gradients, n, g, wanted)
+                push_gradient(gradients, n, g, wanted)
     finally:
-        merge(before)
-    return gradients if in_pieces else {n: whole(g) for n, g in gradients.items()}
+        set_merging(before)
+    return gradients if in_pieces else {n: materialize_slice(g) for n, g in gradients.items()}
 
 
 # Each of several results hands its gradient to the node that they are of, whose rule is asked once for all of them.
@@ -123,20 +123,20 @@ op(
     "result",
     lambda of, *, index: of[index],
     lambda of, *, index: of[index],
-    vjp=lambda g, y, of, *, index: (SeveralGradients({index: g}),),
+    vjp=lambda g, y, of, *, index: (ResultGradients({index: g}),),
     work=no_work,
     saves=False,
     is_leaf=True,
 )
 
 
-def accumulate(gradients: Gradients, n: Node, g: Any) -> None:
+def accumulate_gradient(gradients: Gradients, n: Node, g: Any) -> None:
     """Add a gradient to what a node has already."""
     before = gradients.get(n)
-    gradients[n] = g if before is None else _total(whole(before), whole(g))
+    gradients[n] = g if before is None else _add_gradients(materialize_slice(before), materialize_slice(g))
 
 
-def _total(a: Any, b: Any) -> Any:
+def _add_gradients(a: Any, b: Any) -> Any:
     """Return the sum of two gradients of one node; those of different parts of one split are joined, not added."""
     if isinstance(a, Node) and isinstance(b, Node) and a.op == b.op == "split_grad":
         cut, other = ({k: v for k, v in n.attrs.items() if k != "indices"} for n in (a, b))
@@ -147,17 +147,17 @@ def _total(a: Any, b: Any) -> Any:
     return a + b
 
 
-inspector: Callable[[Node, int, Any], None] | None = None
+gradient_inspector: Callable[[Node, int, Any], None] | None = None
 """Called with a node, the number of an operand and its gradient, while anomalies are looked for."""
 
 
 def inspect_gradients(function: Callable[[Node, int, Any], None] | None) -> None:
     """Let a function see each gradient from now on; None ends that."""
-    global inspector
-    inspector = function
+    global gradient_inspector
+    gradient_inspector = function
 
 
-def push(gradients: Gradients, n: Node, g: Any, wanted: Container[Node] = ()) -> None:
+def push_gradient(gradients: Gradients, n: Node, g: Any, wanted: Container[Node] = ()) -> None:
     """Add what the gradient of a node gives its inputs to theirs.
 
     The gradient of an automatic cast is converted back at once, unless it is `wanted`: each use has a cast of its own.
@@ -167,15 +167,15 @@ def push(gradients: Gradients, n: Node, g: Any, wanted: Container[Node] = ()) ->
         return
     place = n.where or source.where()
     # The front end prints a gradient at the line of its forward operation, with `.bwd` after the module's path.
-    with source.at(place.backward):
+    with source.fixed_location(place.backward):
         # Strict, so that a rule which forgets an input fails at once and not as a gradient that is missing.
-        for at, (i, d) in enumerate(zip(n.inputs, rule(whole(g), n, *n.inputs, **n.attrs), strict=True)):
+        for at, (i, d) in enumerate(zip(n.inputs, rule(materialize_slice(g), n, *n.inputs, **n.attrs), strict=True)):
             if d is None or not i.tracks:
                 continue
-            if inspector is not None:
-                inspector(n, at, d)
+            if gradient_inspector is not None:
+                gradient_inspector(n, at, d)
             if i.op == "convert" and i not in wanted:
                 (x,) = i.inputs
-                accumulate(gradients, x, call("cast", whole(d), dtype=x.type.dtype))
+                accumulate_gradient(gradients, x, call("cast", materialize_slice(d), dtype=x.type.dtype))
             else:
-                accumulate(gradients, i, d)
+                accumulate_gradient(gradients, i, d)

@@ -14,38 +14,38 @@ from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like
 
 
-def _rounded(number: float, half: DType | None) -> float:
+def _round_number(number: float, half: DType | None) -> float:
     return number if half is None else float(round_to(np.asarray(number, np.float32), half))
 
 
-def _narrowed(x: Node, half: DType | None) -> Node:
+def _round_to_half(x: Node, half: DType | None) -> Node:
     """x rounded to the half type, in its own type."""
     return x if half is None else cast(cast(x, half), x.type.dtype)
 
 
-def _widened(x: Node, half: DType | None) -> Node:
+def _cast_to_float32(x: Node, half: DType | None) -> Node:
     return x if half is None else cast(x, float32)
 
 
-def _scaled_by(g: Node, number: float, half: DType | None) -> Node:
+def _scale_by(g: Node, number: float, half: DType | None) -> Node:
     """g times an unrounded number."""
-    return cast(_widened(g, half) * number, g.type.dtype)
+    return cast(_cast_to_float32(g, half) * number, g.type.dtype)
 
 
 def _scaled_sum(x: Node, y: Node, *, alpha: float, half: DType | None) -> Node:
     # PyTorch rounds the product too, of the elements that are no whole vector; which those are, strides decide.
-    return cast(_widened(x, half) + _widened(y, half) * _rounded(alpha, half), x.type.dtype)
+    return cast(_cast_to_float32(x, half) + _cast_to_float32(y, half) * _round_number(alpha, half), x.type.dtype)
 
 
 def _scaled_sum_vjp(g: Node, y: Node, a: Node, b: Node, *, alpha: float, half: DType | None) -> tuple[Node, Node]:
-    return g, _scaled_by(g, alpha, half)
+    return g, _scale_by(g, alpha, half)
 
 
 def _number_power(x: Node, *, exponent: float, half: DType | None) -> Node:
-    power = _rounded(exponent, half)
+    power = _round_number(exponent, half)
     # Vectors of bfloat16 round the square.
     if half is bfloat16 and power in (3, -2):
-        square = _narrowed(x * x, half)
+        square = _round_to_half(x * x, half)
         return x * square if power == 3 else 1 / square
     return x**power
 
@@ -54,33 +54,33 @@ def _number_power_vjp(g: Node, y: Node, x: Node, *, exponent: float, half: DType
     if exponent == 0:
         return (full_like(0, x),)
     slope = call("pow_number", x, exponent=exponent - 1, half=half)
-    return (g * _scaled_by(slope, exponent, half),)
+    return (g * _scale_by(slope, exponent, half),)
 
 
 def _power_of_number(x: Node, *, base: float, half: DType | None) -> Node:
-    return full_like(_rounded(base, half), x) ** x
+    return full_like(_round_number(base, half), x) ** x
 
 
 def _power_of_number_vjp(g: Node, y: Node, x: Node, *, base: float, half: DType | None) -> tuple[Node]:
-    return (g * _scaled_by(y, math.log(base), half),)
+    return (g * _scale_by(y, math.log(base), half),)
 
 
 def _addcmul(x: Node, a: Node, b: Node, *, value: float, half: DType | None) -> Node:
-    product = _widened(a, half) * value * _widened(b, half)
-    return cast(_widened(x, half) + product, x.type.dtype)
+    product = _cast_to_float32(a, half) * value * _cast_to_float32(b, half)
+    return cast(_cast_to_float32(x, half) + product, x.type.dtype)
 
 
 def _addcmul_vjp(g: Node, y: Node, x: Node, a: Node, b: Node, *, value: float, half: DType | None) -> tuple[Node, ...]:
-    return g, g * _scaled_by(b, value, half), g * _scaled_by(a, value, half)
+    return g, g * _scale_by(b, value, half), g * _scale_by(a, value, half)
 
 
 def _addcdiv(x: Node, a: Node, b: Node, *, value: float, half: DType | None) -> Node:
-    quotient = _widened(a, half) * value / _widened(b, half)
-    return cast(_widened(x, half) + quotient, x.type.dtype)
+    quotient = _cast_to_float32(a, half) * value / _cast_to_float32(b, half)
+    return cast(_cast_to_float32(x, half) + quotient, x.type.dtype)
 
 
 def _addcdiv_vjp(g: Node, y: Node, x: Node, a: Node, b: Node, *, value: float, half: DType | None) -> tuple[Node, ...]:
-    return g, g * (_rounded(value, half) / b), -g * (_scaled_by(a, value, half) / (b * b))
+    return g, g * (_round_number(value, half) / b), -g * (_scale_by(a, value, half) / (b * b))
 
 
 composite("scaled_sum", _scaled_sum, flops=2, vjp=_scaled_sum_vjp, gradient_name="Add", saves=False, elements="f")

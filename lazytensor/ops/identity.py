@@ -5,20 +5,20 @@
 
 import numpy as np
 
-from lazytensor.cirh.layers import boundary
-from lazytensor.cirh.spelling import typed
+from lazytensor.cirh.layers import boundary_attributes
+from lazytensor.cirh.spelling import typed_operation
 from lazytensor.dtype import round_to
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import DEFAULT_HINT, no_work, refused
+from lazytensor.ir.operation import DEFAULT_HINT, illegal_with_hint, no_work
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, full_like, op, same_types
 
-VJP = "vjp"
+VJP_KEY = "vjp"
 """Key in a node's memo of the function from a gradient to those of the inputs; without one it goes to the first."""
 
 
 def _vjp(g: Node, y: Node, *inputs: Node, uid: object) -> tuple[Node | None, ...]:
-    vjp = None if y.memo is None else y.memo.get(VJP)
+    vjp = None if y.memo is None else y.memo.get(VJP_KEY)
     return (g, *(None for _ in inputs[1:])) if vjp is None else vjp(g)
 
 
@@ -127,12 +127,12 @@ op(
     put=lambda base, value, *, message, hint, rule, function, place: value,
     work=no_work,
     composite=lambda x, *, message, hint, rule, function, place: x,
-    cirh=refused(DEFAULT_HINT),
+    cirh=illegal_with_hint(DEFAULT_HINT),
     saves=False,
 )
 
 
-OTHER_SIDE = {
+GRADIENT_BOUNDARIES = {
     "BEGIN_FORWARD": "END_BACKWARD",
     "END_FORWARD": "BEGIN_BACKWARD",
     "BEGIN_BACKWARD": "END_FORWARD",
@@ -141,8 +141,8 @@ OTHER_SIDE = {
 """The boundary that the gradient crosses where the forward pass crosses this one."""
 
 
-def _crossed(g: Node, y: Node, x: Node, *, boundary: str, scope: str) -> tuple[Node]:
-    return (call("scope_boundary", g, boundary=OTHER_SIDE[boundary], scope=scope),)
+def _boundary_vjp(g: Node, y: Node, x: Node, *, boundary: str, scope: str) -> tuple[Node]:
+    return (call("scope_boundary", g, boundary=GRADIENT_BOUNDARIES[boundary], scope=scope),)
 
 
 # The identity that marks the boundary of a named stretch in the printed graph.
@@ -150,8 +150,8 @@ op(
     "scope_boundary",
     lambda x, *, boundary, scope: x,
     lambda x, *, boundary, scope: x,
-    vjp=_crossed,
+    vjp=_boundary_vjp,
     work=no_work,
     composite=lambda x, *, boundary, scope: x,
-    cirh=typed("ScopeBoundary", boundary),
+    cirh=typed_operation("ScopeBoundary", boundary_attributes),
 )

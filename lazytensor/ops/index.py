@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.cirh.layers import gathering, scattering
-from lazytensor.cirh.spelling import typed
+from lazytensor.cirh.layers import gather_attributes, scatter_attributes
+from lazytensor.cirh.spelling import typed_operation
 from lazytensor.dtype import int64
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, per_element
+from lazytensor.ir.operation import elementwise_work, legal_by_decomposition
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, where
@@ -21,7 +21,7 @@ from lazytensor.ops.op import call, full_like, op
 from lazytensor.ops.shape import Dims
 
 
-def in_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
+def check_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
     """Raises IndexError if some place of `index` is not in low..extent - 1."""
     if not index.size:
         return
@@ -30,16 +30,16 @@ def in_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
             raise IndexInvalid(f"index {place} is out of bounds for dimension {dim} with size {extent}")
 
 
-def _grid(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarray, ...]:
+def _open_grid_index(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarray, ...]:
     """An index tuple that takes place index[i] along `dim`, and i itself along the others."""
-    in_bounds(index, extent, dim)
+    check_bounds(index, extent, dim)
     # Open grids broadcast against the index, so nothing of its size but the index itself is built.
     places = list(np.ogrid[tuple(slice(e) for e in index.shape)])
     places[dim] = index
     return tuple(places)
 
 
-def _gathered(x: Type, index: Type, *, dim: int) -> Type:
+def _gather_type(x: Type, index: Type, *, dim: int) -> Type:
     if index.dtype is not int64 or len(index.shape) != len(x.shape):
         raise ShapeError(f"Index tensor must have the same number of dimensions as input tensor: {index} and {x}")
     # An index may be shorter than x in the other dimensions: PyTorch then reads the first places only.
@@ -61,14 +61,14 @@ def scatter(base: Node, index: Node, value: Node, dim: int, kind: str = "set") -
     return call("scatter", base, index, value, dim=dim, kind=kind)
 
 
-def _scattered(base: Type, index: Type, value: Type, *, dim: int, kind: str) -> Type:
-    if _gathered(base, index, dim=dim) != value:
+def _scatter_type(base: Type, index: Type, value: Type, *, dim: int, kind: str) -> Type:
+    if _gather_type(base, index, dim=dim) != value:
         raise ShapeError(f"scatter(): expected the source to be {index.shape} of {base.dtype}, but it is {value}")
     return base
 
 
 def _scatter_eval(base: np.ndarray, index: np.ndarray, value: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
-    out, places = base.copy(), _grid(index, base.shape[dim], dim)
+    out, places = base.copy(), _open_grid_index(index, base.shape[dim], dim)
     if kind == "set":
         # Where places repeat the last value stays; PyTorch promises none of them.
         out[places] = value
@@ -118,7 +118,7 @@ def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: in
     return to_base, None, where(lone, gather(g * others, index, dim), shared)
 
 
-def _in_order(x: Node, index: Node, *, dim: int) -> Node | None:
+def _gather_as_top_values(x: Node, index: Node, *, dim: int) -> Node | None:
     """Return elements at their places in order as the values that come with the places."""
     # sort is recorded as places and a gather there; CIRH has the values as another result of the order.
     top = index.inputs[0] if index.op == "result" and index.attrs["index"] == 1 else None
@@ -127,7 +127,7 @@ def _in_order(x: Node, index: Node, *, dim: int) -> Node | None:
     return call("result", top, index=0)
 
 
-def _set_apart(base: Node, index: Node, value: Node, *, dim: int, kind: str) -> Node | None:
+def _scatter_distinct(base: Node, index: Node, value: Node, *, dim: int, kind: str) -> Node | None:
     """A sum at the places of an order, which are all different, as values that are set among zeros."""
     is_order = index.op == "result" and index.attrs["index"] == 1 and index.inputs[0].op == "top"
     is_zero = base.op == "full" and base.attrs["value"] == 0
@@ -136,29 +136,29 @@ def _set_apart(base: Node, index: Node, value: Node, *, dim: int, kind: str) -> 
 
 op(
     "gather",
-    _gathered,
-    lambda x, index, *, dim: x[_grid(index, x.shape[dim], dim)],
+    _gather_type,
+    lambda x, index, *, dim: x[_open_grid_index(index, x.shape[dim], dim)],
     vjp=lambda g, y, x, index, *, dim: (scatter(full_like(0, x), index, g, dim, "add"), None),
     work=lambda out, x, index, *, dim: Work(0, out.nbytes + index.nbytes, out.nbytes),
-    cirh=typed("Gather", gathering).unless(_in_order),
+    cirh=typed_operation("Gather", gather_attributes).with_decomposition(_gather_as_top_values),
 )
 
 
-def _extremes(x: Node, places: Node, *, dim: int, kind: str) -> Node:
-    return call("reshape", gather(x, _kept_places(x, places, dim), dim), shape=places.type.shape)
+def _gather_extremes(x: Node, places: Node, *, dim: int, kind: str) -> Node:
+    return call("reshape", gather(x, _keep_reduced_dim(x, places, dim), dim), shape=places.type.shape)
 
 
-def _kept_places(x: Node, places: Node, dim: int) -> Node:
+def _keep_reduced_dim(x: Node, places: Node, dim: int) -> Node:
     kept = tuple(1 if d == dim else e for d, e in enumerate(x.type.shape))
     return call("reshape", places, shape=kept)
 
 
 def _extremes_vjp(g: Node, y: Node, x: Node, places: Node, *, dim: int, kind: str) -> tuple[Node, None]:
-    index = _kept_places(x, places, dim)
+    index = _keep_reduced_dim(x, places, dim)
     return scatter(full_like(0, x), index, call("reshape", g, shape=index.type.shape), dim), None
 
 
-def _extremes_reduced(x: Node, places: Node, *, dim: int, kind: str) -> Node:
+def _extremes_as_reduction(x: Node, places: Node, *, dim: int, kind: str) -> Node:
     is_kept = len(places.type.shape) == len(x.type.shape)
     return call("reduce", x, kind=f"{kind}imum", dims=(dim,), keepdim=is_kept)
 
@@ -175,24 +175,24 @@ op(
     _take_extremes,
     vjp=_extremes_vjp,
     work=lambda out, x, places, **attrs: Work(0, out.nbytes + places.nbytes, out.nbytes),
-    composite=_extremes,
-    cirh=decomposed(_extremes_reduced),
+    composite=_gather_extremes,
+    cirh=legal_by_decomposition(_extremes_as_reduction),
 )
 op(
     "scatter",
-    _scattered,
+    _scatter_type,
     _scatter_eval,
     vjp=_scatter_vjp,
     work=lambda out, base, index, value, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
-    cirh=typed("Scatter", scattering).unless(_set_apart),
+    cirh=typed_operation("Scatter", scatter_attributes).with_decomposition(_scatter_distinct),
 )
 
 
-def _together(dims: Dims) -> bool:
+def _are_adjacent(dims: Dims) -> bool:
     return dims == tuple(range(dims[0], dims[0] + len(dims)))
 
 
-def _picked(x: Type, *indices: Type, dims: Dims) -> Type:
+def _index_get_type(x: Type, *indices: Type, dims: Dims) -> Type:
     if any(i.dtype is not int64 for i in indices) or len(indices) != len(dims):
         raise ShapeError(f"an index tuple of {list(map(str, indices))} cannot index dimensions {list(dims)} of {x}")
     try:
@@ -202,42 +202,44 @@ def _picked(x: Type, *indices: Type, dims: Dims) -> Type:
         raise ShapeError(f"shape mismatch: indexing tensors could not be broadcast together: {shapes}") from None
     rest = tuple(e for d, e in enumerate(x.shape) if d not in dims)
     # NumPy's rule: what indices span stays in place if they are neighbours, else it goes to the front.
-    at = dims[0] if _together(dims) else 0
+    at = dims[0] if _are_adjacent(dims) else 0
     return Type((*rest[:at], *common, *rest[at:]), x.dtype)
 
 
-def _tuple(x: np.ndarray, indices: tuple[np.ndarray, ...], dims: Dims) -> tuple[Any, ...]:
+def _index_tuple(x: np.ndarray, indices: tuple[np.ndarray, ...], dims: Dims) -> tuple[Any, ...]:
     parts: list[Any] = [slice(None)] * x.ndim
     for d, i in zip(dims, indices, strict=True):
         parts[d] = i
     return tuple(parts)
 
 
-def pick(x: Node, indices: tuple[Node, ...], dims: Dims) -> Node:
+def index_get(x: Node, indices: tuple[Node, ...], dims: Dims) -> Node:
     """x indexed in `dims` by tensors that broadcast together; what they span stands first if dims are apart."""
     return call("index_get", x, *indices, dims=dims)
 
 
-def place(base: Node, value: Node, indices: tuple[Node, ...], dims: Dims, accumulate: bool = False) -> Node:
-    """`base` with `value` set at, or added to, what `pick` would read."""
+def index_put_at(base: Node, value: Node, indices: tuple[Node, ...], dims: Dims, accumulate: bool = False) -> Node:
+    """`base` with `value` set at, or added to, what `index_get` would read."""
     return call("index_put", base, value, *indices, dims=dims, accumulate=accumulate)
 
 
-def _placed(base: Type, value: Type, *indices: Type, dims: Dims, accumulate: bool) -> Type:
-    if _picked(base, *indices, dims=dims) != value:
+def _index_put_type(base: Type, value: Type, *indices: Type, dims: Dims, accumulate: bool) -> Type:
+    if _index_get_type(base, *indices, dims=dims) != value:
         raise ShapeError(f"a value of {value} cannot be written by index to a {base}")
     return base
 
 
-def _place_eval(base: np.ndarray, value: np.ndarray, *indices: np.ndarray, dims: Dims, accumulate: bool) -> np.ndarray:
+def _index_put_eval(
+    base: np.ndarray, value: np.ndarray, *indices: np.ndarray, dims: Dims, accumulate: bool
+) -> np.ndarray:
     out = base.copy()
     if not accumulate:
-        out[_tuple(base, indices, dims)] = value
+        out[_index_tuple(base, indices, dims)] = value
     # The case of an embedding's gradient, the one that is large: whole rows are added at the leading dimensions.
     elif dims == tuple(range(len(dims))) and value.size and base.dtype != bool:
         _add_rows(out, value, indices)
     else:
-        np.add.at(out, _tuple(base, indices, dims), value)
+        np.add.at(out, _index_tuple(base, indices, dims), value)
     return out
 
 
@@ -245,7 +247,7 @@ def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...
     """out[indices] += value, duplicates included: sorted runs are summed at once, much faster than `add.at`."""
     lead = out.shape[: len(indices)]
     for d, (i, e) in enumerate(zip(indices, lead, strict=True)):
-        in_bounds(i, e, d, -e)
+        check_bounds(i, e, d, -e)
     # Places count from the end where they are negative; the numbers of rows must be equal for equal rows.
     wide = np.broadcast_arrays(*(np.where(i < 0, i + e, i) for i, e in zip(indices, lead, strict=True)))
     rows = np.ravel_multi_index([w.ravel() for w in wide], lead)
@@ -257,19 +259,19 @@ def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...
     table[rows[starts]] += np.add.reduceat(value.reshape(len(rows), -1)[order], starts, axis=0, dtype=out.dtype)
 
 
-def _place_vjp(
+def _index_put_vjp(
     g: Node, y: Node, base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool
 ) -> tuple[Node | None, ...]:
     # What was overwritten has no part in the result.
-    to_base = g if accumulate else place(g, full_like(0, value), indices, dims)
-    return to_base, pick(g, indices, dims), *(None for _ in indices)
+    to_base = g if accumulate else index_put_at(g, full_like(0, value), indices, dims)
+    return to_base, index_get(g, indices, dims), *(None for _ in indices)
 
 
-def _pick_vjp(g: Node, y: Node, x: Node, *indices: Node, dims: Dims) -> tuple[Node | None, ...]:
-    return place(full_like(0, x), g, indices, dims, True), *(None for _ in indices)
+def _index_get_vjp(g: Node, y: Node, x: Node, *indices: Node, dims: Dims) -> tuple[Node | None, ...]:
+    return index_put_at(full_like(0, x), g, indices, dims, True), *(None for _ in indices)
 
 
-def _points(indices: tuple[Node, ...], dims: Dims) -> Node | None:
+def _stack_coordinates(indices: tuple[Node, ...], dims: Dims) -> Node | None:
     """Coordinates side by side in a new last dimension, where the first dimensions are indexed by one shape."""
     shape = indices[0].type.shape
     if dims != tuple(range(len(dims))) or any(i.type.shape != shape for i in indices):
@@ -278,8 +280,8 @@ def _points(indices: tuple[Node, ...], dims: Dims) -> Node | None:
     return columns[0] if len(columns) == 1 else call("concat", *columns, dim=len(shape))
 
 
-def _points_read(x: Node, *indices: Node, dims: Dims) -> Node | None:
-    points = _points(indices, dims)
+def _index_get_as_points(x: Node, *indices: Node, dims: Dims) -> Node | None:
+    points = _stack_coordinates(indices, dims)
     if points is not None:
         return call("gather_points", x, points)
     # Along the last dimension the front end repeats one vector of places for all rows; along others it has no lowering.
@@ -290,48 +292,51 @@ def _points_read(x: Node, *indices: Node, dims: Dims) -> Node | None:
     return call("gather", x, places, dim=last)
 
 
-def _points_added(base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool) -> Node | None:
+def _index_put_as_points(base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool) -> Node | None:
     """The front end has no spelling for values that are set at points, only for those that are added."""
-    points = _points(indices, dims) if accumulate else None
+    points = _stack_coordinates(indices, dims) if accumulate else None
     return call("scatter_points", base, points, value) if points is not None else None
 
 
-def _reversed(x: Node, *, dims: Dims) -> Node:
+def _reverse_as_gather(x: Node, *, dims: Dims) -> Node:
     """One dimension after the other, read from its end."""
     for d in dims:
         # CIRH has no reversal; rows read in falling order are one, and that is what the front end writes for flip.
-        x = call("gather_rows", x, falling(x.type.shape[d]), dim=d)
+        x = call("gather_rows", x, descending_indices(x.type.shape[d]), dim=d)
     return x
 
 
-def falling(extent: int) -> Node:
+def descending_indices(extent: int) -> Node:
     """Return the places of a dimension from the last to the first."""
     return call("arange", start=extent - 1, step=-1, type=Type((extent,), int64))
 
 
 op(
     "index_get",
-    _picked,
-    lambda x, *indices, dims: x[_tuple(x, indices, dims)],
-    vjp=_pick_vjp,
+    _index_get_type,
+    lambda x, *indices, dims: x[_index_tuple(x, indices, dims)],
+    vjp=_index_get_vjp,
     work=lambda out, x, *indices, **attrs: Work(0, out.nbytes + sum(i.nbytes for i in indices), out.nbytes),
-    cirh=decomposed(
-        _points_read, "Index the first dimensions with tensors of one shape, or use torch.index_select or torch.gather."
+    cirh=legal_by_decomposition(
+        _index_get_as_points,
+        "Index the first dimensions with tensors of one shape, or use torch.index_select or torch.gather.",
     ),
 )
 op(
     "index_put",
-    _placed,
-    _place_eval,
-    vjp=_place_vjp,
+    _index_put_type,
+    _index_put_eval,
+    vjp=_index_put_vjp,
     work=lambda out, base, value, *indices, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
-    cirh=decomposed(_points_added, "Write torch.where(mask, new, old) with a mask, or x.scatter(dim, index, values)."),
+    cirh=legal_by_decomposition(
+        _index_put_as_points, "Write torch.where(mask, new, old) with a mask, or x.scatter(dim, index, values)."
+    ),
 )
 op(
     "reverse",
     lambda x, *, dims: x,
     lambda x, *, dims: np.flip(x, dims),
     vjp=lambda g, y, x, *, dims: (call("reverse", g, dims=dims),),
-    work=per_element(0),
-    cirh=decomposed(_reversed),
+    work=elementwise_work(0),
+    cirh=legal_by_decomposition(_reverse_as_gather),
 )

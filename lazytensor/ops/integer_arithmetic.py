@@ -7,15 +7,15 @@ import numpy as np
 from lazytensor.dtype import int32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, per_element, refused
+from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, full_like, op, same_types
 
-_BITS = "Keep masks as bool and combine them with &, | and ~; do arithmetic on integers with +, - and *."
-_IN_THE_LOADER = "Compute it in the data loader, and pass the result in with the batch."
+_BITWISE_HINT = "Keep masks as bool and combine them with &, | and ~; do arithmetic on integers with +, - and *."
+_DATA_LOADER_HINT = "Compute it in the data loader, and pass the result in with the batch."
 
 
-def _dividing(ufunc: Any) -> Any:
+def _check_zero_divisor(ufunc: Any) -> Any:
     """A division as PyTorch does it: integers cannot be divided by zero, floating-point numbers can."""
 
     def eval(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -29,7 +29,7 @@ def _dividing(ufunc: Any) -> Any:
 
 
 def _integer(name: str, eval: Any, vjp: Any = None, flops: int = 1, **facets: Any) -> None:
-    op(name, same_types, eval, vjp=vjp, work=per_element(flops), **facets)
+    op(name, same_types, eval, vjp=vjp, work=elementwise_work(flops), **facets)
 
 
 def _floor_quotient(a: Node, b: Node) -> Node:
@@ -48,20 +48,26 @@ def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(rest == 0, np.copysign(rest, a), rest)) if rest.dtype.kind == "f" else rest
 
 
-_integer("floor_divide", _dividing(np.floor_divide), _floor_divide_vjp, 8, cirh=decomposed(_floor_quotient))
+_integer(
+    "floor_divide",
+    _check_zero_divisor(np.floor_divide),
+    _floor_divide_vjp,
+    8,
+    cirh=legal_by_decomposition(_floor_quotient),
+)
 _integer(
     "remainder",
-    _dividing(_remainder),
+    _check_zero_divisor(_remainder),
     lambda g, y, a, b: (g, -(g * call("floor_divide", a, b))),
     8,
-    cirh=decomposed(lambda a, b: a - _floor_quotient(a, b) * b),
+    cirh=legal_by_decomposition(lambda a, b: a - _floor_quotient(a, b) * b),
 )
 _integer(
     # CIRH's Div rounds integers down, where fmod rounds toward zero.
     "integer_fmod",
-    _dividing(np.fmod),
+    _check_zero_divisor(np.fmod),
     flops=8,
-    cirh=refused("Write a - torch.div(a, b, rounding_mode='floor') * b for numbers of one sign."),
+    cirh=illegal_with_hint("Write a - torch.div(a, b, rounding_mode='floor') * b for numbers of one sign."),
 )
 
 
@@ -77,23 +83,23 @@ _integer(
     "integer_pow",
     _integer_power,
     flops=20,
-    cirh=refused("Multiply: x * x, or convert to float, raise, and convert back."),
+    cirh=illegal_with_hint("Multiply: x * x, or convert to float, raise, and convert back."),
 )
-_integer("bitwise_and", np.bitwise_and, cirh=refused(_BITS))
-_integer("bitwise_or", np.bitwise_or, cirh=refused(_BITS))
-_integer("bitwise_xor", np.bitwise_xor, cirh=refused(_BITS))
-_integer("gcd", np.gcd, flops=40, cirh=refused(_IN_THE_LOADER))
-_integer("lcm", np.lcm, flops=40, cirh=refused(_IN_THE_LOADER))
+_integer("bitwise_and", np.bitwise_and, cirh=illegal_with_hint(_BITWISE_HINT))
+_integer("bitwise_or", np.bitwise_or, cirh=illegal_with_hint(_BITWISE_HINT))
+_integer("bitwise_xor", np.bitwise_xor, cirh=illegal_with_hint(_BITWISE_HINT))
+_integer("gcd", np.gcd, flops=40, cirh=illegal_with_hint(_DATA_LOADER_HINT))
+_integer("lcm", np.lcm, flops=40, cirh=illegal_with_hint(_DATA_LOADER_HINT))
 
 
-def _shifted_left(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _shift_left(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Every bit is lost where the distance is no place of the number."""
     # The shift of a whole word is undefined in C, and x86 takes the distance modulo the word; PyTorch defines it.
     inside = (b >= 0) & (b < 8 * a.dtype.itemsize)
     return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
 
 
-def _shifted_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _shift_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Only the sign is left where the distance is no place of the number."""
     # The sign bit is the last that may be shifted down; beyond it there are only copies of it.
     last = 8 * a.dtype.itemsize - 1
@@ -102,8 +108,8 @@ def _shifted_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(inside, np.right_shift(a, np.where(inside, b, last)), gone).astype(a.dtype)
 
 
-_integer("left_shift", _shifted_left, cirh=refused("Multiply by 2 ** n."))
-_integer("right_shift", _shifted_right, cirh=refused("Divide by 2 ** n with rounding_mode='floor'."))
+_integer("left_shift", _shift_left, cirh=illegal_with_hint("Multiply by 2 ** n."))
+_integer("right_shift", _shift_right, cirh=illegal_with_hint("Divide by 2 ** n with rounding_mode='floor'."))
 
 
 def _mantissa_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
@@ -123,13 +129,13 @@ op(
     same_types,
     lambda x: np.frexp(x)[0],
     vjp=_mantissa_vjp,
-    work=per_element(2),
-    cirh=refused("Divide by 2 ** torch.floor(torch.log2(torch.abs(x)) + 1)."),
+    work=elementwise_work(2),
+    cirh=illegal_with_hint("Divide by 2 ** torch.floor(torch.log2(torch.abs(x)) + 1)."),
 )
 op(
     "frexp_exponent",
     lambda x: Type(x.shape, int32),
     _exponent,
-    work=per_element(2),
-    cirh=refused("Write torch.floor(torch.log2(torch.abs(x))) + 1."),
+    work=elementwise_work(2),
+    cirh=illegal_with_hint("Write torch.floor(torch.log2(torch.abs(x))) + 1."),
 )

@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from lazytensor.cirh.spelling import number, typed
+from lazytensor.cirh.spelling import integer_attribute, typed_operation
 from lazytensor.dtype import DType, float32, int64, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, per_element
+from lazytensor.ir.operation import elementwise_work, legal_by_decomposition
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import cast, ne, where
-from lazytensor.ops.formula import composite, derived, evaluated
+from lazytensor.ops.formula import composite, differentiate_formula, evaluate_formula
 from lazytensor.ops.op import call, full, full_like, op, same_types
-from lazytensor.ops.reduce import kept_shape, reduce, spread
+from lazytensor.ops.reduce import broadcast_reduced, keepdim_shape, reduce
 
-DEFAULT_IGNORED = -100
+DEFAULT_IGNORE_INDEX = -100
 """The label that PyTorch ignores unless another one is given."""
 
 
@@ -31,35 +31,35 @@ def _log_softmax(x: np.ndarray, *, dim: int, kept: DType | None = None) -> np.nd
     return np.asarray(shifted - store(np.log(store(np.sum(np.exp(shifted), axis=dim, keepdims=True)))))
 
 
-def _log_softmax_parts(x: Node, *, dim: int, kept: DType | None = None) -> Node:
+def _decompose_log_softmax(x: Node, *, dim: int, kept: DType | None = None) -> Node:
     shape, type = x.type.shape, x.type.dtype
     wide = x if kept is None else cast(x, float32)
-    shifted = wide - spread(reduce(wide, "maximum", (dim,)), shape, (dim,))
+    shifted = wide - broadcast_reduced(reduce(wide, "maximum", (dim,)), shape, (dim,))
     total = reduce(call("exp", shifted), "add", (dim,))
     # The logarithm of each sum is taken once and then repeated; the front end's order below takes it for every element.
     if kept is None:
-        return shifted - spread(call("log", total), shape, (dim,))
+        return shifted - broadcast_reduced(call("log", total), shape, (dim,))
     logarithm = cast(call("log", cast(cast(total, kept), float32)), kept)
-    return cast(shifted - spread(cast(logarithm, float32), shape, (dim,)), type)
+    return cast(shifted - broadcast_reduced(cast(logarithm, float32), shape, (dim,)), type)
 
 
-def _log_softmax_cirh(x: Node, *, dim: int, kept: DType | None = None) -> Node:
+def _decompose_log_softmax_for_cirh(x: Node, *, dim: int, kept: DType | None = None) -> Node:
     """The front end repeats the sum before it takes the logarithm."""
     shape = x.type.shape
-    shifted = x - spread(reduce(x, "maximum", (dim,)), shape, (dim,))
-    return shifted - call("log", spread(reduce(call("exp", shifted), "add", (dim,)), shape, (dim,)))
+    shifted = x - broadcast_reduced(reduce(x, "maximum", (dim,)), shape, (dim,))
+    return shifted - call("log", broadcast_reduced(reduce(call("exp", shifted), "add", (dim,)), shape, (dim,)))
 
 
 def _softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
-    return y * (g - spread(reduce(g * y, "add", (dim,)), y.type.shape, (dim,)))
+    return y * (g - broadcast_reduced(reduce(g * y, "add", (dim,)), y.type.shape, (dim,)))
 
 
-def _softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
+def _decompose_softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
     """In float32 for half types; the sum is put back into its dimension before it is repeated."""
     # As PyTorch's backward kernel accumulates; CIRH shows the casts.
     wide, probability = (cast(n, float32) if n.type.dtype.is_half else n for n in (g, y))
     shape = y.type.shape
-    total = spread(reduce(wide * probability, "add", (dim,)), kept_shape(shape, (dim,)), (dim,))
+    total = broadcast_reduced(reduce(wide * probability, "add", (dim,)), keepdim_shape(shape, (dim,)), (dim,))
     inner = call("broadcast_in_dim", total, shape=shape, dims=tuple(range(len(shape))))
     return cast(probability * (wide - inner), y.type.dtype)
 
@@ -67,15 +67,15 @@ def _softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
 def _log_softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
     # In float32 for half types, as PyTorch's backward kernel accumulates.
     wide, logp = (cast(n, float32) if n.type.dtype.is_half else n for n in (g, y))
-    total = spread(reduce(wide, "add", (dim,)), y.type.shape, (dim,))
+    total = broadcast_reduced(reduce(wide, "add", (dim,)), y.type.shape, (dim,))
     # From the result: exp(y) is the softmax, already normalized.
     return cast(wide - call("exp", logp) * total, y.type.dtype)
 
 
-def _log_softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
+def _decompose_log_softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
     """In the type of the operands; the sum is put back into its dimension before it is repeated."""
     shape = y.type.shape
-    total = spread(reduce(g, "add", (dim,)), kept_shape(shape, (dim,)), (dim,))
+    total = broadcast_reduced(reduce(g, "add", (dim,)), keepdim_shape(shape, (dim,)), (dim,))
     inner = call("broadcast_in_dim", total, shape=shape, dims=tuple(range(len(shape))))
     return g - inner * call("exp", y)
 
@@ -85,35 +85,35 @@ op(
     lambda x, *, dim: x,
     _softmax,
     vjp=lambda g, y, x, *, dim: (call("softmax_grad", g, y, dim=dim),),
-    work=per_element(14),
-    cirh=typed("Softmax", number("axis", "dim"), arrow=False),
+    work=elementwise_work(14),
+    cirh=typed_operation("Softmax", integer_attribute("axis", "dim"), arrow=False),
 )
 op(
     "softmax_grad",
     same_types,
-    evaluated(_softmax_grad),
-    vjp=derived(_softmax_grad),
-    work=per_element(4),
+    evaluate_formula(_softmax_grad),
+    vjp=differentiate_formula(_softmax_grad),
+    work=elementwise_work(4),
     composite=_softmax_grad,
-    cirh=decomposed(_softmax_grad_parts),
+    cirh=legal_by_decomposition(_decompose_softmax_grad),
 )
 op(
     "log_softmax",
     lambda x, *, dim, kept=None: x,
     _log_softmax,
     vjp=lambda g, y, x, *, dim, kept=None: (call("log_softmax_grad", g, y, dim=dim),),
-    work=per_element(24),
-    composite=_log_softmax_parts,
-    cirh=decomposed(_log_softmax_cirh),
+    work=elementwise_work(24),
+    composite=_decompose_log_softmax,
+    cirh=legal_by_decomposition(_decompose_log_softmax_for_cirh),
 )
 op(
     "log_softmax_grad",
     same_types,
-    evaluated(_log_softmax_grad),
-    vjp=derived(_log_softmax_grad),
-    work=per_element(14),
+    evaluate_formula(_log_softmax_grad),
+    vjp=differentiate_formula(_log_softmax_grad),
+    work=elementwise_work(14),
     composite=_log_softmax_grad,
-    cirh=decomposed(_log_softmax_grad_parts),
+    cirh=legal_by_decomposition(_decompose_log_softmax_grad),
 )
 
 
@@ -148,7 +148,9 @@ op(
     work=lambda out, logits, labels: Work(
         24 * logits.size, logits.nbytes + labels.nbytes, logits.nbytes + out[0].nbytes
     ),
-    cirh=typed("SparseSoftmaxCrossEntropyWithLogits", lambda n: "axis = 1 : i64", results=("loss", "backprop")),
+    cirh=typed_operation(
+        "SparseSoftmaxCrossEntropyWithLogits", lambda n: "axis = 1 : i64", results=("loss", "backprop")
+    ),
 )
 
 
@@ -157,16 +159,16 @@ def _nll_type(logits: Type, labels: Type, *, reduction: str, ignore_index: int) 
     return rows if reduction == "none" else Type((), rows.dtype)
 
 
-def _pair(logits: Node, labels: Node) -> tuple[Node, Node]:
+def _loss_and_gradient(logits: Node, labels: Node) -> tuple[Node, Node]:
     pair = call("softmax_cross_entropy", logits, labels)
     return call("result", pair, index=0), call("result", pair, index=1)
 
 
-def _kept(labels: Node, ignore_index: int) -> Node:
+def _is_counted_label(labels: Node, ignore_index: int) -> Node:
     return ne(labels, ignore_index)
 
 
-def _count(keep: Node, like: Node) -> Node:
+def _count_rows(keep: Node, like: Node) -> Node:
     """How many rows count, as a scalar of the dtype of `like`."""
     t = Type(keep.type.shape, like.type.dtype)
     return reduce(where(keep, full(1, t), full(0, t)), "add", (0,))
@@ -174,26 +176,26 @@ def _count(keep: Node, like: Node) -> Node:
 
 def _nll_exact(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
     """As PyTorch: rows with the label `ignore_index` count neither in the sum nor in the mean."""
-    loss, _ = _pair(logits, labels)
-    keep = _kept(labels, ignore_index)
+    loss, _ = _loss_and_gradient(logits, labels)
+    keep = _is_counted_label(labels, ignore_index)
     # By choice and not by a product: the loss of an ignored label (-100, mostly) is NaN, and NaN times 0 stays NaN.
     loss = where(keep, loss, 0)
     if reduction == "none":
         return loss
     total = reduce(loss, "add", (0,))
     # With all labels ignored this is 0 / 0: the NaN that PyTorch answers.
-    return total / _count(keep, logits) if reduction == "mean" else total
+    return total / _count_rows(keep, logits) if reduction == "mean" else total
 
 
-def _nll_parts(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+def _decompose_nll(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
     """CIRH's pair, divided by the size of the batch: equal to the host's form as long as no label is ignored.
 
     The pair has no place for another number than PyTorch's -100; the front end then writes the loss out.
     """
-    if ignore_index != DEFAULT_IGNORED:
+    if ignore_index != DEFAULT_IGNORE_INDEX:
         logp = call("log_softmax", logits, dim=1)
         return call("nll_loss", logp, labels, reduction=reduction, ignore_index=ignore_index)
-    loss, _ = _pair(logits, labels)
+    loss, _ = _loss_and_gradient(logits, labels)
     if reduction == "none":
         return loss
     total = reduce(loss, "add", (0,))
@@ -223,7 +225,7 @@ op(
     vjp=_nll_vjp,
     work=lambda out, logits, labels, **attrs: Work(26 * logits.size, logits.nbytes + labels.nbytes, out.nbytes),
     composite=_nll_exact,
-    cirh=decomposed(_nll_parts),
+    cirh=legal_by_decomposition(_decompose_nll),
     keeps="neither",
     gradient_name="NllLoss",
     autocast="float32",
@@ -235,28 +237,28 @@ def _is_one(g: Node) -> bool:
     return g.op == "full" and g.attrs["value"] == 1
 
 
-def _xent_grad_parts(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
-    if ignore_index != DEFAULT_IGNORED:
+def _decompose_xent_grad(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    if ignore_index != DEFAULT_IGNORE_INDEX:
         logp = call("log_softmax", logits, dim=1)
         slope = call("nll_loss_grad", g, logp, labels, reduction=reduction, ignore_index=ignore_index)
         return call("log_softmax_grad", slope, logp, dim=1)
-    _, backprop = _pair(logits, labels)
+    _, backprop = _loss_and_gradient(logits, labels)
     shape = logits.type.shape
     if reduction == "none":
-        return backprop * spread(g, shape, (1,))
+        return backprop * broadcast_reduced(g, shape, (1,))
     # The loss is mostly what `backward()` starts from, with a gradient of 1: the front end prints no product with it.
     if not _is_one(g):
-        backprop = backprop * spread(g, shape, (0, 1))
+        backprop = backprop * broadcast_reduced(g, shape, (0, 1))
     return backprop / labels.type.size if reduction == "mean" else backprop
 
 
 def _xent_grad_exact(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
-    _, backprop = _pair(logits, labels)
+    _, backprop = _loss_and_gradient(logits, labels)
     shape = logits.type.shape
-    keep = _kept(labels, ignore_index)
-    scale = g if reduction != "mean" else g / _count(keep, logits)
-    wide = spread(scale, shape, (1,) if reduction == "none" else (0, 1))
-    return where(spread(keep, shape, (1,)), backprop * wide, 0)
+    keep = _is_counted_label(labels, ignore_index)
+    scale = g if reduction != "mean" else g / _count_rows(keep, logits)
+    wide = broadcast_reduced(scale, shape, (1,) if reduction == "none" else (0, 1))
+    return where(broadcast_reduced(keep, shape, (1,)), backprop * wide, 0)
 
 
 def _xent_grad_eval(
@@ -275,13 +277,13 @@ def _xent_grad_vjp(
 ) -> tuple[Node, Node, None]:
     """Second order: the derivative of the softmax itself, scaled as the first."""
     shape = logits.type.shape
-    keep = _kept(labels, ignore_index)
-    scale = g if reduction != "mean" else g / _count(keep, logits)
-    scale = spread(scale, shape, (1,) if reduction == "none" else (0, 1))
-    scale = where(spread(keep, shape, (1,)), scale, 0)
+    keep = _is_counted_label(labels, ignore_index)
+    scale = g if reduction != "mean" else g / _count_rows(keep, logits)
+    scale = broadcast_reduced(scale, shape, (1,) if reduction == "none" else (0, 1))
+    scale = where(broadcast_reduced(keep, shape, (1,)), scale, 0)
     # The softmax's derivative is diag(p) - p p^T, applied without building a matrix of classes by classes for each row.
     p = call("softmax", logits, dim=1)
-    inner = spread(reduce(gg * p, "add", (1,)), shape, (1,))
+    inner = broadcast_reduced(reduce(gg * p, "add", (1,)), shape, (1,))
     unit = call("cross_entropy_grad", full_like(1, g), logits, labels, reduction=reduction, ignore_index=ignore_index)
     dg = reduce(gg * unit, "add", (1,) if reduction == "none" else (0, 1))
     return dg, scale * (p * (gg - inner)), None
@@ -292,18 +294,18 @@ op(
     lambda g, logits, labels, **attrs: logits,
     _xent_grad_eval,
     vjp=_xent_grad_vjp,
-    work=per_element(26),
+    work=elementwise_work(26),
     composite=_xent_grad_exact,
-    cirh=decomposed(_xent_grad_parts),
+    cirh=legal_by_decomposition(_decompose_xent_grad),
 )
 
 
-def _mse_parts(x: Node, target: Node, *, reduction: str) -> Node:
+def _decompose_mse(x: Node, target: Node, *, reduction: str) -> Node:
     d = x - target
-    return _reduced(d * d, reduction)
+    return _apply_reduction(d * d, reduction)
 
 
-def _reduced(x: Node, reduction: str) -> Node:
+def _apply_reduction(x: Node, reduction: str) -> Node:
     if reduction == "none":
         return x
     total = reduce(x, "add", tuple(range(len(x.type.shape))))
@@ -325,7 +327,7 @@ def _scaled_slope(d: Node, g: Node, reduction: str) -> Node:
         d = d / d.type.size
     if _is_one(g):
         return d
-    return d * (g if reduction == "none" else spread(g, d.type.shape, tuple(range(len(d.type.shape)))))
+    return d * (g if reduction == "none" else broadcast_reduced(g, d.type.shape, tuple(range(len(d.type.shape)))))
 
 
 def _mse_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, ...]:
@@ -338,8 +340,8 @@ op(
     lambda x, target, *, reduction: x if reduction == "none" else Type((), x.dtype),
     _mse_eval,
     vjp=_mse_vjp,
-    work=per_element(3),
-    composite=_mse_parts,
+    work=elementwise_work(3),
+    composite=_decompose_mse,
     autocast="float32",
     elements="f",
 )
@@ -347,7 +349,7 @@ op(
 
 # From logits: -t log s(x) - (1 - t) log(1 - s(x)), where 1 - s(x) = s(-x) = s(x) exp(-x) leaves one logarithm.
 def _binary_entropy(x: Node, target: Node, *, reduction: str) -> Node:
-    return _reduced((1 - target) * x - call("log_sigmoid", x), reduction)
+    return _apply_reduction((1 - target) * x - call("log_sigmoid", x), reduction)
 
 
 def _binary_entropy_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, Node]:

@@ -10,25 +10,25 @@ from typing import Any
 from lazytensor.cirh.layers import (
     CHANNEL_GRADIENTS,
     batch_norm,
-    batch_norm_gradient,
-    epsilon,
-    group_norm,
-    group_norm_gradient,
+    batch_norm_gradient_attributes,
+    epsilon_attribute,
+    group_norm_attributes,
+    group_norm_gradient_attributes,
 )
-from lazytensor.cirh.spelling import typed
+from lazytensor.cirh.spelling import typed_operation
 from lazytensor.dtype import float32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import Formula, Legality, decomposed, per_element
+from lazytensor.ir.operation import Formula, Legality, elementwise_work, legal_by_decomposition
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.formula import composite, derived, evaluated
+from lazytensor.ops.formula import composite, differentiate_formula, evaluate_formula
 from lazytensor.ops.op import call, full, op
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import Dims, broadcast_to, reshape
 
 
-def centred(x: Node, dims: Dims) -> tuple[Node, Node]:
+def center(x: Node, dims: Dims) -> tuple[Node, Node]:
     """x less its mean, and its variance (without correction); both keep all dimensions."""
     mean = call("mean", x, dims=dims, keepdim=True)
     rest = x - broadcast_to(mean, x.type.shape)
@@ -41,14 +41,14 @@ def inverse_deviation(variance: Node, eps: float) -> Node:
     return call("rsqrt", variance + eps)
 
 
-def _unit(x: Node, dims: Dims, eps: float) -> tuple[Node, Node]:
+def _standardize(x: Node, dims: Dims, eps: float) -> tuple[Node, Node]:
     """x with mean 0 and variance 1, and the factor that gave it that."""
-    rest, variance = centred(x, dims)
+    rest, variance = center(x, dims)
     factor = broadcast_to(inverse_deviation(variance, eps), x.type.shape)
     return rest * factor, factor
 
 
-def _pulled(g: Node, unit: Node, factor: Node, dims: Dims) -> Node:
+def _standardize_vjp(g: Node, unit: Node, factor: Node, dims: Dims) -> Node:
     """The gradient of what has become `unit` from the gradient of `unit`."""
     shape = g.type.shape
     # x moves its own mean and its own deviation: what g has in common with either direction is taken out of it.
@@ -56,7 +56,7 @@ def _pulled(g: Node, unit: Node, factor: Node, dims: Dims) -> Node:
     return factor * (g - broadcast_to(mean, shape) - unit * broadcast_to(along, shape))
 
 
-def _backward(name: str, formula: Formula, spelling: Legality, parts: Formula | None = None) -> None:
+def _register_backward(name: str, formula: Formula, spelling: Legality, parts: Formula | None = None) -> None:
     """Register `name` with one result by index, and `name`_all with three, whose graph is `formula`.
 
     CIRH has the second. `parts(name_all, index, ...)` says how it takes the operands, if not as they are.
@@ -71,24 +71,26 @@ def _backward(name: str, formula: Formula, spelling: Legality, parts: Formula | 
 
     # CIRH's backward pass is one operation with three results; autograd asks for them one by one. The three records
     # lower to the same node, since nodes are interned.
-    op(f"{name}_all", results, evaluated(formula), work=_all_work, cirh=spelling)
+    op(f"{name}_all", results, evaluate_formula(formula), work=_all_work, cirh=spelling)
     op(
         name,
         lambda g, x, *params, index, **attrs: results(g, x, *params)[index],
-        evaluated(one),
-        vjp=derived(one),
+        evaluate_formula(one),
+        vjp=differentiate_formula(one),
         composite=one,
-        cirh=decomposed(lambda *inputs, index, **attrs: (parts or _as_given)(f"{name}_all", index, *inputs, **attrs)),
-        work=per_element(10),
+        cirh=legal_by_decomposition(
+            lambda *inputs, index, **attrs: (parts or _result_of_all)(f"{name}_all", index, *inputs, **attrs)
+        ),
+        work=elementwise_work(10),
     )
 
 
-def _as_given(name: str, index: int, *inputs: Node, **attrs: Any) -> Node:
+def _result_of_all(name: str, index: int, *inputs: Node, **attrs: Any) -> Node:
     return call("result", call(name, *inputs, **attrs), index=index)
 
 
 def _all_work(out: tuple[Type, ...], *types: Type, **attrs: Any) -> Any:
-    return per_element(10)(out[0], *types, **attrs)
+    return elementwise_work(10)(out[0], *types, **attrs)
 
 
 def _gradients(name: str, g: Node, *inputs: Node, **attrs: Any) -> tuple[Node, Node, Node]:
@@ -96,17 +98,17 @@ def _gradients(name: str, g: Node, *inputs: Node, **attrs: Any) -> tuple[Node, N
     return first, second, third
 
 
-def _trailing(x: Node, param: Node) -> Dims:
+def _trailing_dims(x: Node, param: Node) -> Dims:
     rank = len(x.type.shape)
     return tuple(range(rank - len(param.type.shape), rank))
 
 
-def _leading(x: Node, param: Node) -> Dims:
+def _leading_dims(x: Node, param: Node) -> Dims:
     return tuple(range(len(x.type.shape) - len(param.type.shape)))
 
 
 def _layer_norm(x: Node, bias: Node, weight: Node, *, eps: float) -> Node:
-    unit, _ = _unit(x, _trailing(x, weight), eps)
+    unit, _ = _standardize(x, _trailing_dims(x, weight), eps)
     return unit * broadcast_to(weight, x.type.shape) + broadcast_to(bias, x.type.shape)
 
 
@@ -117,9 +119,9 @@ def _layer_norm_type(x: Type, bias: Type, weight: Type, *, eps: float) -> Type:
 
 
 def _layer_norm_backward(g: Node, x: Node, bias: Node, weight: Node, *, eps: float) -> tuple[Node, Node, Node]:
-    dims, lead = _trailing(x, weight), _leading(x, weight)
-    unit, factor = _unit(x, dims, eps)
-    dx = _pulled(g * broadcast_to(weight, x.type.shape), unit, factor, dims)
+    dims, lead = _trailing_dims(x, weight), _leading_dims(x, weight)
+    unit, factor = _standardize(x, dims, eps)
+    dx = _standardize_vjp(g * broadcast_to(weight, x.type.shape), unit, factor, dims)
     # The bias first: CIRH's LayerNorm takes beta before gamma, and gives their gradients in that order.
     return dx, reduce(g, "add", lead), reduce(g * unit, "add", lead)
 
@@ -130,29 +132,29 @@ composite(
     _layer_norm_type,
     10,
     vjp=lambda g, y, x, b, w, *, eps: _gradients("layer_norm_grad", g, x, b, w, eps=eps),
-    cirh=typed("LayerNorm", epsilon),
+    cirh=typed_operation("LayerNorm", epsilon_attribute),
     elements="f",
 )
-_backward(
+_register_backward(
     "layer_norm_grad",
     _layer_norm_backward,
-    typed("LayerNormGrad", epsilon, results=("result", "beta_grad", "gamma_grad")),
+    typed_operation("LayerNormGrad", epsilon_attribute, results=("result", "beta_grad", "gamma_grad")),
 )
 
 
-def _grouped(x: Node, groups: int) -> Node:
+def _reshape_to_groups(x: Node, groups: int) -> Node:
     shape = x.type.shape
     return reshape(x, (shape[0], groups, math.prod(shape[1:]) // groups))
 
 
-def _channels(param: Node, x: Node) -> Node:
+def _broadcast_channels(param: Node, x: Node) -> Node:
     """One number for each channel, repeated over x."""
     return call("broadcast_in_dim", param, shape=x.type.shape, dims=(1,))
 
 
 def _group_norm(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
-    unit = reshape(_unit(_grouped(x, groups), (2,), eps)[0], x.type.shape)
-    return unit * _channels(weight, x) + _channels(bias, x)
+    unit = reshape(_standardize(_reshape_to_groups(x, groups), (2,), eps)[0], x.type.shape)
+    return unit * _broadcast_channels(weight, x) + _broadcast_channels(bias, x)
 
 
 def _channel_type(x: Type, weight: Type, *params: Type, **attrs: Any) -> Type:
@@ -162,7 +164,7 @@ def _channel_type(x: Type, weight: Type, *params: Type, **attrs: Any) -> Type:
     return x
 
 
-def _others(x: Node) -> Dims:
+def _dims_except_channels(x: Node) -> Dims:
     """All dimensions but that of the channels."""
     return (0, *range(2, len(x.type.shape)))
 
@@ -172,34 +174,34 @@ def _group_norm_rows(x: Node, weight: Node, bias: Node, *, groups: int, eps: flo
     return _group_norm(x, *flat, groups=groups, eps=eps)
 
 
-def _group_norm_cirh(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
+def _decompose_group_norm(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
     # GroupNorm of CIRH has its parameters as [groups, channels of a group], where PyTorch has a vector.
-    rows = (_rows(p, groups) for p in (weight, bias))
+    rows = (_reshape_param_to_groups(p, groups) for p in (weight, bias))
     return call("group_norm_rows", x, *rows, groups=groups, eps=eps)
 
 
-def _rows(param: Node, groups: int) -> Node:
+def _reshape_param_to_groups(param: Node, groups: int) -> Node:
     shape = (groups, param.type.size // groups)
     return full(param.attrs["value"], Type(shape, param.type.dtype)) if param.op == "full" else reshape(param, shape)
 
 
 def _group_norm_backward(g: Node, x: Node, weight: Node, *, groups: int, eps: float) -> tuple[Node, Node, Node]:
     flat = reshape(weight, (x.type.shape[1],))
-    unit, factor = _unit(_grouped(x, groups), (2,), eps)
-    dx = _pulled(_grouped(g * _channels(flat, x), groups), unit, factor, (2,))
+    unit, factor = _standardize(_reshape_to_groups(x, groups), (2,), eps)
+    dx = _standardize_vjp(_reshape_to_groups(g * _broadcast_channels(flat, x), groups), unit, factor, (2,))
     along = g * reshape(unit, x.type.shape)
-    scale, offset = (reshape(reduce(n, "add", _others(x)), weight.type.shape) for n in (along, g))
+    scale, offset = (reshape(reduce(n, "add", _dims_except_channels(x)), weight.type.shape) for n in (along, g))
     return reshape(dx, x.type.shape), scale, offset
 
 
-def _row_gradient(name: str, index: int, g: Node, x: Node, weight: Node, *, groups: int, eps: float) -> Node:
+def _grouped_gradient(name: str, index: int, g: Node, x: Node, weight: Node, *, groups: int, eps: float) -> Node:
     if index == 0 and weight.op == "full":
         return call("group_norm_input_grad", g, x, groups=groups, eps=eps)
-    gradient = _as_given(name, index, g, x, _rows(weight, groups), groups=groups, eps=eps)
-    return gradient if index == 0 else _through_float32(reshape(gradient, weight.type.shape))
+    gradient = _result_of_all(name, index, g, x, _reshape_param_to_groups(weight, groups), groups=groups, eps=eps)
+    return gradient if index == 0 else _cast_through_float32(reshape(gradient, weight.type.shape))
 
 
-def _through_float32(gradient: Node) -> Node:
+def _cast_through_float32(gradient: Node) -> Node:
     """Return the gradient of a half parameter by way of float32, as the front end casts it and casts it back."""
     return cast(cast(gradient, float32), gradient.type.dtype) if gradient.type.dtype.is_half else gradient
 
@@ -210,14 +212,14 @@ composite(
     _channel_type,
     10,
     vjp=lambda g, y, x, w, b, **attrs: _gradients("group_norm_grad", g, x, w, **attrs),
-    cirh=decomposed(_group_norm_cirh),
+    cirh=legal_by_decomposition(_decompose_group_norm),
     elements="f",
 )
-_backward(
+_register_backward(
     "group_norm_grad",
     _group_norm_backward,
-    typed("GroupNormGrad", group_norm_gradient(True), results=CHANNEL_GRADIENTS),
-    _row_gradient,
+    typed_operation("GroupNormGrad", group_norm_gradient_attributes(True), results=CHANNEL_GRADIENTS),
+    _grouped_gradient,
 )
 
 
@@ -230,38 +232,38 @@ def _group_norm_input_grad(g: Node, x: Node, *, groups: int, eps: float) -> Node
 op(
     "group_norm_input_grad",
     lambda g, x, **attrs: x,
-    evaluated(_group_norm_input_grad),
-    work=per_element(10),
-    cirh=typed("GroupNormGrad", group_norm_gradient(False), results=("x_backprop",)),
+    evaluate_formula(_group_norm_input_grad),
+    work=elementwise_work(10),
+    cirh=typed_operation("GroupNormGrad", group_norm_gradient_attributes(False), results=("x_backprop",)),
 )
 op(
     "group_norm_rows",
     lambda x, *params, **attrs: x,
-    evaluated(_group_norm_rows),
-    work=per_element(10),
-    cirh=typed("GroupNorm", group_norm),
+    evaluate_formula(_group_norm_rows),
+    work=elementwise_work(10),
+    cirh=typed_operation("GroupNorm", group_norm_attributes),
 )
 
 
 def _batch_norm(x: Node, weight: Node, bias: Node, mean: Node, variance: Node, *, eps: float, **attrs: Any) -> Node:
-    unit = (x - _channels(mean, x)) * _channels(inverse_deviation(variance, eps), x)
-    return _scaled(unit, weight, bias)
+    unit = (x - _broadcast_channels(mean, x)) * _broadcast_channels(inverse_deviation(variance, eps), x)
+    return _apply_affine(unit, weight, bias)
 
 
-def _scaled(unit: Node, weight: Node, bias: Node) -> Node:
+def _apply_affine(unit: Node, weight: Node, bias: Node) -> Node:
     weight, bias = (cast(p, unit.type.dtype) for p in (weight, bias))
-    return unit * _channels(weight, unit) + _channels(bias, unit)
+    return unit * _broadcast_channels(weight, unit) + _broadcast_channels(bias, unit)
 
 
 def _batch_norm_training(x: Node, weight: Node, bias: Node, *running: Node, eps: float, **attrs: Any) -> Node:
-    unit, _ = _unit(x, _others(x), eps)
-    return _scaled(unit, weight, bias)
+    unit, _ = _standardize(x, _dims_except_channels(x), eps)
+    return _apply_affine(unit, weight, bias)
 
 
 def _batch_norm_backward(g: Node, x: Node, weight: Node, *, eps: float) -> tuple[Node, Node, Node]:
-    dims, dtype = _others(x), weight.type.dtype
-    unit, factor = _unit(x, dims, eps)
-    dx = _pulled(g * _channels(cast(weight, x.type.dtype), x), unit, factor, dims)
+    dims, dtype = _dims_except_channels(x), weight.type.dtype
+    unit, factor = _standardize(x, dims, eps)
+    dx = _standardize_vjp(g * _broadcast_channels(cast(weight, x.type.dtype), x), unit, factor, dims)
     return dx, cast(reduce(g * unit, "add", dims), dtype), cast(reduce(g, "add", dims), dtype)
 
 
@@ -272,7 +274,7 @@ def _training_vjp(
     return *_gradients("batch_norm_grad", g, x, weight, eps=eps), *(None for _ in running)
 
 
-def _with_statistics(formula: Formula, from_batch: bool) -> Formula:
+def _return_statistics(formula: Formula, from_batch: bool) -> Formula:
     """The formula's result, and the mean and variance that it used."""
 
     def all(x: Node, weight: Node, bias: Node, *running: Node, **attrs: Any) -> tuple[Node, ...]:
@@ -281,13 +283,13 @@ def _with_statistics(formula: Formula, from_batch: bool) -> Formula:
             return result, *running
         # Without correction, as the normalization uses it; the running variance is corrected where the layer updates
         # it.
-        variance = reshape(centred(x, _others(x))[1], weight.type.shape)
-        return result, call("mean", x, dims=_others(x), keepdim=False), variance
+        variance = reshape(center(x, _dims_except_channels(x))[1], weight.type.shape)
+        return result, call("mean", x, dims=_dims_except_channels(x), keepdim=False), variance
 
     return all
 
 
-def _image(x: Node) -> Node:
+def _reshape_to_image(x: Node) -> Node:
     """CIRH normalizes [N, C, H, W]; missing dimensions are 1."""
     n, channels, *rest = x.type.shape
     return reshape(
@@ -295,35 +297,37 @@ def _image(x: Node) -> Node:
     )
 
 
-def _as_image(name: str) -> Formula:
+def _compute_as_image(name: str) -> Formula:
     def parts(x: Node, *params: Node, **attrs: Any) -> Node:
-        return reshape(call("result", call(f"{name}_all", _image(x), *params, **attrs), index=0), x.type.shape)
+        return reshape(
+            call("result", call(f"{name}_all", _reshape_to_image(x), *params, **attrs), index=0), x.type.shape
+        )
 
     return parts
 
 
 def _image_gradient(name: str, index: int, g: Node, x: Node, weight: Node, **attrs: Any) -> Node:
-    gradient = _as_given(name, index, _image(g), _image(x), weight, **attrs)
+    gradient = _result_of_all(name, index, _reshape_to_image(g), _reshape_to_image(x), weight, **attrs)
     if index == 0:
         return reshape(gradient, x.type.shape)
-    return _through_float32(gradient)
+    return _cast_through_float32(gradient)
 
 
 for _name, _formula, _vjp, _is_training in (
-    ("batch_norm", _batch_norm, derived(_batch_norm), False),
+    ("batch_norm", _batch_norm, differentiate_formula(_batch_norm), False),
     ("batch_norm_training", _batch_norm_training, _training_vjp, True),
 ):
-    composite(_name, _formula, _channel_type, 10, vjp=_vjp, cirh=decomposed(_as_image(_name)))
+    composite(_name, _formula, _channel_type, 10, vjp=_vjp, cirh=legal_by_decomposition(_compute_as_image(_name)))
     op(
         f"{_name}_all",
         lambda x, weight, bias, mean, variance, **attrs: (x, mean, variance),
-        evaluated(_with_statistics(_formula, _is_training)),
+        evaluate_formula(_return_statistics(_formula, _is_training)),
         work=_all_work,
-        cirh=typed("FusedBatchNorm", batch_norm(_is_training), results=("y", "batch_mean", "batch_variance")),
+        cirh=typed_operation("FusedBatchNorm", batch_norm(_is_training), results=("y", "batch_mean", "batch_variance")),
     )
-_backward(
+_register_backward(
     "batch_norm_grad",
     _batch_norm_backward,
-    typed("FusedBatchNormGrad", batch_norm_gradient, results=CHANNEL_GRADIENTS),
+    typed_operation("FusedBatchNormGrad", batch_norm_gradient_attributes, results=CHANNEL_GRADIENTS),
     _image_gradient,
 )

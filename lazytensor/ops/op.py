@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
-from lazytensor.dtype import DType, holds, round_to, wrapped
+from lazytensor.dtype import DType, can_hold, round_to, wrap_integer
 from lazytensor.errors import NumberTooLarge, ShapeError, TypeUnsupported
-from lazytensor.ir.graph import Node, find, give_operators, intern, is_apart, unique
-from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, decomposed, no_work
+from lazytensor.ir.graph import Node, find, intern, is_recorded_separately, set_operators, unique_id
+from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, legal_by_decomposition, no_work
 from lazytensor.ir.types import Type
 
 __all__ = ["OPS", "call", "combine", "const", "full", "full_like", "op", "same_types"]
@@ -25,7 +25,7 @@ def op(
     if name in OPS:
         raise IncompleteOperation(f"the operation {name!r} has two rows", hint="Give one of them another name.")
     if cirh is None and record.composite is not None:
-        record = replace(record, cirh=decomposed(record.composite))
+        record = replace(record, cirh=legal_by_decomposition(record.composite))
     elif cirh is None and not record.is_leaf:
         raise IncompleteOperation(
             f"the operation {name!r} has no facet `cirh`",
@@ -43,7 +43,7 @@ def op(
     OPS[name] = record
 
 
-refuse_saved: Callable[[Node], None] | None = None
+check_saved_operands: Callable[[Node], None] | None = None
 """Called with each new node that gradients pass, to refuse operands; set while tensors of inference mode may live."""
 
 
@@ -52,15 +52,15 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     # A step that is traced anew asks for nodes that live: then nothing is inferred, and no line is looked up.
     key, existing = find(name, inputs, attrs)
     if existing is not None:
-        if not is_apart(existing):
+        if not is_recorded_separately(existing):
             return existing
-        key = (*key, unique())
+        key = (*key, unique_id())
     record = OPS[name]
     types = [i.type for i in inputs]
     question = (name, *types, key[2]) if attrs else (name, *types)
-    type = _types.get(question)
+    type = _type_cache.get(question)
     if type is None:
-        type = _inferred(record, question, types, attrs)
+        type = _infer_type(record, question, types, attrs)
     new = intern(key, name, inputs, attrs, type)
     new.where = source.where()
     # Without a rule for the gradient none flows, whatever the inputs track; integers and booleans have none.
@@ -68,19 +68,19 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
         for i in inputs:
             if i.tracks:
                 new.tracks = type.__class__ is tuple or type.dtype.kind == "f"
-                if refuse_saved is not None and new.tracks:
-                    refuse_saved(new)
+                if check_saved_operands is not None and new.tracks:
+                    check_saved_operands(new)
                 break
     return new
 
 
-_types: dict[tuple[Any, ...], Any] = {}
-_PLAIN = (int, float, bool, str, tuple, NoneType, DType, Type)
-TYPES_KEPT = 4096
+_type_cache: dict[tuple[Any, ...], Any] = {}
+_CACHEABLE_TYPES = (int, float, bool, str, tuple, NoneType, DType, Type)
+MAX_CACHED_TYPES = 4096
 """Answers of type rules remembered: a loop asks the same ones again and again."""
 
 
-def _inferred(record: Op, question: tuple[Any, ...], types: list[Any], attrs: dict[str, Any]) -> Any:
+def _infer_type(record: Op, question: tuple[Any, ...], types: list[Any], attrs: dict[str, Any]) -> Any:
     if record.elements and types[0].dtype.kind not in record.elements:
         refuse_elements(record.name, types[0])
     try:
@@ -90,10 +90,10 @@ def _inferred(record: Op, question: tuple[Any, ...], types: list[Any], attrs: di
     except ShapeError as e:
         raise ShapeError(f"{record.name}: {e.what}", where=source.where(), hint=e.hint) from None
     # Arrays and functions among attributes are not to live longer for this.
-    if types and all(isinstance(value, _PLAIN) for value in attrs.values()):
-        if len(_types) >= TYPES_KEPT:
-            _types.clear()
-        _types[question] = answer
+    if types and all(isinstance(value, _CACHEABLE_TYPES) for value in attrs.values()):
+        if len(_type_cache) >= MAX_CACHED_TYPES:
+            _type_cache.clear()
+        _type_cache[question] = answer
     return answer
 
 
@@ -103,10 +103,10 @@ def refuse_elements(what: str, type: Type) -> None:
     raise TypeUnsupported(f"{what}: not implemented for {type}", where=source.where(), hint=hint)
 
 
-_fulls: dict[tuple[Any, ...], Node] = {}
-C_NAMES = {"int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float"}
+_splat_cache: dict[tuple[Any, ...], Node] = {}
+C_TYPE_NAMES = {"int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float"}
 """What a type is called in messages about C, where it is not its name with `_t`."""
-FULLS_KEPT = 4096
+MAX_CACHED_SPLATS = 4096
 """Splat constants remembered, so that tracing `x * 0.5` again costs one look-up."""
 
 
@@ -114,27 +114,27 @@ def full(value: float, type: Type) -> Node:
     """A constant of one value everywhere, rounded to the dtype."""
     # Zeros go by their text, since 0.0 and -0.0 are equal; others by class, since 1, 1.0 and True are.
     key = (value, value.__class__, type) if value else (repr(value), type)
-    splat = _fulls.get(key)
+    splat = _splat_cache.get(key)
     if splat is None:
         # Dropping all is enough: the nodes live on where they are used, and are found again by interning.
-        if len(_fulls) >= FULLS_KEPT:
-            _fulls.clear()
-        splat = _fulls[key] = call("full", value=_rounded(value, type.dtype), type=type)
+        if len(_splat_cache) >= MAX_CACHED_SPLATS:
+            _splat_cache.clear()
+        splat = _splat_cache[key] = call("full", value=_round_value(value, type.dtype), type=type)
     return splat
 
 
-def forget_fulls() -> None:
+def clear_splat_cache() -> None:
     """Make splat constants anew, so that they name the lines of the script that is to come."""
-    _fulls.clear()
+    _splat_cache.clear()
 
 
-def _rounded(value: float, dtype: DType) -> float:
+def _round_value(value: float, dtype: DType) -> float:
     # What PyTorch makes of a Python number is a double, or an integer of 64 bits with a sign or without.
     if isinstance(value, int) and not -1 << 63 <= value < 1 << 64:
         raise NumberTooLarge("int too big to convert", where=source.where(), hint="Give a number of 64 bits.")
     if dtype.kind == "i":
         refuse_overflow(value, dtype)
-        return wrapped(int(value), dtype)
+        return wrap_integer(int(value), dtype)
     if dtype.kind == "b":
         return bool(value)
     with np.errstate(over="ignore"):  # beyond the largest number is infinity
@@ -146,8 +146,8 @@ def refuse_overflow(value: float, dtype: DType) -> None:
 
     In arithmetic it does so for integer types alone: a sum of floating-point numbers may be infinite.
     """
-    if not holds(dtype, value, value):
-        text = f"value cannot be converted to type {C_NAMES.get(dtype.name, dtype.name + '_t')} without overflow"
+    if not can_hold(dtype, value, value):
+        text = f"value cannot be converted to type {C_TYPE_NAMES.get(dtype.name, dtype.name + '_t')} without overflow"
         raise NumberTooLarge(text, where=source.where(), hint=f"Give a number that {dtype} holds.")
 
 
@@ -164,7 +164,7 @@ def combine(name: str, a: Node | float, b: Node | float | None = None) -> Node:
     return call(name, a) if b is None else call(name, a, full(b, a.type))
 
 
-give_operators(combine)
+set_operators(combine)
 
 
 def const(array: np.ndarray, type: Type) -> Node:

@@ -4,22 +4,22 @@ from lazytensor.cirh.spelling import one_hot
 from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed
+from lazytensor.ir.operation import legal_by_decomposition
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import eq, ne, where
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full
-from lazytensor.ops.reduce import reduce, spread
+from lazytensor.ops.reduce import broadcast_reduced, reduce
 from lazytensor.ops.shape import reshape
 
 
-def _hot_type(labels: Type, *, type: Type, on: float, off: float) -> Type:
+def _one_hot_type(labels: Type, *, type: Type, on: float, off: float) -> Type:
     if labels.dtype is not int64 or type.shape[:-1] != labels.shape:
         raise ShapeError(f"the labels are {labels}, the result is {type}", hint="Labels are int64[...] of [..., C].")
     return type
 
 
-def _hot(labels: Node, *, type: Type, on: float, off: float) -> Node:
+def _one_hot(labels: Node, *, type: Type, on: float, off: float) -> Node:
     rank = len(type.shape)
     classes = call("arange", start=0, step=1, type=Type(type.shape[-1:], int64))
     wide = call("broadcast_in_dim", labels, shape=type.shape, dims=tuple(range(rank - 1)))
@@ -27,7 +27,7 @@ def _hot(labels: Node, *, type: Type, on: float, off: float) -> Node:
     return where(is_class, full(on, type), full(off, type))
 
 
-composite("one_hot", _hot, _hot_type, cirh=one_hot(), vjp=None)
+composite("one_hot", _one_hot, _one_hot_type, cirh=one_hot(), vjp=None)
 
 
 def _loss_type(logp: Type, labels: Type, *, reduction: str, ignore_index: int) -> Type:
@@ -45,7 +45,7 @@ def _places(labels: Node, ignore_index: int) -> tuple[Node, Node]:
     return keep, reshape(where(keep, labels, 0), (*labels.type.shape, 1))
 
 
-def _counted(keep: Node, like: Node) -> Node:
+def _count_kept(keep: Node, like: Node) -> Node:
     return reduce(where(keep, full(1, Type(keep.type.shape, like.type.dtype)), 0), "add", (0,))
 
 
@@ -55,18 +55,18 @@ def _loss(logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Nod
     if reduction == "none":
         return loss
     total = reduce(loss, "add", (0,))
-    return total / _counted(keep, logp) if reduction == "mean" else total
+    return total / _count_kept(keep, logp) if reduction == "mean" else total
 
 
 def _loss_grad(g: Node, logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
     keep, places = _places(labels, ignore_index)
-    share = -(g / _counted(keep, logp) if reduction == "mean" else g)
-    rows = where(keep, share if reduction == "none" else spread(share, labels.type.shape, (0,)), 0)
+    share = -(g / _count_kept(keep, logp) if reduction == "mean" else g)
+    rows = where(keep, share if reduction == "none" else broadcast_reduced(share, labels.type.shape, (0,)), 0)
     values = reshape(rows, places.type.shape)
     return call("put_places", values, places, extent=logp.type.shape[1], accumulate=True)
 
 
-def _weights(logp: Node, labels: Node, ignore_index: int) -> Node:
+def _one_hot_weights(logp: Node, labels: Node, ignore_index: int) -> Node:
     """A one for the label of each row, and rows of zeros for labels that are ignored or no class."""
     hot = call("one_hot", labels, type=logp.type, on=1.0, off=0.0)
     classes = logp.type.shape[1]
@@ -78,9 +78,9 @@ def _weights(logp: Node, labels: Node, ignore_index: int) -> Node:
     return call("broadcast_in_dim", others, shape=logp.type.shape, dims=(1,)) * hot
 
 
-def _loss_parts(logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+def _decompose_picked_loss(logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
     """Products with one-hot vectors; a label outside of the classes counts as ignored."""
-    weights = _weights(logp, labels, ignore_index)
+    weights = _one_hot_weights(logp, labels, ignore_index)
     product = weights * (logp * -1)
     if reduction == "none":
         return reduce(product, "add", (1,))
@@ -88,11 +88,11 @@ def _loss_parts(logp: Node, labels: Node, *, reduction: str, ignore_index: int) 
     return total / reduce(weights, "add", (0, 1)) if reduction == "mean" else total
 
 
-def _loss_grad_parts(g: Node, logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+def _decompose_picked_loss_grad(g: Node, logp: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
     shape = logp.type.shape
-    weights = _weights(logp, labels, ignore_index)
-    slope = weights * (spread(g, shape, (1,) if reduction == "none" else (0, 1)) * -1)
-    return slope / spread(reduce(weights, "add", (0, 1)), shape, (0, 1)) if reduction == "mean" else slope
+    weights = _one_hot_weights(logp, labels, ignore_index)
+    slope = weights * (broadcast_reduced(g, shape, (1,) if reduction == "none" else (0, 1)) * -1)
+    return slope / broadcast_reduced(reduce(weights, "add", (0, 1)), shape, (0, 1)) if reduction == "mean" else slope
 
 
 composite(
@@ -100,7 +100,12 @@ composite(
     _loss,
     _loss_type,
     vjp=lambda g, y, logp, labels, **attrs: (call("nll_loss_grad", g, logp, labels, **attrs), None),
-    cirh=decomposed(_loss_parts),
+    cirh=legal_by_decomposition(_decompose_picked_loss),
     elements="f",
 )
-composite("nll_loss_grad", _loss_grad, lambda g, logp, labels, **attrs: logp, cirh=decomposed(_loss_grad_parts))
+composite(
+    "nll_loss_grad",
+    _loss_grad,
+    lambda g, logp, labels, **attrs: logp,
+    cirh=legal_by_decomposition(_decompose_picked_loss_grad),
+)

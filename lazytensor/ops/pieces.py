@@ -10,7 +10,7 @@ from lazytensor.ir.graph import Node, find, intern
 from lazytensor.ir.types import Type, Where
 
 
-class Joint:
+class JoinedGradient:
     """The gradient of tensors that were joined along a dimension, and the place of the line that joined them.
 
     `is_in_order`: their elements stand one behind the other, `row` of them for each place of the dimension.
@@ -23,12 +23,12 @@ class Joint:
         self.is_in_order, self.row = not dim, math.prod(node.type.shape[dim + 1 :])
 
 
-class Piece:
+class GradientSlice:
     """The gradient of one of them: what begins at `start`."""
 
     __slots__ = ("of", "start", "type")
 
-    def __init__(self, of: Joint, start: int, type: Type):
+    def __init__(self, of: JoinedGradient, start: int, type: Type):
         self.of, self.start, self.type = of, start, type
 
     def slice(self) -> Node:
@@ -45,6 +45,6 @@ class Piece:
         return part
 
 
-def whole(g: Any) -> Any:
+def materialize_slice(g: Any) -> Any:
     """A gradient that is no piece."""
-    return g.slice() if g.__class__ is Piece else g
+    return g.slice() if g.__class__ is GradientSlice else g

@@ -14,21 +14,21 @@ import numpy as np
 from lazytensor.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, per_element, refused
+from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.conv import Dims, Pairs, inside, padded, under
+from lazytensor.ops.conv import Dims, Pairs, pad_array, tap_index, unpadded_index
 from lazytensor.ops.op import call, const, full, op
 from lazytensor.ops.volume import pool_max, pool_max_gradient
 
 
-def _taps(x: np.ndarray, kernel: Dims, stride: Dims, dilation: Dims, out: Dims) -> Any:
+def _iterate_taps(x: np.ndarray, kernel: Dims, stride: Dims, dilation: Dims, out: Dims) -> Any:
     """x seen from each tap of the window, one array of the extents `out` after the other."""
     # A pass for each tap over whole arrays: kernels are small, and windows would cost a Python step for each place.
     for tap in product(*map(range, kernel)):
-        yield x[under(tap, out, stride, dilation)]
+        yield x[tap_index(tap, out, stride, dilation)]
 
 
-def _outer(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> Dims:
+def _window_counts(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> Dims:
     reach = (
         e + low + high - d * (k - 1) - 1
         for e, k, d, (low, high) in zip(extents, kernel, dilation, padding, strict=True)
@@ -36,19 +36,21 @@ def _outer(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, dilation: 
     return tuple(max(r // s + 1, 0) for r, s in zip(reach, stride, strict=True))
 
 
-def _ones(kernel: Dims) -> Dims:
+def _unit_dilation(kernel: Dims) -> Dims:
     return (1,) * len(kernel)
 
 
-def _summed_shape(shape: Dims, kernel: Dims, stride: Dims, padding: Pairs) -> Dims:
+def _window_sum_shape(shape: Dims, kernel: Dims, stride: Dims, padding: Pairs) -> Dims:
     lead = len(shape) - len(kernel)
-    return (*shape[:lead], *_outer(shape[lead:], kernel, stride, padding, _ones(kernel)))
+    return (*shape[:lead], *_window_counts(shape[lead:], kernel, stride, padding, _unit_dilation(kernel)))
 
 
 def _window_sum(x: np.ndarray, *, kernel: Dims, stride: Dims, padding: Pairs) -> np.ndarray:
-    shape = _summed_shape(x.shape, kernel, stride, padding)
+    shape = _window_sum_shape(x.shape, kernel, stride, padding)
     total = np.zeros(shape, x.dtype)
-    for part in _taps(padded(x, padding), kernel, stride, _ones(kernel), shape[x.ndim - len(kernel) :]):
+    for part in _iterate_taps(
+        pad_array(x, padding), kernel, stride, _unit_dilation(kernel), shape[x.ndim - len(kernel) :]
+    ):
         total += part
     return total
 
@@ -57,9 +59,9 @@ def _window_spread(g: np.ndarray, *, extents: Dims, kernel: Dims, stride: Dims, 
     lead = g.ndim - len(kernel)
     around = tuple(e + low + high for e, (low, high) in zip(extents, padding, strict=True))
     total = np.zeros((*g.shape[:lead], *around), g.dtype)
-    for part in _taps(total, kernel, stride, _ones(kernel), g.shape[lead:]):
+    for part in _iterate_taps(total, kernel, stride, _unit_dilation(kernel), g.shape[lead:]):
         np.add(part, g, out=part)
-    return np.ascontiguousarray(total[inside(extents, padding)])
+    return np.ascontiguousarray(total[unpadded_index(extents, padding)])
 
 
 def _window_work(out: Type, x: Type, *, kernel: Dims, **attrs: Any) -> Work:
@@ -68,13 +70,13 @@ def _window_work(out: Type, x: Type, *, kernel: Dims, **attrs: Any) -> Work:
 
 op(
     "window_sum",
-    lambda x, *, kernel, stride, padding: Type(_summed_shape(x.shape, kernel, stride, padding), x.dtype),
+    lambda x, *, kernel, stride, padding: Type(_window_sum_shape(x.shape, kernel, stride, padding), x.dtype),
     _window_sum,
     vjp=lambda g, y, x, *, kernel, **attrs: (
         call("window_spread", g, extents=x.type.shape[-len(kernel) :], kernel=kernel, **attrs),
     ),
     work=_window_work,
-    cirh=refused("Use F.avg_pool1d, avg_pool2d or avg_pool3d and multiply by the size of the window."),
+    cirh=illegal_with_hint("Use F.avg_pool1d, avg_pool2d or avg_pool3d and multiply by the size of the window."),
 )
 op(
     "window_spread",
@@ -82,13 +84,13 @@ op(
     _window_spread,
     vjp=lambda gg, y, g, *, extents, **attrs: (call("window_sum", gg, **attrs),),
     work=_window_work,
-    cirh=refused("Use F.conv_transpose2d with a weight of ones."),
+    cirh=illegal_with_hint("Use F.conv_transpose2d with a weight of ones."),
 )
 
 
 def _argmax_type(x: Type, *, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> Type:
     lead = len(x.shape) - len(kernel)
-    out = _outer(x.shape[lead:], kernel, stride, padding, dilation)
+    out = _window_counts(x.shape[lead:], kernel, stride, padding, dilation)
     return Type((*x.shape[:lead], *out), int64)
 
 
@@ -98,12 +100,12 @@ def _window_argmax(x: np.ndarray, *, kernel: Dims, stride: Dims, padding: Pairs,
     extents = x.shape[lead:]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     # Each element carries its own place along, so that the winner's place needs no arithmetic.
-    numbers = padded(np.arange(int(np.prod(extents))).reshape(extents), padding, -1)
-    out = _outer(extents, kernel, stride, padding, dilation)
+    numbers = pad_array(np.arange(int(np.prod(extents))).reshape(extents), padding, -1)
+    out = _window_counts(extents, kernel, stride, padding, dilation)
     best = np.full((*x.shape[:lead], *out), lowest, x.dtype)
     place = np.full(best.shape, -1, np.int64)
-    values = _taps(padded(x, padding, lowest), kernel, stride, dilation, out)
-    for value, number in zip(values, _taps(numbers, kernel, stride, dilation, out), strict=True):
+    values = _iterate_taps(pad_array(x, padding, lowest), kernel, stride, dilation, out)
+    for value, number in zip(values, _iterate_taps(numbers, kernel, stride, dilation, out), strict=True):
         # A NaN beats what stands there, as in PyTorch; padding (-1) never counts.
         better = (number >= 0) & ((value > best) | (value != value) | (place < 0))
         np.copyto(best, value, where=better)
@@ -116,7 +118,7 @@ op(
     _argmax_type,
     _window_argmax,
     work=lambda out, x, *, kernel, **attrs: Work(int(np.prod(kernel)) * out.size, x.nbytes, out.nbytes),
-    cirh=refused("Use F.max_pool1d, max_pool2d or max_pool3d over [N, C, ...]."),
+    cirh=illegal_with_hint("Use F.max_pool1d, max_pool2d or max_pool3d over [N, C, ...]."),
 )
 
 Regions = tuple[tuple[tuple[int, int], ...], ...]
@@ -141,11 +143,11 @@ op(
     lambda x, *, regions: Type((*x.shape[: len(x.shape) - len(regions)], *map(len, regions)), int64),
     _region_argmax,
     work=lambda out, x, **attrs: Work(x.size, x.nbytes, out.nbytes),
-    cirh=refused("Use F.max_pool2d with a kernel that divides the input evenly."),
+    cirh=illegal_with_hint("Use F.max_pool2d with a kernel that divides the input evenly."),
 )
 
 
-def _at_type(x: Type, places: Type) -> Type:
+def _gather_at_type(x: Type, places: Type) -> Type:
     if x.shape[:-1] != places.shape[:-1] or places.dtype is not int64:
         raise ShapeError(f"the values are {x}, the places {places}", hint="Both need the same leading extents.")
     return Type(places.shape, x.dtype)
@@ -173,11 +175,13 @@ def _put_places(g: np.ndarray, places: np.ndarray, *, extent: int, accumulate: b
 
 op(
     "at_places",
-    _at_type,
+    _gather_at_type,
     lambda x, places: np.take_along_axis(x, places, -1),
     vjp=lambda g, y, x, places: (call("put_places", g, places, extent=x.type.shape[-1], accumulate=True), None),
-    work=per_element(0),
-    cirh=decomposed(pool_max, "Use F.max_pool2d, whose windows have one size, or x.amax(dim) over whole dimensions."),
+    work=elementwise_work(0),
+    cirh=legal_by_decomposition(
+        pool_max, "Use F.max_pool2d, whose windows have one size, or x.amax(dim) over whole dimensions."
+    ),
 )
 # Without `accumulate` the last of several values for one place stays, as in un-pooling.
 op(
@@ -185,26 +189,26 @@ op(
     lambda g, places, *, extent, accumulate: Type((*g.shape[:-1], extent), g.dtype),
     _put_places,
     vjp=lambda gg, y, g, places, **attrs: (call("at_places", gg, places), None),
-    work=per_element(1),
-    cirh=decomposed(
+    work=elementwise_work(1),
+    cirh=legal_by_decomposition(
         pool_max_gradient, "Un-pool with F.interpolate on the client, or upsample by a transposed convolution."
     ),
 )
 
 
-def _at(dim: int, index: Any) -> tuple[Any, ...]:
+def _index_along(dim: int, index: Any) -> tuple[Any, ...]:
     return (*(slice(None),) * dim, index)
 
 
-def _place_along(g: np.ndarray, *, index: Dims, dim: int, extent: int) -> np.ndarray:
+def _scatter_along(g: np.ndarray, *, index: Dims, dim: int, extent: int) -> np.ndarray:
     total = np.zeros((*g.shape[:dim], extent, *g.shape[dim + 1 :]), g.dtype)
     # A place may occur more than once in the index, so that an assignment by index would lose terms.
     for k, i in enumerate(index):
-        total[_at(dim, i)] += g[_at(dim, k)]
+        total[_index_along(dim, i)] += g[_index_along(dim, k)]
     return total
 
 
-def _read_along(x: Node, *, index: Dims, dim: int) -> Node:
+def _decompose_pick_along(x: Node, *, index: Dims, dim: int) -> Node:
     """Return a gather by constant places; those of a mirrored end are computed, as the front end has it."""
     row = Type((len(index),), int64)
     last, low = x.type.shape[dim] - 1, index.index(0) if 0 in index else 0
@@ -221,7 +225,7 @@ def _read_along(x: Node, *, index: Dims, dim: int) -> Node:
     return call("cast", read, dtype=x.type.dtype) if is_half else read
 
 
-def _added_along(g: Node, *, index: Dims, dim: int, extent: int) -> Node:
+def _decompose_scatter_along(g: Node, *, index: Dims, dim: int, extent: int) -> Node:
     """Return the sums of the slices that belong to each place, side by side."""
     zero, parts = full(0, Type((*g.type.shape[:dim], 1, *g.type.shape[dim + 1 :]), g.type.dtype)), list[Node]()
     for place in range(extent):
@@ -241,16 +245,16 @@ op(
     lambda x, *, index, dim: Type((*x.shape[:dim], len(index), *x.shape[dim + 1 :]), x.dtype),
     lambda x, *, index, dim: np.take(x, np.array(index, np.int64), dim),
     vjp=lambda g, y, x, *, index, dim: (call("place_along", g, index=index, dim=dim, extent=x.type.shape[dim]),),
-    work=per_element(0),
-    cirh=decomposed(_read_along),
+    work=elementwise_work(0),
+    cirh=legal_by_decomposition(_decompose_pick_along),
 )
 op(
     "place_along",
     lambda g, *, index, dim, extent: Type((*g.shape[:dim], extent, *g.shape[dim + 1 :]), g.dtype),
-    _place_along,
+    _scatter_along,
     vjp=lambda gg, y, g, *, index, dim, extent: (call("pick_along", gg, index=index, dim=dim),),
     work=lambda out, g, **attrs: Work(g.size, g.nbytes, out.nbytes),
-    cirh=decomposed(_added_along),
+    cirh=legal_by_decomposition(_decompose_scatter_along),
 )
 
 

@@ -5,15 +5,15 @@ import numpy as np
 from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, no_work
+from lazytensor.ir.operation import legal_by_decomposition, no_work
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op
 
-LEAST_LOGARITHM, LEAST_VARIANCE = -100.0, 1e-12
+MIN_LOG, MIN_VARIANCE = -100.0, 1e-12
 """PyTorch's bounds: of the logarithm of a probability, and of x * (1 - x), by which its gradient is divided."""
 
 
-def checked_values(x: np.ndarray, *, what: str) -> np.ndarray:
+def check_probabilities(x: np.ndarray, *, what: str) -> np.ndarray:
     """Return x. Raises ShapeError, naming `what`, unless all elements are in 0..1; NaN is not."""
     # A comparison with NaN is False, so that NaN is refused as well.
     if not ((x >= 0) & (x <= 1)).all():
@@ -26,7 +26,7 @@ def checked_values(x: np.ndarray, *, what: str) -> np.ndarray:
 
 
 def _logarithm(x: Node) -> Node:
-    return call("maximum", call("log", x), full_like(LEAST_LOGARITHM, x))
+    return call("maximum", call("log", x), full_like(MIN_LOG, x))
 
 
 def _entropy(x: Node, t: Node) -> Node:
@@ -35,7 +35,7 @@ def _entropy(x: Node, t: Node) -> Node:
 
 
 def _entropy_grad(g: Node, x: Node, t: Node) -> Node:
-    spread = call("maximum", (1 - x) * x, full_like(LEAST_VARIANCE, x))
+    spread = call("maximum", (1 - x) * x, full_like(MIN_VARIANCE, x))
     return g * (x - t) / spread
 
 
@@ -47,10 +47,10 @@ def _entropy_vjp(g: Node, y: Node, x: Node, t: Node) -> tuple[Node, Node]:
 op(
     "probability",
     lambda x, *, what: x,
-    checked_values,
+    check_probabilities,
     vjp=lambda g, y, x, *, what: (g,),
     work=no_work,
-    cirh=decomposed(lambda x, *, what: x),
+    cirh=legal_by_decomposition(lambda x, *, what: x),
     elements="f",
 )
 composite("probability_entropy", _entropy, flops=25, vjp=_entropy_vjp, elements="f")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lazytensor.cirh.spelling import PRODUCT, number, typed
+from lazytensor.cirh.spelling import PRODUCT, integer_attribute, typed_operation
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
@@ -12,15 +12,15 @@ from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to, reshape, sum_to
 
 
-def _effective(t: Type, flag: bool) -> tuple[int, int]:
+def _shape_as_read(t: Type, flag: bool) -> tuple[int, int]:
     rows, columns = t.shape[-2:]
     return (columns, rows) if flag else (rows, columns)
 
 
-def _product(a: Type, b: Type, *, transpose_a: bool, transpose_b: bool) -> Type:
+def _matmul_type(a: Type, b: Type, *, transpose_a: bool, transpose_b: bool) -> Type:
     if len(a.shape) < 2 or len(a.shape) != len(b.shape) or a.shape[:-2] != b.shape[:-2] or a.dtype is not b.dtype:
         raise ShapeError(f"{a} and {b} cannot be multiplied", hint="Both need the same leading extents and dtype.")
-    (m, k), (k2, n) = _effective(a, transpose_a), _effective(b, transpose_b)
+    (m, k), (k2, n) = _shape_as_read(a, transpose_a), _shape_as_read(b, transpose_b)
     if k != k2:
         raise ShapeError(
             f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})",
@@ -29,19 +29,19 @@ def _product(a: Type, b: Type, *, transpose_a: bool, transpose_b: bool) -> Type:
     return Type((*a.shape[:-2], m, n), a.dtype)
 
 
-def _swap(x: np.ndarray, flag: bool) -> np.ndarray:
+def _swap_if(x: np.ndarray, flag: bool) -> np.ndarray:
     return np.swapaxes(x, -1, -2) if flag else x
 
 
-def _product_vjp(g: Node, y: Node, a: Node, b: Node, *, transpose_a: bool, transpose_b: bool) -> tuple[Node, Node]:
+def _matmul_vjp(g: Node, y: Node, a: Node, b: Node, *, transpose_a: bool, transpose_b: bool) -> tuple[Node, Node]:
     # Every case is a product with other flags: no gradient turns a matrix in memory.
     da = matmul(b, g, transpose_b, True) if transpose_a else matmul(g, b, False, not transpose_b)
     db = matmul(g, a, True, transpose_a) if transpose_b else matmul(a, g, not transpose_a, False)
     return da, db
 
 
-def _product_work(out: Type, a: Type, b: Type, *, transpose_a: bool, transpose_b: bool) -> Work:
-    k = _effective(a, transpose_a)[1]
+def _matmul_work(out: Type, a: Type, b: Type, *, transpose_a: bool, transpose_b: bool) -> Work:
+    k = _shape_as_read(a, transpose_a)[1]
     return Work(2 * out.size * k, a.nbytes + b.nbytes, out.nbytes)
 
 
@@ -52,10 +52,10 @@ def matmul(a: Node, b: Node, transpose_a: bool = False, transpose_b: bool = Fals
 
 op(
     "matmul",
-    _product,
-    lambda a, b, *, transpose_a, transpose_b: np.matmul(_swap(a, transpose_a), _swap(b, transpose_b)),
-    vjp=_product_vjp,
-    work=_product_work,
+    _matmul_type,
+    lambda a, b, *, transpose_a, transpose_b: np.matmul(_swap_if(a, transpose_a), _swap_if(b, transpose_b)),
+    vjp=_matmul_vjp,
+    work=_matmul_work,
     cirh=PRODUCT,
     autocast="half",
     gradient_name="Mm",
@@ -65,7 +65,7 @@ op(
 def _linear(x: Type, w: Type, *b: Type) -> Type:
     if len(w.shape) != 2 or not x.shape or x.shape[-1] != w.shape[1]:
         raise ShapeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({_rows(x)}x{x.shape[-1] if x.shape else 1} and "
+            f"mat1 and mat2 shapes cannot be multiplied ({_row_count(x)}x{x.shape[-1] if x.shape else 1} and "
             f"{w.shape[-1]}x{w.shape[0]}): the input is {list(x.shape)}, the weight {list(w.shape)}",
             hint=f"The last extent of the input has to be in_features = {w.shape[-1]}.",
         )
@@ -78,7 +78,7 @@ def _linear(x: Type, w: Type, *b: Type) -> Type:
     return Type((*x.shape[:-1], w.shape[0]), x.dtype)
 
 
-def _rows(x: Type) -> int:
+def _row_count(x: Type) -> int:
     return x.size // x.shape[-1] if x.shape and x.shape[-1] else 1
 
 
@@ -90,8 +90,8 @@ def _linear_eval(x: np.ndarray, w: np.ndarray, *b: np.ndarray) -> np.ndarray:
     return np.asarray(y.reshape(*x.shape[:-1], w.shape[0]))
 
 
-def _linear_parts(x: Node, w: Node, *b: Node) -> Node:
-    y = matmul(reshape(x, (_rows(x.type), x.type.shape[-1])), w, False, True)
+def _decompose_linear(x: Node, w: Node, *b: Node) -> Node:
+    y = matmul(reshape(x, (_row_count(x.type), x.type.shape[-1])), w, False, True)
     if b:
         # The bias first, as in ATen's addmm(bias, x, w), which is what the front end sees.
         y = broadcast_to(b[0], y.type.shape) + y
@@ -101,8 +101,8 @@ def _linear_parts(x: Node, w: Node, *b: Node) -> Node:
 def _linear_vjp(g: Node, y: Node, x: Node, w: Node, *b: Node) -> tuple[Node, ...]:
     # The weight's gradient sums over batch and positions alike, so both become rows; [out, in] is PyTorch's layout of
     # w.
-    rows = reshape(g, (_rows(g.type), g.type.shape[-1]))
-    flat = reshape(x, (_rows(x.type), x.type.shape[-1]))
+    rows = reshape(g, (_row_count(g.type), g.type.shape[-1]))
+    flat = reshape(x, (_row_count(x.type), x.type.shape[-1]))
     dx = reshape(matmul(rows, w), x.type.shape)
     dw = matmul(rows, flat, True, False)
     return (dx, dw, sum_to(rows, rows.type.shape[1:], (1,))) if b else (dx, dw)
@@ -112,14 +112,22 @@ def _linear_work(out: Type, x: Type, w: Type, *b: Type) -> Work:
     return Work(2 * out.size * w.shape[1] + (out.size if b else 0), x.nbytes + w.nbytes, out.nbytes)
 
 
-op("linear", _linear, _linear_eval, vjp=_linear_vjp, work=_linear_work, composite=_linear_parts, gradient_name="Addmm")
+op(
+    "linear",
+    _linear,
+    _linear_eval,
+    vjp=_linear_vjp,
+    work=_linear_work,
+    composite=_decompose_linear,
+    gradient_name="Addmm",
+)
 
 
-def _biased(x: Node, bias: Node, *, dim: int) -> Node:
+def _add_bias(x: Node, bias: Node, *, dim: int) -> Node:
     return x + call("broadcast_in_dim", bias, shape=x.type.shape, dims=(dim,))
 
 
-def _biased_type(x: Type, bias: Type, *, dim: int) -> Type:
+def _add_bias_type(x: Type, bias: Type, *, dim: int) -> Type:
     if bias.shape != (x.shape[dim],) or bias.dtype is not x.dtype:
         raise ShapeError(
             f"a bias of {bias} cannot be added along dimension {dim} of {x}",
@@ -134,15 +142,15 @@ def _bias_grad(g: Node, *, dim: int) -> Node:
 
 composite(
     "bias_add",
-    _biased,
-    _biased_type,
+    _add_bias,
+    _add_bias_type,
     vjp=lambda g, y, x, b, *, dim: (g, call("bias_add_grad", g, dim=dim)),
-    cirh=typed("BiasAdd", number("dim")),
+    cirh=typed_operation("BiasAdd", integer_attribute("dim")),
 )
 composite(
     # CIRH names both, though they are a broadcast and a sum: `cstorch.nn.functional.bias_add` asks for them by name.
     "bias_add_grad",
     _bias_grad,
     lambda g, *, dim: Type((g.shape[dim],), g.dtype),
-    cirh=typed("BiasAddGrad", number("dim")),
+    cirh=typed_operation("BiasAddGrad", integer_attribute("dim")),
 )

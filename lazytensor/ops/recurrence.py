@@ -12,36 +12,39 @@ import numpy as np
 
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node, topological
-from lazytensor.ir.operation import decomposed, refused
+from lazytensor.ir.operation import illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import sigmoid_values
-from lazytensor.ops.formula import Gradients, SeveralGradients, derived, pullback
+from lazytensor.ops.formula import Gradients, ResultGradients, differentiate_formula, pullback
 from lazytensor.ops.op import call, full, op
 from lazytensor.ops.products import matmul
-from lazytensor.ops.recurrent_cells import CELLS, Functions
+from lazytensor.ops.recurrent_cells import CELLS, CellFunctions
 from lazytensor.ops.shape import broadcast_to, reshape, slice_, sum_to
 
 Types = tuple[Type, ...]
 
 
-def _cut(x: Node, count: int) -> list[Node]:
+def _split_last_dim(x: Node, count: int) -> list[Node]:
     *lead, last = x.type.shape
     each, zeros = last // count, (0,) * len(lead)
     return [slice_(x, (*zeros, k * each), (*lead, (k + 1) * each)) for k in range(count)]
 
 
-ARRAYS = Functions(
+ARRAY_FUNCTIONS = CellFunctions(
     sigmoid=sigmoid_values,
     tanh=np.tanh,
     relu=lambda x: np.maximum(x, 0),
     parts=lambda x, count: np.split(x, count, -1),
 )
-NODES = Functions(
-    sigmoid=lambda x: call("sigmoid", x), tanh=lambda x: call("tanh", x), relu=lambda x: call("relu", x), parts=_cut
+NODE_FUNCTIONS = CellFunctions(
+    sigmoid=lambda x: call("sigmoid", x),
+    tanh=lambda x: call("tanh", x),
+    relu=lambda x: call("relu", x),
+    parts=_split_last_dim,
 )
 
 
-def _times(count: int, reverse: bool) -> Sequence[int]:
+def _time_order(count: int, reverse: bool) -> Sequence[int]:
     """The times in the order in which a layer goes through them."""
     return range(count)[::-1] if reverse else range(count)
 
@@ -66,31 +69,31 @@ def _layer_work(out: Types | Type, gates: Type, weight: Type, *rest: Type, **att
     return Work(flops, gates.nbytes + weight.nbytes, sum(t.nbytes for t in ((out,) if isinstance(out, Type) else out)))
 
 
-def _layer(
+def _layer_eval(
     gates: np.ndarray, weight: np.ndarray, bias: np.ndarray, *state: np.ndarray, mode: str, reverse: bool
 ) -> tuple[np.ndarray, ...]:
     cell = CELLS[mode]
     outputs = np.empty((*gates.shape[:2], weight.shape[1]), gates.dtype)
     kept = np.empty((*gates.shape[:2], cell.kept * weight.shape[1]), gates.dtype)
-    for t in _times(len(gates), reverse):
-        state, values = cell.step(ARRAYS, gates[t], state[0] @ weight.T + bias, state)
+    for t in _time_order(len(gates), reverse):
+        state, values = cell.step(ARRAY_FUNCTIONS, gates[t], state[0] @ weight.T + bias, state)
         outputs[t] = state[0]
         if cell.kept:
             np.concatenate(values, -1, out=kept[t])
     return outputs, *state[1:], *((kept,) if cell.kept else ())
 
 
-def _unrolled(
+def _unroll_layer(
     gates: Node, weight: Node, bias: Node, *state: Node, mode: str, reverse: bool
 ) -> tuple[tuple[Node, ...], list[tuple[Node, Node]]]:
     """The results of a layer as a graph, and both products of each time in the order of times."""
     cell = CELLS[mode]
     steps, batch, rows = gates.type.shape
     outputs, kept, products = [], [], []
-    for t in _times(steps, reverse):
+    for t in _time_order(steps, reverse):
         now = reshape(slice_(gates, (t, 0, 0), (t + 1, batch, rows)), (batch, rows))
         own = matmul(state[0], weight, False, True) + broadcast_to(bias, (batch, rows))
-        state, values = cell.step(NODES, now, own, state)
+        state, values = cell.step(NODE_FUNCTIONS, now, own, state)
         products.append((now, own))
         outputs.append(reshape(state[0], (1, *state[0].type.shape)))
         kept += [call("concat", *(reshape(v, (1, *v.type.shape)) for v in values), dim=2)] if values else []
@@ -100,10 +103,10 @@ def _unrolled(
 
 
 def _results(*operands: Node, **attrs: Any) -> tuple[Node, ...]:
-    return _unrolled(*operands, **attrs)[0]
+    return _unroll_layer(*operands, **attrs)[0]
 
 
-def _parts(of: Node) -> list[Node]:
+def _unpack_results(of: Node) -> list[Node]:
     return [call("result", of, index=k) for k in range(len(of.type))]
 
 
@@ -111,7 +114,7 @@ def _rows(x: Node) -> Node:
     return reshape(x, (x.type.shape[0] * x.type.shape[1], x.type.shape[2]))
 
 
-def _before(outputs: Node, start: Node, reverse: bool) -> Node:
+def _previous_outputs(outputs: Node, start: Node, reverse: bool) -> Node:
     """The output before each time."""
     steps, batch, hidden = outputs.type.shape
     first = reshape(start, (1, batch, hidden))
@@ -122,46 +125,46 @@ def _before(outputs: Node, start: Node, reverse: bool) -> Node:
     return call("concat", first, slice_(outputs, (0, 0, 0), (steps - 1, batch, hidden)), dim=0)
 
 
-def _layer_vjp(g: SeveralGradients, y: Node, *operands: Node, mode: str, reverse: bool) -> tuple[Node | None, ...]:
+def _layer_vjp(g: ResultGradients, y: Node, *operands: Node, mode: str, reverse: bool) -> tuple[Node | None, ...]:
     cell = CELLS[mode]
-    results = _parts(y)
+    results = _unpack_results(y)
     gradients = [g.get(k) for k in range(len(results))]
     # Values kept are read by gradients alone: only a gradient of a gradient asks for theirs.
     if cell.kept and gradients[-1] is not None:
-        return derived(_results)(g, y, *operands, mode=mode, reverse=reverse)
+        return differentiate_formula(_results)(g, y, *operands, mode=mode, reverse=reverse)
     wanted = gradients[: cell.parts]
     seeds = [full(0, r.type) if d is None else d for d, r in zip(wanted, results, strict=False)]
     values = (results[0], *results[cell.parts :])
-    back = _parts(call("recurrent_grad", *seeds, *values, *operands, mode=mode, reverse=reverse))
-    products, own = back[0], back[1 if _splits(mode) else 0]
+    back = _unpack_results(call("recurrent_grad", *seeds, *values, *operands, mode=mode, reverse=reverse))
+    products, own = back[0], back[1 if _has_two_gradients(mode) else 0]
     states = back[len(back) - cell.parts :]
     # One product over all times.
-    weight = matmul(_rows(own), _rows(_before(results[0], operands[3], reverse)), True, False)
+    weight = matmul(_rows(own), _rows(_previous_outputs(results[0], operands[3], reverse)), True, False)
     return products, weight, sum_to(_rows(own), own.type.shape[2:], (1,)), *states
 
 
-def _splits(mode: str) -> bool:
+def _has_two_gradients(mode: str) -> bool:
     """Whether the gradients of the two products differ."""
     return mode == "GRU"
 
 
-def _sweep_type(*types: Type, mode: str, reverse: bool) -> Types:
+def _backward_type(*types: Type, mode: str, reverse: bool) -> Types:
     cell = CELLS[mode]
     seed, *_ = types
     weight, *state = types[-1 - cell.parts :]
     products = Type((*seed.shape[:2], weight.shape[0]), seed.dtype)
-    return products, *((products,) if _splits(mode) else ()), *state
+    return products, *((products,) if _has_two_gradients(mode) else ()), *state
 
 
-def _sweep(*arrays: np.ndarray, mode: str, reverse: bool) -> tuple[np.ndarray, ...]:
+def _backward_eval(*arrays: np.ndarray, mode: str, reverse: bool) -> tuple[np.ndarray, ...]:
     """Back along the times; operands: seeds of outputs and last state, outputs, values kept, weight, first state."""
     cell = CELLS[mode]
     seeds, values = arrays[: cell.parts], arrays[cell.parts : -1 - cell.parts]
     weight, *start = arrays[-1 - cell.parts :]
     outputs, kept = values[0], values[-1]
-    times = list(_times(len(outputs), reverse))
+    times = list(_time_order(len(outputs), reverse))
     products = np.empty((*outputs.shape[:2], len(weight)), outputs.dtype)
-    own = np.empty_like(products) if _splits(mode) else products
+    own = np.empty_like(products) if _has_two_gradients(mode) else products
     gradient: tuple[np.ndarray, ...] = (np.zeros_like(start[0]), *seeds[1:])
 
     def after(t: int) -> tuple[np.ndarray, ...]:
@@ -174,39 +177,39 @@ def _sweep(*arrays: np.ndarray, mode: str, reverse: bool) -> tuple[np.ndarray, .
         values_now = tuple(np.split(kept[t], cell.kept, -1)) if cell.kept else ()
         step = cell.back((gradient[0] + seeds[0][t], *gradient[1:]), values_now, before, outputs[t])
         np.concatenate(step.gates, -1, out=products[t])
-        if _splits(mode):
+        if _has_two_gradients(mode):
             np.concatenate(step.own, -1, out=own[t])
         gradient = (step.before[0] + own[t] @ weight, *step.before[1:])
-    return products, *((own,) if _splits(mode) else ()), *gradient
+    return products, *((own,) if _has_two_gradients(mode) else ()), *gradient
 
 
-def _sweep_work(out: Types, seed: Type, *types: Type, **attrs: Any) -> Work:
+def _backward_work(out: Types, seed: Type, *types: Type, **attrs: Any) -> Work:
     flops = out[0].size * (2 * seed.shape[-1] + 20)
     return Work(flops, seed.nbytes + sum(t.nbytes for t in types), sum(t.nbytes for t in out))
 
 
-def _count(mode: str) -> tuple[int, int]:
+def _layer_operand_range(mode: str) -> tuple[int, int]:
     """Where the operands of the layer begin among those of its gradient, and how many there are."""
     cell = CELLS[mode]
     return cell.parts + (2 if cell.kept else 1), 3 + cell.parts
 
 
-def _needed(*operands: Any, mode: str) -> tuple[Any, ...]:
+def _backward_operands(*operands: Any, mode: str) -> tuple[Any, ...]:
     """The operands of the gradient without those that only its own gradient reads: the products and the bias."""
-    first, _ = _count(mode)
+    first, _ = _layer_operand_range(mode)
     return *operands[:first], operands[first + 1], *operands[first + 3 :]
 
 
 def _grad_type(*types: Type, mode: str, reverse: bool) -> Types:
-    return _sweep_type(*_needed(*types, mode=mode), mode=mode, reverse=reverse)
+    return _backward_type(*_backward_operands(*types, mode=mode), mode=mode, reverse=reverse)
 
 
 def _grad_unrolled(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...]:
     """The gradient by the rules of what the layer unrolls to: a function of its operands alone."""
     cell = CELLS[mode]
-    first, _ = _count(mode)
+    first, _ = _layer_operand_range(mode)
     seeds, (gates, weight, bias, *state) = operands[: cell.parts], operands[first:]
-    results, products = _unrolled(gates, weight, bias, *state, mode=mode, reverse=reverse)
+    results, products = _unroll_layer(gates, weight, bias, *state, mode=mode, reverse=reverse)
     ends = {gates, weight, bias, *state}
     order = [n for n in topological(results, ends.__contains__) if n not in ends]
     wanted = [*(n for pair in products for n in pair), *state]
@@ -218,7 +221,7 @@ def _grad_unrolled(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...
         column = [next((gradients[p[k]] for k in names if p[k] in gradients), full(0, p[0].type)) for p in products]
         return call("concat", *(reshape(n, (1, *n.type.shape)) for n in column), dim=0)
 
-    both = (column(0), column(1)) if _splits(mode) else (column(0, 1),)
+    both = (column(0), column(1)) if _has_two_gradients(mode) else (column(0, 1),)
     return *both, *(gradients.get(s, full(0, s.type)) for s in state)
 
 
@@ -236,27 +239,27 @@ def _grad_lowered(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...]
 op(
     "recurrent",
     _layer_type,
-    _layer,
+    _layer_eval,
     vjp=_layer_vjp,
     work=_layer_work,
-    cirh=decomposed(_results),
+    cirh=legal_by_decomposition(_results),
 )
 op(
     "recurrent_sweep",
-    _sweep_type,
-    _sweep,
-    work=_sweep_work,
-    cirh=refused("Let the gradient be recorded whole: a sweep is what the host makes of it."),
+    _backward_type,
+    _backward_eval,
+    work=_backward_work,
+    cirh=illegal_with_hint("Let the gradient be recorded whole: a sweep is what the host makes of it."),
 )
 op(
     # Of the layer's operands the host needs fewer: the others would be kept until here for nothing.
     "recurrent_grad",
     _grad_type,
-    lambda *arrays, mode, reverse: _sweep(*_needed(*arrays, mode=mode), mode=mode, reverse=reverse),
-    vjp=derived(_grad_unrolled),
+    lambda *arrays, mode, reverse: _backward_eval(*_backward_operands(*arrays, mode=mode), mode=mode, reverse=reverse),
+    vjp=differentiate_formula(_grad_unrolled),
     composite=lambda *nodes, mode, reverse: call(
-        "recurrent_sweep", *_needed(*nodes, mode=mode), mode=mode, reverse=reverse
+        "recurrent_sweep", *_backward_operands(*nodes, mode=mode), mode=mode, reverse=reverse
     ),
-    work=lambda out, *types, mode, reverse: _sweep_work(out, *_needed(*types, mode=mode)),
-    cirh=decomposed(_grad_lowered),
+    work=lambda out, *types, mode, reverse: _backward_work(out, *_backward_operands(*types, mode=mode)),
+    cirh=legal_by_decomposition(_grad_lowered),
 )

@@ -1,6 +1,6 @@
 """Cells: one step of a recurrent layer, written once over whatever has operators, and its gradient over arrays.
 
-`Functions` says what a step needs besides operators: tensors are recorded by it, nodes unrolled, arrays computed.
+`CellFunctions` says what a step needs besides operators: tensors are recorded by it, nodes unrolled, arrays computed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ Parts = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Functions:
+class CellFunctions:
     """Functions of one kind of value; `parts` cuts the last dimension into so many equal ones."""
 
     sigmoid: Callable[[Any], Any]
@@ -24,7 +24,7 @@ class Functions:
 
 
 @dataclass(frozen=True)
-class Gradient:
+class CellGradient:
     """What one step hands back: to the input's product, to the state's, and past both to the state before."""
 
     gates: Parts
@@ -33,22 +33,22 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Cell:
+class RecurrentCell:
     """One kind of cell with `gates` gates, a state of `parts` parts, and `kept` rows of values that its gradient reads.
 
     step(functions, product of the input, product of the state, state) gives the state after, whose first part is the
     output, and the values kept, the last of which are the other parts of the state after.
-    back(gradient of the state after, values kept, state before, output) gives a `Gradient`, over arrays.
+    back(gradient of the state after, values kept, state before, output) gives a `CellGradient`, over arrays.
     """
 
     gates: int
     parts: int
     kept: int
-    step: Callable[[Functions, Any, Any, State], tuple[State, Parts]]
-    back: Callable[[Parts, Parts, State, Any], Gradient]
+    step: Callable[[CellFunctions, Any, Any, State], tuple[State, Parts]]
+    back: Callable[[Parts, Parts, State, Any], CellGradient]
 
 
-def _lstm(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
+def _lstm(f: CellFunctions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
     _, c = state
     # The rows of PyTorch's weights stand in this order, which checkpoints depend on: input, forget, cell, output.
     admit, forget, new, show = f.parts(gates + own, 4)
@@ -58,15 +58,15 @@ def _lstm(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Part
     return (o * f.tanh(c), c), (i, k, g, o, c)
 
 
-def _lstm_back(gradient: Parts, kept: Parts, before: State, y: Any) -> Gradient:
+def _lstm_backward(gradient: Parts, kept: Parts, before: State, y: Any) -> CellGradient:
     (dh, dc), (i, k, g, o, c) = gradient, kept
     t = np.tanh(c)
     dc = dc + dh * o * (1 - t * t)
     gates = dc * g * i * (1 - i), dc * before[1] * k * (1 - k), dc * i * (1 - g * g), dh * t * o * (1 - o)
-    return Gradient(gates, gates, (np.zeros_like(dh), dc * k))
+    return CellGradient(gates, gates, (np.zeros_like(dh), dc * k))
 
 
-def _gru(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
+def _gru(f: CellFunctions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
     (h,) = state
     # Reset, update, new. The reset gate multiplies the product of the state with its bias (Cho et al. 2014, version 1,
     # as cuDNN has it), so the two products of the new gate cannot be added up first.
@@ -78,35 +78,35 @@ def _gru(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Parts
     return (n + z * (h - n),), (r, z, n, own_new)
 
 
-def _gru_back(gradient: Parts, kept: Parts, before: State, y: Any) -> Gradient:
+def _gru_backward(gradient: Parts, kept: Parts, before: State, y: Any) -> CellGradient:
     (dh,), (r, z, n, own_new), (h,) = gradient, kept, before
     new = dh * (1 - z) * (1 - n * n)
     reset, update = new * own_new * r * (1 - r), dh * (h - n) * z * (1 - z)
-    return Gradient((reset, update, new), (reset, update, new * r), (dh * z,))
+    return CellGradient((reset, update, new), (reset, update, new * r), (dh * z,))
 
 
-def _tanh(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
+def _tanh(f: CellFunctions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
     return (f.tanh(gates + own),), ()
 
 
-def _tanh_back(gradient: Parts, kept: Parts, before: State, y: Any) -> Gradient:
+def _tanh_backward(gradient: Parts, kept: Parts, before: State, y: Any) -> CellGradient:
     gates = (gradient[0] * (1 - y * y),)
-    return Gradient(gates, gates, (np.zeros_like(y),))
+    return CellGradient(gates, gates, (np.zeros_like(y),))
 
 
-def _relu(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
+def _relu(f: CellFunctions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
     return (f.relu(gates + own),), ()
 
 
-def _relu_back(gradient: Parts, kept: Parts, before: State, y: Any) -> Gradient:
+def _relu_backward(gradient: Parts, kept: Parts, before: State, y: Any) -> CellGradient:
     gates = (np.where(y > 0, gradient[0], 0),)
-    return Gradient(gates, gates, (np.zeros_like(y),))
+    return CellGradient(gates, gates, (np.zeros_like(y),))
 
 
-CELLS: Mapping[str, Cell] = {
-    "LSTM": Cell(gates=4, parts=2, kept=5, step=_lstm, back=_lstm_back),
-    "GRU": Cell(gates=3, parts=1, kept=4, step=_gru, back=_gru_back),
-    "RNN_TANH": Cell(gates=1, parts=1, kept=0, step=_tanh, back=_tanh_back),
-    "RNN_RELU": Cell(gates=1, parts=1, kept=0, step=_relu, back=_relu_back),
+CELLS: Mapping[str, RecurrentCell] = {
+    "LSTM": RecurrentCell(gates=4, parts=2, kept=5, step=_lstm, back=_lstm_backward),
+    "GRU": RecurrentCell(gates=3, parts=1, kept=4, step=_gru, back=_gru_backward),
+    "RNN_TANH": RecurrentCell(gates=1, parts=1, kept=0, step=_tanh, back=_tanh_backward),
+    "RNN_RELU": RecurrentCell(gates=1, parts=1, kept=0, step=_relu, back=_relu_backward),
 }
 """By PyTorch's name of the mode."""

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.cirh.layers import length
-from lazytensor.cirh.spelling import reduction, typed
+from lazytensor.cirh.layers import norm_attributes
+from lazytensor.cirh.spelling import reduction_attributes, typed_operation
 from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed
+from lazytensor.ir.operation import legal_by_decomposition
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import cast, eq, ne, where
@@ -19,7 +19,7 @@ from lazytensor.ops.op import call, full_like, op
 from lazytensor.ops.shape import Dims, broadcast_to, reshape
 
 
-def _reduced(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
+def _reduce_type(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
     if kind in ("maximum", "minimum", "max", "min") and any(x.shape[d] == 0 for d in dims):
         raise ShapeError(
             f"the {kind} of no elements: the shape is {list(x.shape)}, the dimensions are {list(dims)}",
@@ -40,12 +40,12 @@ def _reduce_work(out: Type, x: Type, **attrs: Any) -> Work:
     return Work(x.size, x.nbytes, out.nbytes)
 
 
-def kept_shape(shape: Dims, dims: Dims) -> Dims:
+def keepdim_shape(shape: Dims, dims: Dims) -> Dims:
     """`shape` with the reduced dimensions as 1."""
     return tuple(1 if d in dims else e for d, e in enumerate(shape))
 
 
-def spread(g: Node, shape: Dims, dims: Dims) -> Node:
+def broadcast_reduced(g: Node, shape: Dims, dims: Dims) -> Node:
     """A reduced value `g` repeated over the dimensions that were reduced."""
     kept = tuple(range(len(shape)))
     # The rank tells whether the dimensions were kept, so that callers need not.
@@ -54,12 +54,12 @@ def spread(g: Node, shape: Dims, dims: Dims) -> Node:
     return call("broadcast_in_dim", g, shape=shape, dims=kept) if g.type.shape != shape else g
 
 
-def spread_gradient(g: Node, shape: Dims, dims: Dims) -> Node:
+def broadcast_gradient(g: Node, shape: Dims, dims: Dims) -> Node:
     """Return the gradient `g` of a reduced value repeated over the dimensions that were reduced."""
     return call("expand_reduced", g, shape=shape, dims=dims) if g.type.shape != shape else g
 
 
-def _unsqueezed(g: Node, shape: Dims, dims: Dims) -> Node:
+def _restore_reduced_dims(g: Node, shape: Dims, dims: Dims) -> Node:
     """Return g with the reduced dimensions as 1, put back one by one; a number stays a number."""
     if len(g.type.shape) in (0, len(shape)):
         return g
@@ -68,20 +68,20 @@ def _unsqueezed(g: Node, shape: Dims, dims: Dims) -> Node:
     return g
 
 
-def _expanded(g: Node, *, shape: Dims, dims: Dims) -> Node:
+def _expand_gradient(g: Node, *, shape: Dims, dims: Dims) -> Node:
     """Return what the front end has: the reduced dimensions are put back, and repeated after that."""
-    wide = _unsqueezed(g, shape, dims)
+    wide = _restore_reduced_dims(g, shape, dims)
     kept = tuple(range(len(wide.type.shape)))
     return call("broadcast_in_dim", wide, shape=shape, dims=kept) if wide.type.shape != shape else wide
 
 
-def _expanded_vjp(gg: Node, y: Node, g: Node, *, shape: Dims, dims: Dims) -> tuple[Node]:
+def _expand_gradient_vjp(gg: Node, y: Node, g: Node, *, shape: Dims, dims: Dims) -> tuple[Node]:
     return (reshape(reduce(gg, "add", dims), g.type.shape),)
 
 
 def _reduce_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims, keepdim: bool) -> tuple[Node]:
     if kind == "add":
-        return (spread_gradient(g, x.type.shape, dims),)
+        return (broadcast_gradient(g, x.type.shape, dims),)
     if kind == "mul":
         return (_product_vjp(g, x, dims),)
     return (call("extreme_grad", g, y, x, dims=dims),)
@@ -90,27 +90,27 @@ def _reduce_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims, keepdim: bo
 def _extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
     """Return the gradient of a maximum or minimum, which equal extremes share evenly."""
     shape = x.type.shape
-    is_extreme = where(eq(x, spread(y, shape, dims)), full_like(1, x), 0)
+    is_extreme = where(eq(x, broadcast_reduced(y, shape, dims)), full_like(1, x), 0)
     count = reduce(is_extreme, "add", dims)
-    return is_extreme * spread(g, shape, dims) / spread(count, shape, dims)
+    return is_extreme * broadcast_reduced(g, shape, dims) / broadcast_reduced(count, shape, dims)
 
 
-def _extreme_grad_parts(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
+def _decompose_extreme_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
     """Return the front end's formula: the gradient is divided by the number of extremes before it is repeated."""
     shape, dtype = x.type.shape, x.type.dtype
     if not y.type.shape:
-        both_nan = call("logical_and", _repeated(ne(y, y), shape), ne(x, x))
-        mask = call("logical_or", eq(x, _repeated(y, shape)), both_nan)
+        both_nan = call("logical_and", _broadcast_same_rank(ne(y, y), shape), ne(x, x))
+        mask = call("logical_or", eq(x, _broadcast_same_rank(y, shape)), both_nan)
         count = reduce(call("cast", mask, dtype=int64), "add", dims)
-        return call("cast", mask, dtype=dtype) * _repeated(g / call("cast", count, dtype=dtype), shape)
-    kept = kept_shape(shape, dims)
-    mask = eq(_repeated(reshape(y, kept), shape), x)
+        return call("cast", mask, dtype=dtype) * _broadcast_same_rank(g / call("cast", count, dtype=dtype), shape)
+    kept = keepdim_shape(shape, dims)
+    mask = eq(_broadcast_same_rank(reshape(y, kept), shape), x)
     count = call("count_true", mask, dims=dims, keepdim=True)
     share = reshape(g, kept) / call("cast", count, dtype=dtype)
-    return _repeated(share, shape) * call("cast", mask, dtype=dtype)
+    return _broadcast_same_rank(share, shape) * call("cast", mask, dtype=dtype)
 
 
-def _repeated(x: Node, shape: Dims) -> Node:
+def _broadcast_same_rank(x: Node, shape: Dims) -> Node:
     return (
         x if x.type.shape == shape else call("broadcast_in_dim", x, shape=shape, dims=tuple(range(len(x.type.shape))))
     )
@@ -123,23 +123,23 @@ def _each_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims) -> tuple[Node
     # The dimensions are put back one by one, as in `expand_reduced`.
     for rank in range(1, len(dims) + 1):
         g = reshape(g, (1,) * rank)
-    wide = _repeated(g, shape)
+    wide = _broadcast_same_rank(g, shape)
     return (wide / x.type.size if kind == "mean" else wide,)
 
 
-def _kept_sum(x: Node, *, dims: Dims) -> Node:
+def _sum_keepdim(x: Node, *, dims: Dims) -> Node:
     """Return the sum with the reduced dimensions as 1, which the front end drops and puts back."""
     rest = tuple(d for d in range(len(x.type.shape)) if d not in dims)
-    return call("broadcast_in_dim", reduce(x, "add", dims), shape=kept_shape(x.type.shape, dims), dims=rest)
+    return call("broadcast_in_dim", reduce(x, "add", dims), shape=keepdim_shape(x.type.shape, dims), dims=rest)
 
 
-def _count(x: Node, *, dims: Dims, keepdim: bool) -> Node:
+def _count_true(x: Node, *, dims: Dims, keepdim: bool) -> Node:
     return reduce(call("cast", x, dtype=int64), "add", dims, keepdim)
 
 
-def _count_parts(x: Node, *, dims: Dims, keepdim: bool) -> Node:
+def _decompose_count_true(x: Node, *, dims: Dims, keepdim: bool) -> Node:
     """Return the sum as the front end prints it: added up as truth values, and converted after that."""
-    return call("cast", _kept_sum(x, dims=dims) if keepdim else reduce(x, "add", dims), dtype=int64)
+    return call("cast", _sum_keepdim(x, dims=dims) if keepdim else reduce(x, "add", dims), dtype=int64)
 
 
 def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
@@ -147,12 +147,12 @@ def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
     shape = x.type.shape
     is_zero = eq(x, 0)
     # y / x would be 0 / 0 at a zero. So the product is taken without zeros, and their number decides.
-    zeros = spread(reduce(where(is_zero, full_like(1, x), 0), "add", dims), shape, dims)
-    others = spread(reduce(where(is_zero, 1, x), "mul", dims), shape, dims)
+    zeros = broadcast_reduced(reduce(where(is_zero, full_like(1, x), 0), "add", dims), shape, dims)
+    others = broadcast_reduced(reduce(where(is_zero, 1, x), "mul", dims), shape, dims)
     alone = call("logical_and", is_zero, eq(zeros, 1))
     # One zero: it alone has a slope, the product of the others. None: all have. Two or more: nobody has.
     slope = where(alone, others, where(eq(zeros, 0), others / where(is_zero, 1, x), 0))
-    return spread_gradient(g, shape, dims) * slope
+    return broadcast_gradient(g, shape, dims) * slope
 
 
 def reduce(x: Node, kind: str, dims: Dims, keepdim: bool = False) -> Node:
@@ -160,15 +160,15 @@ def reduce(x: Node, kind: str, dims: Dims, keepdim: bool = False) -> Node:
     return call("reduce", x, kind=kind, dims=dims, keepdim=keepdim)
 
 
-def _arg(x: Type, *, kind: str, dim: int, keepdim: bool) -> Type:
-    return Type(_reduced(x, kind=kind, dims=(dim,), keepdim=keepdim).shape, int64)
+def _arg_reduce_type(x: Type, *, kind: str, dim: int, keepdim: bool) -> Type:
+    return Type(_reduce_type(x, kind=kind, dims=(dim,), keepdim=keepdim).shape, int64)
 
 
 def _arg_eval(x: np.ndarray, *, kind: str, dim: int, keepdim: bool) -> np.ndarray:
     return np.asarray((np.argmax if kind == "max" else np.argmin)(x, axis=dim, keepdims=keepdim).astype(np.int64))
 
 
-def _mean_parts(x: Node, *, dims: Dims, keepdim: bool) -> Node:
+def _decompose_mean(x: Node, *, dims: Dims, keepdim: bool) -> Node:
     count: int = math.prod(x.type.shape[d] for d in dims)
     return reduce(x, "add", dims, keepdim) / count
 
@@ -181,93 +181,102 @@ def _mean_eval(x: np.ndarray, *, dims: Dims, keepdim: bool) -> np.ndarray:
 
 
 def _mean_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[Node]:
-    wide = spread_gradient(g, x.type.shape, dims)
+    wide = broadcast_gradient(g, x.type.shape, dims)
     return (wide / math.prod(x.type.shape[d] for d in dims),)
 
 
 op(
     "reduce",
-    _reduced,
+    _reduce_type,
     _reduce_eval,
     vjp=_reduce_vjp,
     work=_reduce_work,
-    cirh=typed("Reduce", reduction),
+    cirh=typed_operation("Reduce", reduction_attributes),
     saves=lambda *, kind, **attrs: kind != "add",
     also_keeps="result",
 )
 composite(
     "expand_reduced",
-    lambda g, *, shape, dims: spread(g, shape, dims),
+    lambda g, *, shape, dims: broadcast_reduced(g, shape, dims),
     lambda g, *, shape, dims: Type(shape, g.dtype),
     0,
-    vjp=_expanded_vjp,
-    cirh=decomposed(_expanded),
+    vjp=_expand_gradient_vjp,
+    cirh=legal_by_decomposition(_expand_gradient),
     saves=False,
 )
-composite("extreme_grad", _extreme_grad, lambda g, y, x, **attrs: x, 4, cirh=decomposed(_extreme_grad_parts))
+composite(
+    "extreme_grad", _extreme_grad, lambda g, y, x, **attrs: x, 4, cirh=legal_by_decomposition(_decompose_extreme_grad)
+)
 composite(
     "sum_kept",
-    _kept_sum,
-    lambda x, *, dims: Type(kept_shape(x.shape, dims), x.dtype),
-    vjp=lambda g, y, x, *, dims: (spread_gradient(g, x.type.shape, dims),),
+    _sum_keepdim,
+    lambda x, *, dims: Type(keepdim_shape(x.shape, dims), x.dtype),
+    vjp=lambda g, y, x, *, dims: (broadcast_gradient(g, x.type.shape, dims),),
     saves=False,
 )
 composite(
     # A reduction whose dimensions the script names, all of them; its gradient has other steps than that of a total.
     "reduce_each",
     lambda x, *, kind, dims: call("mean", x, dims=dims, keepdim=False) if kind == "mean" else reduce(x, kind, dims),
-    lambda x, *, kind, dims: _reduced(x, kind=kind, dims=dims, keepdim=False),
+    lambda x, *, kind, dims: _reduce_type(x, kind=kind, dims=dims, keepdim=False),
     vjp=_each_vjp,
     saves=lambda *, kind, **attrs: kind in ("maximum", "minimum"),
 )
 composite(
     "count_true",
-    _count,
-    lambda x, *, dims, keepdim: Type(_reduced(x, kind="add", dims=dims, keepdim=keepdim).shape, int64),
+    _count_true,
+    lambda x, *, dims, keepdim: Type(_reduce_type(x, kind="add", dims=dims, keepdim=keepdim).shape, int64),
     vjp=None,
-    cirh=decomposed(_count_parts),
+    cirh=legal_by_decomposition(_decompose_count_true),
 )
-op("arg_reduce", _arg, _arg_eval, work=_reduce_work, cirh=typed("Reduce", reduction))
+op("arg_reduce", _arg_reduce_type, _arg_eval, work=_reduce_work, cirh=typed_operation("Reduce", reduction_attributes))
 op(
     "mean",
-    lambda x, *, dims, keepdim: _reduced(x, kind="add", dims=dims, keepdim=keepdim),
+    lambda x, *, dims, keepdim: _reduce_type(x, kind="add", dims=dims, keepdim=keepdim),
     _mean_eval,
     vjp=_mean_vjp,
     work=_reduce_work,
-    composite=_mean_parts,
+    composite=_decompose_mean,
 )
 
 
-def _length(x: Node, *, dims: Dims, keepdim: bool) -> Node:
+def _vector_length(x: Node, *, dims: Dims, keepdim: bool) -> Node:
     return call("sqrt", reduce(x * x, "add", dims, keepdim))
 
 
-def _length_type(x: Type, *, dims: Dims, keepdim: bool) -> Type:
-    kept = kept_shape(x.shape, dims)
+def _vector_length_type(x: Type, *, dims: Dims, keepdim: bool) -> Type:
+    kept = keepdim_shape(x.shape, dims)
     return Type(kept if keepdim else tuple(e for d, e in enumerate(x.shape) if d not in dims), x.dtype)
 
 
-def _length_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[Node]:
+def _vector_length_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[Node]:
     return (call("l2_norm_grad", g, y, x, dims=dims),)
 
 
-def _length_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
+def _vector_length_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
     """g x / y, and 0 where the length is 0."""
-    wide = [spread(n, x.type.shape, dims) for n in (g, y)]
+    wide = [broadcast_reduced(n, x.type.shape, dims) for n in (g, y)]
     # x / |x| has no limit at 0; PyTorch takes 0 out of the slopes that are possible.
     zero = eq(wide[1], 0)
     return where(zero, 0, wide[0] * (x / where(zero, 1, wide[1])))
 
 
-def _length_grad_parts(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
+def _decompose_vector_length_grad(g: Node, y: Node, x: Node, *, dims: Dims) -> Node:
     """Return the front end's formula: the quotient by zero is computed, and replaced after that."""
     shape = x.type.shape
-    g, y = (_unsqueezed(n, shape, dims) for n in (g, y))
-    slope = where(_repeated(eq(y, 0), shape), 0, x / _repeated(y, shape))
-    return _repeated(g, shape) * slope
+    g, y = (_restore_reduced_dims(n, shape, dims) for n in (g, y))
+    slope = where(_broadcast_same_rank(eq(y, 0), shape), 0, x / _broadcast_same_rank(y, shape))
+    return _broadcast_same_rank(g, shape) * slope
 
 
-composite("l2_norm", _length, _length_type, 2, vjp=_length_vjp, cirh=typed("L2Norm", length))
+composite(
+    "l2_norm",
+    _vector_length,
+    _vector_length_type,
+    2,
+    vjp=_vector_length_vjp,
+    cirh=typed_operation("L2Norm", norm_attributes),
+)
 composite(
     "at_least",
     lambda x, *, least: call("maximum", x, full_like(least, x)),
@@ -275,18 +284,24 @@ composite(
     vjp=lambda g, y, x, *, least: (g,),
     saves=False,
 )
-composite("l2_norm_grad", _length_grad, lambda g, y, x, **attrs: x, 4, cirh=decomposed(_length_grad_parts))
+composite(
+    "l2_norm_grad",
+    _vector_length_grad,
+    lambda g, y, x, **attrs: x,
+    4,
+    cirh=legal_by_decomposition(_decompose_vector_length_grad),
+)
 
 
-def _summed(g: Node, *, shape: Dims, dims: Dims) -> Node:
+def _sum_and_reshape(g: Node, *, shape: Dims, dims: Dims) -> Node:
     return reshape(reduce(g, "add", dims), shape)
 
 
-def _summed_parts(g: Node, *, shape: Dims, dims: Dims) -> Node:
+def _decompose_sum_and_reshape(g: Node, *, shape: Dims, dims: Dims) -> Node:
     """The front end puts the dimensions back before it drops them again, unless none is left; CIRH shows the steps."""
     if not shape:
         return reduce(g, "add", dims)
-    kept = kept_shape(g.type.shape, dims)
+    kept = keepdim_shape(g.type.shape, dims)
     rest = tuple(d for d in range(len(kept)) if d not in dims)
     return reshape(call("broadcast_in_dim", reduce(g, "add", dims), shape=kept, dims=rest), shape)
 
@@ -297,10 +312,14 @@ composite(
     "broadcast_cast",
     lambda x, *, shape, dtype: broadcast_to(cast(x, dtype), shape),
     lambda x, *, shape, dtype: Type(shape, dtype),
-    cirh=decomposed(lambda x, *, shape, dtype: cast(broadcast_to(x, shape), dtype)),
+    cirh=legal_by_decomposition(lambda x, *, shape, dtype: cast(broadcast_to(x, shape), dtype)),
     saves=False,
 )
 # The gradient of what was broadcast.
 composite(
-    "sum_to", _summed, lambda g, *, shape, dims: Type(shape, g.dtype), cirh=decomposed(_summed_parts), saves=False
+    "sum_to",
+    _sum_and_reshape,
+    lambda g, *, shape, dims: Type(shape, g.dtype),
+    cirh=legal_by_decomposition(_decompose_sum_and_reshape),
+    saves=False,
 )

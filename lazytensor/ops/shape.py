@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
-from lazytensor.cirh.spelling import ARANGE, BAND, SLICE, TRANSPOSE, broadcast_dims, number, typed
+from lazytensor.cirh.spelling import ARANGE, BAND, SLICE, TRANSPOSE, broadcast_dims, integer_attribute, typed_operation
 from lazytensor.dtype import bool_, int32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, no_work, per_element
+from lazytensor.ir.operation import elementwise_work, legal_by_decomposition, no_work
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import cast, where
 from lazytensor.ops.op import call, const, full, full_like, op
-from lazytensor.ops.pieces import Joint, Piece
+from lazytensor.ops.pieces import GradientSlice, JoinedGradient
 
 Dims = tuple[int, ...]
 
 
-def _reshaped(x: Type, *, shape: Dims) -> Type:
+def _reshape_type(x: Type, *, shape: Dims) -> Type:
     if math.prod(shape) != x.size:
         raise ShapeError(
             f"shape {list(shape)} has {math.prod(shape)} elements, the input {list(x.shape)} has {x.size}",
@@ -29,13 +29,13 @@ def _reshaped(x: Type, *, shape: Dims) -> Type:
     return Type(shape, x.dtype)
 
 
-def _transposed(x: Type, *, permutation: Dims) -> Type:
+def _transpose_type(x: Type, *, permutation: Dims) -> Type:
     if sorted(permutation) != list(range(len(x.shape))):
         raise ShapeError(f"{list(permutation)} is no permutation of the {len(x.shape)} dimensions of {list(x.shape)}")
     return Type(tuple(x.shape[p] for p in permutation), x.dtype)
 
 
-def _broadcast(x: Type, *, shape: Dims, dims: Dims) -> Type:
+def _broadcast_type(x: Type, *, shape: Dims, dims: Dims) -> Type:
     if len(dims) != len(x.shape) or any(x.shape[i] not in (1, shape[d]) for i, d in enumerate(dims)):
         raise ShapeError(f"{list(x.shape)} does not broadcast to {list(shape)}")
     return Type(shape, x.dtype)
@@ -61,22 +61,22 @@ def sum_to(g: Node, shape: Dims, dims: Dims) -> Node:
     return call("sum_to", g, shape=shape, dims=summed) if summed else reshape(g, shape)
 
 
-def _sliced(x: Type, *, starts: Dims, limits: Dims, strides: Dims) -> Type:
+def _slice_type(x: Type, *, starts: Dims, limits: Dims, strides: Dims) -> Type:
     # The ceiling of (e - s) / t, in integers.
     return Type(tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True)), x.dtype)
 
 
-def _index(starts: Dims, limits: Dims, strides: Dims) -> tuple[slice, ...]:
+def _slice_index(starts: Dims, limits: Dims, strides: Dims) -> tuple[slice, ...]:
     return tuple(slice(s, e, t) for s, e, t in zip(starts, limits, strides, strict=True))
 
 
 def _slice_update(base: np.ndarray, value: np.ndarray, *, starts: Dims, limits: Dims, strides: Dims) -> np.ndarray:
     out = base.copy()
-    out[_index(starts, limits, strides)] = value
+    out[_slice_index(starts, limits, strides)] = value
     return out
 
 
-def _concat(*types: Type, dim: int) -> Type:
+def _concat_type(*types: Type, dim: int) -> Type:
     first = types[0]
     before, behind = first.shape[:dim], first.shape[dim + 1 :]
     for t in types:
@@ -86,11 +86,11 @@ def _concat(*types: Type, dim: int) -> Type:
     return Type((*before, sum([t.shape[dim] for t in types]), *behind), first.dtype)
 
 
-def _concat_vjp(g: Node, y: Node, *inputs: Node, dim: int) -> list[Piece]:
-    joint, pieces, at = Joint(g, dim, source.where()), [], 0
+def _concat_vjp(g: Node, y: Node, *inputs: Node, dim: int) -> list[GradientSlice]:
+    joint, pieces, at = JoinedGradient(g, dim, source.where()), [], 0
     for x in inputs:
         type = x.type
-        pieces.append(Piece(joint, at, type))
+        pieces.append(GradientSlice(joint, at, type))
         at += type.shape[dim]
     return pieces
 
@@ -125,7 +125,7 @@ def broadcast_to(x: Node, shape: Dims) -> Node:
     return call("broadcast_in_dim", x, shape=shape, dims=dims)
 
 
-def inverse(permutation: Dims) -> Dims:
+def inverse_permutation(permutation: Dims) -> Dims:
     """The permutation that undoes `permutation`."""
     out = [0] * len(permutation)
     for i, p in enumerate(permutation):
@@ -133,7 +133,7 @@ def inverse(permutation: Dims) -> Dims:
     return tuple(out)
 
 
-def _all_of_it(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
+def _drop_full_slice(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
     """A slice that leaves nothing out is what it is a slice of."""
     is_whole = limits == x.type.shape and not any(starts) and all(s == 1 for s in strides)
     return x if is_whole else None
@@ -141,24 +141,24 @@ def _all_of_it(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | 
 
 op(
     "reshape",
-    _reshaped,
+    _reshape_type,
     lambda x, *, shape: x.reshape(shape),
     vjp=lambda g, y, x, *, shape: (reshape(g, x.type.shape),),
     # Reshape and transpose see all of their base, so a write through them replaces it: no old value is kept.
     put=lambda base, value, *, shape: reshape(value, base.type.shape),
     work=no_work,
-    cirh=typed("Reshape"),
+    cirh=typed_operation("Reshape"),
     saves=False,
     gradient_name="View",
     renames=True,
 )
 op(
     "transpose",
-    _transposed,
+    _transpose_type,
     lambda x, *, permutation: np.transpose(x, permutation),
-    vjp=lambda g, y, x, *, permutation: (transpose(g, inverse(permutation)),),
-    put=lambda base, value, *, permutation: transpose(value, inverse(permutation)),
-    work=per_element(0),
+    vjp=lambda g, y, x, *, permutation: (transpose(g, inverse_permutation(permutation)),),
+    put=lambda base, value, *, permutation: transpose(value, inverse_permutation(permutation)),
+    work=elementwise_work(0),
     cirh=TRANSPOSE,
     saves=False,
     gradient_name="Permute",
@@ -166,23 +166,23 @@ op(
 )
 op(
     "broadcast_in_dim",
-    _broadcast,
+    _broadcast_type,
     _broadcast_eval,
     vjp=_broadcast_vjp,
-    work=per_element(0),
-    cirh=typed("BroadcastInDim", broadcast_dims),
+    work=elementwise_work(0),
+    cirh=typed_operation("BroadcastInDim", broadcast_dims),
     saves=False,
     gradient_name="Expand",
     renames=True,
 )
 op(
     "slice",
-    _sliced,
-    lambda x, *, starts, limits, strides: x[_index(starts, limits, strides)],
+    _slice_type,
+    lambda x, *, starts, limits, strides: x[_slice_index(starts, limits, strides)],
     vjp=lambda g, y, x, **attrs: (call("slice_update", full_like(0, x), g, **attrs),),
     put=lambda base, value, **attrs: call("slice_update", base, value, **attrs),
-    work=per_element(0),
-    cirh=SLICE.unless(_all_of_it),
+    work=elementwise_work(0),
+    cirh=SLICE.with_decomposition(_drop_full_slice),
     saves=False,
 )
 
@@ -193,7 +193,7 @@ def _slice_update_vjp(g: Node, y: Node, base: Node, value: Node, **attrs: Any) -
     return call("slice_update", g, full_like(0, inner), **attrs), inner
 
 
-def _padded_part(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
+def _slice_update_as_pad(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
     """Return a part of a constant as padding around the part, and between its elements if they are apart."""
     # Truth values have no padding in CIRH.
     if base.op != "full" or base.type.dtype.kind == "b" or 0 in value.type.shape:
@@ -203,9 +203,9 @@ def _padded_part(base: Node, value: Node, *, starts: Dims, limits: Dims, strides
     return call("pad", value, pairs=pairs, value=base.attrs["value"], interior=tuple(s - 1 for s in strides))
 
 
-def _written_part(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node:
+def _decompose_slice_update(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node:
     """Return a part written into a tensor: padding where that is a constant, else scatters, one for each dimension."""
-    padded = _padded_part(base, value, starts=starts, limits=limits, strides=strides)
+    padded = _slice_update_as_pad(base, value, starts=starts, limits=limits, strides=strides)
     if padded is not None:
         return padded
     cut = [d for d, e in enumerate(base.type.shape) if value.type.shape[d] != e]
@@ -220,11 +220,11 @@ def _written_part(base: Node, value: Node, *, starts: Dims, limits: Dims, stride
         steps = tuple(strides[d] if k == d else 1 for k in range(len(own)))
         bases.append(slice_(bases[-1], begins, ends, steps))
     for part, d in zip(reversed(bases), reversed(cut), strict=True):
-        value = _scattered(part, value, d, range(starts[d], limits[d], strides[d]))
+        value = _scatter_slice(part, value, d, range(starts[d], limits[d], strides[d]))
     return value
 
 
-def _scattered(base: Node, value: Node, dim: int, places: range) -> Node:
+def _scatter_slice(base: Node, value: Node, dim: int, places: range) -> Node:
     """`value` written at places of one dimension."""
     shape = value.type.shape
     # The front end counts a row that an integer selects in int32, and those of a slice in int64.
@@ -238,13 +238,13 @@ def _scattered(base: Node, value: Node, dim: int, places: range) -> Node:
     return call("select_scatter", base, index, value, dim=dim, kind="set")
 
 
-def joined_parts(a: Node, b: Node) -> Node | None:
+def join_disjoint_parts(a: Node, b: Node) -> Node | None:
     """a + b where both are parts among zeros that do not meet: b's part written into a; all of one whole in a row.
 
     The gradients of what a tensor was split into add up like this.
     """
-    parts, zeros = _parts(a)
-    others, more_zeros = _parts(b)
+    parts, zeros = _slice_updates_of_zeros(a)
+    others, more_zeros = _slice_updates_of_zeros(b)
     if zeros is None or more_zeros is None or len(others) != 1:
         return None
     parts += others
@@ -254,18 +254,18 @@ def joined_parts(a: Node, b: Node) -> Node | None:
         if all(end <= start for (_, end), (start, _) in pairwise(spans)):
             ends = [0, *(end for _, end in spans)]
             is_row = [*(start for start, _ in spans), extent] == ends
-            if is_row and all(p.inputs[1].type.shape == _but(a.type.shape, dim, p) for p in parts):
+            if is_row and all(p.inputs[1].type.shape == _replace_extent(a.type.shape, dim, p) for p in parts):
                 ordered = sorted(parts, key=lambda p: int(p.attrs["starts"][dim]))
                 return call("concat", *(p.inputs[1] for p in ordered), dim=dim)
             return call("slice_update", a, b.inputs[1], **b.attrs)
     return None
 
 
-def _but(shape: Dims, dim: int, part: Node) -> Dims:
+def _replace_extent(shape: Dims, dim: int, part: Node) -> Dims:
     return (*shape[:dim], part.inputs[1].type.shape[dim], *shape[dim + 1 :])
 
 
-def _parts(n: Node) -> tuple[list[Node], Node | None]:
+def _slice_updates_of_zeros(n: Node) -> tuple[list[Node], Node | None]:
     """The writes of whole parts, one upon the other, and the zeros below them; None where something else is there."""
     parts = []
     while n.op == "slice_update" and all(s == 1 for s in n.attrs["strides"]):
@@ -279,18 +279,18 @@ op(
     lambda base, value, **attrs: base,
     _slice_update,
     vjp=_slice_update_vjp,
-    work=per_element(0),
-    cirh=decomposed(_written_part),
+    work=elementwise_work(0),
+    cirh=legal_by_decomposition(_decompose_slice_update),
     saves=False,
     gradient_name="CopySlices",
 )
 op(
     "concat",
-    _concat,
+    _concat_type,
     lambda *xs, dim: np.concatenate(xs, dim),
     vjp=_concat_vjp,
-    work=per_element(0),
-    cirh=typed("Concat", number("axis", "dim")),
+    work=elementwise_work(0),
+    cirh=typed_operation("Concat", integer_attribute("axis", "dim")),
     saves=False,
     gradient_name="Cat",
 )
@@ -304,12 +304,12 @@ op(
 )
 
 
-def _band(x: np.ndarray, *, lower: int | None, upper: int | None) -> np.ndarray:
+def _band_part_eval(x: np.ndarray, *, lower: int | None, upper: int | None) -> np.ndarray:
     kept = x if lower is None else np.triu(x, -lower)
     return kept if upper is None else np.tril(kept, upper)
 
 
-def _band_parts(x: Node, *, lower: int | None, upper: int | None) -> Node:
+def _decompose_band_part(x: Node, *, lower: int | None, upper: int | None) -> Node:
     """Return what the front end has for tril and triu.
 
     What is on and above a diagonal is chosen by comparing the numbers of rows and columns. A part below the main
@@ -317,13 +317,13 @@ def _band_parts(x: Node, *, lower: int | None, upper: int | None) -> Node:
     """
     if x.type.dtype.kind != "b":
         if upper is None and lower is not None:
-            return where(_is_upper(x.type, -lower), x, 0)
+            return where(_upper_mask(x.type, -lower), x, 0)
         if lower is None and upper is not None and upper < 0:
             return x - call("matrix_band", x, lower=-upper - 1, upper=None)
     return call("matrix_band", x, lower=lower, upper=upper)
 
 
-def _is_upper(t: Type, diagonal: int) -> Node:
+def _upper_mask(t: Type, diagonal: int) -> Node:
     """Return where elements lie on or above a diagonal; numbers of rows and columns have the type of the elements."""
     shape = t.shape[-2:]
     if len(t.shape) == 2 and shape[0] == shape[1]:
@@ -341,13 +341,13 @@ def _is_upper(t: Type, diagonal: int) -> Node:
 op(
     "band_part",
     lambda x, *, lower, upper: x,
-    _band,
+    _band_part_eval,
     vjp=lambda g, y, x, **attrs: (call("band_part", g, **attrs),),
-    work=per_element(0),
-    cirh=decomposed(_band_parts),
+    work=elementwise_work(0),
+    cirh=legal_by_decomposition(_decompose_band_part),
     saves=False,
 )
-op("matrix_band", lambda x, *, lower, upper: x, _band, work=per_element(0), cirh=BAND)
+op("matrix_band", lambda x, *, lower, upper: x, _band_part_eval, work=elementwise_work(0), cirh=BAND)
 
 
 def _causal_scores(scores: Node) -> Node:
@@ -372,6 +372,6 @@ op(
     # What is hidden has probability 0, so its gradient is 0 already.
     vjp=lambda g, y, scores: (g,),
     composite=_causal_scores,
-    cirh=decomposed(_biased_scores),
+    cirh=legal_by_decomposition(_biased_scores),
     saves=False,
 )

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.cirh.layers import SCAN, rank
-from lazytensor.cirh.spelling import typed
+from lazytensor.cirh.layers import SCAN, in_top_k_attributes
+from lazytensor.cirh.spelling import typed_operation
 from lazytensor.dtype import bool_, int16, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, per_element, refused
+from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, ne, where
 from lazytensor.ops.op import call, full, full_like, op
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import transpose
 
-_SCAN: dict[str, Any] = {"add": np.add, "mul": np.multiply, "logaddexp": np.logaddexp}
+_SCAN_UFUNCS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "logaddexp": np.logaddexp}
 
 
-def _places_of(x: Type, **attrs: Any) -> Type:
+def _indices_type(x: Type, **attrs: Any) -> Type:
     return Type(x.shape, int64)
 
 
@@ -57,7 +57,7 @@ def _scan(x: np.ndarray, *, kind: str, dim: int, reverse: bool) -> np.ndarray:
     if reverse:
         return np.flip(_scan(np.flip(x, dim), kind=kind, dim=dim, reverse=False), dim)
     # The type is named, since NumPy would widen small integers.
-    return np.asarray(_SCAN[kind].accumulate(x, dim, dtype=x.dtype))
+    return np.asarray(_SCAN_UFUNCS[kind].accumulate(x, dim, dtype=x.dtype))
 
 
 def scan(x: Node, kind: str, dim: int, reverse: bool = False) -> Node:
@@ -108,7 +108,7 @@ def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tupl
     return (transpose(total, back),)
 
 
-def _one_of(x: Type, *, dim: int, kind: str) -> Type:
+def _single_index_type(x: Type, *, dim: int, kind: str) -> Type:
     if x.shape[dim] == 0:
         raise ShapeError(f"{kind}(): Expected reduction dim {dim} to have non-zero size, and the shape is {x.shape}")
     return Type(tuple(1 if d == dim else e for d, e in enumerate(x.shape)), int64)
@@ -116,15 +116,15 @@ def _one_of(x: Type, *, dim: int, kind: str) -> Type:
 
 def _arg_pick(x: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
     if kind != "mode":
-        return _middle(x, dim, kind)
+        return _median_index(x, dim, kind)
     rows = np.moveaxis(x, dim, -1)
     places = np.empty(rows.shape[:-1], np.int64)
     for at in np.ndindex(places.shape):
-        places[at] = _mode_place(rows[at])
+        places[at] = _mode_index(rows[at])
     return np.expand_dims(places, dim)
 
 
-def _middle(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
+def _median_index(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
     """The place of the lower middle. NaN is sorted last: "median" answers with the first one, "nanmedian" skips all."""
     # Integers and floats alike: only a NaN differs from itself.
     nan = x != x
@@ -137,7 +137,7 @@ def _middle(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
     return places.astype(np.int64)
 
 
-def _mode_place(row: np.ndarray) -> int:
+def _mode_index(row: np.ndarray) -> int:
     """The last place of the most frequent value, the smallest of several."""
     order = np.argsort(row, kind="stable")
     # Sorted stably, the last of a run stands at the end of it, and the first of the longest runs is the smallest value.
@@ -147,7 +147,7 @@ def _mode_place(row: np.ndarray) -> int:
     return int(order[ends[np.argmax(lengths)]])
 
 
-def _searched(rows: Type, x: Type, *, right: bool) -> Type:
+def _search_type(rows: Type, x: Type, *, right: bool) -> Type:
     if rows.dtype is not x.dtype or (len(rows.shape) != 1 and rows.shape[:-1] != x.shape[:-1]):
         raise ShapeError(
             f"boundaries {rows} and values {x} do not fit",
@@ -167,54 +167,61 @@ def _search(rows: np.ndarray, x: np.ndarray, *, right: bool) -> np.ndarray:
     return out
 
 
-def _first_of_all(x: Node, *, dim: int, descending: bool) -> Node:
+def _argsort_as_top(x: Node, *, dim: int, descending: bool) -> Node:
     """The places of all elements in order are those of the first n of n."""
     top = call("top", x, dim=dim, k=x.type.shape[dim], largest=descending)
     return call("result", top, index=1)
 
 
-op("argsort", _places_of, _argsort, work=_sort_work, cirh=decomposed(_first_of_all))
+op("argsort", _indices_type, _argsort, work=_sort_work, cirh=legal_by_decomposition(_argsort_as_top))
 op(
     "arg_scan",
-    _places_of,
+    _indices_type,
     _argscan,
-    work=per_element(1),
-    cirh=refused("Compare x with a running maximum that the step carries as state, or take x.amax(dim)."),
+    work=elementwise_work(1),
+    cirh=illegal_with_hint("Compare x with a running maximum that the step carries as state, or take x.amax(dim)."),
 )
 
 
-def _from_end(x: Node, *, kind: str, dim: int, reverse: bool) -> Node | None:
+def _decompose_reverse_scan(x: Node, *, kind: str, dim: int, reverse: bool) -> Node | None:
     """Return a running sum from the end as the front end has it: turned round, summed, and turned round again."""
     if not reverse or kind == "logaddexp":
         return None
     return call("reverse", scan(call("reverse", x, dims=(dim,)), kind, dim), dims=(dim,))
 
 
-op("scan", lambda x, **attrs: x, _scan, vjp=_scan_vjp, work=per_element(1), cirh=SCAN.unless(_from_end))
+op(
+    "scan",
+    lambda x, **attrs: x,
+    _scan,
+    vjp=_scan_vjp,
+    work=elementwise_work(1),
+    cirh=SCAN.with_decomposition(_decompose_reverse_scan),
+)
 op(
     "arg_pick",
-    _one_of,
+    _single_index_type,
     _arg_pick,
     work=_sort_work,
-    cirh=refused("Sort the row and take its middle: x.sort(dim)[0].select(dim, n // 2)."),
+    cirh=illegal_with_hint("Sort the row and take its middle: x.sort(dim)[0].select(dim, n // 2)."),
 )
 op(
     "searchsorted",
-    _searched,
+    _search_type,
     _search,
-    work=per_element(10),
-    cirh=refused("Count: (boundaries < x.unsqueeze(-1)).sum(-1)."),
+    work=elementwise_work(10),
+    cirh=illegal_with_hint("Count: (boundaries < x.unsqueeze(-1)).sum(-1)."),
 )
 op(
     "isin",
     lambda x, wanted: Type(x.shape, bool_),
     lambda x, wanted: np.isin(x, wanted),
-    work=per_element(10),
-    cirh=refused("Compare with each: (x.unsqueeze(-1) == wanted).any(-1)."),
+    work=elementwise_work(10),
+    cirh=illegal_with_hint("Compare with each: (x.unsqueeze(-1) == wanted).any(-1)."),
 )
 
 
-def _reaches(x: np.ndarray, *, k: int, dim: int) -> np.ndarray:
+def _in_top_k(x: np.ndarray, *, k: int, dim: int) -> np.ndarray:
     # Ties with number k count as well, so that more than k elements may be marked.
     limit = np.take(np.sort(x, dim), [x.shape[dim] - k], dim)
     return (x >= limit).astype(np.int16)
@@ -224,7 +231,7 @@ def _reaches(x: np.ndarray, *, k: int, dim: int) -> np.ndarray:
 op(
     "reaches_nth",
     lambda x, *, k, dim: Type(x.shape, int16),
-    _reaches,
-    work=per_element(10),
-    cirh=typed("NthOrderStatistic", rank),
+    _in_top_k,
+    work=elementwise_work(10),
+    cirh=typed_operation("NthOrderStatistic", in_top_k_attributes),
 )

@@ -13,7 +13,7 @@ from lazytensor import source
 from lazytensor.dtype import bool_
 from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import ON_THE_CLIENT, Body, decomposed, per_element, refused
+from lazytensor.ir.operation import CLIENT_HINT, LoopBody, elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type
 from lazytensor.ops import special_values as values
 from lazytensor.ops.elementwise import eq, where
@@ -25,10 +25,10 @@ TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 
 def _pointwise(name: str, eval: Any, vjp: Any, flops: int = 10, **facets: Any) -> None:
-    op(name, same_types, eval, vjp=vjp, work=per_element(flops), **facets)
+    op(name, same_types, eval, vjp=vjp, work=elementwise_work(flops), **facets)
 
 
-def _less_square(x: Node) -> Node:
+def _one_minus_square(x: Node) -> Node:
     """1 - x * x, exact near 1."""
     # 1 - x is exact from 0.5 to 2, where 1 - x * x would first round the square.
     return (1 - x) * (1 + x)
@@ -37,16 +37,16 @@ def _less_square(x: Node) -> Node:
 _pointwise(
     "asin",
     np.arcsin,
-    lambda g, y, x: (g / call("sqrt", _less_square(x)),),
+    lambda g, y, x: (g / call("sqrt", _one_minus_square(x)),),
     # CIRH has one inverse of the circular functions, Atan2. The host takes the same way, since atan2 has a loop body.
-    composite=lambda x: call("atan2", x, call("sqrt", _less_square(x))),
+    composite=lambda x: call("atan2", x, call("sqrt", _one_minus_square(x))),
     autocast="float32",
 )
 _pointwise(
     "acos",
     np.arccos,
-    lambda g, y, x: (-(g / call("sqrt", _less_square(x))),),
-    composite=lambda x: call("atan2", call("sqrt", _less_square(x)), x),
+    lambda g, y, x: (-(g / call("sqrt", _one_minus_square(x))),),
+    composite=lambda x: call("atan2", call("sqrt", _one_minus_square(x)), x),
     autocast="float32",
 )
 _pointwise("atan", np.arctan, lambda g, y, x: (g / (x * x + 1),), composite=lambda x: call("atan2", x, full_like(1, x)))
@@ -55,34 +55,34 @@ _pointwise(
     np.sinh,
     lambda g, y, x: (g * call("cosh", x),),
     # Loses digits near 0, where the two exponentials cancel; the host computes it whole.
-    cirh=decomposed(lambda x: (call("exp", x) - call("exp", -x)) / 2),
+    cirh=legal_by_decomposition(lambda x: (call("exp", x) - call("exp", -x)) / 2),
     autocast="float32",
 )
 _pointwise(
     "cosh",
     np.cosh,
     lambda g, y, x: (g * call("sinh", x),),
-    cirh=decomposed(lambda x: (call("exp", x) + call("exp", -x)) / 2),
+    cirh=legal_by_decomposition(lambda x: (call("exp", x) + call("exp", -x)) / 2),
     autocast="float32",
 )
 _pointwise(
     "asinh",
     np.arcsinh,
     lambda g, y, x: (g / call("sqrt", x * x + 1),),
-    cirh=refused("Write torch.log(x + torch.sqrt(x * x + 1))."),
+    cirh=illegal_with_hint("Write torch.log(x + torch.sqrt(x * x + 1))."),
 )
 _pointwise(
     "acosh",
     np.arccosh,
     # Two roots: sqrt(x * x - 1) would give a slope below -1 too, where the function does not exist.
     lambda g, y, x: (g / (call("sqrt", x + -1) * call("sqrt", x + 1)),),
-    cirh=decomposed(lambda x: call("log", x + call("sqrt", x * x - 1))),
+    cirh=legal_by_decomposition(lambda x: call("log", x + call("sqrt", x * x - 1))),
 )
 _pointwise(
     "atanh",
     np.arctanh,
-    lambda g, y, x: (g / _less_square(x),),
-    cirh=refused("Write 0.5 * torch.log((1 + x) / (1 - x))."),
+    lambda g, y, x: (g / _one_minus_square(x),),
+    cirh=illegal_with_hint("Write 0.5 * torch.log((1 + x) / (1 - x))."),
 )
 _pointwise("exp2", np.exp2, lambda g, y, x: (g * (y * LN2),), composite=lambda x: 2**x)
 _pointwise(
@@ -93,7 +93,7 @@ _pointwise(
     values.erfc,
     lambda g, y, x: (g * (call("exp", -(x * x)) * -TWO_OVER_ROOT_PI),),
     # Without the digits of small results that erfc is for; CIRH has only Erf.
-    cirh=decomposed(lambda x: 1 - call("erf", x)),
+    cirh=legal_by_decomposition(lambda x: 1 - call("erf", x)),
 )
 _pointwise(
     "erfinv",
@@ -101,7 +101,7 @@ _pointwise(
     # The slope of an inverse function is one over that of erf, at y.
     lambda g, y, x: (g * (call("exp", y * y) * (1 / TWO_OVER_ROOT_PI)),),
     flops=40,
-    cirh=refused(ON_THE_CLIENT),
+    cirh=illegal_with_hint(CLIENT_HINT),
     autocast="float32",
     keeps="operands",
 )
@@ -110,21 +110,29 @@ _pointwise(
     values.lgamma,
     lambda g, y, x: (g * call("polygamma", x, n=0),),
     flops=40,
-    cirh=refused("Use Stirling's series: (x - 0.5) * torch.log(x) - x + 0.9189385 + 1 / (12 * x)."),
+    cirh=illegal_with_hint("Use Stirling's series: (x - 0.5) * torch.log(x) - x + 0.9189385 + 1 / (12 * x)."),
 )
 _pointwise(
-    "bessel_i0", values.bessel_i0, lambda g, y, x: (g * call("bessel_i1", x),), flops=40, cirh=refused(ON_THE_CLIENT)
+    "bessel_i0",
+    values.bessel_i0,
+    lambda g, y, x: (g * call("bessel_i1", x),),
+    flops=40,
+    cirh=illegal_with_hint(CLIENT_HINT),
 )
 _pointwise(
-    "bessel_i1", values.bessel_i1, lambda g, y, x: (g * _bessel_i1_slope(x, y),), flops=40, cirh=refused(ON_THE_CLIENT)
+    "bessel_i1",
+    values.bessel_i1,
+    lambda g, y, x: (g * _bessel_i1_slope(x, y),),
+    flops=40,
+    cirh=illegal_with_hint(CLIENT_HINT),
 )
 op(
     "polygamma",
     lambda x, *, n: x,
     values.polygamma,
     vjp=lambda g, y, x, *, n: (g * call("polygamma", x, n=n + 1),),
-    work=per_element(60),
-    cirh=refused("Use the asymptotic series, for n = 0: torch.log(x) - 1 / (2 * x) - 1 / (12 * x * x)."),
+    work=elementwise_work(60),
+    cirh=illegal_with_hint("Use the asymptotic series, for n = 0: torch.log(x) - 1 / (2 * x) - 1 / (12 * x * x)."),
 )
 
 
@@ -141,11 +149,11 @@ _pointwise(
     lambda x: np.where(x < 0, x.dtype.type(-np.inf), values.xlogy(-x, x)),
     lambda g, y, x: (-(g * (call("log", x) + 1)),),
     flops=12,
-    cirh=refused("Write torch.where(x > 0, -x * torch.log(x), 0.0) for x that are not negative."),
+    cirh=illegal_with_hint("Write torch.where(x > 0, -x * torch.log(x), 0.0) for x that are not negative."),
 )
 
 
-op("signbit", lambda x: Type(x.shape, bool_), np.signbit, cirh=refused("Write x < 0."))
+op("signbit", lambda x: Type(x.shape, bool_), np.signbit, cirh=illegal_with_hint("Write x < 0."))
 
 
 def _copysign_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
@@ -187,7 +195,7 @@ def _xlogy_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return g * where(silent, full_like(0, a), call("log", b)), g * a / b
 
 
-def _xlogy_parts(a: Node, b: Node) -> Node:
+def _decompose_xlogy(a: Node, b: Node) -> Node:
     return where(eq(a, 0), full_like(0, a), a * call("log", b))
 
 
@@ -197,68 +205,75 @@ def _xlog1py_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return where(no_number, 0, g * call("log1p", b)), g * a / (b + 1)
 
 
-def _xlog1py_parts(a: Node, b: Node) -> Node:
+def _decompose_xlog1py(a: Node, b: Node) -> Node:
     product = a * call("log1p", b)
     # b == b: a NaN there wins over the 0.
     return where(call("logical_and", eq(a, 0), eq(b, b)), 0, product)
 
 
 _pointwise(
-    "hypot", np.hypot, lambda g, y, a, b: (g * (a / y), g * (b / y)), cirh=refused("Write torch.sqrt(a * a + b * b).")
+    "hypot",
+    np.hypot,
+    lambda g, y, a, b: (g * (a / y), g * (b / y)),
+    cirh=illegal_with_hint("Write torch.sqrt(a * a + b * b)."),
 )
-_pointwise("copysign", np.copysign, _copysign_vjp, flops=1, cirh=refused("Write torch.abs(a) * torch.sign(b)."))
+_pointwise(
+    "copysign", np.copysign, _copysign_vjp, flops=1, cirh=illegal_with_hint("Write torch.abs(a) * torch.sign(b).")
+)
 _pointwise(
     # Unlike maximum, a NaN counts as missing; and ties are not shared, as PyTorch has it for this pair.
     "fmax",
     np.fmax,
     _fmax_vjp("ge"),
     flops=1,
-    cirh=refused("Write torch.maximum(a, b); replace NaN with torch.where(x != x, other, x) first."),
+    cirh=illegal_with_hint("Write torch.maximum(a, b); replace NaN with torch.where(x != x, other, x) first."),
 )
 _pointwise(
     "fmin",
     np.fmin,
     _fmax_vjp("le"),
     flops=1,
-    cirh=refused("Write torch.minimum(a, b); replace NaN with torch.where(x != x, other, x) first."),
+    cirh=illegal_with_hint("Write torch.minimum(a, b); replace NaN with torch.where(x != x, other, x) first."),
 )
-_pointwise("nextafter", np.nextafter, _nextafter_vjp, flops=1, cirh=refused("Add a small number of your own."))
+_pointwise(
+    "nextafter", np.nextafter, _nextafter_vjp, flops=1, cirh=illegal_with_hint("Add a small number of your own.")
+)
 _pointwise(
     "logaddexp",
     np.logaddexp,
     _logaddexp_vjp(1),
     flops=22,
-    cirh=refused("Write m + torch.log(torch.exp(a - m) + torch.exp(b - m)) with m = torch.maximum(a, b)."),
+    cirh=illegal_with_hint("Write m + torch.log(torch.exp(a - m) + torch.exp(b - m)) with m = torch.maximum(a, b)."),
 )
 _pointwise(
     "logaddexp2",
     np.logaddexp2,
     _logaddexp_vjp(LN2),
     flops=22,
-    cirh=refused("Write m + torch.log2(2 ** (a - m) + 2 ** (b - m)) with m = torch.maximum(a, b)."),
+    cirh=illegal_with_hint("Write m + torch.log2(2 ** (a - m) + 2 ** (b - m)) with m = torch.maximum(a, b)."),
 )
 # At the origin there is no angle to change: PyTorch's gradient is 0 there, the front end's 0 / 0.
 composite(
     "atan2_grad",
     lambda g, part, a, b: g * (part * where(eq(a * a + b * b, 0), 0, 1 / (a * a + b * b))),
     flops=8,
-    cirh=decomposed(lambda g, part, a, b: g * part * call("reciprocal", a * a + b * b)),
+    cirh=legal_by_decomposition(lambda g, part, a, b: g * part * call("reciprocal", a * a + b * b)),
 )
-_pointwise("xlogy", values.xlogy, _xlogy_vjp, flops=11, cirh=decomposed(_xlogy_parts))
+_pointwise("xlogy", values.xlogy, _xlogy_vjp, flops=11, cirh=legal_by_decomposition(_decompose_xlogy))
 _pointwise(
     "xlog1py",
     lambda a, b: np.where((a == 0) & (b == b), a.dtype.type(0), a * np.log1p(b)),
     _xlog1py_vjp,
     flops=12,
-    body=Body("({0} * log1p({1}) if ({0} != 0) | ({1} != {1}) else {0})", "special"),
-    cirh=decomposed(_xlog1py_parts),
+    body=LoopBody("({0} * log1p({1}) if ({0} != 0) | ({1} != {1}) else {0})", "special"),
+    cirh=legal_by_decomposition(_decompose_xlog1py),
 )
 _pointwise(
     "heaviside",
     values.heaviside,
     None,
     flops=1,
-    cirh=refused("Write torch.where(x > 0, 1.0, torch.where(x < 0, 0.0, values))."),
+    cirh=illegal_with_hint("Write torch.where(x > 0, 1.0, torch.where(x < 0, 0.0, values))."),
 )
 
 
@@ -287,7 +302,14 @@ def _igamma_vjp(sign: float) -> Any:
 
 
 for _name, _eval, _sign in (("igamma", values.igamma, 1.0), ("igammac", values.igammac, -1.0)):
-    op(_name, _gamma_types, _eval, vjp=_igamma_vjp(_sign), work=per_element(200), cirh=refused(ON_THE_CLIENT))
+    op(
+        _name,
+        _gamma_types,
+        _eval,
+        vjp=_igamma_vjp(_sign),
+        work=elementwise_work(200),
+        cirh=illegal_with_hint(CLIENT_HINT),
+    )
 
 
 def _nan_to_num_vjp(g: Node, y: Node, x: Node, **attrs: float) -> tuple[Node]:
@@ -300,6 +322,6 @@ op(
     lambda x, *, nan, posinf, neginf: x,
     values.nan_to_num,
     vjp=_nan_to_num_vjp,
-    work=per_element(3),
-    cirh=refused("Write torch.where(x != x, torch.zeros_like(x), x), and clamp for infinities."),
+    work=elementwise_work(3),
+    cirh=illegal_with_hint("Write torch.where(x != x, torch.zeros_like(x), x), and clamp for infinities."),
 )

@@ -12,9 +12,9 @@ import numpy as np
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 """B2, B4, ... B16."""
-FAR = 12.0
+MIN_ASYMPTOTIC_ARGUMENT = 12.0
 """From here on, eight terms of the asymptotic series of the gamma family are exact in double precision."""
-LONGEST_SHIFT = 1 << 16
+MAX_RECURRENCE_STEPS = 1 << 16
 """Steps of a recurrence after which a result is given up as NaN."""
 BESSEL_SPLIT = 30.0
 """The power series is used below, the asymptotic series above."""
@@ -23,7 +23,7 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
-def _wide(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+def _compute_in_float64(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """A function of double arrays as one that keeps the floating type of its last operand."""
 
     def function(*arrays: np.ndarray, **attrs: int) -> np.ndarray:
@@ -35,17 +35,17 @@ def _wide(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return function
 
 
-def _applied(f: Callable[..., object], x: np.ndarray) -> np.ndarray:
+def _apply_elementwise(f: Callable[..., object], x: np.ndarray) -> np.ndarray:
     return np.asarray(f(x), np.float64)
 
 
-@_wide
+@_compute_in_float64
 def erfc(x: np.ndarray) -> np.ndarray:
     """1 - erf(x), exact where it is small."""
-    return _applied(_erfc, x)
+    return _apply_elementwise(_erfc, x)
 
 
-@_wide
+@_compute_in_float64
 def erfinv(x: np.ndarray) -> np.ndarray:
     """The y with erf(y) = x; infinite at -1 and 1, NaN beyond."""
     size = np.abs(x)
@@ -58,14 +58,14 @@ def erfinv(x: np.ndarray) -> np.ndarray:
     # Halley's step cubes the error: 2e-3, 1e-7, below the spacing, and one more for arguments next to 1.
     for _ in range(3):
         # Near 1 the complement is the exact side.
-        error = np.where(p < 0.5, _applied(_erf, y) - p, (1 - p) - _applied(_erfc, y))
+        error = np.where(p < 0.5, _apply_elementwise(_erf, y) - p, (1 - p) - _apply_elementwise(_erfc, y))
         step = error * math.sqrt(math.pi) / 2 * np.exp(y * y)
         y = y - step / (1 + y * step)
     edge = np.where(size == 1, np.inf, np.nan)
     return np.asarray(np.copysign(np.where(inside, y, edge), x))
 
 
-def _lgamma_of(x: float) -> float:
+def _lgamma_scalar(x: float) -> float:
     # math.lgamma raises at the poles, and where the result overflows.
     if x == -math.inf or (x <= 0 and x == math.floor(x)):
         return math.inf
@@ -75,13 +75,13 @@ def _lgamma_of(x: float) -> float:
         return math.inf
 
 
-_lgamma = np.frompyfunc(_lgamma_of, 1, 1)
+_lgamma = np.frompyfunc(_lgamma_scalar, 1, 1)
 
 
-@_wide
+@_compute_in_float64
 def lgamma(x: np.ndarray) -> np.ndarray:
     """The logarithm of |gamma(x)|; infinite at the poles 0, -1, -2, ..."""
-    return _applied(_lgamma, x)
+    return _apply_elementwise(_lgamma, x)
 
 
 def _digamma_series(x: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ def _zeta_series(s: int, q: np.ndarray) -> np.ndarray:
     return total
 
 
-@_wide
+@_compute_in_float64
 def polygamma(x: np.ndarray, *, n: int) -> np.ndarray:
     """Derivative number n of digamma, which is polygamma 0: by recurrence to large arguments, then a series."""
     # psi(1 - x) and psi'(1 - x) reach negative arguments in one step. Higher orders have no simple reflection and walk
@@ -114,8 +114,8 @@ def polygamma(x: np.ndarray, *, n: int) -> np.ndarray:
     q = np.where(reflected, 1 - x, np.where(x == -np.inf, np.nan, x))
     total = np.zeros_like(q)
     # Higher derivatives have larger coefficients, so their series starts later.
-    far = FAR + n
-    for _ in range(LONGEST_SHIFT):
+    far = MIN_ASYMPTOTIC_ARGUMENT + n
+    for _ in range(MAX_RECURRENCE_STEPS):
         # f(x) = f(x + 1) + a term, until the asymptotic series holds.
         near = q < far
         if not near.any():
@@ -147,7 +147,7 @@ def _bessel_series(order: int, x: np.ndarray) -> np.ndarray:
     return total
 
 
-def _bessel_far(order: int, x: np.ndarray) -> np.ndarray:
+def _bessel_asymptotic(order: int, x: np.ndarray) -> np.ndarray:
     term = total = np.ones_like(x)
     # A. and S. 9.7.1. The series diverges in the end; at the split its terms still shrink, and the last is 3e-19.
     for k in range(1, 20):
@@ -162,19 +162,19 @@ def _bessel(order: int, x: np.ndarray) -> np.ndarray:
     size = np.abs(x)
     # Both series see only arguments of their own range, or its edge where the other one answers.
     near = _bessel_series(order, np.minimum(size, BESSEL_SPLIT))
-    far = _bessel_far(order, np.maximum(size, BESSEL_SPLIT))
+    far = _bessel_asymptotic(order, np.maximum(size, BESSEL_SPLIT))
     value = np.where(size <= BESSEL_SPLIT, near, far)
     value = np.where(np.isfinite(x), value, np.nan)
     return value if order % 2 == 0 else np.copysign(value, x)
 
 
-@_wide
+@_compute_in_float64
 def bessel_i0(x: np.ndarray) -> np.ndarray:
     """The modified Bessel function of the first kind, order 0; NaN at the infinities, as PyTorch has it."""
     return _bessel(0, x)
 
 
-@_wide
+@_compute_in_float64
 def bessel_i1(x: np.ndarray) -> np.ndarray:
     """The modified Bessel function of the first kind, order 1; NaN at the infinities, as PyTorch has it."""
     return _bessel(1, x)
@@ -183,7 +183,7 @@ def bessel_i1(x: np.ndarray) -> np.ndarray:
 def _lower_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The sum of x ** k / ((a + 1) ... (a + k))."""
     term = total = np.ones_like(x)
-    for k in range(1, LONGEST_SHIFT):
+    for k in range(1, MAX_RECURRENCE_STEPS):
         term = term * x / (a + k)
         total = total + term
         if not (term > total * 1e-17).any():
@@ -198,7 +198,7 @@ def _upper_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     b = x + 1 - a
     c, d = np.full_like(x, 1 / tiny), 1 / b
     value = d
-    for k in range(1, LONGEST_SHIFT):
+    for k in range(1, MAX_RECURRENCE_STEPS):
         # A. and S. 6.5.31 in the form with one fraction for two: b grows by 2.
         numerator = -k * (k - a)
         b = b + 2
@@ -219,7 +219,7 @@ def _gamma_parts(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # The power series converges fast below a + 1, the continued fraction above.
     is_low = q < p + 1
     # x^a e^-x / gamma(a), in logarithms since each factor overflows alone.
-    scale = np.exp(p * np.log(q) - q - _applied(_lgamma, p))
+    scale = np.exp(p * np.log(q) - q - _apply_elementwise(_lgamma, p))
     # 0 and p + 2 are operands at which the series that is not chosen ends at once.
     low = scale / p * _lower_series(p, np.where(is_low, q, 0.0))
     high = scale * _upper_fraction(p, np.where(is_low, p + 2, q))
@@ -232,13 +232,13 @@ def _gamma_parts(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(plain, lower, edge), np.where(plain, upper, 1 - edge)
 
 
-@_wide
+@_compute_in_float64
 def igamma(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The regularized lower incomplete gamma function P(a, x)."""
     return _gamma_parts(a, x)[0]
 
 
-@_wide
+@_compute_in_float64
 def igammac(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The regularized upper incomplete gamma function Q(a, x)."""
     return _gamma_parts(a, x)[1]

@@ -8,14 +8,14 @@ import numpy as np
 from lazytensor.dtype import int32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, per_element, refused
+from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, const, full_like, op
 
 Dims = tuple[int, ...]
 
 
-def order_strides(shape: Dims) -> Dims:
+def contiguous_strides(shape: Dims) -> Dims:
     """How many elements lie between neighbours of each dimension when the elements lie in order."""
     out, step = [], 1
     for e in reversed(shape):
@@ -58,7 +58,7 @@ def is_injective(size: Dims, stride: Dims) -> bool:
     return True
 
 
-def _sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset: int) -> np.ndarray:
+def _window_sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset: int) -> np.ndarray:
     out = np.zeros(shape, g.dtype)
     seen = _window(out, size=size, stride=stride, offset=offset)
     if is_injective(size, stride):
@@ -70,7 +70,7 @@ def _sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset: int) -
     return out
 
 
-def _read_by_points(x: Node, *, size: Dims, stride: Dims, offset: int) -> Node | None:
+def _window_as_points(x: Node, *, size: Dims, stride: Dims, offset: int) -> Node | None:
     """The elements by their coordinates, one constant row for each."""
     shape = x.type.shape
     if not shape or 0 in size:
@@ -80,14 +80,14 @@ def _read_by_points(x: Node, *, size: Dims, stride: Dims, offset: int) -> Node |
     return call("gather_points", x, const(points, Type(points.shape, int32)), sparse_grad=False)
 
 
-def _put(base: np.ndarray, value: np.ndarray, **place: Any) -> np.ndarray:
+def _put_window(base: np.ndarray, value: np.ndarray, **place: Any) -> np.ndarray:
     # Written through the window, so the copy has to lie in order.
     out = np.array(base, order="C")
     _window(out, **place)[...] = value
     return out
 
 
-def _put_vjp(g: Node, y: Node, base: Node, value: Node, **place: Any) -> tuple[Node, Node]:
+def _put_window_vjp(g: Node, y: Node, base: Node, value: Node, **place: Any) -> tuple[Node, Node]:
     """Exact where the window sees no element twice; elsewhere the last writer of a place wins, as in memory."""
     inner = call("as_strided", g, **place)
     return call("strided_put", g, full_like(0, inner), **place), inner
@@ -100,22 +100,22 @@ op(
     _window,
     vjp=lambda g, y, x, **place: (call("strided_sum", g, shape=x.type.shape, **place),),
     put=lambda base, value, **place: call("strided_put", base, value, **place),
-    work=per_element(0),
-    cirh=decomposed(_read_by_points, "Take slices, or torch.stack of slices for overlapping windows."),
+    work=elementwise_work(0),
+    cirh=legal_by_decomposition(_window_as_points, "Take slices, or torch.stack of slices for overlapping windows."),
 )
 op(
     "strided_sum",
     lambda g, *, shape, **place: Type(shape, g.dtype),
-    _sum,
+    _window_sum,
     vjp=lambda gg, y, g, *, shape, **place: (call("as_strided", gg, **place),),
-    work=per_element(1),
-    cirh=refused("Take slices, or torch.stack of slices for overlapping windows; their gradient is padding."),
+    work=elementwise_work(1),
+    cirh=illegal_with_hint("Take slices, or torch.stack of slices for overlapping windows; their gradient is padding."),
 )
 op(
     "strided_put",
     lambda base, value, **place: base,
-    _put,
-    vjp=_put_vjp,
-    work=per_element(0),
-    cirh=refused("Write torch.where(mask, new, old), or torch.cat of the parts."),
+    _put_window,
+    vjp=_put_window_vjp,
+    work=elementwise_work(0),
+    cirh=illegal_with_hint("Write torch.where(mask, new, old), or torch.cat of the parts."),
 )

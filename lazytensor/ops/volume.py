@@ -7,11 +7,11 @@ from lazytensor.ops.op import call
 from lazytensor.ops.shape import Dims, reshape
 
 Window = dict[str, Any]
-ALONE = {"kernel": 1, "stride": 1, "padding": (0, 0), "dilation": 1, "around": 0}
+NEUTRAL_WINDOW = {"kernel": 1, "stride": 1, "padding": (0, 0), "dilation": 1, "around": 0}
 """A window's attributes for a dimension that was not there."""
 
 
-def _volume(x: Node, rank: int) -> Node:
+def _to_3d(x: Node, rank: int) -> Node:
     """[N, C, ...] as [N, C, D, H, W], a dimension at a time."""
     for k in range(rank, 3):
         lead = len(x.type.shape) - k
@@ -19,28 +19,28 @@ def _volume(x: Node, rank: int) -> Node:
     return x
 
 
-def _from_volume(y: Node, shape: Dims, rank: int) -> Node:
+def _from_3d(y: Node, shape: Dims, rank: int) -> Node:
     for k in range(3, rank, -1):
         lead = len(y.type.shape) - k
         y = reshape(y, (*y.type.shape[:lead], *y.type.shape[lead + 1 :]))
     return reshape(y, shape)
 
 
-def _window(window: Window) -> Window:
+def _window_3d(window: Window) -> Window:
     """The attributes for three dimensions."""
-    return {k: (ALONE[k],) * (3 - len(v)) + v if k in ALONE else v for k, v in window.items()}
+    return {k: (NEUTRAL_WINDOW[k],) * (3 - len(v)) + v if k in NEUTRAL_WINDOW else v for k, v in window.items()}
 
 
-def in_volume(name: str, rank: int, shape: Dims, *xs: Node, **window: Any) -> Node | None:
+def call_in_3d(name: str, rank: int, shape: Dims, *xs: Node, **window: Any) -> Node | None:
     """`name` over [N, C, ...] with `rank` dimensions of windows, as `shape`; None where a dimension is missing."""
     # A window without a batch dimension is refused, with a hint to add one.
     if any(len(x.type.shape) != rank + 2 for x in xs):
         return None
-    y = call(name, *(_volume(x, rank) for x in xs), **_window(window))
-    return _from_volume(y, shape, rank)
+    y = call(name, *(_to_3d(x, rank) for x in xs), **_window_3d(window))
+    return _from_3d(y, shape, rank)
 
 
-def _argmax_of(places: Node) -> Node | None:
+def _find_window_argmax(places: Node) -> Node | None:
     """The `window_argmax` whose places these are, if they are any."""
     while places.op == "reshape":
         places = places.inputs[0]
@@ -49,7 +49,7 @@ def _argmax_of(places: Node) -> Node | None:
 
 def pool_max(flat: Node, places: Node) -> Node | None:
     """What is read at the places of the largest elements is the largest elements."""
-    argmax = _argmax_of(places)
+    argmax = _find_window_argmax(places)
     if argmax is None:
         return None
     (x,) = argmax.inputs
@@ -57,13 +57,13 @@ def pool_max(flat: Node, places: Node) -> Node | None:
     if reshape(x, flat.type.shape) is not flat:
         return None
     rank = len(argmax.attrs["kernel"])
-    pooled = in_volume("pool_max", rank, argmax.type.shape, x, **argmax.attrs)
+    pooled = call_in_3d("pool_max", rank, argmax.type.shape, x, **argmax.attrs)
     return reshape(pooled, places.type.shape) if pooled is not None else None
 
 
 def pool_max_gradient(g: Node, places: Node, *, extent: int, accumulate: bool) -> Node | None:
     """What is added at the places of the largest elements is the gradient of the largest elements."""
-    argmax = _argmax_of(places)
+    argmax = _find_window_argmax(places)
     if argmax is None or not accumulate:
         return None
     (x,) = argmax.inputs
@@ -71,5 +71,5 @@ def pool_max_gradient(g: Node, places: Node, *, extent: int, accumulate: bool) -
     # The gradient was flattened to go to its places, and the window wants it as it was before.
     before = g.inputs[0] if g.op == "reshape" else g
     spread = before if before.type.shape == argmax.type.shape else reshape(g, argmax.type.shape)
-    dx = in_volume("pool_max_grad", rank, shape, x, spread, **argmax.attrs)
+    dx = call_in_3d("pool_max_grad", rank, shape, x, spread, **argmax.attrs)
     return reshape(dx, (*g.type.shape[:-1], extent)) if dx is not None else None

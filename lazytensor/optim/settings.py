@@ -121,7 +121,7 @@ STEP = Slot("step", is_number=True)
 
 def complement(beta: float) -> float:
     """Return 1 - beta; in a step that is traced for the wafer as `folded_complement`."""
-    if cells.here.current is None or cells.here.current.readable:
+    if cells.thread_state.current is None or cells.thread_state.current.readable:
         return 1.0 - beta
     return folded_complement(beta)
 

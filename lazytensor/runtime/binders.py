@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from lazytensor import config
-from lazytensor.compiler.codegen import distinct_slots, generate, parts_of
+from lazytensor.compiler.codegen import distinct_slots, generate, thread_parts
 from lazytensor.dtype import DType, float32
 from lazytensor.errors import CompileError
-from lazytensor.ir.nest import Nest, Scalar, elementwise, rebased
+from lazytensor.ir.nest import Nest, Scalar, elementwise_nest, rebase_to_first_elements
 from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
@@ -127,10 +127,10 @@ def _nest_binder(nest: Nest, operands: tuple[int, ...], compiled: Compiled) -> B
     slots = distinct_slots(operands)
     # Equal layers have one nest; it is kept beside, so that its number is not given to another.
     if (id(nest), slots) not in compiled:
-        moved, starts = rebased(nest, slots)
+        moved, starts = rebase_to_first_elements(nest, slots)
         # For each argument of the compiled function the first operand that is this buffer.
         first = [(slots.index(k), start) for k, start in enumerate(starts)]
-        bind = partial(_shared_steps, jit.load(generate(moved, slots)), parts_of(moved), first)
+        bind = partial(_shared_steps, jit.load(generate(moved, slots)), thread_parts(moved), first)
         compiled[id(nest), slots] = nest, bind
     return compiled[id(nest), slots][1]
 
@@ -166,4 +166,4 @@ def _rounder(type: Type, position: int, compiled: Compiled) -> Bind:
 def _rounding_nest(size: int, dtype: DType) -> Nest:
     # The load is declared float32, so that the conversion to the half type is one that rounds.
     body = (Scalar("load", float32, (), 0), Scalar("cast", dtype, (0,), unit="move"))
-    return elementwise("round", Type((size,), dtype), body)
+    return elementwise_nest("round", Type((size,), dtype), body)

@@ -15,7 +15,7 @@ from lazytensor.compiler.codegen import generate
 from lazytensor.compiler.scalars import has_function, is_literal
 from lazytensor.dtype import DType, float64
 from lazytensor.ir.graph import Node
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.operation import OPS
 from lazytensor.ir.types import Type
 from lazytensor.runtime import jit
@@ -65,7 +65,7 @@ def _kernel(name: str, attrs: tuple[tuple[str, Any], ...], operands: tuple[Eleme
         reads=(in_order,) * len(inputs),
         writes=(in_order,),
         body=tuple(body),
-        stores=(Store(0, len(body) - 1),),
+        stores=(NestStore(0, len(body) - 1),),
     )
     chosen = tuple(k for k, (_, value) in enumerate(operands) if value is None)
     return jit.load(generate(nest, is_cut=True)), chosen

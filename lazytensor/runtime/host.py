@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor import config
-from lazytensor.compiler.arena import Arena, lay_out
+from lazytensor.compiler.arena import Arena, lay_out_buffers
 from lazytensor.dtype import round_to
 from lazytensor.errors import CompileError, ShapeError
 from lazytensor.ir.program import Instr, Program
@@ -55,7 +55,7 @@ class HostExecutable:
         self._is_handed_out = False
         is_alone = timing.current() is not None or not config.current().jit
         candidates = () if is_alone else row_runs.runs_of(program)
-        self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
+        self._arena = lay_out_buffers(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
         block = aligned_zeros(self._arena.size_bytes)
         touching = _touching(block)
         runs = {run.places[0]: run for run in candidates}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.compiler.scalars import literal, suffix
+from lazytensor.compiler.scalars import dtype_suffix, literal_text
 from lazytensor.dtype import DType, float32
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
@@ -82,12 +82,12 @@ _STEPS = {
 @cache
 def _kernel(text: str, reduce: str, dtype: DType) -> Any:
     reduction = REDUCTIONS[reduce]
-    form = f"{reduction.helper}imum_{suffix(dtype)}({{0}}, {{1}})" if reduction.is_extreme else reduction.text
+    form = f"{reduction.helper}imum_{dtype_suffix(dtype)}({{0}}, {{1}})" if reduction.is_extreme else reduction.text
     return jit.load(
         text.format(
             kind=dtype.host.name,
             reduce=reduce,
-            start=literal(reduction.identity(dtype), dtype),
+            start=literal_text(reduction.identity(dtype), dtype),
             lanes=LANES,
             block=BLOCK,
             group=GROUP,

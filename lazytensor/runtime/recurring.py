@@ -19,7 +19,7 @@ from lazytensor import config
 from lazytensor.compiler.pipeline import Compilation
 from lazytensor.dtype import float64
 from lazytensor.errors import LazyError
-from lazytensor.ir.graph import Graph, Node, node, rebuild, same
+from lazytensor.ir.graph import Graph, Node, node, rebuild, replace_inputs
 from lazytensor.runtime.backend import Executable
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
@@ -199,7 +199,7 @@ def _form(
 def _graph(roots: Sequence[Node], leaves: Sequence[Node]) -> Graph:
     """The work as a function of its leaves."""
     batch = {n: node("batch", (), {"index": k, "name": "", "type": n.type}, n.type) for k, n in enumerate(leaves)}
-    new = rebuild(roots, lambda n, operands: batch[n] if n in batch else same(n, operands))
+    new = rebuild(roots, lambda n, operands: batch[n] if n in batch else replace_inputs(n, operands))
     return Graph(tuple(batch.values()), {}, tuple(new[r] for r in roots), {})
 
 

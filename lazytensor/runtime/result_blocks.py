@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.compiler.arena import views_of
+from lazytensor.compiler.arena import find_buffer_views
 from lazytensor.ir.program import Program
 from lazytensor.ir.types import Type
 from lazytensor.runtime.aligned import block_of, within
@@ -20,7 +20,7 @@ MIN_BYTES = 1 << 20
 
 def owned_fetches(program: Program) -> dict[int, int]:
     """Return, by number of a fetch, the temporary buffer of its memory, if it is large and fetched once."""
-    views = views_of(program)
+    views = find_buffer_views(program)
     owners = [views.get(b, b) for b in program.fetches]
     return {
         k: owner

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.compiler.arena import views_of
-from lazytensor.compiler.codegen import arranged, cut_loop, distinct_slots, generate
-from lazytensor.ir.nest import Access, Nest, rebased
+from lazytensor.compiler.arena import find_buffer_views
+from lazytensor.compiler.codegen import arrange_loops, distinct_slots, generate, parallel_loop
+from lazytensor.ir.nest import Access, Nest, rebase_to_first_elements
 from lazytensor.ir.program import Instr, Program
 from lazytensor.kernels import BY_NAME
 from lazytensor.kernels.parts import bounds
@@ -73,10 +73,10 @@ def _loop(instr: Instr, program: Program) -> Loop | None:
 
 def _loop_of_nest(instr: Instr, nest: Nest, operands: tuple[int, ...]) -> Loop | None:
     slots = distinct_slots(operands)
-    nest, starts = rebased(nest, slots)
-    shape = arranged(nest)
+    nest, starts = rebase_to_first_elements(nest, slots)
+    shape = arrange_loops(nest)
     # A number that counts rows counts from the first of all.
-    if cut_loop(shape) != 0 or any(s.op == "index" for s in shape.body):
+    if parallel_loop(shape) != 0 or any(s.op == "index" for s in shape.body):
         return None
     accesses: list[list[Access]] = [[] for _ in starts]
     for slot, access in zip(slots, (*shape.reads, *shape.writes), strict=True):
@@ -234,7 +234,7 @@ class _Buffers:
     """Who uses which buffer of a program."""
 
     def __init__(self, program: Program):
-        self.program, self.owners = program, views_of(program)
+        self.program, self.owners = program, find_buffer_views(program)
         outside = {*program.fetches, *(b for pair in program.state.values() for b in pair)}
         self._outside = {self.owners.get(b, b) for b in outside}
         self._users: dict[int, list[int]] = {}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor import config
-from lazytensor.compiler.indexmap import MOVES
+from lazytensor.compiler.indexmap import MOVEMENT_OPS
 from lazytensor.compiler.pipeline import HOST, Compilation, Target
 from lazytensor.compiler.scalars import has_function, is_literal
 from lazytensor.dtype import round_to
@@ -109,7 +109,7 @@ def _function(n: Node, matches: Mapping[Node, tuple[Kernel, Match]]) -> tuple[Ca
         return _of_kernel(n, kernel, match), match.operands
     if n.op == "result":
         return partial(_part, n.attrs["index"]), n.inputs
-    if n.op in MOVES or n.op == "arange":
+    if n.op in MOVEMENT_OPS or n.op == "arange":
         return partial(OPS[n.op].eval, **n.attrs), n.inputs
     if n.op == "reduce":
         return partial(_rounded, reduced(n.inputs[0].type, **n.attrs), n.type), n.inputs

@@ -14,16 +14,16 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import FOREIGN_ERRORS
-from lazytensor.plain_files import open_plain
-from lazytensor.serialization.layout import description_root, refused
+from lazytensor.lazyarray import FILE_READER_ERRORS
+from lazytensor.plain_files import open_plain_file
+from lazytensor.serialization.layout import description_root, file_error
 from lazytensor.serialization.lazy import LazyStorages
 from lazytensor.serialization.reader import Reader
-from lazytensor.serialization.storages import Storages, placement
+from lazytensor.serialization.storages import SavedStorages, device_rule
 from lazytensor.serialization.writer import Writer
 
 File = str | pathlib.Path | BinaryIO
-S = TypeVar("S", Storages, LazyStorages)
+S = TypeVar("S", SavedStorages, LazyStorages)
 
 
 def save(
@@ -71,14 +71,14 @@ def load(
     """
     # Opened here, so that it is also closed here; a stream stays the caller's, and is not closed.
     if isinstance(f, str | pathlib.Path):
-        with open_plain(f) as stream:
+        with open_plain_file(f) as stream:
             return load(stream, map_location, reader=reader)
     # Before the archive is read: a wrong `map_location` is the caller's error, whatever the file holds.
-    place = placement(map_location)
-    with closing(_archive(f)) as archive:
+    place = device_rule(map_location)
+    with closing(_open_archive(f)) as archive:
         # Two passes: the description names storages in any order and views before all of their companions, so tensors
         # get their cells when everything has been read.
-        answer, storages = _interpreted(archive, lambda root: Storages(archive, root, place), reader)
+        answer, storages = _read_object(archive, lambda root: SavedStorages(archive, root, place), reader)
         storages.finish()
         return answer
 
@@ -89,19 +89,19 @@ def load_lazily(f: BinaryIO, path: str) -> Any:
     `path` is what errors call it. Raises CheckpointError like `load`.
     """
     # The archive stays open: the arrays read from it for as long as they live.
-    archive = _archive(f)
-    return _interpreted(archive, lambda root: LazyStorages(archive, root, path))[0]
+    archive = _open_archive(f)
+    return _read_object(archive, lambda root: LazyStorages(archive, root, path))[0]
 
 
-def _archive(f: BinaryIO) -> zipfile.ZipFile:
+def _open_archive(f: BinaryIO) -> zipfile.ZipFile:
     start = f.tell()
     try:
         archive = zipfile.ZipFile(f)
-    except FOREIGN_ERRORS as e:
-        raise _unreadable(e) from e
+    except FILE_READER_ERRORS as e:
+        raise _unreadable_error(e) from e
     if archive.filelist and min(info.header_offset for info in archive.filelist) != start:
         archive.close()
-        raise refused(
+        raise file_error(
             "the archive does not begin where the file is read: other bytes, or another archive, are in front of it",
             "Save each object to a file of its own, or several into one open file with "
             "_use_new_zipfile_serialization=False.",
@@ -109,7 +109,7 @@ def _archive(f: BinaryIO) -> zipfile.ZipFile:
     return archive
 
 
-def _interpreted(
+def _read_object(
     archive: zipfile.ZipFile, open_storages: Callable[[str], S], reader: Callable[[Any], Reader] = Reader
 ) -> tuple[Any, S]:
     """The object in an archive, and the storages that its tensors see."""
@@ -121,12 +121,12 @@ def _interpreted(
     # wrong in ways that nobody can list.
     except CheckpointError:
         raise
-    except FOREIGN_ERRORS as e:
-        raise _unreadable(e) from e
+    except FILE_READER_ERRORS as e:
+        raise _unreadable_error(e) from e
 
 
-def _unreadable(e: BaseException) -> CheckpointError:
-    return refused(
+def _unreadable_error(e: BaseException) -> CheckpointError:
+    return file_error(
         f"this is no file in PyTorch's zip format, or it is damaged: {e}",
         "Write it again with torch.save of PyTorch 1.6 or later.",
     )

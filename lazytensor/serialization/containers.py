@@ -3,25 +3,25 @@
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
-from lazytensor.serialization.layout import hashable, refused
+from lazytensor.serialization.layout import check_hashable, file_error
 
-FACTORIES = (list, dict, set, int, float, str, bool, tuple, OrderedDict, Counter, None)
+DEFAULT_FACTORIES = (list, dict, set, int, float, str, bool, tuple, OrderedDict, Counter, None)
 """What the `default_factory` of a defaultdict may be: a file could name a function that does harm when it is called."""
 
 
-def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
-    return OrderedDict((hashable(key), value) for key, value in items)
+def _ordered_dict(items: Any = ()) -> OrderedDict[Any, Any]:
+    return OrderedDict((check_hashable(key), value) for key, value in items)
 
 
 def _counter(counts: Any = ()) -> Counter[Any]:
     if isinstance(counts, dict):
         return Counter(counts)
-    return Counter([hashable(item) for item in _sequence(counts)])
+    return Counter([check_hashable(item) for item in _sequence(counts)])
 
 
-def _default(factory: Any = None, items: Any = ()) -> defaultdict[Any, Any]:
-    if not any(factory is allowed for allowed in FACTORIES):
-        raise refused(
+def _default_dict(factory: Any = None, items: Any = ()) -> defaultdict[Any, Any]:
+    if not any(factory is allowed for allowed in DEFAULT_FACTORIES):
+        raise file_error(
             f"the file has a defaultdict whose factory is {getattr(factory, '__name__', 'an object')!r}, "
             "and a factory is called without being asked for",
             "Save dict(the defaultdict), or one whose factory is list, dict, set, int, float or str.",
@@ -34,7 +34,7 @@ def _deque(items: Any = (), maxlen: Any = None) -> deque[Any]:
 
 
 def _set(items: Any = ()) -> set[Any]:
-    return {hashable(item) for item in _sequence(items)}
+    return {check_hashable(item) for item in _sequence(items)}
 
 
 def _frozenset(items: Any = ()) -> frozenset[Any]:
@@ -44,13 +44,13 @@ def _frozenset(items: Any = ()) -> frozenset[Any]:
 def _sequence(items: Any) -> Any:
     # A range of 10^15 numbers is a few bytes in a file.
     if not isinstance(items, list | tuple):
-        raise refused(f"the file fills a container from a {type(items).__name__}")
+        raise file_error(f"the file fills a container from a {type(items).__name__}")
     return items
 
 
 def _integer(value: Any) -> int:
     if not isinstance(value, int):
-        raise refused(f"the file has a {type(value).__name__} where an integer belongs")
+        raise file_error(f"the file has a {type(value).__name__} where an integer belongs")
     return value
 
 
@@ -60,19 +60,19 @@ def _bytearray(content: Any = b"", coding: str = "latin-1") -> bytearray:
 
 def _bytes(content: Any = b"", coding: str = "latin-1") -> bytes:
     # A number would ask for that many bytes.
-    return content if isinstance(content, bytes) else encoded_text(content, coding)
+    return content if isinstance(content, bytes) else encode_text(content, coding)
 
 
-def encoded_text(text: Any, coding: Any = "latin-1") -> bytes:
+def encode_text(text: Any, coding: Any = "latin-1") -> bytes:
     """Return the bytes of a text, as pickles of protocol 2 store bytes. Raises CheckpointError for another coding."""
     if not isinstance(text, str) or coding not in ("latin-1", "latin1"):
-        raise refused("the file has bytes in an unknown coding")
+        raise file_error("the file has bytes in an unknown coding")
     return text.encode("latin-1")
 
 
 def _complex(*parts: Any) -> complex:
     if not all(isinstance(part, int | float) for part in parts):
-        raise refused("the file has a complex number that is not made of numbers")
+        raise file_error("the file has a complex number that is not made of numbers")
     return complex(*parts)
 
 
@@ -85,9 +85,9 @@ def _range(*parts: Any) -> range:
 
 
 CONSTRUCTORS: dict[Any, Any] = {
-    OrderedDict: _ordered,
+    OrderedDict: _ordered_dict,
     Counter: _counter,
-    defaultdict: _default,
+    defaultdict: _default_dict,
     deque: _deque,
     set: _set,
     frozenset: _frozenset,

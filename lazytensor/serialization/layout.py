@@ -11,7 +11,7 @@ from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import CheckpointError
 
-STORAGES = {
+STORAGE_DTYPES = {
     "DoubleStorage": dt.float64,
     "FloatStorage": dt.float32,
     "HalfStorage": dt.float16,
@@ -24,14 +24,16 @@ STORAGES = {
     "BoolStorage": dt.bool_,
 }
 """The tensor type of each storage class."""
-_WITHOUT_TYPE = {
+_UNSUPPORTED_NAMES = {
     "complex tensors": "ComplexFloatStorage ComplexDoubleStorage complex32 complex64 complex128",
     "quantized tensors": "QInt8Storage QInt32Storage QUInt8Storage QUInt4x2Storage QUInt2x4Storage qint8 quint8 qint32 "
     "quint4x2 quint2x4",
     "8-bit floating-point tensors": "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu",
     "tensors of uint32 or uint64": "uint32 uint64",
 }
-UNSUPPORTED = {f"torch {name}": what for what, names in _WITHOUT_TYPE.items() for name in names.split()} | {
+UNSUPPORTED_GLOBALS = {
+    f"torch {name}": what for what, names in _UNSUPPORTED_NAMES.items() for name in names.split()
+} | {
     "torch._utils _rebuild_qtensor": "quantized tensors",
     "torch._utils _rebuild_sparse_tensor": "sparse tensors",
     "torch._utils _rebuild_nested_tensor": "nested tensors",
@@ -43,38 +45,38 @@ UNSUPPORTED = {f"torch {name}": what for what, names in _WITHOUT_TYPE.items() fo
 """What PyTorch's files may hold and this package has no tensors for, by the name in the file."""
 # A description has some 100 bytes for each tensor, so this is millions of them. Without a limit a file of a few bytes
 # could claim gigabytes that are read before anything is checked.
-LARGEST_DESCRIPTION = 1 << 28
+MAX_DESCRIPTION_BYTES = 1 << 28
 """Bytes of data.pkl beyond which a file is not believed."""
 
 
-MOST_ELEMENTS = 1 << 42
+MAX_STORAGE_ELEMENTS = 1 << 42
 """Elements of a tensor beyond which a file is not believed: more than any memory holds."""
-MOST_IN_KEY = 10_000
+MAX_KEY_VALUES = 10_000
 """Values in a key of a dict or a set, each of which is looked at whenever the key is."""
 
 
-def refused(what: str, hint: str = "The file is damaged or was made to deceive.") -> CheckpointError:
+def file_error(what: str, hint: str = "The file is damaged or was made to deceive.") -> CheckpointError:
     """The error for a file that no writer makes, or that is not to be read."""
     return CheckpointError(what, where=source.where(), hint=hint)
 
 
-_HASHING = sys.stdlib_module_names | {"lazytensor", "cstorch_compat"}
+_TRUSTED_HASH_MODULES = sys.stdlib_module_names | {"lazytensor", "cstorch_compat"}
 """Packages whose classes may hash the keys of a file."""
 
 
-def hashable(key: Any) -> Any:
+def check_hashable(key: Any) -> Any:
     """Return a key of a dict or a member of a set.
 
     Raises CheckpointError if hashing it takes too long, or runs code of a class of the script.
     """
-    waiting = [check_walk(key, MOST_IN_KEY, "a key of the file")] if isinstance(key, tuple) else [key]
+    waiting = [check_walk(key, MAX_KEY_VALUES, "a key of the file")] if isinstance(key, tuple) else [key]
     while waiting:
         item = waiting.pop()
         if isinstance(item, tuple):
             waiting += item
         code = type(item).__hash__
-        if isinstance(code, FunctionType) and code.__module__.partition(".")[0] not in _HASHING:
-            raise refused(f"a key of the file is a {type(item).__name__}, which is hashed by code of its own")
+        if isinstance(code, FunctionType) and code.__module__.partition(".")[0] not in _TRUSTED_HASH_MODULES:
+            raise file_error(f"a key of the file is a {type(item).__name__}, which is hashed by code of its own")
     return key
 
 
@@ -92,20 +94,20 @@ def check_walk(value: Any, most: int, what: str) -> Any:
         elif isinstance(item, dict):
             waiting += item.values()
         if left < len(waiting):
-            raise refused(f"{what} is more than {most:,} values to who walks through it, or holds itself")
+            raise file_error(f"{what} is more than {most:,} values to who walks through it, or holds itself")
     return value
 
 
-def record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zipfile.ZipInfo:
+def storage_record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zipfile.ZipInfo:
     """The record of a storage. Raises CheckpointError if its bytes are not those of `count` elements."""
     try:
         info = archive.getinfo(name)
     except KeyError:
-        raise refused(f"the file has no storage {name!r}") from None
+        raise file_error(f"the file has no storage {name!r}") from None
     # One size is stated twice, in the archive's directory and in the description. If they differ, one of them lies, and
     # which one decides how much memory a reader takes or how far it reads.
     if isinstance(count, bool) or not isinstance(count, int) or info.file_size != count * dtype.itemsize:
-        raise refused(f"storage {name!r} has {info.file_size} bytes for {count} elements of {dtype}")
+        raise file_error(f"storage {name!r} has {info.file_size} bytes for {count} elements of {dtype}")
     return info
 
 
@@ -114,18 +116,18 @@ def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any
     # True and False pass as integers in Python, and nowhere else.
     numbers = (offset, *size, *stride)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
-        raise refused("a tensor of the file is described by something else than numbers")
+        raise file_error("a tensor of the file is described by something else than numbers")
     # PyTorch has no negative strides, so the last element of a view is the one farthest in, and one check of it is
     # enough.
     if len(size) != len(stride) or min(numbers) < 0:
-        raise refused(f"a tensor of size {list(size)} has the strides {list(stride)} and the offset {offset}")
+        raise file_error(f"a tensor of size {list(size)} has the strides {list(stride)} and the offset {offset}")
     # A stride of 0 lets a few bytes stand for any number of elements, which fails when somebody computes with them.
-    if math.prod(size) > MOST_ELEMENTS:
-        raise refused(f"a tensor of size {list(size)} is larger than any memory")
+    if math.prod(size) > MAX_STORAGE_ELEMENTS:
+        raise file_error(f"a tensor of size {list(size)} is larger than any memory")
     # A view without elements reaches nothing, wherever it starts.
     last = last_element(offset, size, stride)
     if math.prod(size) and last >= count:
-        raise refused(f"a tensor reaches element {last} of a storage of {count}")
+        raise file_error(f"a tensor reaches element {last} of a storage of {count}")
 
 
 def last_element(offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> int:
@@ -138,10 +140,10 @@ def description_root(archive: zipfile.ZipFile) -> str:
     # PyTorch names the folder after the file, and other writers call it `archive`: any name will do, at one level.
     names = [n for n in archive.namelist() if n.rpartition("/")[2] == "data.pkl" and n.count("/") == 1]
     if len(names) != 1:
-        raise refused(f"the archive has {len(names)} descriptions (data.pkl); one is expected")
+        raise file_error(f"the archive has {len(names)} descriptions (data.pkl); one is expected")
     # Before it is read, not after.
-    if archive.getinfo(names[0]).file_size > LARGEST_DESCRIPTION:
-        raise refused("the description of the file is larger than any real one")
+    if archive.getinfo(names[0]).file_size > MAX_DESCRIPTION_BYTES:
+        raise file_error("the description of the file is larger than any real one")
     root = names[0].rpartition("/")[0]
     _check_records(archive, root)
     return root
@@ -152,16 +154,16 @@ def _check_records(archive: zipfile.ZipFile, root: str) -> None:
     names = archive.namelist()
     # Which of the two is read depends on the reader: a file could show one content to a scanner, another to us.
     if len(set(names)) != len(names):
-        raise refused("the archive has two records of one name")
+        raise file_error("the archive has two records of one name")
     for info in archive.infolist():
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-            raise refused(f"the record {info.filename!r} is compressed, and PyTorch's never are")
+            raise file_error(f"the record {info.filename!r} is compressed, and PyTorch's never are")
     # Records that overlap: a small file that would fill the memory when each is read.
     stream = archive.fp
     assert stream is not None
     if sum(info.file_size for info in archive.infolist()) > stream.seek(0, 2):
-        raise refused("the records of the archive claim more bytes than the file has")
+        raise file_error("the records of the archive claim more bytes than the file has")
     # The size first, since the record is read to be compared.
     order = f"{root}/byteorder"
     if order in names and archive.getinfo(order).file_size < 16 and archive.read(order) != b"little":
-        raise refused("the file was written on a big-endian machine")
+        raise file_error("the file was written on a big-endian machine")

@@ -12,10 +12,10 @@ from lazytensor.dtype import DType
 from lazytensor.errors import CheckpointError
 from lazytensor.functions.creation import empty
 from lazytensor.lazyarray import LazyArray
-from lazytensor.serialization.containers import CLASSES, CONSTRUCTORS, encoded_text
-from lazytensor.serialization.layout import STORAGES, UNSUPPORTED, hashable, refused
+from lazytensor.serialization.containers import CLASSES, CONSTRUCTORS, encode_text
+from lazytensor.serialization.layout import STORAGE_DTYPES, UNSUPPORTED_GLOBALS, check_hashable, file_error
 from lazytensor.serialization.lazy import LazyStorages
-from lazytensor.serialization.storages import Storage, StoragePart, Storages
+from lazytensor.serialization.storages import SavedStorage, SavedStoragePart, SavedStorages
 from lazytensor.tensor import Device, Size, Tensor
 
 # A global is written as "module name" with a space, as pickletools gives it. The wafer's own type is no name of
@@ -33,7 +33,7 @@ class NamedGlobal:
 
 
 @dataclass(frozen=True)
-class _Bytes:
+class _UntypedBytes:
     """A storage without an element type, until a tensor that sees it has one."""
 
     key: str
@@ -41,7 +41,7 @@ class _Bytes:
     location: str
 
 
-def current_path(path: str) -> str:
+def python3_path(path: str) -> str:
     """Return the "module name" of Python 3 for one of Python 2, which protocols 0 to 2 write."""
     module, _, name = path.partition(" ")
     renamed = _compat_pickle.NAME_MAPPING.get((module, name))
@@ -56,7 +56,7 @@ class Reader:
     `encoding` is that of texts that Python 2 wrote; with "bytes" they stay bytes.
     """
 
-    def __init__(self, storages: Storages | LazyStorages, encoding: str = "latin-1"):
+    def __init__(self, storages: SavedStorages | LazyStorages, encoding: str = "latin-1"):
         self.storages, self.encoding = storages, encoding
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
@@ -77,23 +77,23 @@ class Reader:
             raise
         # Any of these can come of opcodes in an order that no writer makes.
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as e:
-            raise refused(f"the description of the file is damaged: {e}") from e
+            raise file_error(f"the description of the file is damaged: {e}") from e
         # A name is no object: without a call it stands for nothing that could be given back.
         if isinstance(answer, NamedGlobal):
-            raise refused(f"the file holds nothing but the name {answer.path!r}")
+            raise file_error(f"the file holds nothing but the name {answer.path!r}")
         return answer
 
     def action(self, opcode: Any, position: int | None) -> "Callable[[Any, Any], Any]":
         """Return what an opcode does. Raises CheckpointError if it is not allowed."""
         action = _OPCODES.get(opcode.name)
         if action is None:
-            raise refused(
+            raise file_error(
                 f"the file asks for the pickle operation {opcode.name} at byte {position}: not allowed",
                 "Save a state_dict() of tensors and plain containers instead.",
             )
         return action
 
-    def since_mark(self) -> list[Any]:
+    def pop_to_mark(self) -> list[Any]:
         """What was pushed after the last mark, which goes too."""
         # The innermost one: marks nest.
         # By identity: what an array or a tensor is equal to is another tensor.
@@ -127,11 +127,12 @@ class Reader:
         if path in CLASSES:
             return CLASSES[path]
         # Kept as a text: the class or function that it names in PyTorch is never looked up, here or elsewhere.
-        if path in _CALLS or path.removeprefix("torch ") in STORAGES or path in _TYPES:
+        if path in _CALLS or path.removeprefix("torch ") in STORAGE_DTYPES or path in _TYPES:
             return NamedGlobal(path)
-        if path in UNSUPPORTED:
-            raise refused(
-                f"the file is whole and holds {UNSUPPORTED[path]} ({path.replace(' ', '.')}), for which there is no "
+        if path in UNSUPPORTED_GLOBALS:
+            raise file_error(
+                f"the file is whole and holds {UNSUPPORTED_GLOBALS[path]} ({path.replace(' ', '.')}), for "
+                f"which there is no "
                 "type here",
                 "Save it again in PyTorch as dense tensors of floating-point numbers, integers or truth values.",
             )
@@ -139,7 +140,7 @@ class Reader:
 
     def unlisted(self, path: str) -> CheckpointError:
         """Return the error for a global that is on no list."""
-        return refused(
+        return file_error(
             f"the file asks for {path.replace(' ', '.')!r}, which is not on the list of what may be loaded",
             "Save a state_dict() of tensors and plain containers instead.",
         )
@@ -148,8 +149,8 @@ class Reader:
         """Push the value of a global whose module and name are on the stack."""
         module, name = self.take(2)
         if not isinstance(module, str) or not isinstance(name, str) or " " in module:
-            raise refused("the file has a name that is no text")
-        self.named(current_path(f"{module} {name}"))
+            raise file_error("the file has a name that is no text")
+        self.named(python3_path(f"{module} {name}"))
 
     def reduce(self, _: Any) -> None:
         """Call a name of the table, or a class with a constructor of ours."""
@@ -163,12 +164,12 @@ class Reader:
     def called(self, function: Any, args: Any) -> Any:
         """Return what a function of the file's gives. Raises CheckpointError if it is not on the list."""
         if not isinstance(args, tuple):
-            raise refused("the file calls something with arguments that are no tuple")
+            raise file_error("the file calls something with arguments that are no tuple")
         if isinstance(function, NamedGlobal) and function.path in _CALLS:
             return _CALLS[function.path](self, *args)
         if isinstance(function, type) and function in CONSTRUCTORS:
             return CONSTRUCTORS[function](*args)
-        raise refused("the file calls something that is not on the list")
+        raise file_error("the file calls something that is not on the list")
 
     def persistent(self, _: Any) -> None:
         """Push the storage that a tensor refers to."""
@@ -180,24 +181,24 @@ class Reader:
         # What PyTorch puts there: the word, the storage class, the record's key, the device it lay on, and the number
         # of elements. Files from before the zip format add which part of another storage it is, mostly None.
         if not isinstance(answer, tuple) or len(answer) not in (5, 6) or answer[0] != "storage":
-            raise refused("the file refers to something that is no storage")
+            raise file_error("the file refers to something that is no storage")
         _, kind, key, location, count, *part = answer
         if not isinstance(kind, NamedGlobal):
-            raise refused("the file refers to something that is no storage")
-        if kind.path == _UNTYPED:
-            return _Bytes(_text(key), count, _text(location))
-        dtype = STORAGES[kind.path.removeprefix("torch ")]
-        storage = self.storages.storage(_text(key), dtype, count, _text(location))
+            raise file_error("the file refers to something that is no storage")
+        if kind.path == _UNTYPED_STORAGE:
+            return _UntypedBytes(_check_text(key), count, _check_text(location))
+        dtype = STORAGE_DTYPES[kind.path.removeprefix("torch ")]
+        storage = self.storages.storage(_check_text(key), dtype, count, _check_text(location))
         if part in ([], [None]):
             return storage
         _, offset, length = part[0]
-        if not isinstance(storage, Storage):
-            raise refused("an archive has no parts of storages")
-        return StoragePart(storage, offset, length)
+        if not isinstance(storage, SavedStorage):
+            raise file_error("an archive has no parts of storages")
+        return SavedStoragePart(storage, offset, length)
 
     def extend(self, _: Any) -> None:
         """Add to a list."""
-        items = self.since_mark()
+        items = self.pop_to_mark()
         target = self._container(list | deque)
         # Not the method of a subclass, which is code that a file could set off.
         (list.extend if isinstance(target, list) else deque.extend)(target, items)
@@ -210,12 +211,12 @@ class Reader:
 
     def add_members(self, _: Any) -> None:
         """Add to a set."""
-        items = self.since_mark()
-        set.update(self._container(set), map(hashable, items))
+        items = self.pop_to_mark()
+        set.update(self._container(set), map(check_hashable, items))
 
     def set_items(self, _: Any) -> None:
         """Add pairs to a dict."""
-        items = self.since_mark()
+        items = self.pop_to_mark()
         self._fill(items[::2], items[1::2])
 
     def set_item(self, _: Any) -> None:
@@ -228,11 +229,11 @@ class Reader:
         target = self._container(dict)
         store = OrderedDict.__setitem__ if isinstance(target, OrderedDict) else dict.__setitem__
         for key, value in zip(keys, values, strict=True):
-            store(target, hashable(key), value)
+            store(target, check_hashable(key), value)
 
     def dictionary(self, _: Any) -> None:
         """Push a dict of what follows the last mark."""
-        items = self.since_mark()
+        items = self.pop_to_mark()
         self.push({})
         self._fill(items[::2], items[1::2])
 
@@ -241,13 +242,15 @@ class Reader:
         (state,) = self.take(1)
         target = self._container(OrderedDict)
         # Not in the place of a method.
-        vars(target).update({_text(k): v for k, v in (state or {}).items() if not hasattr(OrderedDict, _text(k))})
+        vars(target).update(
+            {_check_text(k): v for k, v in (state or {}).items() if not hasattr(OrderedDict, _check_text(k))}
+        )
 
     def _container(self, kind: Any) -> Any:
         # In Python's pickle these opcodes call methods of whatever is there; here only true containers are filled.
         if not isinstance(self.stack[-1], kind):
             name = getattr(kind, "__name__", "list")
-            raise refused(f"the file fills a {type(self.stack[-1]).__name__} as if it were a {name}")
+            raise file_error(f"the file fills a {type(self.stack[-1]).__name__} as if it were a {name}")
         return self.stack[-1]
 
     def push(self, value: Any) -> None:
@@ -260,7 +263,7 @@ class Reader:
         try:
             self.stack.append(raw if self.encoding == "bytes" else raw.decode(self.encoding))
         except UnicodeDecodeError as e:
-            raise refused(
+            raise file_error(
                 f"the file has a text of Python 2 that is not {self.encoding}: {e}",
                 "Pass encoding='latin1' or encoding='bytes' to torch.load.",
             ) from e
@@ -270,7 +273,7 @@ class Reader:
         self.memo[number] = self.stack[-1]
 
 
-def _tensor(
+def _rebuild_tensor(
     r: Reader,
     storage: Any,
     offset: int,
@@ -282,66 +285,68 @@ def _tensor(
     return r.storages.tensor(storage, offset, tuple(size), tuple(stride), requires_grad is True)
 
 
-def _typed(
+def _rebuild_typed_tensor(
     r: Reader, storage: Any, offset: int, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *_: Any
 ) -> Tensor | LazyArray:
-    if not isinstance(storage, _Bytes) or not isinstance(dtype, DType) or not isinstance(storage.count, int):
-        raise refused("a tensor of the file is described by something else than numbers")
+    if not isinstance(storage, _UntypedBytes) or not isinstance(dtype, DType) or not isinstance(storage.count, int):
+        raise file_error("a tensor of the file is described by something else than numbers")
     typed = r.storages.storage(storage.key, dtype, storage.count // dtype.itemsize, storage.location)
-    return _tensor(r, typed, offset, size, stride, requires_grad)
+    return _rebuild_tensor(r, typed, offset, size, stride, requires_grad)
 
 
-def _without_values(r: Reader, dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+def _rebuild_meta_tensor(r: Reader, dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
     if not isinstance(dtype, DType):
-        raise refused("a tensor of the file has no type")
+        raise file_error("a tensor of the file has no type")
     return empty(*size, dtype=dtype, device="meta", requires_grad=requires_grad is True)
 
 
-def _attributed(r: Reader, function: Any, kind: Any, args: Any, state: Any) -> Any:
+def _rebuild_from_type(r: Reader, function: Any, kind: Any, args: Any, state: Any) -> Any:
     tensor = r.called(function, args)
     # Attributes that a script gave the tensor; slots come as a second dict.
     for attributes in state if isinstance(state, tuple) else (state,):
         for name, value in (attributes or {}).items():
-            if not hasattr(type(tensor), _text(name)):  # not what the class itself keeps, and no method
-                setattr(tensor, _text(name), value)
+            if not hasattr(type(tensor), _check_text(name)):  # not what the class itself keeps, and no method
+                setattr(tensor, _check_text(name), value)
     return tensor
 
 
-def _parameter(r: Reader, data: Any, requires_grad: bool = True, *_: Any) -> Tensor | LazyArray:
+def _rebuild_parameter(r: Reader, data: Any, requires_grad: bool = True, *_: Any) -> Tensor | LazyArray:
     if not isinstance(data, Tensor | LazyArray):
-        raise refused("a parameter of the file is no tensor")
+        raise file_error("a parameter of the file is no tensor")
     return r.storages.parameter(data, requires_grad is True)  # type: ignore[arg-type]
 
 
-def _parameter_with(r: Reader, data: Any, requires_grad: bool, hooks: Any, state: Any) -> Any:
-    return _attributed(r, NamedGlobal("torch._utils _rebuild_parameter"), None, (data, requires_grad, hooks), state)
+def _rebuild_parameter_with_state(r: Reader, data: Any, requires_grad: bool, hooks: Any, state: Any) -> Any:
+    return _rebuild_from_type(
+        r, NamedGlobal("torch._utils _rebuild_parameter"), None, (data, requires_grad, hooks), state
+    )
 
 
-def _text(value: Any) -> str:
+def _check_text(value: Any) -> str:
     # Of a tuple, the text could be longer than any memory.
     if not isinstance(value, str | int):
-        raise refused(f"the file has a {type(value).__name__} where a name belongs")
+        raise file_error(f"the file has a {type(value).__name__} where a name belongs")
     return str(value)
 
 
-_UNTYPED = "torch.storage UntypedStorage"
-_TYPES = {_UNTYPED, "torch Tensor", "torch.nn.parameter Buffer"} | {
-    f"torch {name.replace('Storage', 'Tensor')}" for name in STORAGES
+_UNTYPED_STORAGE = "torch.storage UntypedStorage"
+_TYPES = {_UNTYPED_STORAGE, "torch Tensor", "torch.nn.parameter Buffer"} | {
+    f"torch {name.replace('Storage', 'Tensor')}" for name in STORAGE_DTYPES
 }
 """Names that are arguments only."""
 _CALLS: dict[str, Callable[..., Any]] = {
-    "torch._utils _rebuild_tensor": _tensor,
-    "torch._utils _rebuild_tensor_v2": _tensor,
-    "torch._utils _rebuild_tensor_v3": _typed,
-    "torch._utils _rebuild_meta_tensor_no_storage": _without_values,
-    "torch._utils _rebuild_parameter": _parameter,
-    "torch._utils _rebuild_parameter_with_state": _parameter_with,
-    "torch.nn.parameter Parameter": _parameter,
-    "torch._tensor _rebuild_from_type_v2": _attributed,
+    "torch._utils _rebuild_tensor": _rebuild_tensor,
+    "torch._utils _rebuild_tensor_v2": _rebuild_tensor,
+    "torch._utils _rebuild_tensor_v3": _rebuild_typed_tensor,
+    "torch._utils _rebuild_meta_tensor_no_storage": _rebuild_meta_tensor,
+    "torch._utils _rebuild_parameter": _rebuild_parameter,
+    "torch._utils _rebuild_parameter_with_state": _rebuild_parameter_with_state,
+    "torch.nn.parameter Parameter": _rebuild_parameter,
+    "torch._tensor _rebuild_from_type_v2": _rebuild_from_type,
     # What comes as an argument is made ours by int() and str(): no object of the file's choice gets through.
     "torch Size": lambda r, extents: Size(int(e) for e in extents),
-    "torch device": lambda r, kind, index=None: Device(_text(kind), index if index is None else int(index)),
-    "_codecs encode": lambda r, text, coding="latin-1": encoded_text(text, coding),
+    "torch device": lambda r, kind, index=None: Device(_check_text(kind), index if index is None else int(index)),
+    "_codecs encode": lambda r, text, coding="latin-1": encode_text(text, coding),
 }
 # What other versions of PyTorch and Python write too, besides the opcodes of our own writer.
 _CONSTANTS = """BININT BININT1 BININT2 LONG1 LONG4 LONG INT BINFLOAT FLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8
@@ -358,13 +363,13 @@ _OPCODES: dict[str, Callable[[Reader, Any], Any]] = {
     "EMPTY_LIST": lambda r, _: r.push([]),
     "EMPTY_DICT": lambda r, _: r.push({}),
     "EMPTY_SET": lambda r, _: r.push(set()),
-    "TUPLE": lambda r, _: r.push(tuple(r.since_mark())),
+    "TUPLE": lambda r, _: r.push(tuple(r.pop_to_mark())),
     "TUPLE1": lambda r, _: r.push(tuple(r.take(1))),
     "TUPLE2": lambda r, _: r.push(tuple(r.take(2))),
     "TUPLE3": lambda r, _: r.push(tuple(r.take(3))),
-    "LIST": lambda r, _: r.push(r.since_mark()),
+    "LIST": lambda r, _: r.push(r.pop_to_mark()),
     "DICT": Reader.dictionary,
-    "FROZENSET": lambda r, _: r.push(frozenset(map(hashable, r.since_mark()))),
+    "FROZENSET": lambda r, _: r.push(frozenset(map(check_hashable, r.pop_to_mark()))),
     "APPEND": Reader.append,
     "APPENDS": Reader.extend,
     "ADDITEMS": Reader.add_members,
@@ -375,10 +380,10 @@ _OPCODES: dict[str, Callable[[Reader, Any], Any]] = {
     "NEWOBJ": lambda r, _: r.new(_),
     "DUP": lambda r, _: r.push(r.stack[-1]),
     "POP": lambda r, _: r.take(1),
-    "POP_MARK": lambda r, _: r.since_mark(),
+    "POP_MARK": lambda r, _: r.pop_to_mark(),
     # The names, which are compared with lists before anything is done with them. INST, OBJ and NEWOBJ_EX are missing on
     # purpose: no writer of tensors needs them. EXT1 to EXT4 are numbers for names, which only a program can give.
-    "GLOBAL": lambda r, path: r.named(current_path(path)),
+    "GLOBAL": lambda r, path: r.named(python3_path(path)),
     "STACK_GLOBAL": Reader.stack_named,
     "BINPERSID": Reader.persistent,
     "PERSID": lambda r, text: r.push(r.referred(text)),

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from lazytensor.dtype import DType, uint16
-from lazytensor.encoding import encoded
+from lazytensor.encoding import encode_elements
 from lazytensor.lazyarray import LazyArray
 from lazytensor.nn.module import Parameter
 from lazytensor.ops import OPS
-from lazytensor.ops.strided import order_strides
-from lazytensor.serialization.layout import STORAGES, refused
-from lazytensor.tensor import Device, Size, Tensor, handle
+from lazytensor.ops.strided import contiguous_strides
+from lazytensor.serialization.layout import STORAGE_DTYPES, file_error
+from lazytensor.tensor import Device, Size, Tensor, tensor_from_storage
 
 Dims = tuple[int, ...]
-_STORAGE_OF = {d: name for name, d in STORAGES.items()}
+_STORAGE_NAMES = {d: name for name, d in STORAGE_DTYPES.items()}
 
 
 class Writer:
@@ -51,7 +51,7 @@ class Writer:
 
     def other(self, value: Any) -> None:
         """A value of another type: refused. What knows more types overrides it."""
-        raise refused(
+        raise file_error(
             f"a {type(value).__name__} cannot be saved: only tensors, numbers, text and plain containers can",
             "Save a module's or an optimizer's state_dict() instead of the object.",
         )
@@ -164,11 +164,11 @@ class Writer:
     def lazy(self, a: LazyArray) -> None:
         """An array of another file: read when its storage is written."""
         if a.dtype is None:
-            raise refused(f"{a.key!r} holds numbers for which there is no tensor type", "Leave it out.")
+            raise file_error(f"{a.key!r} holds numbers for which there is no tensor type", "Leave it out.")
         # Each array its own storage: what other files share is not known of lazy arrays.
         key = str(len(self.storages))
         self.storages[key] = a.stored
-        self._rebuilt(a.dtype, key, math.prod(a.shape), 0, a.shape, order_strides(a.shape), False)
+        self._write_rebuild(a.dtype, key, math.prod(a.shape), 0, a.shape, contiguous_strides(a.shape), False)
         self._put(id(a), a)
 
     def _strided(self, t: Tensor, requires_grad: bool) -> None:
@@ -176,26 +176,26 @@ class Writer:
             # It has a shape and no values.
             self.name("torch._utils _rebuild_meta_tensor_no_storage")
             shape = tuple(t.spec.shape)
-            self.some((t.dtype, shape, order_strides(shape), requires_grad))
+            self.some((t.dtype, shape, contiguous_strides(shape), requires_grad))
             self.out += b"R"
             return
         key, size, offset, stride = self._storage(t)
-        self._rebuilt(t.dtype, key, size, offset, tuple(t.spec.shape), stride, requires_grad)
+        self._write_rebuild(t.dtype, key, size, offset, tuple(t.spec.shape), stride, requires_grad)
 
-    def _rebuilt(
+    def _write_rebuild(
         self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims, requires_grad: bool
     ) -> None:
         if dtype is uint16 and not self.is_legacy:
-            self._untyped(dtype, key, size, offset, shape, stride)
+            self._write_untyped_rebuild(dtype, key, size, offset, shape, stride)
             return
-        if dtype not in _STORAGE_OF:
-            raise refused(f"a tensor of {dtype} has no place in the format", "Convert it first, as with .float().")
+        if dtype not in _STORAGE_NAMES:
+            raise file_error(f"a tensor of {dtype} has no place in the format", "Convert it first, as with .float().")
         # A call of `_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)`, whose storage is a
         # persistent id (`Q`): PyTorch's reader looks its bytes up in the archive.
         self.name("torch._utils _rebuild_tensor_v2")
         self.out += b"(("
         self.text("storage")
-        self.name(f"torch {_STORAGE_OF[dtype]}")
+        self.name(f"torch {_STORAGE_NAMES[dtype]}")
         self.text(key)
         # Whatever the device: there is one memory, and such a file loads everywhere.
         self.text("cpu")
@@ -211,7 +211,7 @@ class Writer:
         self.name("collections OrderedDict")
         self.out += b")RtR"
 
-    def _untyped(self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims) -> None:
+    def _write_untyped_rebuild(self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims) -> None:
         # Types without a storage class of their own: bytes, and the type as the last argument.
         self.name("torch._utils _rebuild_tensor_v3")
         self.out += b"(("
@@ -233,22 +233,22 @@ class Writer:
     def _storage(self, t: Tensor) -> tuple[str, int, int, Dims]:
         """Key and number of elements of the storage, and offset and strides of the tensor in it."""
         # Tensors of one cell share a storage in the file as here. What no strides describe is saved as a copy.
-        layout = strided(t)
+        layout = offset_and_strides(t)
         base = t.cell.type if layout is not None else t.spec
         # The cell stands for the storage: views of it give the same owner and so the same key.
         owner: Any = t.cell if layout is not None else t
-        offset, stride = layout if layout is not None else (0, order_strides(t.spec.shape))
+        offset, stride = layout if layout is not None else (0, contiguous_strides(t.spec.shape))
         if id(owner) not in self.keys:
             self.keys[id(owner)] = key = str(len(self.storages))
             self.kept.append(owner)
-            whole = handle(t.cell) if layout is not None else t
+            whole = tensor_from_storage(t.cell) if layout is not None else t
             # Computed when its record is written, so that a large model is in memory once.
-            self.storages[key] = partial(_elements, whole)
+            self.storages[key] = partial(_encode_tensor, whole)
         return self.keys[id(owner)], base.size, offset, stride
 
 
-def _elements(t: Tensor) -> np.ndarray:
-    return encoded(t.array("torch.save()"), t.dtype)
+def _encode_tensor(t: Tensor) -> np.ndarray:
+    return encode_elements(t.array("torch.save()"), t.dtype)
 
 
 _WRITERS: tuple[tuple[Any, Callable[[Any, Any], None]], ...] = (
@@ -265,16 +265,16 @@ _WRITERS: tuple[tuple[Any, Callable[[Any, Any], None]], ...] = (
 )
 
 
-def strided(t: Tensor) -> tuple[int, tuple[int, ...]] | None:
+def offset_and_strides(t: Tensor) -> tuple[int, tuple[int, ...]] | None:
     """Offset and strides, in elements, of a tensor in its storage; None for a view that no strides describe."""
-    if not t.lens:
-        return 0, order_strides(t.spec.shape)
+    if not t.view_ops:
+        return 0, contiguous_strides(t.spec.shape)
     # NumPy does the arithmetic: the views are replayed on an array of bytes, so that addresses count elements.
     base = seen = np.empty(t.cell.type.shape, np.uint8)
-    for name, attrs in t.lens:
+    for name, attrs in t.view_ops:
         seen = OPS[name].eval(seen, **dict(attrs))
     if not seen.size:
-        return 0, order_strides(t.spec.shape)
+        return 0, contiguous_strides(t.spec.shape)
     if not np.may_share_memory(base, seen):
         return None
     start = seen.__array_interface__["data"][0] - base.__array_interface__["data"][0]

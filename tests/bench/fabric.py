@@ -22,9 +22,9 @@ import numpy as np
 
 from wse_sim import WSE2
 from wse_sim.fabric import EAST, RAMP, SOUTH, WEST, Builder, Memory, Mesh, Received, Sent, simulate, simulate_phase
-from wse_sim.fabric.assemble import assemble
+from wse_sim.fabric.assemble import assemble_mesh
 from wse_sim.fabric.mesh import NORTH, check
-from wse_sim.fabric.runner import Runner
+from wse_sim.fabric.runner import EngineRunner
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce
 
@@ -109,8 +109,8 @@ class Engine:
 
     def __init__(self, mesh: Mesh, engine: str, threads: int):
         check(mesh)
-        self.state, _ = assemble(mesh)
-        self.runner, self.by_list = Runner(self.state, threads), engine == "list"
+        self.state, _ = assemble_mesh(mesh)
+        self.runner, self.by_list = EngineRunner(self.state, threads), engine == "list"
         self.runner.advance(WARM_CYCLES, self.by_list)
 
     def measure(self, cycles: int) -> tuple[float, float]:

@@ -14,11 +14,11 @@ import time
 import numpy as np
 
 from cstorch_compat.data import DataLoader
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
 from lazytensor.functions import creation
 
-ClusterConfig = mirror("cerebras.pytorch.distributed").ClusterConfig
+ClusterConfig = get_mirror("cerebras.pytorch.distributed").ClusterConfig
 
 
 class Busy:

@@ -76,10 +76,12 @@ def _write_idx(path: pathlib.Path) -> None:
 
 
 def _write_events(path: pathlib.Path) -> None:
-    messages = [eventfile.event(1.0, 0, eventfile.VERSION)]
-    messages += [eventfile.event(2.0 + i, i, eventfile.scalar("loss", 1.0 / (i + 1))) for i in range(4)]
-    messages += [eventfile.event(7.0, 5, eventfile.text("note", "text"))]
-    path.write_bytes(b"".join(map(eventfile.record, messages)))
+    messages = [eventfile.encode_event(1.0, 0, eventfile.FILE_VERSION_MESSAGE)]
+    messages += [
+        eventfile.encode_event(2.0 + i, i, eventfile.encode_scalar_summary("loss", 1.0 / (i + 1))) for i in range(4)
+    ]
+    messages += [eventfile.encode_event(7.0, 5, eventfile.encode_text_summary("note", "text"))]
+    path.write_bytes(b"".join(map(eventfile.encode_record, messages)))
 
 
 def _read_tool(path: pathlib.Path) -> Any:
@@ -87,7 +89,7 @@ def _read_tool(path: pathlib.Path) -> Any:
 
 
 def _read_events(path: pathlib.Path) -> Any:
-    return [eventfile.logged(message) for message in eventfile.records(path.read_bytes())]
+    return [eventfile.decode_message(message) for message in eventfile.decode_records(path.read_bytes())]
 
 
 CORPORA = (

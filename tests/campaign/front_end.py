@@ -87,10 +87,10 @@ def run(source: str) -> dict[str, Any]:
 
 def check() -> dict[str, Any]:
     """Check the script with the command of ours."""
-    from cstorch_compat.check.check_command import check as checked
+    from cstorch_compat.check.check_command import run_check as checked
 
     findings, outcome = checked(SCRIPT, [])
-    refused = [f for f in findings.ordered() if f.rule.severity == "refused"]
+    refused = [f for f in findings.sort_by_severity() if f.rule.severity == "refused"]
     said = "; ".join(f"{f.rule.id} {f.operation} {f.detail}" for f in refused)
     end = ("accepted", "refused", "lost")[outcome.status(findings)]
     error = said or outcome.crash

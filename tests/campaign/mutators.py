@@ -128,10 +128,10 @@ def header(draw: random.Random, data: bytes, canary: str) -> bytes:
 
 def message(draw: random.Random, data: bytes, canary: str) -> bytes:
     """An event file with one message changed inside a record whose checksum is right."""
-    messages = list(eventfile.records(data))
+    messages = list(eventfile.decode_records(data))
     at = draw.randrange(len(messages))
     changed = draw.choice((flip, number, cut, repeated))(draw, messages[at], canary)
-    return b"".join(map(eventfile.record, [*messages[:at], changed, *messages[at + 1 :]]))
+    return b"".join(map(eventfile.encode_record, [*messages[:at], changed, *messages[at + 1 :]]))
 
 
 BLIND: tuple[Mutator, ...] = (flip, number, cut, repeated, digits)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor.errors import ArgumentInvalid, LazyError
 from tests.campaign import calls
 from tests.campaign.bad_calls import campaign, judged
@@ -25,7 +25,7 @@ AGREEMENT = 0.985
 ALONE = 0.005
 """The share of calls that run here and not in PyTorch, or there and not here: what no rule tells apart."""
 
-torch = mirror("torch")
+torch = get_mirror("torch")
 
 
 @pytest.mark.slow

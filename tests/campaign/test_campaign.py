@@ -46,10 +46,10 @@ def hangs(path: pathlib.Path) -> None:
 
 def spins(path: pathlib.Path) -> None:
     # In a process that it waits for: its seconds count too.
-    rehearsal.rehearse(spin, str(path))
+    rehearsal.read_in_trial_process(spin, str(path))
 
 
-def spin(beat: rehearsal.Beat) -> None:
+def spin(beat: rehearsal.Heartbeat) -> None:
     while True:
         beat()
 

@@ -38,4 +38,4 @@ def recorded(entry):
     if name == "bfloat16":
         array = (array.astype(np.uint32) << 16).view(np.float32)
     array = array.reshape(value["shape"])
-    return Tensor(array, dtypes.by_name(name)) if kind == "tensor" else array
+    return Tensor(array, dtypes.dtype_by_name(name)) if kind == "tensor" else array

@@ -51,7 +51,7 @@ class Training:
                 return self._step(x, y)
 
         for x, y in DataExecutor(DataLoader(lambda: data), num_steps=len(data), checkpoint_steps=1):
-            steps.closure(self._note, needs_checkpoint=True)(step(x, y))
+            steps.make_closure(self._note, needs_checkpoint=True)(step(x, y))
         return self
 
     def _step(self, x: Tensor, y: Tensor) -> Tensor:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor import abstract, allocation
 
-torch, F = mirror("torch"), mirror("torch.nn.functional")
+torch, F = get_mirror("torch"), get_mirror("torch.nn.functional")
 N = 2**45
 """Elements, of 128 TiB in float32."""
 SIDE = 2**23

@@ -5,10 +5,10 @@ import stat
 
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from tests.conftest import python
 
-torch = mirror("torch")
+torch = get_mirror("torch")
 
 # A child saves over one file until it is killed at a random moment.
 KILLED = """

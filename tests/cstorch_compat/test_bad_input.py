@@ -9,11 +9,11 @@ import pytest
 
 from cstorch_compat.__main__ import main
 from cstorch_compat.ckpt.formats import read
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor.errors import CheckpointError
 from tests.conftest import ROOT
 
-torch = mirror("torch")
+torch = get_mirror("torch")
 HEAD = """
 backend = cstorch.backend("CSX")
 model = MLP()

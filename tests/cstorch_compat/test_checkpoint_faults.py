@@ -18,15 +18,15 @@ import lazytensor as lt
 from cstorch_compat.__main__ import main
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.files import h5sink, h5write
-from cstorch_compat.files.h5sink import Beside, Sink
+from cstorch_compat.files.h5sink import BackgroundWriter, H5Sink
 from cstorch_compat.files.safetensors import read as read_safetensors
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor import leftovers
 from lazytensor.errors import CheckpointError
 from tests.conftest import python
 from tests.cstorch_compat.recordings import GOLDEN
 
-cstorch = mirror("cerebras.pytorch")
+cstorch = get_mirror("cerebras.pytorch")
 
 
 # Children save under new names and replace one file of a fixed name, until they are killed at a random moment.
@@ -366,7 +366,7 @@ class Placed:
 
 def test_an_interrupt_of_an_error_leaves_nobody_who_writes(tmp_path, monkeypatch):
     """Who went on would write into whatever file is given the descriptor next."""
-    begun, sent, over, put = threading.Event(), threading.Event(), [], Sink.put_together
+    begun, sent, over, put = threading.Event(), threading.Event(), [], H5Sink.put_pieces
 
     def slow(sink, pieces):
         begun.set()
@@ -383,13 +383,13 @@ def test_an_interrupt_of_an_error_leaves_nobody_who_writes(tmp_path, monkeypatch
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         sent.set()
 
-    monkeypatch.setattr(Sink, "put_together", slow)
-    monkeypatch.setattr(h5sink, "_TOGETHER_BYTES", 1)
+    monkeypatch.setattr(H5Sink, "put_pieces", slow)
+    monkeypatch.setattr(h5sink, "_MIN_BATCH_BYTES", 1)
     # A shell that runs the tests in the background has them ignore it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with Sink(str(tmp_path / "a")) as sink:
-            with pytest.raises(KeyboardInterrupt), Beside(sink) as beside:
+        with H5Sink(str(tmp_path / "a")) as sink:
+            with pytest.raises(KeyboardInterrupt), BackgroundWriter(sink) as beside:
                 beside.put("x", np.zeros(1 << 17, np.uint8), Placed())
                 begun.wait()
                 threading.Thread(target=interrupt).start()

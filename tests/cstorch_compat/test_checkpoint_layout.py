@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from cstorch_compat.files import h5read, h5write
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
-from lazytensor.encoding import STORED, encoded
+from lazytensor.encoding import FILE_DTYPES, encode_elements
 from tests.cstorch_compat.recordings import GOLDEN, Tensor, describe, recorded
 
-cstorch = mirror("cerebras.pytorch")
+cstorch = get_mirror("cerebras.pytorch")
 
 
 LAYOUTS = {path.stem: json.loads(path.read_text()) for path in sorted((GOLDEN / "layouts").glob("*.json"))}
@@ -96,9 +96,9 @@ def test_written_file_has_the_recorded_datasets(name, tmp_path):
             dataset, leaf = file[key], leaves[key]
             assert list(dataset.shape) == wanted["shape"] and str(dataset.dtype) == wanted["dtype"]
             assert {k: exact(v) for k, v in dataset.attrs.items()} == wanted["attrs"]
-            bits = encoded(leaf.values, leaf.dtype) if isinstance(leaf, Tensor) else leaf
+            bits = encode_elements(leaf.values, leaf.dtype) if isinstance(leaf, Tensor) else leaf
             assert dataset[()].tobytes() == bits.tobytes()
-            assert not isinstance(leaf, Tensor) or dataset.dtype.itemsize == STORED[leaf.dtype].itemsize
+            assert not isinstance(leaf, Tensor) or dataset.dtype.itemsize == FILE_DTYPES[leaf.dtype].itemsize
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

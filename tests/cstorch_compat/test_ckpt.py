@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cstorch_compat.__main__ import main
-from cstorch_compat.ckpt.compare import differences
+from cstorch_compat.ckpt.compare import find_differences
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.formats import FORMATS, read
-from cstorch_compat.ckpt.leaves import flat, leaves
+from cstorch_compat.ckpt.leaves import flatten_tree, leaves
 from lazytensor import dtype as dtypes
 from lazytensor import serialization
-from lazytensor.encoding import STORED
+from lazytensor.encoding import FILE_DTYPES
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray
 from tests.conftest import lazywafer
@@ -30,13 +30,13 @@ from tests.cstorch_compat.recordings import GOLDEN
 
 SUFFIX = {name: f.suffixes[0] for name, f in FORMATS.items()}
 # Every format holds these: H5 has no int8.
-COMMON = sorted(set(STORED) - {dtypes.int8, dtypes.cbfloat16}, key=lambda d: d.name)
+COMMON = sorted(set(FILE_DTYPES) - {dtypes.int8, dtypes.cbfloat16}, key=lambda d: d.name)
 
 
 def array(values, dtype):
     """A tensor of a tree, from its elements as files hold them."""
-    values = np.asarray(values, STORED[dtype])
-    return LazyArray("?", values.shape, dtype, STORED[dtype], True, "memory", values.copy)
+    values = np.asarray(values, FILE_DTYPES[dtype])
+    return LazyArray("?", values.shape, dtype, FILE_DTYPES[dtype], True, "memory", values.copy)
 
 
 def ramp(*shape, dtype=dtypes.float32):
@@ -71,8 +71,8 @@ def arrays(draw):
     dtype = draw(st.sampled_from(COMMON))
     shape = tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    raw = rng.integers(0, 2 if dtype.kind == "b" else 256, math.prod(shape) * STORED[dtype].itemsize, np.uint8)
-    return array(raw.view(STORED[dtype]).reshape(shape), dtype)
+    raw = rng.integers(0, 2 if dtype.kind == "b" else 256, math.prod(shape) * FILE_DTYPES[dtype].itemsize, np.uint8)
+    return array(raw.view(FILE_DTYPES[dtype]).reshape(shape), dtype)
 
 
 names = st.text("abcé.7_ ", min_size=1, max_size=4)
@@ -205,7 +205,7 @@ def test_part_and_flattening_make_what_flat_formats_hold(tmp_path):
     change(source, tmp_path / "s.npz", key="opt.s", flatten=True)
     assert list(read(str(tmp_path / "m.safetensors"))[1]) == ["w", "h"]
     assert list(np.load(tmp_path / "s.npz")) == ["0.m"]
-    assert list(flat(NESTED)) == ["model.w", "model.h", "opt.lr", "opt.s.0.m"]
+    assert list(flatten_tree(NESTED)) == ["model.w", "model.h", "opt.lr", "opt.s.0.m"]
 
 
 def test_existing_target_is_replaced_only_by_force_even_the_source_itself(tmp_path):
@@ -345,7 +345,11 @@ def test_diff_tells_every_kind_of_difference_and_its_size(capsys, tmp_path):
     assert told["w"]["max_abs"] == 0.5 and told["w"]["max_rel"] == 0.2 and (told["w"]["a"], told["w"]["b"]) == (2, 2.5)
     assert "w: value: 2.0 and 2.5, differs by up to 0.5, relative 0.2" in run(capsys, "diff", *paths)[1]
     small = {"w": a["w"]}, {"w": b["w"]}
-    assert differences(*small, atol=0.49) and not differences(*small, atol=0.5) and not differences(*small, rtol=0.2)
+    assert (
+        find_differences(*small, atol=0.49)
+        and not find_differences(*small, atol=0.5)
+        and not find_differences(*small, rtol=0.2)
+    )
     assert run(capsys, "diff", paths[0], paths[0])[:2] == (0, "equal\n")
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from cstorch_compat.files.tree import flatten
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
-from cstorch_compat.run.closures import ClosureCall, Closures
+from cstorch_compat.run.closures import ClosureCall, ClosureQueue
 from lazytensor import nn
 
-cstorch = mirror("cerebras.pytorch")
+cstorch = get_mirror("cerebras.pytorch")
 
 
 STEPS = 6
@@ -103,7 +103,7 @@ def test_an_exception_of_a_closure_carries_its_name_and_step():
     def fails(x):
         raise ZeroDivisionError(x)
 
-    closures = Closures(lag=1)
+    closures = ClosureQueue(lag=1)
     for step in (1, 2):
         closures.queue.append(ClosureCall(fails, (step,), {}, needs_checkpoint=False))
         if step == 1:

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from cstorch_compat.__main__ import _parser
+from cstorch_compat.__main__ import _make_parser
 from tests.conftest import lazywafer
 from tests.cstorch_compat.test_commands import commands
 
@@ -27,7 +27,7 @@ def is_of_values(action: argparse.Action) -> bool:
     return action.nargs != 0 and not isinstance(action, argparse._SubParsersAction)
 
 
-COMMANDS = {path: parser for path, parser in commands(_parser()[0]) if path}
+COMMANDS = {path: parser for path, parser in commands(_make_parser()[0]) if path}
 OPTIONS = [
     (path, action.option_strings[-1])
     for path, parser in COMMANDS.items()

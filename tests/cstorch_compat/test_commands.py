@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import cstorch_compat
-from cstorch_compat.__main__ import _parser
+from cstorch_compat.__main__ import _make_parser
 from cstorch_compat.names import manifest
 from cstorch_compat.run import script as scripts
 from lazytensor import config, private_files
@@ -77,7 +77,7 @@ def test_help_of_a_command_tells_what_it_takes(command, tmp_path):
 
 
 def test_every_command_and_argument_says_what_it_is_for():
-    parsers = dict(commands(_parser()[0]))
+    parsers = dict(commands(_make_parser()[0]))
     assert parsers.keys() == HELP.keys()
     for path, parser in parsers.items():
         assert parser.description and parser.description.endswith("."), path
@@ -123,7 +123,7 @@ def test_a_refusal_points_to_the_check(tmp_path):
 def test_coverage_as_json_has_each_name_with_its_reason(tmp_path, monkeypatch):
     # All names together take half a minute; test_shim.py has them.
     monkeypatch.setattr(manifest, "known_names", lambda: {"torch.add", "torch.AliasDb"})
-    monkeypatch.setattr(manifest, "PARTIAL", {"torch.load": "a part of it"})
+    monkeypatch.setattr(manifest, "PARTIAL_REASONS", {"torch.load": "a part of it"})
     names = {row.pop("name"): row for row in json.loads(lazywafer("coverage", "--json", cwd=tmp_path).stdout)}
     assert names["torch.add"] == {"status": "full", "reason": ""}
     assert names["torch.load"] == {"status": "partial", "reason": "a part of it"}
@@ -141,10 +141,10 @@ def test_a_module_is_run_by_its_name(tmp_path):
 
 
 def test_a_script_comes_from_standard_input(tmp_path, monkeypatch):
-    scripts._standard_input.cache_clear()
+    scripts._read_standard_input.cache_clear()
     monkeypatch.setattr(sys, "stdin", io.StringIO(SAYS + "raise SystemExit(3)\n"))
     done = lazywafer("run", "-", "a", cwd=tmp_path)
-    scripts._standard_input.cache_clear()
+    scripts._read_standard_input.cache_clear()
     assert (done.returncode, done.stdout) == (3, "__main__ ['a']\n"), done.stderr
 
 
@@ -174,8 +174,8 @@ def test_a_command_that_computes_nothing_does_not_wait_for_numba():
 
 def test_cache_counts_kernels_and_clears_them(tmp_path):
     with config.override(cache=str(tmp_path / "cache")):
-        private_files.write("one.kernel", b"code")
+        private_files.write_kernel("one.kernel", b"code")
         said = lazywafer("cache", cwd=tmp_path).stdout
         assert said.startswith(f"{tmp_path / 'cache'}: 1 kernels, 0.0 MB of at most ")
         assert ": 0 kernels" in lazywafer("cache", "--clear", cwd=tmp_path).stdout
-        assert private_files.read("one.kernel") is None
+        assert private_files.read_kernel("one.kernel") is None

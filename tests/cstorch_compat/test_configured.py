@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from cstorch_compat.generations.early import configured
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 
-optim = mirror("cerebras.pytorch.optim")
-lr = mirror("cerebras.pytorch.optim.lr_scheduler")
+optim = get_mirror("cerebras.pytorch.optim")
+lr = get_mirror("cerebras.pytorch.optim.lr_scheduler")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,7 +6,7 @@ import operator
 
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.torch import cpu_build, process_group, spawning, switches, timing
 from cstorch_compat.torch.compiled import OptimizedModule, compile
 from cstorch_compat.torch.half_casts import GradScaler, autocast
@@ -17,14 +17,14 @@ from lazytensor import nn
 from lazytensor.functions import creation, losses
 from lazytensor.optim.eager import SGD
 
-ROWS = list(cpu_build.rows())
+ROWS = list(cpu_build.parse_rows())
 ABSENT = {f"torch.backends.{name}" for name in ("kleidiai", "nnpack", "xnnpack")}
 """Modules of PyTorch that scripts do not import, and that are not provided."""
 
 
 @pytest.mark.parametrize("path", sorted({path for path, _, _ in ROWS} - ABSENT))
 def test_answers_are_those_that_were_recorded(path):
-    module = mirror(path)
+    module = get_mirror(path)
     for _, name, said in (row for row in ROWS if row[0] == path):
         value = getattr(module, name.removesuffix("()"))
         if not name.endswith("()"):

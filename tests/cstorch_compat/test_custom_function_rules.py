@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 
-torch = mirror("torch")
+torch = get_mirror("torch")
 
 
 def _function(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor import random
 from lazytensor.functions import creation
 from tests.golden import record_distributions as recorded
@@ -17,7 +17,7 @@ NOT_WRITTEN = {("student", "entropy"), ("multinomial", "entropy")}
 
 @pytest.fixture(scope="module")
 def ours():
-    return recorded.facts(mirror("torch"), mirror("torch.distributions"))
+    return recorded.facts(get_mirror("torch"), get_mirror("torch.distributions"))
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -33,7 +33,7 @@ def test_a_family_answers_as_pytorchs(name, ours):
 
 def test_gradients_pass_what_was_drawn():
     # Recorded: the gradient of a gamma draw by its concentration, of normal draws by mean and deviation.
-    D = mirror("torch.distributions")
+    D = get_mirror("torch.distributions")
     shape = creation.tensor([0.7, 3.0], requires_grad=True)
     random.manual_seed(2)
     D.Gamma(shape, creation.tensor([1.0, 1.0])).rsample().sum().backward()
@@ -56,11 +56,11 @@ def test_gradients_pass_what_was_drawn():
 )
 def test_wrong_arguments_are_refused_with_the_value(wrong, message):
     with pytest.raises(ValueError, match=message):
-        wrong(mirror("torch.distributions"))
+        wrong(get_mirror("torch.distributions"))
 
 
 def test_expanded_and_registered():
-    D = mirror("torch.distributions")
+    D = get_mirror("torch.distributions")
     wide = D.Independent(D.Normal(creation.zeros(2), creation.ones(2)), 1).expand((4,))
     assert (tuple(wide.batch_shape), tuple(wide.event_shape), tuple(wide.sample().shape)) == ((4,), (2,), (4, 2))
     with pytest.raises(NotImplementedError, match="No KL"):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 
-torch = mirror("torch")
+torch = get_mirror("torch")
 DTYPES = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 KEPT = DTYPES
 FLOATS = ("float32", "float16", "bfloat16")

@@ -60,7 +60,7 @@ def test_examples_are_listed_with_what_they_do(capsys):
 
 def read(arguments, text):
     options = argparse.Namespace(args=arguments, html=None, trace=None, report=None)
-    script.read_behind(options, lambda: [text])
+    script.parse_trailing_options(options, lambda: [text])
     return options
 
 

@@ -88,7 +88,7 @@ def test_every_so_many_steps_and_after_the_last(every, num_steps):
 )
 def test_a_schedule_of_checkpoints_counts_from_0_as_recorded(cpu, schedule, expected):
     seen = []
-    save = steps.closure(seen.append, needs_checkpoint=True)
+    save = steps.make_closure(seen.append, needs_checkpoint=True)
     loop = executor(7, checkpoint_steps=Schedule(schedule))
     for _ in loop:
         save(loop.user_iteration)
@@ -129,7 +129,7 @@ def test_another_batch_size_is_an_error_on_csx():
         loop = iter(executor(2, (4, 2)))
         batch = next(loop)
         trace = steps.trace_function(lambda b: b.sum())
-        steps.closure(lambda loss: None, needs_checkpoint=False)(trace(batch))
+        steps.make_closure(lambda loss: None, needs_checkpoint=False)(trace(batch))
         with pytest.raises(
             RuntimeError, match=r"first, which were batch float32\[4, 3\], and this one has batch float32"
         ):

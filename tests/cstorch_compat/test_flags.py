@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cstorch_compat.generations.early.cluster import CSConfig
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
-from cstorch_compat.run.flags import CSX, FlagGroup
+from cstorch_compat.run.flags import CSX_SETTINGS, FlagGroup
 from cstorch_compat.run.precision_level import current_pol, pol
 from lazytensor.errors import StateError
 
-csx = mirror("cerebras.pytorch.backends").csx
+csx = get_mirror("cerebras.pytorch.backends").csx
 
 
 def tree(locked=False):
-    return FlagGroup("csx", CSX, lambda: locked)
+    return FlagGroup("csx", CSX_SETTINGS, lambda: locked)
 
 
 @given(st.integers(1, 10**6))
@@ -61,7 +61,7 @@ def test_nothing_changes_during_a_run():
 
 
 def test_outside_functions_the_level_is_the_flag(monkeypatch):
-    monkeypatch.setattr(process.RUN, "flags", FlagGroup("csx", CSX, lambda: False))
+    monkeypatch.setattr(process.RUN, "flags", FlagGroup("csx", CSX_SETTINGS, lambda: False))
     process.RUN.flags.precision.optimization_level = 0
     assert current_pol() == 0
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.nn import wafer_functional as F
 from lazytensor.errors import OperandInvalid
 
-Scope = mirror("cerebras.pytorch.nn").Scope
+Scope = get_mirror("cerebras.pytorch.nn").Scope
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

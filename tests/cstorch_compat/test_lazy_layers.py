@@ -2,9 +2,9 @@
 
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 
-torch, nn = mirror("torch"), mirror("torch.nn")
+torch, nn = get_mirror("torch"), get_mirror("torch.nn")
 
 
 def test_lazy_layers_become_plain_ones_with_pytorchs_values():
@@ -19,7 +19,7 @@ def test_lazy_layers_become_plain_ones_with_pytorchs_values():
 
 
 def test_averages_of_models_and_their_schedule():
-    averages = mirror("torch.optim.swa_utils")
+    averages = get_mirror("torch.optim.swa_utils")
     torch.manual_seed(1)
     model = nn.Linear(2, 1)
     mean = averages.AveragedModel(model)
@@ -43,7 +43,7 @@ def test_averages_of_models_and_their_schedule():
 def test_statistics_are_found_anew_over_all_batches():
     norm = nn.BatchNorm1d(2)
     batches = [torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 2.0], [3.0, 0.0]])]
-    mirror("torch.optim.swa_utils").update_bn(batches, norm)
+    get_mirror("torch.optim.swa_utils").update_bn(batches, norm)
     assert (norm.running_mean.tolist(), norm.running_var.tolist(), norm.momentum) == ([3.0, 2.0], [2.0, 2.0], 0.1)
 
 

@@ -22,7 +22,7 @@ PERFECT = [
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
-    monkeypatch.setattr(metrics._all, "value", [])
+    monkeypatch.setattr(metrics._all_metrics, "value", [])
 
 
 @pytest.mark.parametrize("make", PERFECT)

@@ -11,7 +11,7 @@ import pytest
 
 from cstorch_compat import names
 from cstorch_compat.names import shim, table
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def installed():
     shim.uninstall()
 
 
-WORDS = [line.split(":")[0] for line in table.TABLE.read_text().splitlines() if line[:1].isalpha()]
+WORDS = [line.split(":")[0] for line in table.TABLE_PATH.read_text().splitlines() if line[:1].isalpha()]
 """The heads of the table: a module each, or all of PyTorch's modules from one on down."""
 DATACLASSES = {"TreeSpec", "GetAttrKey", "MappingKey", "SequenceKey", "LeafSpec", "Measurement"}
 """Those of PyTorch that are."""
@@ -35,9 +35,9 @@ def paths():
 
 def test_every_name_of_the_table_stands_for_something():
     for path in paths():
-        module = mirror(path)
+        module = get_mirror(path)
         assert {name: getattr(module, name) for name in module.__all__}.keys() == set(module.__all__), path
-        assert [name for name in table.names(path) if not hasattr(module, name)] == [], path
+        assert [name for name in table.list_names(path) if not hasattr(module, name)] == [], path
         assert module.__doc__, path
         assert module.__doc__.endswith("."), path
 
@@ -50,7 +50,7 @@ def test_no_name_stands_twice_below_a_module():
 def test_no_class_is_a_dataclass_unless_the_original_is():
     """`dataclasses.asdict` takes a dataclass apart, pydantic looks at its fields."""
     for path in (path for path in paths() if path.startswith("torch")):
-        module = mirror(path)
+        module = get_mirror(path)
         found = {name for name in module.__all__ if dataclasses.is_dataclass(getattr(module, name))}
         assert found <= DATACLASSES, path
 
@@ -75,7 +75,7 @@ def test_a_mirror_is_a_module_with_a_place(path, installed):
     module = importlib.import_module(path)
     assert isinstance(module, ModuleType) and module.__name__ == path == module.__spec__.name
     assert module.__file__ == names.__file__ and path in repr(module)
-    assert importlib.import_module(path) is module is mirror(path)
+    assert importlib.import_module(path) is module is get_mirror(path)
 
 
 def test_every_way_to_import_gives_the_same_module(installed):
@@ -103,7 +103,7 @@ def test_a_class_written_for_a_mirror_lives_there_and_is_pickled_by_that_name(pa
 
 
 def test_a_name_is_looked_up_once_and_can_be_replaced():
-    module = mirror("torch.linalg")
+    module = get_mirror("torch.linalg")
     original = module.det
     assert vars(module)["det"] is original
     module.det = "mine"

@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 import cstorch_compat.torch.recomputation as checkpointing
-from cstorch_compat.torch.absent_types import TYPES
+from cstorch_compat.torch.absent_types import ABSENT_DTYPES
 from cstorch_compat.torch.attention_backends import SDPBackend, sdpa_kernel
 from lazytensor import nn, ones, tensor
 from lazytensor.errors import OptionMissing
@@ -26,7 +26,7 @@ from lazytensor.errors import OptionMissing
     ],
 )
 def test_a_type_that_no_tensor_has_answers_for_itself(name, itemsize, is_floating, is_complex, is_signed):
-    t = TYPES[name]
+    t = ABSENT_DTYPES[name]
     assert (t.itemsize, t.is_floating_point, t.is_complex) == (itemsize, is_floating, is_complex)
     assert name.startswith("q") or t.is_signed == is_signed
     with pytest.raises(OptionMissing, match=r"there are no tensors of torch\."):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cstorch_compat.page import writing
-from lazytensor.output_files import json_text, write_whole
+from lazytensor.output_files import json_text, write_file_atomically
 from tests.conftest import PREAMBLE, ROOT, lazywafer, training
 
 PLAIN = """
@@ -137,7 +137,7 @@ def test_a_page_that_cannot_be_written_keeps_the_old_one_and_the_other_files(tmp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "write_whole", full)
+        patch.setattr(writing, "write_file_atomically", full)
         done = lazywafer("run", "--machine", "tiny", *OUTPUTS, "script.py", cwd=tmp_path)
     assert done.returncode == 1
     assert "--html cannot be written to page.html: No space left on device" in done.stderr
@@ -161,12 +161,12 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(OSError, match="No space"):
-            write_whole(link, "new")
+            write_file_atomically(link, "new")
     assert old.read_text() == "old" and len(list(tmp_path.iterdir())) == 2
-    write_whole(link, "new \udce9")
+    write_file_atomically(link, "new \udce9")
     assert link.is_symlink() and old.read_text() == "new \\udce9" and stat.S_IMODE(old.stat().st_mode) == 0o640
     longest = tmp_path / ("n" * 250 + ".txt")
-    write_whole(longest, b"\0")
+    write_file_atomically(longest, b"\0")
     assert longest.read_bytes() == b"\0"
 
 

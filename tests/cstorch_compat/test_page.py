@@ -10,7 +10,7 @@ import re
 import pytest
 
 from cstorch_compat.page.contents import PageStep
-from cstorch_compat.page.writing import texts_of, write_page
+from cstorch_compat.page.writing import make_texts, write_page
 from cstorch_compat.planning.recording import record_script
 from lazytensor import config
 from tests.conftest import ROOT, lazywafer, training
@@ -311,7 +311,7 @@ def test_the_page_of_gpt2_is_small_opens_and_shows_the_line_of_a_kernel(window, 
     # Graphs are checked where they are compiled to be run.
     with config.override(check=False):
         path = ROOT / "notebooks" / "scripts" / "published" / "gpt2.py"
-        family = record_script(str(path), on_graph=lambda graph: texts.append(texts_of(graph)))
+        family = record_script(str(path), on_graph=lambda graph: texts.append(make_texts(graph)))
         step = PageStep(family.program(), plan(family, WSE2, "streaming", other=False), WSE2, *texts)
         write_page(tmp_path / "gpt2.html", str(path), [step])
     assert (tmp_path / "gpt2.html").stat().st_size < 2_000_000

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cstorch_compat.page.document import document
+from cstorch_compat.page.document import format_html
 from tests.cstorch_compat.test_page import COMBINATIONS, data_of, graphs_of, page, press
 from tests.shown_numbers import EDGES, NUMBER, misleading, numbers_of_all_sizes, value_of
 
@@ -49,7 +49,7 @@ def rewritten(window, plain, tmp_path):
         data = data_of(text)
         change(data)
         path = tmp_path / "page.html"
-        path.write_text(document({**data, "graphs": graphs_of(text)}))
+        path.write_text(format_html({**data, "graphs": graphs_of(text)}))
         window.open(path, **how)
         assert window.faults == []
         return data

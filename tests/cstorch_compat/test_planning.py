@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.planning.combinations import Wanted, as_text, planned
+from cstorch_compat.planning.combinations import PlanRequest, format_rows, plan_rows
 from cstorch_compat.planning.loading import first_batches
 from cstorch_compat.planning.recording import record_script
 from lazytensor.data import DataLoader
@@ -220,12 +220,12 @@ def test_batch_is_known_by_one_sample_and_no_process():
 
 def test_few_rows_are_told_in_sentences(tmp_path):
     (tmp_path / "script.py").write_text(PLAIN)
-    rows = planned(record_script(str(tmp_path / "script.py")), Wanted(machines=("tiny",), mode="streaming"))
-    _, sentence, band = as_text(rows).split("\n\n")
+    rows = plan_rows(record_script(str(tmp_path / "script.py")), PlanRequest(machines=("tiny",), mode="streaming"))
+    _, sentence, band = format_rows(rows).split("\n\n")
     assert sentence.startswith("batch 8 on 1 tiny, streaming: ")
     assert "Limited by" in sentence
     assert band.count("Error band:") == 1
-    assert "\n\n" not in as_text(5 * rows)
+    assert "\n\n" not in format_rows(5 * rows)
 
 
 POLICY = """

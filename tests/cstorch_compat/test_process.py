@@ -104,10 +104,10 @@ def test_scripts_in_one_process_give_what_each_gives_alone(order, expected, tmp_
 
 CACHES = frozenset(
     """
-    lazytensor.ir.graph._table lazytensor.ops.op._fulls lazytensor.runtime.jit._loaded lazytensor.runtime.jit._salt
-    lazytensor.source._ours lazytensor.source._places lazytensor.ir.graph._unique lazytensor.cells._owners
-    lazytensor.functions.drawing._source lazytensor.random.default_generator cstorch_compat.run.process.RUN
-    """.split()
+    lazytensor.ir.graph._intern_table lazytensor.ops.op._splat_cache lazytensor.runtime.jit._loaded
+    lazytensor.runtime.jit._salt lazytensor.source._is_internal lazytensor.source._locations
+    lazytensor.ir.graph._id_counter lazytensor.cells._owners lazytensor.functions.drawing._random_state
+    lazytensor.random.default_generator cstorch_compat.run.process.RUN """.split()
 )
 """What may differ behind a script: what is found again by content, numbers that never come back, and what starts over
 as a whole."""
@@ -136,7 +136,7 @@ def test_no_module_keeps_anything_of_a_script(name, tmp_path):
 
 
 def test_a_slot_begins_anew_with_each_run():
-    slot = process.Slot(list)
+    slot = process.RunLocal(list)
     slot.value.append(1)
     assert slot.value == [1]
     slot.value = [2]

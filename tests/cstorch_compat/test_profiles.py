@@ -20,7 +20,7 @@ def loop(num_steps=5):
     model = Linear(3, 4)
     compiled = prepare.compile_model(model)
     step = steps.trace_function(lambda batch: compiled(batch).relu().sum())
-    log = steps.closure(lambda loss: None, needs_checkpoint=False)
+    log = steps.make_closure(lambda loss: None, needs_checkpoint=False)
     for batch in DataExecutor(DataLoader(lambda: [creation.ones(2, 3)]), num_steps=num_steps):
         log(step(batch))
 

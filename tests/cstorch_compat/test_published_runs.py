@@ -2,7 +2,7 @@
 
 import pytest
 
-from cstorch_compat.planning.published_runs import PLACED, SCRIPTS, SHARED, recorded_run
+from cstorch_compat.planning.published_runs import PLACED_FILE, SCRIPTS, SHARED_FILE, record_run
 
 GPT3 = ("--width", "5120", "--heads", "40", "--dropout", "0", "--batch_size", "720")
 # Script, arguments, layers, and the parameters that are published of the model, in millions.
@@ -23,7 +23,7 @@ def parameters(program):
 
 
 def test_every_script_of_a_published_run_is_tried():
-    scripts = {path.name for path in SCRIPTS.glob("*.py")} - {SHARED, PLACED}
+    scripts = {path.name for path in SCRIPTS.glob("*.py")} - {SHARED_FILE, PLACED_FILE}
     assert scripts == {"fc_mnist.py", *(script for script, *_ in MODELS.values())}
 
 
@@ -31,19 +31,19 @@ def test_every_script_of_a_published_run_is_tried():
 @pytest.mark.parametrize("name", MODELS)
 def test_a_published_model_has_its_parameters(name):
     script, args, layers, millions = MODELS[name]
-    one, two = (recorded_run(script, (*args, "--layers", str(n))).program() for n in (1, 2))
+    one, two = (record_run(script, (*args, "--layers", str(n))).program() for n in (1, 2))
     count = parameters(one) + (layers - 1) * (parameters(two) - parameters(one))
     assert count / 1e6 == pytest.approx(millions, rel=0.01)
 
 
 def test_fc_mnist_has_its_layers_and_batch():
-    program = recorded_run("fc_mnist.py").program(128)
+    program = record_run("fc_mnist.py").program(128)
     assert parameters(program) == 784 * 500 + 500 + 500 * 300 + 300 + 300 * 10 + 10
     assert [program.buffers[b].type.shape for b in program.batch] == [(128, 784), (128,)]
 
 
 @pytest.mark.slow
 def test_evaluation_of_bert_updates_nothing():
-    program = recorded_run("bert_large.py", ("--mode", "eval", "--layers", "1")).program()
+    program = record_run("bert_large.py", ("--mode", "eval", "--layers", "1")).program()
     assert all(start == end for start, end in program.state.values())
     assert {instr.direction for instr in program.instrs} == {"forward"}

@@ -7,14 +7,14 @@ import tempfile
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
 from cstorch_compat.watch.summary import SummaryReader
 from tests.golden import record_cstorch_rates as recorder
 
 pytestmark = pytest.mark.slow
 
-torch, cstorch = mirror("torch"), mirror("cerebras.pytorch")
+torch, cstorch = get_mirror("torch"), get_mirror("cerebras.pytorch")
 ANSWERS = json.loads((pathlib.Path(recorder.__file__).with_name("cstorch_rates.json")).read_text())
 FETCHED = ("argument", "closure", "state dict", "end")
 """Places that have values on CSX: closures, and what comes after the loop."""

@@ -8,14 +8,14 @@ import pytest
 
 import lazytensor as lt
 from cstorch_compat.metrics import metric as registry
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
 from lazytensor.nn import Parameter
 
-amp = mirror("cerebras.pytorch.amp")
-metrics = mirror("cerebras.pytorch.metrics")
-nn = mirror("cerebras.pytorch.nn")
-optim = mirror("cerebras.pytorch.optim")
+amp = get_mirror("cerebras.pytorch.amp")
+metrics = get_mirror("cerebras.pytorch.metrics")
+nn = get_mirror("cerebras.pytorch.nn")
+optim = get_mirror("cerebras.pytorch.optim")
 
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
@@ -28,7 +28,7 @@ ARRAYS = np.load(GOLDEN / "cstorch_scaler_metrics.npz")
 @pytest.fixture(autouse=True)
 def backend(monkeypatch, tmp_path):
     monkeypatch.setattr(process.RUN, "backend", None)
-    monkeypatch.setattr(registry._all, "value", [])
+    monkeypatch.setattr(registry._all_metrics, "value", [])
     process.make_backend("CPU", tmp_path)
 
 

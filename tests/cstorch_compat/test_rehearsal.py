@@ -38,7 +38,7 @@ def busy():
 
 @pytest.mark.slow
 def test_tables_that_never_end_are_damage(bare, monkeypatch):
-    monkeypatch.setattr(rehearsal, "CPU_SECONDS", 0)  # to the next whole second
+    monkeypatch.setattr(rehearsal, "MAX_LEAF_CPU_SECONDS", 0)  # to the next whole second
     harmful(monkeypatch, busy)
     with pytest.raises(CheckpointError, match="keep HDF5 busy without end") as e:
         checkpoint.load(bare)
@@ -53,7 +53,7 @@ def test_tables_that_never_end_are_damage(bare, monkeypatch):
     ],
 )
 def test_what_stands_still_or_dies_is_damage(bare, harm, words, monkeypatch):
-    monkeypatch.setattr(rehearsal, "STILL_SECONDS", 0.2)
+    monkeypatch.setattr(rehearsal, "MAX_IDLE_SECONDS", 0.2)
     harmful(monkeypatch, harm)
     with pytest.raises(CheckpointError, match=words):
         checkpoint.load(bare)
@@ -92,7 +92,7 @@ def test_no_process_is_left_of_a_reader_that_is_killed():
     reader = os.fork()
     if not reader:
         os.close(into)
-        rehearsal.rehearse(read, "bare")
+        rehearsal.read_in_trial_process(read, "bare")
     os.close(out)
     assert os.read(into, 1) == b"!"
     os.kill(reader, signal.SIGKILL)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cstorch_compat.names import manifest, mirror, releases, shim
-from cstorch_compat.names.releases import LATEST, RELEASES, ROWS, Span
+from cstorch_compat.names.releases import LATEST, RELEASE_ROWS, RELEASES, ReleaseRange
 from lazytensor.errors import NameMissing
 
-PATHS = sorted({row.path for row in ROWS})
+PATHS = sorted({row.path for row in RELEASE_ROWS})
 MISSING = {"mesh", "profiler", "nn.SelectiveGrad", "experimental.Compression", "experimental.listener"}
 """Names of the table that are not written yet; `manifest` says so of them."""
 
@@ -29,7 +29,7 @@ def installed():
 
 def cstorch(release: str):
     """The root of the package as that release spells it."""
-    number = releases.number(release)
+    number = releases.parse_release(release)
     name = "cerebras.pytorch" if number >= (2, 2) else "cerebras_pytorch"
     return importlib.import_module(name if number >= (2, 0) else "cerebras_pytorch.experimental")
 
@@ -42,8 +42,8 @@ def looked_up(root, path: str):
 
 @given(path=st.sampled_from(PATHS), release=st.sampled_from(RELEASES))
 def test_a_name_is_either_in_a_release_or_absent_with_a_way_out(path, release):
-    span = Span(release, release)
-    row, absent = releases.row_for(path, span), releases.absence(path, span)
+    span = ReleaseRange(release, release)
+    row, absent = releases.find_row(path, span), releases.explain_absence(path, span)
     assert (row is None) == (absent is not None)
     if absent is not None:
         assert release in absent[0] and absent[1]
@@ -51,22 +51,22 @@ def test_a_name_is_either_in_a_release_or_absent_with_a_way_out(path, release):
 
 @given(path=st.sampled_from(PATHS), ends=st.lists(st.sampled_from(range(len(RELEASES))), min_size=2, max_size=2))
 def test_of_several_releases_the_newest_that_has_a_name_decides(path, ends):
-    span = Span(*(RELEASES[i] for i in sorted(ends)))
-    has = [r for r in RELEASES[min(ends) : max(ends) + 1] if releases.row_for(path, Span(r, r)) is not None]
-    newest = releases.row_for(path, Span(has[-1], has[-1])) if has else None
-    assert releases.row_for(path, span) == newest
+    span = ReleaseRange(*(RELEASES[i] for i in sorted(ends)))
+    has = [r for r in RELEASES[min(ends) : max(ends) + 1] if releases.find_row(path, ReleaseRange(r, r)) is not None]
+    newest = releases.find_row(path, ReleaseRange(has[-1], has[-1])) if has else None
+    assert releases.find_row(path, span) == newest
 
 
 @given(path=st.sampled_from(PATHS))
 def test_the_rows_of_a_name_follow_each_other(path):
-    found = releases.rows(path)
+    found = releases.find_rows(path)
     for earlier, later in itertools.pairwise(found):
         assert RELEASES.index(earlier.until) + 1 == RELEASES.index(later.since)
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r.target], ids=lambda r: f"{r.path}-{r.since}")
+@pytest.mark.parametrize("row", [r for r in RELEASE_ROWS if r.target], ids=lambda r: f"{r.path}-{r.since}")
 def test_every_row_stands_for_something(row):
-    assert mirror.implementation(row.target) is not None
+    assert mirror.resolve_target(row.target) is not None
 
 
 @pytest.mark.parametrize("release", ["1.8", "1.9", "2.0", "2.1", "2.2", "2.3", "2.4", "2.10"])
@@ -77,7 +77,10 @@ def test_every_name_of_a_release_resolves_or_says_why_not(release, installed):
         try:
             looked_up(root, path)
         except AttributeError as e:
-            if releases.row_for(path, Span(release, release)) is not None and path.partition(".")[0] != "sparse":
+            if (
+                releases.find_row(path, ReleaseRange(release, release)) is not None
+                and path.partition(".")[0] != "sparse"
+            ):
                 assert path in MISSING and "known but missing" in str(e)
             assert isinstance(e.__cause__, NameMissing) and e.__cause__.hint and e.__cause__.where
 
@@ -88,7 +91,7 @@ def test_a_spelling_is_found_in_its_releases_and_in_no_other(row, installed):
         installed(release)
         assert importlib.import_module(row.name)
     for release in RELEASES:
-        if not any(s.span.meets(Span(release, release)) for s in releases.SPELLINGS if s.name == row.name):
+        if not any(s.span.meets(ReleaseRange(release, release)) for s in releases.SPELLINGS if s.name == row.name):
             installed(release)
             with pytest.raises(ModuleNotFoundError, match=f"--api {row.span.until}"):
                 importlib.import_module(row.name)
@@ -140,7 +143,7 @@ def test_the_release_is_chosen_on_the_command_line(tmp_path, script):
 
 
 def test_known_names_are_those_of_the_latest_release():
-    assert all(manifest.reason_for(f"cerebras.pytorch.{path}") for path in MISSING)
+    assert all(manifest.find_missing_reason(f"cerebras.pytorch.{path}") for path in MISSING)
 
 
 def test_a_variable_that_a_closure_assigns_by_mistake_is_named(script):

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from cstorch_compat.data import DataExecutor, place
 from cstorch_compat.data.loader import DataLoader
 from cstorch_compat.data.step_ranges import Schedule
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process, steps
 from lazytensor.functions import creation
 from tests.cstorch_compat.test_stream import csx, pytestmark  # noqa: F401
 
-distributed = mirror("cerebras.pytorch.distributed")
-RestartableDataLoader = mirror("cerebras.pytorch.utils.data").RestartableDataLoader
+distributed = get_mirror("cerebras.pytorch.distributed")
+RestartableDataLoader = get_mirror("cerebras.pytorch.utils.data").RestartableDataLoader
 
 
 class Counted:
@@ -183,7 +183,7 @@ def test_state_is_there_on_checkpoint_steps_alone(cpu):
 def test_a_checkpoint_closure_sees_the_state_of_its_step(cpu, monkeypatch, lag):
     monkeypatch.setattr(process.RUN.options, "closure_lag", lag)
     loader, seen = DataLoader(Own), []
-    save = steps.closure(lambda step: seen.append((step, loader.state_dict())), needs_checkpoint=True)
+    save = steps.make_closure(lambda step: seen.append((step, loader.state_dict())), needs_checkpoint=True)
     executor = DataExecutor(loader, num_steps=5, checkpoint_steps=2)
     for _ in executor:
         save(executor.user_iteration)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from cstorch_compat.files import safetensors
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor.errors import CheckpointError
 
-cstorch = mirror("cerebras.pytorch")
+cstorch = get_mirror("cerebras.pytorch")
 
 
 DATA = np.array([1.5, -2.0], "<f4").tobytes() + b"\x80\x3f\x01\x00"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.data.role import Cluster, Role, playing
+from cstorch_compat.data.role import Cluster, Role, role_context
 from cstorch_compat.data.sampler import DistributedSampler, pad_index
 
 clusters = st.builds(Cluster, st.integers(1, 3), st.integers(1, 3))
@@ -14,7 +14,7 @@ clusters = st.builds(Cluster, st.integers(1, 3), st.integers(1, 3))
 
 def passes(count=1, *, data=8, rank=None, cluster=None, **options):
     """The next passes of a sampler, in a worker or in the client."""
-    with playing(None if rank is None else Role(rank, cluster)):
+    with role_context(None if rank is None else Role(rank, cluster)):
         sampler = DistributedSampler(range(data), **options)
         found = []
         for _ in range(count):
@@ -64,10 +64,12 @@ def test_workers_together_give_the_batches_of_one_process(cluster, batch_size, d
     options = {"data": data, "seed": 1, "batch_size": batch_size, "start_index": start, **padding}
     options["drop_last"] = not padding
     whole = passes(2, **options)
-    cluster = cluster.sharing(batch_size)
+    cluster = cluster.divide_batch(batch_size)
     for i, batches in enumerate(whole):
         shares = [iter(passes(2, rank=rank, cluster=cluster, **options)[i]) for rank in range(cluster.workers)]
-        read = [list(itertools.chain(*(next(shares[r]) for r in cluster.feeding(s)))) for s in range(len(batches))]
+        read = [
+            list(itertools.chain(*(next(shares[r]) for r in cluster.workers_for_step(s)))) for s in range(len(batches))
+        ]
         assert read == batches
         assert [next(s, None) for s in shares] == [None] * len(shares)
 

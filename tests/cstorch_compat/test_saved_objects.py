@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from cstorch_compat.ckpt import formats
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.torch import saving
 from cstorch_compat.torch.pickled_objects import UnsafeGlobal, WeightsOnlyError
 from cstorch_compat.torchvision import folders
@@ -74,7 +74,7 @@ def nothing_allowed():
 
 
 def test_files_of_pytorch_from_before_the_zip_format_are_read():
-    recorded.check(mirror("torch"), saving.load(recorded.HERE / "torch_older.pt"))
+    recorded.check(get_mirror("torch"), saving.load(recorded.HERE / "torch_older.pt"))
 
 
 def test_modules_and_arrays_of_pytorch_are_read():
@@ -118,7 +118,7 @@ FORMATS = zipfile.ZipFile(recorded.HERE / "torch_formats.zip")
 @pytest.mark.parametrize("container", ["zip", "legacy"])
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_every_protocol_of_pytorch_is_read(protocol, container):
-    expected = recorded.python_values(mirror("torch"))
+    expected = recorded.python_values(get_mirror("torch"))
     found = saving.load(io.BytesIO(FORMATS.read(f"values_{protocol}_{container}")), weights_only=False)
     assert list(found) == list(expected)
     for key, value in expected.items():
@@ -176,7 +176,7 @@ def test_whole_module_of_the_legacy_format_is_read():
 
 
 def test_cstorch_load_reads_every_format_of_torch_save(tmp_path):
-    load, path = mirror("cerebras.pytorch").load, tmp_path / "a.pt"
+    load, path = get_mirror("cerebras.pytorch").load, tmp_path / "a.pt"
     for name in ("tensors_2_legacy", "tensors_4_legacy", "tensors_4_zip"):
         path.write_bytes(FORMATS.read(name))
         assert load(path)["weight"].tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.optim.optimizers import SGD
 from cstorch_compat.optim.scaler import GradScaler
 from cstorch_compat.optim.skipped import isfinite
@@ -12,7 +12,7 @@ from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.functions.creation import tensor
 
-amp = mirror("cerebras.pytorch.amp")
+amp = get_mirror("cerebras.pytorch.amp")
 
 
 @pytest.fixture(autouse=True)

@@ -11,15 +11,15 @@ import pytest
 
 import lazytensor as lt
 import lazytensor.optim as lazy_optim
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 
-torch, cstorch = mirror("torch"), mirror("cerebras.pytorch")
-optim = mirror("cerebras.pytorch.optim")
-lr = mirror("cerebras.pytorch.optim.lr_scheduler")
-scheduler = mirror("cerebras.pytorch.optim.scheduler")
-wd = mirror("cerebras.pytorch.optim.weight_decay_scheduler")
+torch, cstorch = get_mirror("torch"), get_mirror("cerebras.pytorch")
+optim = get_mirror("cerebras.pytorch.optim")
+lr = get_mirror("cerebras.pytorch.optim.lr_scheduler")
+scheduler = get_mirror("cerebras.pytorch.optim.scheduler")
+wd = get_mirror("cerebras.pytorch.optim.weight_decay_scheduler")
 
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"

@@ -9,19 +9,19 @@ import lazytensor as lt
 from cstorch_compat.check.traced_session import CheckSession
 from cstorch_compat.run import process
 from cstorch_compat.run.eager_session import EagerSession
-from cstorch_compat.run.flags import CSX, FlagGroup
+from cstorch_compat.run.flags import CSX_SETTINGS, FlagGroup
 from cstorch_compat.run.plain_loop import PlainSession
-from cstorch_compat.run.session import LoopSession, Session
-from cstorch_compat.run.wafer_session import LIFE, Phase, WaferSession
+from cstorch_compat.run.session import ExecutionSession, LoopSession
+from cstorch_compat.run.wafer_session import SESSION_LIFE_CYCLE, SessionPhase, WaferSession
 from lazytensor import cells, config
 from lazytensor.errors import TraceError
 
 WAYS = {
-    Phase.OPEN: (),
-    Phase.TRACING: ("trace",),
-    Phase.RUNNING: ("trace", "run"),
-    Phase.SKIPPED: ("trace", "skip"),
-    Phase.CLOSED: ("close",),
+    SessionPhase.OPEN: (),
+    SessionPhase.TRACING: ("trace",),
+    SessionPhase.RUNNING: ("trace", "run"),
+    SessionPhase.SKIPPED: ("trace", "skip"),
+    SessionPhase.CLOSED: ("close",),
 }
 """The shortest way of events to each phase."""
 
@@ -49,7 +49,7 @@ def happen(session: WaferSession, event: str) -> None:
         seen = session.begin((lt.ones(2, 3),))
         session.call(body, (seen,), {})
     else:
-        if session.phase is Phase.RUNNING:
+        if session.phase is SessionPhase.RUNNING:
             session.begin((lt.ones(2, 3),))
         session.end(1, True, lambda: None)
 
@@ -61,10 +61,10 @@ def body(batch):
     weights[0].add_(batch[0].sum(0))
 
 
-@pytest.mark.parametrize("move", LIFE.moves, ids=lambda m: f"{m.phase.name}-{m.event}")
+@pytest.mark.parametrize("move", SESSION_LIFE_CYCLE.moves, ids=lambda m: f"{m.phase.name}-{m.event}")
 def test_every_row_of_the_table_can_happen(move, session_of, monkeypatch):
-    monkeypatch.setattr(process.RUN, "flags", FlagGroup("csx", CSX, lambda: False))
-    process.RUN.flags.debug.retrace_every_iteration = (move.phase, move.event) == (Phase.RUNNING, "trace")
+    monkeypatch.setattr(process.RUN, "flags", FlagGroup("csx", CSX_SETTINGS, lambda: False))
+    process.RUN.flags.debug.retrace_every_iteration = (move.phase, move.event) == (SessionPhase.RUNNING, "trace")
     session = session_of(validate_only="skip" in (move.event, *WAYS[move.phase]))
     for event in (*WAYS[move.phase], move.event):
         happen(session, event)
@@ -96,8 +96,8 @@ def test_a_replayed_step_runs_the_program_on_its_own_batch(session_of):
 
 @pytest.mark.parametrize("kind", [EagerSession, WaferSession, PlainSession, CheckSession])
 def test_every_session_declares_the_protocol_and_writes_all_of_it(kind):
-    assert Session in kind.__mro__
-    protocol = LoopSession if LoopSession in kind.__mro__ else Session
+    assert ExecutionSession in kind.__mro__
+    protocol = LoopSession if LoopSession in kind.__mro__ else ExecutionSession
     for name, member in inspect.getmembers(protocol, inspect.isfunction):
         if not name.startswith("_"):
             assert getattr(kind, name) is not member

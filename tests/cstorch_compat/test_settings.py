@@ -15,7 +15,7 @@ from cstorch_compat.generations.early.cluster import CSConfig
 from cstorch_compat.generations.early.configure import configure
 from cstorch_compat.generations.latest.cluster_config import ClusterConfig
 from cstorch_compat.run import process, settings
-from cstorch_compat.run.backend import MAKERS
+from cstorch_compat.run.backend import BACKEND_FACTORIES
 from lazytensor.errors import LazyError
 
 
@@ -46,9 +46,9 @@ SIGNATURES = {
     "flags": {path for path, _, _ in process.RUN.flags.walk()},
     "ClusterConfig": {f.name for f in dataclasses.fields(ClusterConfig)},
     "CSConfig": {f.name for f in dataclasses.fields(CSConfig)},
-    "backend": {*parameters(MAKERS["CSX"], MAKERS["CPU"]), *OLDER_BACKENDS},
+    "backend": {*parameters(BACKEND_FACTORIES["CSX"], BACKEND_FACTORIES["CPU"]), *OLDER_BACKENDS},
     "DataExecutor": parameters(DataExecutor, *EXECUTORS),
-    "DataLoader": {*parameters(DataLoader), *early_executors.STEPS},
+    "DataLoader": {*parameters(DataLoader), *early_executors.STEP_ARGUMENTS},
     "configure": parameters(configure),
     "initialize": parameters(initialize),
     "compile": parameters(session_loop.compile),
@@ -91,8 +91,8 @@ CALLS = {
     "executor": lambda name, value: DataExecutor(loader(), **{"num_steps": 4, name: value}),
     "steps": lambda name, value: compute_num_steps([1, 2, 3], **{"num_steps": 2, name: value}),
     "epochs": lambda name, value: compute_num_steps([1, 2, 3], **{"num_epochs": 2, name: value}),
-    "CSX": lambda name, value: MAKERS["CSX"](process.RUN.options, process.RUN.flags, **{name: value}),
-    "CPU": lambda name, value: MAKERS["CPU"](process.RUN.options, process.RUN.flags, **{name: value}),
+    "CSX": lambda name, value: BACKEND_FACTORIES["CSX"](process.RUN.options, process.RUN.flags, **{name: value}),
+    "CPU": lambda name, value: BACKEND_FACTORIES["CPU"](process.RUN.options, process.RUN.flags, **{name: value}),
     "backend 1.9": lambda name, value: early_backends.backend_1_9("CSX", **{name: value}),
     "backend 2.0": lambda name, value: early_backends.backend_2_0("CSX", **{"use_cs_grad_accum": True, name: value}),
     "configure": lambda name, value: configure(**{name: value}),

@@ -14,7 +14,11 @@ def test_tensors_are_found_in_arguments_in_a_fixed_order():
     model, x, y = nn.Linear(2, 1), creation.ones(1), creation.zeros(1)
     module_members.share_memory(model)
     x.share_memory_()
-    assert [id(t) for t in sharing.shared([{"a": [x, y]}, model])] == [id(x), id(model.weight), id(model.bias)]
+    assert [id(t) for t in sharing.find_shared_tensors([{"a": [x, y]}, model])] == [
+        id(x),
+        id(model.weight),
+        id(model.bias),
+    ]
 
 
 def train(model):

@@ -26,7 +26,7 @@ def test_torch_is_ours_and_no_real_one_can_be_imported(script):
 def test_two_names_of_a_module_are_one_object(script):
     done = script(
         """
-        from cstorch_compat.names.mirror import mirror
+        from cstorch_compat.names.mirror import get_mirror as mirror
         import torch.nn.functional
         assert torch.nn is mirror("torch.nn") and nn.functional is F and torch.nn.functional.relu is F.relu
         """
@@ -109,8 +109,10 @@ def test_coverage_gives_every_known_name_a_status_and_every_gap_a_reason(tmp_pat
     assert all(line.rpartition(": ")[2] for line in listed)
     names = {line.split()[1].rstrip(":") for line in listed}
     assert "cerebras.pytorch.mesh" in names and "torch.zeros" not in names
-    assert names <= manifest.known_names() | manifest.PARTIAL.keys()
-    assert manifest.PARTIAL.keys() <= {line.split()[1].rstrip(":") for line in listed if line.startswith("partial")}
+    assert names <= manifest.known_names() | manifest.PARTIAL_REASONS.keys()
+    assert manifest.PARTIAL_REASONS.keys() <= {
+        line.split()[1].rstrip(":") for line in listed if line.startswith("partial")
+    }
 
 
 REFUSED = {
@@ -127,7 +129,7 @@ REFUSED = {
 
 
 def test_what_a_partial_name_leaves_out_is_refused_with_line_and_way_out(script):
-    assert REFUSED.keys() <= manifest.PARTIAL.keys()
+    assert REFUSED.keys() <= manifest.PARTIAL_REASONS.keys()
     tries = "".join(
         f"try: {expression}\nexcept RuntimeError as e: print({name!r}, e.where, bool(e.hint))\n"
         for name, expression in REFUSED.items()

@@ -5,13 +5,13 @@ import math
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 
-cstorch = mirror("cerebras.pytorch")
-amp = mirror("cerebras.pytorch.amp")
-optim = mirror("cerebras.pytorch.optim")
+cstorch = get_mirror("cerebras.pytorch")
+amp = get_mirror("cerebras.pytorch.amp")
+optim = get_mirror("cerebras.pytorch.optim")
 
 
 BAD = (2, 3)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.optim.optimizers import SGD
 from cstorch_compat.run import prepare, process
 from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
@@ -14,7 +14,7 @@ from lazytensor import config, nn
 from lazytensor.functions.creation import ones, tensor, zeros
 from tests.cstorch_compat.sparse_runs import Training, batches
 
-sparse = mirror("cerebras.pytorch.sparse")
+sparse = get_mirror("cerebras.pytorch.sparse")
 
 
 RISING = {"type": "linear", "init": 0.3, "slope": 0.05}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 
-torch = mirror("torch")
+torch = get_mirror("torch")
 PLACES = [[0, 1, 1, 2], [1, 0, 2, 1]]
 
 
@@ -65,7 +65,7 @@ def test_a_tensor_is_on_the_cpu_and_nowhere_else():
 
 
 def test_modules_without_values_draw_nothing():
-    nn = mirror("torch.nn")
+    nn = get_mirror("torch.nn")
     torch.manual_seed(0)
     first = torch.rand(1).item()
     torch.manual_seed(0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.optim.optimizers import SGD
 from cstorch_compat.optim.scaler import GradScaler
 from cstorch_compat.run import prepare, process
@@ -14,8 +14,8 @@ from cstorch_compat.sparse.group import Group
 from lazytensor import config, nn, random
 from tests.cstorch_compat.sparse_runs import batches
 
-amp = mirror("cerebras.pytorch.amp")
-lr_scheduler = mirror("cerebras.pytorch.optim.lr_scheduler")
+amp = get_mirror("cerebras.pytorch.amp")
+lr_scheduler = get_mirror("cerebras.pytorch.optim.lr_scheduler")
 
 
 UPDATE = {"freq": 2}

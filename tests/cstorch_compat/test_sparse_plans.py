@@ -5,7 +5,7 @@ import pytest
 from cstorch_compat.planning.recording import record_script
 from lazytensor.ir.program import Density
 from wse_sim import WSE2, plan
-from wse_sim.plan.sparsity import sparsity_of
+from wse_sim.plan.sparsity import find_sparsity
 from wse_sim.plan.wiring import wire
 
 SCRIPT = """
@@ -59,7 +59,7 @@ def test_pruning_is_part_of_the_update_and_runs_on_the_weight_host(tmp_path):
 @pytest.mark.parametrize(("algorithm", "is_sparse"), [(STATIC, True), (RIGL, False)])
 def test_gradient_is_sparse_unless_weights_grow_by_it(algorithm, is_sparse, tmp_path):
     wiring = wire(recorded(algorithm, tmp_path))
-    products = [i for i in sparsity_of(wiring).gradients if wiring.program.instrs[i].kernel == "matmul"]
+    products = [i for i in find_sparsity(wiring).gradients if wiring.program.instrs[i].kernel == "matmul"]
     assert bool(products) == is_sparse
 
 
@@ -67,4 +67,4 @@ def test_masks_that_change_are_found_on_the_weight_host(tmp_path):
     wiring = wire(recorded(RIGL, tmp_path))
     places = {i in wiring.on_host for i in wiring.kernels if wiring.program.instrs[i].kernel == "call"}
     assert places == {True}  # elements are ordered, and put into masks
-    assert sparsity_of(wiring).weights[wiring.program.state["model.weight"][0]].out_groups == 4
+    assert find_sparsity(wiring).weights[wiring.program.state["model.weight"][0]].out_groups == 4

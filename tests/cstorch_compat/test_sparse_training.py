@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cstorch_compat.files import checkpoint
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.optim import optimizers
 from cstorch_compat.optim.scaler import GradScaler
 from cstorch_compat.run import prepare, process
@@ -24,7 +24,7 @@ from tests.cstorch_compat.sparse_runs import Training, batches
 
 pytestmark = pytest.mark.slow
 
-amp = mirror("cerebras.pytorch.amp")
+amp = get_mirror("cerebras.pytorch.amp")
 
 
 SCRIPT = pathlib.Path(__file__).parent.parent / "scripts" / "sparse_mlp.py"

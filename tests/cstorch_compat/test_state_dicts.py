@@ -6,9 +6,9 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 
-torch = mirror("torch")
+torch = get_mirror("torch")
 nn = torch.nn
 MATCHED = "<All keys matched successfully>"
 

@@ -6,13 +6,13 @@ import warnings
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.errors import StateError
 
-cstorch = mirror("cerebras.pytorch")
-optim = mirror("cerebras.pytorch.optim")
+cstorch = get_mirror("cerebras.pytorch")
+optim = get_mirror("cerebras.pytorch.optim")
 
 
 @pytest.fixture(autouse=True)

@@ -110,7 +110,7 @@ def test_a_command_that_runs_no_script_says_the_same(monkeypatch, capsys):
         for _ in range(500):
             time.sleep(0.01)
 
-    monkeypatch.setattr("cstorch_compat.__main__.info", info)
+    monkeypatch.setattr("cstorch_compat.__main__.print_info", info)
     assert main(["info"]) == 143
     assert capsys.readouterr().err == "lazywafer: stopped by SIGTERM\n"
 
@@ -118,7 +118,7 @@ def test_a_command_that_runs_no_script_says_the_same(monkeypatch, capsys):
 def test_a_signal_waits_for_the_end_of_a_block_that_it_may_not_interrupt():
     passed = []
     with pytest.raises(KeyboardInterrupt):
-        with interrupts.postponed():
+        with interrupts.defer_signals():
             os.kill(os.getpid(), signal.SIGINT)
             passed.append("the kill")
         passed.append("the end")
@@ -151,7 +151,7 @@ def test_a_signal_does_not_interrupt_the_fork_of_a_worker(name, script, monkeypa
 
 @pytest.mark.process
 def test_a_process_that_is_forked_in_a_postponed_block_hears_signals(capfd):
-    with interrupts.postponed():
+    with interrupts.defer_signals():
         child = os.fork()
         if not child:
             signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
@@ -171,7 +171,7 @@ def test_a_signal_in_a_save_is_no_error_of_hdf5(script):
         """
         import os, signal, torch
         import cerebras.pytorch as cstorch
-        from cstorch_compat.files.h5sink import Sink
+        from cstorch_compat.files.h5sink import H5Sink as Sink
 
         write = Sink.write
 

@@ -18,19 +18,19 @@ from hypothesis import strategies as st
 
 from cstorch_compat.data import ring, role
 from cstorch_compat.data.loader import DataLoader
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.run import process
 from lazytensor import config, dtype
 from lazytensor.data.dataset import TensorDataset
 from lazytensor.data.loader import DataLoader as PlainLoader
-from lazytensor.data.stack import place_in
+from lazytensor.data.stack import user_line_in_stack
 from lazytensor.data.worker_errors import WorkerError
 from lazytensor.errors import DataError
 from lazytensor.functions import creation
 from tests.conftest import python
 from tests.lazytensor.test_workers import is_gone, shared_memory
 
-distributed = mirror("cerebras.pytorch.distributed")
+distributed = get_mirror("cerebras.pytorch.distributed")
 pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the input functions here are made to be forked"),
@@ -197,7 +197,7 @@ def test_a_single_worker_stays_in_the_process_and_answers_as_one():
     with csx():
         ((row,),) = read(input_fn, 1)
     assert row == [os.getpid(), 0, 1, 1, 0, 1, 0, 0, 0]
-    assert role.current() is None
+    assert role.current_role() is None
 
 
 def test_shuffling_is_the_same_in_every_worker():
@@ -496,5 +496,5 @@ def test_the_line_of_a_stack_is_the_innermost_of_the_users():
     stack = "Current thread (most recent call first):\n" + "".join(
         f'  File "{file}", line {line} in {function}\n' for file, line, function in frames
     )
-    assert place_in(stack) == "; it is at train.py:5 in load"
-    assert place_in("") == ""
+    assert user_line_in_stack(stack) == "; it is at train.py:5 in load"
+    assert user_line_in_stack("") == ""

@@ -9,7 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cstorch_compat.watch import eventfile
-from cstorch_compat.watch.eventfile import ScalarEvent, TextEvent, event, logged, record, records, scalar
+from cstorch_compat.watch.eventfile import (
+    ScalarEvent,
+    TextEvent,
+    decode_message,
+    decode_records,
+    encode_event,
+    encode_record,
+    encode_scalar_summary,
+)
 from cstorch_compat.watch.summary import SummaryReader, SummaryWriter
 from lazytensor.errors import DataError
 from lazytensor.functions.creation import tensor
@@ -22,18 +30,20 @@ SCALAR = bytes.fromhex(
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
 def test_records_come_back(messages):
-    assert list(records(b"".join(map(record, messages)))) == messages
+    assert list(decode_records(b"".join(map(encode_record, messages)))) == messages
 
 
 @given(st.binary(min_size=1, max_size=50), st.integers(0, 10**6))
 def test_a_cut_file_gives_a_prefix(message, cut):
-    data = record(message) * 2
-    assert list(records(data[: cut % len(data)])) in ([], [message])
+    data = encode_record(message) * 2
+    assert list(decode_records(data[: cut % len(data)])) in ([], [message])
 
 
 def test_a_scalar_has_the_bytes_of_tensorboard():
     seconds = struct.unpack("<d", SCALAR[13:21])[0]
-    assert record(eventfile.event(seconds, 1, eventfile.scalar("loss", 1.5)))[:-4] == SCALAR
+    assert (
+        encode_record(eventfile.encode_event(seconds, 1, eventfile.encode_scalar_summary("loss", 1.5)))[:-4] == SCALAR
+    )
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
@@ -49,7 +59,7 @@ def test_any_step_of_64_bits_comes_back(step):
 
 
 def test_a_negative_step_has_the_bytes_of_protocol_buffers():
-    assert event(0.0, -1, b"")[9:] == b"\x10" + b"\xff" * 9 + b"\x01"
+    assert encode_event(0.0, -1, b"")[9:] == b"\x10" + b"\xff" * 9 + b"\x01"
 
 
 @pytest.mark.parametrize("step", [2**63, -(2**63) - 1, 10**400])
@@ -104,11 +114,11 @@ def test_a_damaged_record_is_told_and_costs_no_other(tmp_path):
 
 
 def test_a_damaged_length_ends_a_file_with_a_warning(tmp_path):
-    messages = [event(1.0, step, scalar("loss", step)) for step in range(3)]
-    data = b"".join(map(record, messages))
-    at = len(record(messages[0]))
+    messages = [encode_event(1.0, step, encode_scalar_summary("loss", step)) for step in range(3)]
+    data = b"".join(map(encode_record, messages))
+    at = len(encode_record(messages[0]))
     told = []
-    assert list(records(data[:at] + b"\xff" + data[at + 1 :], told.append)) == messages[:1]
+    assert list(decode_records(data[:at] + b"\xff" + data[at + 1 :], told.append)) == messages[:1]
     assert len(told) == 1 and f"byte {at} is damaged" in told[0]
 
 
@@ -117,7 +127,7 @@ def test_a_damaged_length_ends_a_file_with_a_warning(tmp_path):
 @given(st.binary(max_size=60))
 def test_a_whole_record_of_anything_is_a_message_or_our_error(message):
     try:
-        entries = logged(message)
+        entries = decode_message(message)
     except DataError as error:
         assert "no message of TensorBoard's" in str(error)
     else:

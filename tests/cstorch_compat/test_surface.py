@@ -7,9 +7,14 @@ from cstorch_compat.torch.torch_version import TorchVersion
 
 
 def test_surface_has_what_pytorch_offers_and_no_more():
-    assert {"torch.nn.Linear", "torch.Tensor.sum", "torch.utils.data.dataloader", "torch.fx"} <= surface.names()
-    assert not surface.has("torch.nn.Lineer") and surface.has("torch.utils")
-    assert len(surface.names()) > 5000
+    assert {
+        "torch.nn.Linear",
+        "torch.Tensor.sum",
+        "torch.utils.data.dataloader",
+        "torch.fx",
+    } <= surface.all_torch_names()
+    assert not surface.is_torch_name("torch.nn.Lineer") and surface.is_torch_name("torch.utils")
+    assert len(surface.all_torch_names()) > 5000
 
 
 def test_modules_above_known_names_are_known():
@@ -27,7 +32,7 @@ def test_metadata_of_the_emulated_packages_is_given_by_name_alone(script):
         """
     )
     assert done.returncode == 0, done.stderr
-    ours = distributions.VERSIONS["torch"]
+    ours = distributions.EMULATED_VERSIONS["torch"]
     assert done.stdout.splitlines() == [f"{ours} 2.10.0 {ours}", "torch torch None", "[]"]
 
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.watch.summary import EventWriter, SummaryReader
 from lazytensor.functions.creation import tensor
 
-public = mirror("torch.utils.tensorboard")
+public = get_mirror("torch.utils.tensorboard")
 
 
 reader = pytest.importorskip(
@@ -214,7 +214,7 @@ def test_hyperparameters_are_those_that_the_plug_in_reads(folder):
 
 
 def test_a_graph_is_folded_by_modules(folder):
-    nn = mirror("torch.nn")
+    nn = get_mirror("torch.nn")
     model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     path = folder()
     with public.SummaryWriter(str(path)) as writer:

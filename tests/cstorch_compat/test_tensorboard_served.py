@@ -10,11 +10,11 @@ import urllib.request
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 
 pytest.importorskip("tensorboard.main", reason="needs the extra tensorboard: pip install tensorboard")
 figures = pytest.importorskip("matplotlib.figure", reason="a figure needs the extra viz")
-public, torch, nn = (mirror(name) for name in ("torch.utils.tensorboard", "torch", "torch.nn"))
+public, torch, nn = (get_mirror(name) for name in ("torch.utils.tensorboard", "torch", "torch.nn"))
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 PICTURE = np.random.default_rng(0).random((3, 4, 5)).astype(np.float32)

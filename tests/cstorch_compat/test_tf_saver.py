@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import lazytensor as lt
 from cstorch_compat.ckpt import tf_saver
 from cstorch_compat.ckpt.formats import FORMATS, read
-from cstorch_compat.ckpt.tf_saver import Variable, arrays_of, variables_of
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.ckpt.tf_saver import SaverVariable, collect_variables, make_lazy_arrays
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor.errors import CheckpointError
 from tests.conftest import ROOT
 
-cstorch = mirror("cerebras.pytorch")
+cstorch = get_mirror("cerebras.pytorch")
 
 
 # TensorFlow's names of types, and NumPy's.
@@ -36,19 +36,19 @@ def variables(draw):
         rng = np.random.default_rng(draw(st.integers(0, 2**32)))
         raw = rng.integers(0, 2 if kind == "bool" else 256, math.prod(shape) * item.itemsize, np.uint8)
         values = raw.view(item).reshape(shape)
-        found.append(Variable(f"layer_{number}/kernel", shape, kind, values.copy))
+        found.append(SaverVariable(f"layer_{number}/kernel", shape, kind, values.copy))
     return found
 
 
 @settings(max_examples=40, deadline=None)
 @given(variables())
 def test_variables_of_numbers_go_to_h5_and_back_bit_for_bit(given):
-    arrays, others = arrays_of(given, "a saver")
+    arrays, others = make_lazy_arrays(given, "a saver")
     assert not others and list(arrays) == [v.name for v in given]
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "t.h5")
         FORMATS["h5"].write(path, arrays, replace=False)
-        back, bits = variables_of(read(path)[1])
+        back, bits = collect_variables(read(path)[1])
     assert bits == [v.name for v in given if v.kind == "bfloat16"]
     for v in given:
         assert back[v.name].shape == v.shape and back[v.name].tobytes() == v.read().tobytes()
@@ -57,22 +57,22 @@ def test_variables_of_numbers_go_to_h5_and_back_bit_for_bit(given):
 
 def test_texts_and_resources_are_left_out_by_name():
     kinds = {"graph": "string", "table": "resource", "quantized": "qint8", "w": "float32"}
-    given = [Variable(name, (), kind, lambda: np.ones((), "f4")) for name, kind in kinds.items()]
-    arrays, others = arrays_of(given, "a saver")
+    given = [SaverVariable(name, (), kind, lambda: np.ones((), "f4")) for name, kind in kinds.items()]
+    arrays, others = make_lazy_arrays(given, "a saver")
     assert list(arrays) == ["w"] and others == ["graph", "quantized", "table"]
 
 
 def test_state_dict_becomes_variables_of_dotted_names(tmp_path):
     state = {"model": {"w": lt.ones(2, 2), "h": lt.ones(3).bfloat16()}, "step": 3, "lr": 0.5, "on": True}
     cstorch.save(state, tmp_path / "t.mdl")
-    arrays, bits = variables_of(read(str(tmp_path / "t.mdl"))[1])
+    arrays, bits = collect_variables(read(str(tmp_path / "t.mdl"))[1])
     told = {name: (a.dtype.str, a.shape) for name, a in arrays.items()}
     assert told == {"model.w": ("<f4", (2, 2)), "model.h": ("<u2", (3,)), "step": ("<i8", ()), "lr": ("<f8", ()),
                     "on": ("|b1", ())}  # fmt: skip
     assert bits == ["model.h"] and arrays["model.h"].tolist() == [0x3F80] * 3
     for name, value in {"none": None, "name": "x", "big": 2**70}.items():
         with pytest.raises(CheckpointError, match=rf"'opt\.{name}' is"):
-            variables_of({"opt": {name: value}})
+            collect_variables({"opt": {name: value}})
 
 
 class Recorder:
@@ -96,7 +96,7 @@ def test_a_checkpoint_is_written_in_parts_by_the_names_of_weights(tmp_path, monk
     cstorch.save({"model": {"a": lt.ones(2), "b": lt.zeros(3)}, "step": 4}, tmp_path / "t.mdl")
     saver = Recorder()
     monkeypatch.setattr(tf_saver, "TensorFlowSaver", lambda: saver)
-    module = mirror("cerebras_tensorflow.saver.tf_h5_saver")
+    module = get_mirror("cerebras_tensorflow.saver.tf_h5_saver")
     for names in (["model.b"], ["step", "model.a"]):
         module.h5_to_saver(tmp_path / "t.mdl", tmp_path / "part", names)
         assert list(saver.written[1]) == names

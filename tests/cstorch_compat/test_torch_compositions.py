@@ -69,7 +69,7 @@ def test_lists_take_a_number_for_each_tensor_and_refuse_other_lengths():
         foreach._foreach_add([], [])
 
 
-@pytest.mark.parametrize("name", old_initializers.NAMES)
+@pytest.mark.parametrize("name", old_initializers.DEPRECATED_NAMES)
 def test_old_initializers_warn_and_name_their_successor(name):
     arguments = {"constant": (3.0,), "sparse": (0.5,)}.get(name, ())
     x = ones(2, 2, 2) if name == "dirac" else ones(2, 2)

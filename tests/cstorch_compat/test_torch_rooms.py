@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor.errors import DataError, OptionMissing
 
-torch, nn = mirror("torch"), mirror("torch.nn")
-rnn, AF = mirror("torch.nn.utils.rnn"), mirror("torch.autograd.functional")
+torch, nn = get_mirror("torch"), get_mirror("torch.nn")
+rnn, AF = get_mirror("torch.nn.utils.rnn"), get_mirror("torch.autograd.functional")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_derivatives_as_tensors():
 
 
 def test_the_hub_reads_folders_and_never_downloads(tmp_path, monkeypatch):
-    hub = mirror("torch.hub")
+    hub = get_mirror("torch.hub")
     (tmp_path / "hubconf.py").write_text("def double(x):\n    'Twice.'\n    return 2 * x\n")
     assert hub.load(str(tmp_path), "double", 4, source="local") == 8
     assert (hub.list(str(tmp_path)), hub.help(str(tmp_path), "double")) == (["double"], "Twice.")
@@ -90,7 +90,7 @@ def test_the_hub_reads_folders_and_never_downloads(tmp_path, monkeypatch):
 
 
 def test_what_jit_and_compile_give_runs_as_it_stands():
-    jit = mirror("torch.jit")
+    jit = get_mirror("torch.jit")
 
     @jit.script
     def f(x):

@@ -48,7 +48,7 @@ def test_a_dataclass_can_be_entered():
         leaves, spec = tree_flatten([Point(1, 2), 3])
         assert leaves == [1, 2, 3] and tree_unflatten(leaves, spec) == [Point(1, 2), 3]
     finally:
-        paths.deregister(Point)
+        paths.deregister_pytree_node(Point)
     assert tree_flatten([Point(1, 2)])[0] == [Point(1, 2)]
 
 

@@ -37,7 +37,7 @@ def files_of(done):
 def test_an_error_from_inside_the_house_says_that_its_frames_are_left_out(script):
     done = script("from lazytensor import pytree\npytree.tree_map(None, [1])\n")
     assert done.returncode == 1 and len(files_of(done)) == 1 and files_of(done)[0].endswith("script.py")
-    assert done.stderr.endswith(user_traceback.HIDDEN)
+    assert done.stderr.endswith(user_traceback.HIDDEN_FRAMES_NOTE)
 
 
 def test_a_call_that_makes_no_sense_is_told_at_the_users_line(script):
@@ -68,5 +68,5 @@ def test_an_error_without_a_frame_of_the_users_is_told_whole():
     try:
         raise ShapeError("no frame")
     except ShapeError as e:
-        text = user_traceback.text(e)
+        text = user_traceback.format_traceback(e)
     assert text.startswith("Traceback") and text.endswith("ShapeError: no frame\n")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from cstorch_compat.torchvision import folders, pictures, random_transforms, showing, transforms
 from cstorch_compat.torchvision.models import resnet, vgg, vision_transformer
-from cstorch_compat.torchvision.models.published import WEIGHTS
+from cstorch_compat.torchvision.models.published import WEIGHTS_CLASSES
 from lazytensor import random
 from lazytensor.functions import creation
 
@@ -34,20 +34,23 @@ def test_names_of_parameters_are_torchvisions():
     assert names[:4] == ["class_token", "conv_proj.weight", "conv_proj.bias", "encoder.pos_embedding"]
     assert "encoder.layers.encoder_layer_0.mlp.3.weight" in names and names[-1] == "heads.head.bias"
     assert small(creation.ones(2, 3, 32, 32)).shape == (2, 3)
-    features = vgg.make_layers(vgg.STAGES["11"], batch_norm=True)
+    features = vgg.make_layers(vgg.STAGE_WIDTHS["11"], batch_norm=True)
     assert [type(m).__name__ for m in features[:4]] == ["Conv2d", "BatchNorm2d", "ReLU", "MaxPool2d"]
 
 
 def test_published_weights_come_from_the_cache_alone(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    weights = WEIGHTS["VGG16_Weights"].IMAGENET1K_V1
-    assert weights.url.endswith("vgg16-397923af.pth") and WEIGHTS["ResNet50_Weights"].DEFAULT.name == "IMAGENET1K_V2"
+    weights = WEIGHTS_CLASSES["VGG16_Weights"].IMAGENET1K_V1
+    assert (
+        weights.url.endswith("vgg16-397923af.pth")
+        and WEIGHTS_CLASSES["ResNet50_Weights"].DEFAULT.name == "IMAGENET1K_V2"
+    )
     with pytest.raises(RuntimeError, match="not in the cache"):
         weights.get_state_dict()
 
 
 def test_scripts_find_models_in_the_dictionary_of_the_module():
-    names = [n for n in mirror("torchvision.models").__dict__ if n.islower() and not n.startswith("__")]
+    names = [n for n in get_mirror("torchvision.models").__dict__ if n.islower() and not n.startswith("__")]
     assert {"resnet18", "vgg16", "vit_b_16"} <= set(names)
 
 

@@ -103,7 +103,7 @@ def kill_at(place: int, folder: pathlib.Path) -> list[str]:
     loaded = checkpoint.load(path)
     if loaded["weight"].tolist() != [[loaded["step"]] * 5] * 40:
         wrong.append("the file is neither the one of before nor the new one")
-    leftovers.clear(folder)
+    leftovers.remove_leftovers(folder)
     return [*wrong, *(f"{p.name} is left" for p in folder.iterdir() if p != path)]
 
 

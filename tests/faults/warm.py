@@ -62,7 +62,7 @@ def _as_command(script: str, folder: str) -> int:
         os.close(opened)
     # Even where whoever runs the tests ignores them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for ending in stops.ENDING:
+    for ending in stops.ENDING_SIGNALS:
         signal.signal(ending, signal.SIG_DFL)
     return main(["run", script])
 

@@ -8,10 +8,10 @@ import builtins
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 from lazytensor.errors import ArgumentInvalid, TensorMissing
 
-torch = mirror("torch")
+torch = get_mirror("torch")
 GIVEN = {
     "x": lt.ones(3, 3),
     "tt": lt.tensor([1, 1]),

@@ -11,17 +11,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import lazytensor as lt
 from lazytensor import cells
-from lazytensor.capture import LIFE, Capture, Phase
-from lazytensor.cells import Cell
+from lazytensor.capture import CAPTURE_LIFE_CYCLE, Capture, CapturePhase
+from lazytensor.cells import Storage
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 
-EVENTS = sorted({move.event for move in LIFE.moves})
-NEXT = {(move.phase, move.event): move.then for move in LIFE.moves}
-CURRENT = {Phase.RECORDING, Phase.PAUSED, Phase.REPLAYING, Phase.FINISHED}
+EVENTS = sorted({move.event for move in CAPTURE_LIFE_CYCLE.moves})
+NEXT = {(move.phase, move.event): move.then for move in CAPTURE_LIFE_CYCLE.moves}
+CURRENT = {CapturePhase.RECORDING, CapturePhase.PAUSED, CapturePhase.REPLAYING, CapturePhase.FINISHED}
 
 
 RECORDED: "weakref.WeakKeyDictionary[Capture, tuple]" = weakref.WeakKeyDictionary()
@@ -29,7 +29,7 @@ RECORDED: "weakref.WeakKeyDictionary[Capture, tuple]" = weakref.WeakKeyDictionar
 
 def executed(capture: Capture) -> tuple[list, list[np.ndarray]]:
     """Run what was captured, as a session does, again if it ran before: the cells that wait, and their values."""
-    if capture.phase is not Phase.REPLAYING:
+    if capture.phase is not CapturePhase.REPLAYING:
         RECORDED[capture] = capture.graph()
     graph, waiting = RECORDED[capture]
     env = dict(zip(graph.inputs, capture.arrays(), strict=True))
@@ -43,7 +43,9 @@ def executed(capture: Capture) -> tuple[list, list[np.ndarray]]:
 def happen(capture: Capture, event: str) -> None:
     """Make one event happen."""
     if event == "feed":
-        capture.feed(Cell.outside(leaf(np.ones(2, np.float32), Type((2,), lt.float32))), len(capture.cells.inputs), "x")
+        capture.feed(
+            Storage.outside(leaf(np.ones(2, np.float32), Type((2,), lt.float32))), len(capture.cells.inputs), "x"
+        )
     elif event in ("enter", "leave"):
         capture.__enter__() if event == "enter" else capture.__exit__(None)
     elif event in ("finish", "reveal"):
@@ -64,7 +66,7 @@ class Life(RuleBasedStateMachine):
 
     def begin(self):
         self.capture = Capture(Store(), readable=False)
-        self.phase, self.value = Phase.FEEDING, int(self.weight.item())
+        self.phase, self.value = CapturePhase.FEEDING, int(self.weight.item())
         self.added = self.program = 0  # what is recorded, and what a replay adds
 
     @rule(event=st.sampled_from(EVENTS))
@@ -76,24 +78,24 @@ class Life(RuleBasedStateMachine):
             return
         happen(self.capture, event)
         if event in ("reveal", "finish"):
-            if self.phase is not Phase.REPLAYING:
+            if self.phase is not CapturePhase.REPLAYING:
                 self.program, self.added = self.added, 0
             self.value += self.program
         self.phase = then
 
-    @precondition(lambda self: self.phase is Phase.RECORDING)
+    @precondition(lambda self: self.phase is CapturePhase.RECORDING)
     @rule()
     def record(self):
         self.weight.add_(1)
         self.added += 1
 
-    @precondition(lambda self: self.phase in (Phase.PAUSED, Phase.REPLAYING))
+    @precondition(lambda self: self.phase in (CapturePhase.PAUSED, CapturePhase.REPLAYING))
     @rule()
     def record_in_the_loop(self):
         with pytest.raises(TraceError, match="New output detected outside"):
             lt.ones(2) + 1
 
-    @precondition(lambda self: self.phase is Phase.OVER)
+    @precondition(lambda self: self.phase is CapturePhase.OVER)
     @rule()
     def begin_again(self):
         self.begin()
@@ -101,11 +103,11 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def phase_follows_the_table(self):
         assert self.capture.phase is self.phase
-        assert (cells.here.current is self.capture) == (self.phase in CURRENT)
+        assert (cells.thread_state.current is self.capture) == (self.phase in CURRENT)
 
     @invariant()
     def weight_has_the_value_of_the_steps_that_ran(self):
-        if self.phase in (Phase.REVEALED, Phase.OVER):
+        if self.phase in (CapturePhase.REVEALED, CapturePhase.OVER):
             assert self.weight.item() == self.value
 
     def teardown(self):
@@ -116,11 +118,11 @@ Life.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadl
 TestLife = Life.TestCase
 
 
-def path_to(phase: Phase) -> list[str]:
+def path_to(phase: CapturePhase) -> list[str]:
     """The shortest way to a phase."""
-    paths = {Phase.FEEDING: []}
+    paths = {CapturePhase.FEEDING: []}
     while phase not in paths:
-        for move in LIFE.moves:
+        for move in CAPTURE_LIFE_CYCLE.moves:
             if move.phase in paths:
                 paths.setdefault(move.then, [*paths[move.phase], move.event])
     return paths[phase]
@@ -132,7 +134,7 @@ def capture():
     cells.reset()
 
 
-@pytest.mark.parametrize("move", LIFE.moves, ids=lambda m: f"{m.phase.name}-{m.event}")
+@pytest.mark.parametrize("move", CAPTURE_LIFE_CYCLE.moves, ids=lambda m: f"{m.phase.name}-{m.event}")
 def test_every_row_of_the_table_can_happen(move, capture):
     for event in (*path_to(move.phase), move.event):
         happen(capture, event)
@@ -140,10 +142,10 @@ def test_every_row_of_the_table_can_happen(move, capture):
 
 
 def test_no_row_stands_twice():
-    assert len(NEXT) == len(LIFE.moves)
+    assert len(NEXT) == len(CAPTURE_LIFE_CYCLE.moves)
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", CapturePhase)
 def test_what_is_not_in_the_table_is_refused_and_changes_nothing(phase, capture):
     for event in path_to(phase):
         happen(capture, event)
@@ -158,11 +160,11 @@ def test_recording_inside_recording_goes_on_recording(capture):
     with capture, capture.recording():
         with capture.recording():
             pass
-        assert capture.phase is Phase.RECORDING
+        assert capture.phase is CapturePhase.RECORDING
         capture.pause()
         with capture.recording():
             lt.ones(2) + 1
-        assert capture.phase is Phase.PAUSED
+        assert capture.phase is CapturePhase.PAUSED
 
 
 def test_an_executed_step_lets_go_of_its_batch_without_a_search(capture):
@@ -170,7 +172,7 @@ def test_an_executed_step_lets_go_of_its_batch_without_a_search(capture):
     try:
         before = leaf(np.ones(2, np.float32), Type((2,), lt.float32))
         array = weakref.ref(before.value)
-        capture.feed(Cell.outside(before), 0, "x")
+        capture.feed(Storage.outside(before), 0, "x")
         with capture:
             happen(capture, "finish")
         del before

@@ -7,7 +7,7 @@ import pytest
 
 import lazytensor as lt
 from lazytensor import config
-from lazytensor.compiler.pipeline import AS_IS, HOST, Compilation, compile_graph
+from lazytensor.compiler.pipeline import HOST, UNLOWERED, Compilation, compile_graph
 from lazytensor.kernels.kernel import KNOWN
 from lazytensor.kernels.panel_products import LEFT, RESULT
 from lazytensor.runtime import blas
@@ -43,7 +43,7 @@ def known(program):
 def test_attention_that_looks_back_computes_half_and_gives_the_same(length, heads):
     arrays = drawn(3, *heads, length, 40)
     compilation = Compilation(lt.trace_graph(trained, *arrays), HOST)
-    program, whole = compilation.program, compile_graph(compilation["simplify"], AS_IS)
+    program, whole = compilation.program, compile_graph(compilation["simplify"], UNLOWERED)
     # Scores and the gradient of weights; output, and gradients of query, key and value.
     assert known(program) == [*[LEFT] * 4, *[RESULT] * 2]
     assert known(whole) == [0] * 6
@@ -104,6 +104,6 @@ def test_only_what_a_mask_hides_is_left_out(step, expected):
     arrays = drawn(3, 5, 64, 32)
     compilation = Compilation(lt.trace_graph(step, *arrays), HOST)
     assert known(compilation.program) == expected
-    whole = run(compile_graph(compilation["simplify"], AS_IS), arrays)
+    whole = run(compile_graph(compilation["simplify"], UNLOWERED), arrays)
     for value, other in zip(run(compilation.program, arrays), whole, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-4)

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor import config
-from lazytensor.compiler.codegen import distinct_slots, generate, parts_of
+from lazytensor.compiler.codegen import distinct_slots, generate, thread_parts
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.match import match
-from lazytensor.compiler.scalars import literal
+from lazytensor.compiler.scalars import literal_text
 from lazytensor.dtype import bool_, float16, float32, float64, int8, int32, int64, uint8
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.nest_oracle import evaluate
@@ -40,7 +40,7 @@ def both(nest, *inputs):
         outputs = [np.zeros(t.shape, t.dtype.host) for t in nest.outputs]
         if compiled:
             function = jit.load(generate(nest))
-            for bounds in reversed(parts_of(nest) or ((),)):
+            for bounds in reversed(thread_parts(nest) or ((),)):
                 function(*bounds, *(a.reshape(-1) for a in (*inputs, *outputs)))
         else:
             evaluate(nest, list(inputs), outputs, meaning)
@@ -68,7 +68,7 @@ def test_parts_of_a_nest_give_what_the_whole_gives(dims):
     values = np.random.default_rng(0).integers(-9, 9, shape).astype("f4")
     node = x * x
     nest = nest_of(reduce(node, "add", dims) if dims else node)
-    assert len(parts_of(nest)) > 1
+    assert len(thread_parts(nest)) > 1
     got, want = both(nest, values)
     np.testing.assert_array_equal(got[0], want[0])  # whole numbers, so that any order of additions is exact
 
@@ -176,11 +176,11 @@ def test_operands_in_one_buffer_share_an_argument():
 
 
 def test_literals_are_exact_and_typed():
-    assert literal(0.1, float32) == "np.float32(0.10000000149011612)"
-    assert literal(-0.0, float64) == "np.float64(-0.0)"
-    assert literal(float("-inf"), float32) == "np.float32(-np.inf)"
-    assert literal(float("nan"), float16) == "np.float32(np.nan)"
-    assert literal(3.0, int32) == "np.int32(3)"
+    assert literal_text(0.1, float32) == "np.float32(0.10000000149011612)"
+    assert literal_text(-0.0, float64) == "np.float64(-0.0)"
+    assert literal_text(float("-inf"), float32) == "np.float32(-np.inf)"
+    assert literal_text(float("nan"), float16) == "np.float32(np.nan)"
+    assert literal_text(3.0, int32) == "np.int32(3)"
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 
 import lazytensor as lt
 from lazytensor import abstract
-from lazytensor.ir.graph_function import inlined
+from lazytensor.ir.graph_function import inline_calls
 from lazytensor.optim.traced import optimizer as traced
 
 LAYERS = 4
@@ -27,14 +27,14 @@ def test_update_as_a_function_is_what_the_rule_records(name, monkeypatch):
         rule.step()
         rule.zero_grad()
 
-    graph = inlined(abstract.graph_of_step(step, {"x": x}))
+    graph = inline_calls(abstract.graph_of_step(step, {"x": x}))
     # One for weights and one for biases; the first layer's gradient comes as the others' do.
     assert len(calls) == 2
     # Nodes are interned, so that equal ones are the same; and gradients remember their updates.
     for n in graph.nodes():
         n.memo = None
     monkeypatch.setattr(traced, "function_of", lambda *update: None)
-    assert inlined(abstract.graph_of_step(step, {"x": x})).updates == graph.updates
+    assert inline_calls(abstract.graph_of_step(step, {"x": x})).updates == graph.updates
     assert len(calls) == 2 + 2 * LAYERS
 
 
@@ -55,13 +55,13 @@ def test_updates_that_are_traced_again_are_found_and_others_are_asked_for(monkey
         rule.step()
         rule.zero_grad()
 
-    graph = inlined(abstract.graph_of_step(step, {"x": x}))
+    graph = inline_calls(abstract.graph_of_step(step, {"x": x}))
     assert len(graph.updates) == 8 and len(calls) == 4
-    assert inlined(abstract.graph_of_step(step, {"x": x})).updates == graph.updates
+    assert inline_calls(abstract.graph_of_step(step, {"x": x})).updates == graph.updates
     assert len(calls) == 4
-    fewer = inlined(abstract.graph_of_step(lambda: step(last[1]), {"x": x})).updates
+    fewer = inline_calls(abstract.graph_of_step(lambda: step(last[1]), {"x": x})).updates
     assert {name: n for name, n in graph.updates.items() if name in fewer} == fewer and len(fewer) == 6
     # A setting that changes is another question.
     rule.param_groups[0]["lr"] = 0.2
-    changed = inlined(abstract.graph_of_step(step, {"x": x})).updates
+    changed = inline_calls(abstract.graph_of_step(step, {"x": x})).updates
     assert sum(changed[name] is n for name, n in graph.updates.items()) == 6

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lazytensor import config
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.match import match
-from lazytensor.compiler.pipeline import AS_IS, PASSES, Target
+from lazytensor.compiler.pipeline import PASSES, UNLOWERED, Target
 from lazytensor.dtype import bfloat16, cbfloat16, float16, float32, float64
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
@@ -127,7 +127,7 @@ def test_a_reshape_that_splits_inside_a_transpose_still_works():
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.data(), st.sampled_from((AS_IS, IN_LAYERS)))
+@given(st.data(), st.sampled_from((UNLOWERED, IN_LAYERS)))
 def test_compiled_programs_equal_the_reference(data, target):
     dtype = data.draw(st.sampled_from((float32, float32, float64, float16, bfloat16, cbfloat16)))
     graph = data.draw(graphs(dtype, max_nodes=30))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from lazytensor import dtype as dt
 from lazytensor.cirh.dot import dot_text
-from lazytensor.cirh.generic import LOWERED, generic_text
+from lazytensor.cirh.generic import CIRH_DIALECT, generic_text
 from lazytensor.cirh.generic_reader import read_graph
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.simplify import simplify
@@ -42,7 +42,7 @@ def every_operation() -> Graph:
     for name, row in sorted(ROWS.items()):
         kind = {"f": dt.float32, "i": dt.int32, "b": dt.bool_}[row.kinds[0]]
         arrays, attrs = row.make(Draw((3, 3, 3), kind, 0))
-        operands = [batch(len(inputs) + k, Type(a.shape, dt.of_array(a))) for k, a in enumerate(arrays)]
+        operands = [batch(len(inputs) + k, Type(a.shape, dt.dtype_of_array(a))) for k, a in enumerate(arrays)]
         inputs += operands
         n = call(name, *operands, **attrs)
         outputs += [call("result", n, index=k) for k in range(len(n.type))] if isinstance(n.type, tuple) else [n]
@@ -58,7 +58,7 @@ def test_every_operation_comes_back(every_operation):
 
 
 def test_every_operation_comes_back_by_way_of_mlir(every_operation):
-    texts = generic_text(every_operation), generic_text(every_operation, LOWERED)
+    texts = generic_text(every_operation), generic_text(every_operation, CIRH_DIALECT)
     assert [read_graph(text).key for text in by_way_of_mlir(*texts)] == [every_operation.key] * 2
 
 
@@ -145,7 +145,7 @@ def test_opt_runs_passes_from_text_to_text(tmp_path):
     assert done.stdout == generic_text(simplify(graph)), done.stderr
     assert done.stdout.count("torch.aten.") < generic_text(graph).count("torch.aten.")
     lowered = opt(tmp_path, graph, "-p", "lower_to_cirh,simplify")
-    assert lowered.stdout == generic_text(simplify(lower_to_cirh(graph)), LOWERED)
+    assert lowered.stdout == generic_text(simplify(lower_to_cirh(graph)), CIRH_DIALECT)
     assert "nest " in opt(tmp_path, graph, "-p", "match,fuse").stdout
     assert opt(tmp_path, graph, "--dot").stdout.startswith("digraph step {")
 

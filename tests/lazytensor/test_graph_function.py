@@ -8,8 +8,8 @@ import lazytensor as lt
 from lazytensor import abstract
 from lazytensor.dtype import float32
 from lazytensor.errors import TraceError
-from lazytensor.ir.graph import Graph, Node, like, topological
-from lazytensor.ir.graph_function import CALL, RESULT, Function, inlined
+from lazytensor.ir.graph import Graph, Node, node_template, topological
+from lazytensor.ir.graph_function import CALL_OP, RESULT_OP, GraphFunction, inline_calls
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, full
 from lazytensor.testing import batch
@@ -38,12 +38,12 @@ def recorded(body: tuple[int, list[tuple[str, list[int]]], list[int]], values: l
     return [nodes[k] for k in results]
 
 
-def function_of(values: list[Node], results: list[Node]) -> Function:
+def function_of(values: list[Node], results: list[Node]) -> GraphFunction:
     inner = [n for n in topological(results, values.__contains__) if n not in values]
     constants, nodes = [n for n in inner if not n.inputs], [n for n in inner if n.inputs]
     places = {n: k for k, n in enumerate([*values, *constants, *nodes])}
-    models = tuple((like(n), tuple(places[i] for i in n.inputs)) for n in nodes)
-    return Function(len(values), tuple(constants), models, tuple(places[n] for n in results))
+    models = tuple((node_template(n), tuple(places[i] for i in n.inputs)) for n in nodes)
+    return GraphFunction(len(values), tuple(constants), models, tuple(places[n] for n in results))
 
 
 @given(body=bodies())
@@ -54,16 +54,16 @@ def test_calls_that_are_written_out_are_what_was_recorded(body):
     # Of what the first call gives and of other values.
     mixed = [*once, *second][: body[0]]
     twice = function.call(mixed, 0)
-    whole = inlined(Graph((), {}, (*once, *twice), {"a": twice[0]}))
+    whole = inline_calls(Graph((), {}, (*once, *twice), {"a": twice[0]}))
     expected = recorded(body, first)
     again = recorded(body, [*expected, *second])
     assert whole.outputs == (*expected, *again) and whole.updates == {"a": again[0]}
-    assert not {CALL, RESULT} & {n.op for n in whole.nodes()}
+    assert not {CALL_OP, RESULT_OP} & {n.op for n in whole.nodes()}
 
 
 def test_a_graph_without_calls_stays_as_it_is():
     graph = Graph((), {}, (call("neg", batch(0, TYPE)),), {})
-    assert inlined(graph) is graph
+    assert inline_calls(graph) is graph
 
 
 def trained(count: int) -> tuple[lt.nn.Module, lt.optim.Optimizer]:
@@ -80,7 +80,7 @@ def test_updates_of_an_abstract_step_are_calls_of_one_function_for_each_kind_of_
         model(x).sum().backward()
         rule.step()
 
-    calls = [n for n in abstract.graph_of_step(step, {"x": x}).nodes() if n.op == CALL]
+    calls = [n for n in abstract.graph_of_step(step, {"x": x}).nodes() if n.op == CALL_OP]
     assert len(calls) == 6
     assert len({n.attrs["function"] for n in calls}) == 2
 
@@ -98,9 +98,9 @@ def test_what_is_made_of_an_updated_parameter_is_recorded_behind_the_call():
         again.backward()
         return loss, again, model[0].weight.grad
 
-    graph = inlined(abstract.graph_of_step(step, {"x": x}))
+    graph = inline_calls(abstract.graph_of_step(step, {"x": x}))
     assert len(graph.outputs) == 3
-    assert not {CALL, RESULT} & {n.op for n in graph.nodes()}
+    assert not {CALL_OP, RESULT_OP} & {n.op for n in graph.nodes()}
     # The second pass reads the weight behind its update, by way of the mark that gradients find.
     [weight] = [n for state, n in graph.updates.items() if n.type.shape == (4, 4) and "exp_avg" not in state]
     assert [n.op for n in graph.nodes() if weight in n.inputs] == ["variable"]

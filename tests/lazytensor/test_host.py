@@ -12,7 +12,7 @@ from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.dtype import bfloat16, float16, float32, int64
 from lazytensor.errors import CompileError, ShapeError, StateError
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.program import Buffer, Instr, Program
+from lazytensor.ir.program import Instr, Program, ProgramBuffer
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.products import matmul
@@ -100,7 +100,7 @@ def test_state_begins_where_a_line_of_the_cache_does(shape, dtype):
 
 def test_an_unknown_kernel_is_refused_when_it_is_bound():
     t = Type((2,), float32)
-    program = Program((Buffer(0, t, "temp"),), (Instr("spell", (), (0,)),), {}, (), ())
+    program = Program((ProgramBuffer(0, t, "temp"),), (Instr("spell", (), (0,)),), {}, (), ())
     with pytest.raises(CompileError, match="no kernel spell"):
         HostBackend().compile(program, Store())
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor.dtype import by_name
+from lazytensor.dtype import dtype_by_name
 from lazytensor.errors import ShapeError
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "golden" / "numbers.json").read_text())
@@ -22,9 +22,9 @@ few = settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("name", [*NAMES, "div_trunc"])
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
 def test_answers_are_those_of_pytorch(name, dtype):
-    a, b = (lt.tensor(list(v), dtype=by_name(dtype)) for v in zip(*RECORDED[dtype]["pairs"], strict=True))
+    a, b = (lt.tensor(list(v), dtype=dtype_by_name(dtype)) for v in zip(*RECORDED[dtype]["pairs"], strict=True))
     got = lt.div(a, b, rounding_mode="trunc") if name == "div_trunc" else getattr(lt, name)(a, b)
-    assert got.dtype is by_name(dtype)
+    assert got.dtype is dtype_by_name(dtype)
     assert got.tolist() == RECORDED[dtype][name]
 
 
@@ -110,12 +110,12 @@ def test_operators_reflect_and_write_in_place():
 
 def test_promotion_is_that_of_pytorch():
     for pair, want in RECORDED["promote"].items():
-        assert lt.promote_types(*map(by_name, pair.split())) is by_name(want), pair
+        assert lt.promote_types(*map(dtype_by_name, pair.split())) is dtype_by_name(want), pair
 
 
 def test_casting_rules_are_those_of_pytorch():
     names = sorted({n for pair in RECORDED["promote"] for n in pair.split()})
-    allowed = {(a, b) for a in names for b in names if lt.can_cast(by_name(a), by_name(b))}
+    allowed = {(a, b) for a in names for b in names if lt.can_cast(dtype_by_name(a), dtype_by_name(b))}
     assert allowed == {tuple(pair) for pair in RECORDED["can_cast"]}
 
 

@@ -30,12 +30,12 @@ def kernel(a):
 def cache(tmp_path, monkeypatch):
     """An empty cache folder, and a memory without kernels and without warnings."""
     monkeypatch.setattr(jit, "_loaded", {})
-    monkeypatch.setattr(private_files, "_said", set())
-    monkeypatch.setattr(private_files, "_trimmed", set())
-    private_files._folder.cache_clear()
+    monkeypatch.setattr(private_files, "_warned_kinds", set())
+    monkeypatch.setattr(private_files, "_trimmed_folders", set())
+    private_files._kernel_folder.cache_clear()
     with config.override(cache=str(tmp_path / "cache")):
         yield tmp_path / "cache"
-    private_files._folder.cache_clear()
+    private_files._kernel_folder.cache_clear()
 
 
 def kernels(cache):
@@ -102,7 +102,7 @@ def test_a_damaged_kernel_is_compiled_again_with_one_warning(cache, damage):
     assert len(warned) == 1
     forget_process_memory()
     assert run(4, 2.0) == [2, 2, 2, 2]
-    private_files.read(only_kernel(cache).name)  # would warn again
+    private_files.read_kernel(only_kernel(cache).name)  # would warn again
 
 
 @pytest.mark.slow
@@ -220,7 +220,7 @@ def test_what_lies_beside_the_kernels_is_not_imported(cache, file, monkeypatch):
 
 
 def fresh_place():
-    private_files._folder.cache_clear()
+    private_files._kernel_folder.cache_clear()
     forget_process_memory()
 
 
@@ -237,7 +237,7 @@ def test_a_folder_that_was_open_to_others_is_closed(cache):
 def not_own(cache, monkeypatch):
     (cache / f"compiled-{os.geteuid()}").mkdir(parents=True)
     own = os.geteuid()
-    monkeypatch.setattr(private_files, "_is_own", lambda status: status.st_uid != own)
+    monkeypatch.setattr(private_files, "_is_owned_by_user", lambda status: status.st_uid != own)
 
 
 def a_link(cache, monkeypatch):
@@ -254,7 +254,7 @@ def a_full_disk(cache, monkeypatch):
     def write(handle, data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    private_files._folder(cache)
+    private_files._kernel_folder(cache)
     monkeypatch.setattr(private_files.os, "write", write)
 
 
@@ -274,11 +274,11 @@ def test_what_a_killed_process_was_writing_is_cleared_by_the_next(cache):
     folder = only_kernel(cache).parent
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    handle, own = leftovers.temporary_beside(folder / "a.kernel")
+    handle, own = leftovers.create_temporary_file(folder / "a.kernel")
     os.close(handle)
     left = own.replace(f".{os.getpid()}.", f".{dead.pid}.")
     (folder / left).write_bytes(b"half")
-    assert leftovers.clear(folder) == 1
+    assert leftovers.remove_leftovers(folder) == 1
     assert os.path.exists(own) and not os.path.exists(left)
 
 
@@ -286,9 +286,9 @@ def test_what_a_killed_process_was_writing_is_cleared_by_the_next(cache):
 def test_who_only_reads_does_not_look_through_the_folder(cache, monkeypatch):
     run(4, 2.0)
     cleared = []
-    monkeypatch.setattr(leftovers, "clear", cleared.append)
-    monkeypatch.setattr(private_files, "_trimmed", set())
-    private_files._folder.cache_clear()
+    monkeypatch.setattr(leftovers, "remove_leftovers", cleared.append)
+    monkeypatch.setattr(private_files, "_trimmed_folders", set())
+    private_files._kernel_folder.cache_clear()
     forget_process_memory()
     run(4, 2.0)
     assert cleared == []
@@ -331,15 +331,15 @@ def test_importing_the_host_does_not_import_numba():
 
 def test_of_too_many_kernels_those_go_that_were_read_longest_ago(cache, monkeypatch):
     for number in range(6):
-        private_files.write(f"{number}.kernel", b"code" * 100)
+        private_files.write_kernel(f"{number}.kernel", b"code" * 100)
     files = kernels(cache)
     for age, path in enumerate(files):
         os.utime(path, (1e9 - age, 1e9 - age))
     size = files[0].stat().st_size
-    assert private_files.kept() == (6, 6 * size)
-    monkeypatch.setattr(private_files, "MOST_BYTES", 2 * size)
-    monkeypatch.setattr(private_files, "_trimmed", set())  # as a new process has it
-    private_files.write("new.kernel", b"code" * 100)
+    assert private_files.trim_cache() == (6, 6 * size)
+    monkeypatch.setattr(private_files, "MAX_CACHE_BYTES", 2 * size)
+    monkeypatch.setattr(private_files, "_trimmed_folders", set())  # as a new process has it
+    private_files.write_kernel("new.kernel", b"code" * 100)
     assert [path.name for path in kernels(cache)] == ["0.kernel", "1.kernel", "new.kernel"]
-    assert private_files.kept(0) == (0, 0)
+    assert private_files.trim_cache(0) == (0, 0)
     assert kernels(cache) == []

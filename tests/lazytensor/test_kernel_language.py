@@ -29,7 +29,7 @@ DTYPES = {"f": [dt.float32, dt.bfloat16, dt.float16, dt.cbfloat16, dt.float64], 
 def texts(name, dtype):
     """The text of each kernel that the host compiles for an operation."""
     arrays, attrs = ROWS[name].make(Draw((3, 4, 5), dtype, 0))
-    types = [Type(a.shape, dtype if a.dtype == dtype.host else dt.of_array(a)) for a in arrays]
+    types = [Type(a.shape, dtype if a.dtype == dtype.host else dt.dtype_of_array(a)) for a in arrays]
     operands = [batch(k, t) for k, t in enumerate(types)]
     n = call(name, *operands, **attrs)
     outputs = [call("result", n, index=k) for k in range(len(n.type))] if isinstance(n.type, tuple) else [n]
@@ -64,7 +64,7 @@ def compare(op, attrs, *ins):
     """Run a routine compiled and as plain Python; return False if the host has none for these operands."""
     expected = OPS[op].eval(*ins, **attrs)
     outs = [np.zeros_like(v) for v in (expected if isinstance(expected, tuple) else (expected,))]
-    types = [tuple(Type(a.shape, dt.of_array(a)) for a in side) for side in (outs, ins)]
+    types = [tuple(Type(a.shape, dt.dtype_of_array(a)) for a in side) for side in (outs, ins)]
     instr = Instr("call", (), (), {"op": op, "attrs": attrs})
     routine = routine_of(instr if op != "matmul" else Instr(op, (), (), attrs), *types)
     if routine is None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lazytensor.dtype import float16, float32
 from lazytensor.errors import CompileError
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store, collapse, reorder
+from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar, collapse, reorder
 from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS
@@ -31,7 +31,7 @@ def scaled_bias(rows: int, columns: int, reduce: str = "", dtype=float32) -> Nes
     out, write = (Type((rows,), dtype), Access((1, 0))) if reduce else (full, Access((columns, 1)))
     reads = (Access((columns, 1)), Access((0, 1)))
     return Nest(
-        "scaled_bias", loops, (full, Type((columns,), dtype)), (out,), reads, (write,), body, (Store(0, 4, reduce),)
+        "scaled_bias", loops, (full, Type((columns,), dtype)), (out,), reads, (write,), body, (NestStore(0, 4, reduce),)
     )
 
 
@@ -88,7 +88,7 @@ def test_loops_collapse_only_where_every_access_runs_through():
         (Access((6, 1)),),
         (Access((6, 1)),),
         (Scalar("load", float32, (), 0),),
-        (Store(0, 0),),
+        (NestStore(0, 0),),
     )
     assert collapse(nest).loops == (Loop("i1", 24),)
     transposed = Nest(**{**nest.__dict__, "reads": (Access((1, 4)),)})

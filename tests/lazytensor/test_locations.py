@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import nn, source
-from lazytensor.cirh.locations import located, location
+from lazytensor.cirh.locations import append_locations, location
 from lazytensor.cirh.text import cirh_text
 from lazytensor.dtype import float32
 from lazytensor.ir.graph import Graph, node, topological
@@ -37,7 +37,7 @@ def test_any_name_of_a_file_or_function_reads_back(file, line, frames):
 
 def test_a_place_is_one_row_and_no_place_is_unknown():
     place = placed(Where("a.py", 1, "fc.bwd"))
-    assert located([("x", place), ("y", None), ("z", place)]) == [
+    assert append_locations([("x", place), ("y", None), ("z", place)]) == [
         "#loc0 = loc(unknown)",
         "x loc(#loc1)",
         "y loc(#loc0)",

@@ -5,9 +5,9 @@ import copy
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror
 
-torch = mirror("torch")
+torch = get_mirror("torch")
 nn = torch.nn
 
 

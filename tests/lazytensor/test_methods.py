@@ -12,8 +12,8 @@ import pytest
 from mypy import api
 
 import lazytensor as lt
-from lazytensor.functions.attach import FAMILIES, marked, members_of
-from lazytensor.members import fact, marks, method
+from lazytensor.functions.attach import FAMILIES, build_members, marked_functions
+from lazytensor.members import member_marks, method, tensor_property
 from lazytensor.nn import functional
 from tests import method_stub
 from tests.conftest import ROOT
@@ -62,13 +62,13 @@ def test_stub_is_what_the_marked_functions_say():
 
 
 def test_no_name_of_a_member_is_claimed_twice():
-    names = [name for f, mark in marked() for name in members_of(f, mark)]
+    names = [name for f, mark in marked_functions() for name in build_members(f, mark)]
     assert sorted({n for n in names if names.count(n) > 1}) == []
 
 
-@pytest.mark.parametrize("function, mark", marked(), ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize("function, mark", marked_functions(), ids=lambda v: getattr(v, "__name__", ""))
 def test_every_member_is_on_tensor_and_says_what_it_does(function, mark):
-    for name in members_of(function, mark):
+    for name in build_members(function, mark):
         assert inspect.getattr_static(lt.Tensor, name).__doc__, name
 
 
@@ -76,17 +76,19 @@ def test_every_module_with_marked_functions_is_attached():
     modules = {m.__name__ for m in FAMILIES}
     others = [m for n, m in sys.modules.items() if n.startswith("lazytensor.") and n not in modules]
     stray = [f for m in others for f in vars(m).values() if isinstance(f, FunctionType) and f.__module__ == m.__name__]
-    assert [f.__name__ for f in stray if marks(f) and "<locals>" not in f.__qualname__] == []
+    assert [f.__name__ for f in stray if member_marks(f) and "<locals>" not in f.__qualname__] == []
 
 
 def test_a_method_is_public_unless_it_is_listed():
-    plain = {n for f, mark in marked() for n in mark.names if not mark.is_property}
+    plain = {n for f, mark in marked_functions() for n in mark.names if not mark.is_property}
     plain = {n for n in plain if not n.endswith("_")}
     assert plain - set(lt.PUBLIC) - METHODS_ONLY == set()
     assert {n for n in METHODS_ONLY if n in vars(lt) and inspect.isfunction(vars(lt)[n])} == {"trace"}
 
 
-@pytest.mark.parametrize("module, names", [(lt, lt.PUBLIC), (functional, functional.NAMES)], ids=["lazytensor", "nn"])
+@pytest.mark.parametrize(
+    "module, names", [(lt, lt.PUBLIC), (functional, functional.FUNCTION_NAMES)], ids=["lazytensor", "nn"]
+)
 def test_public_functions_stand_in_the_file_under_their_own_name(module, names):
     source = inspect.getsource(module)
     functions = {n: vars(module)[n] for n in names if inspect.isfunction(vars(module)[n])}
@@ -102,10 +104,10 @@ def test_marks_add_up_and_names_replace_the_own_one():
     def f(x):
         return x
 
-    assert [mark.names for mark in marks(f)] == [("f",), ("first", "second")]
-    assert sorted(members_of(f, marks(f)[1])) == ["first", "first_", "second", "second_"]
-    assert isinstance(members_of(f, marks(fact(names="g")(f))[-1])["g"], property)
-    assert marks(3) == ()
+    assert [mark.names for mark in member_marks(f)] == [("f",), ("first", "second")]
+    assert sorted(build_members(f, member_marks(f)[1])) == ["first", "first_", "second", "second_"]
+    assert isinstance(build_members(f, member_marks(tensor_property(names="g")(f))[-1])["g"], property)
+    assert member_marks(3) == ()
 
 
 @pytest.fixture

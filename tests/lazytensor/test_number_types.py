@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor.dtype import bfloat16, by_name, cbfloat16, float16, round_to
+from lazytensor.dtype import bfloat16, cbfloat16, dtype_by_name, float16, round_to
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "golden" / "numbers.json").read_text())
 LIMITS = RECORDED["limits"]
@@ -118,7 +118,7 @@ def test_rounding_is_monotone_and_idempotent(dtype, values):
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
 def test_limits_of_floating_types_are_those_of_pytorch(name):
-    got, want = lt.finfo(by_name(name)), dict(LIMITS[name])
+    got, want = lt.finfo(dtype_by_name(name)), dict(LIMITS[name])
     assert repr(got) == want.pop("text")
     for fact, value in want.items():
         assert getattr(got, fact) == pytest.approx(float(value), rel=1e-15), fact
@@ -126,7 +126,7 @@ def test_limits_of_floating_types_are_those_of_pytorch(name):
 
 @pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64"])
 def test_limits_of_integer_types_are_those_of_pytorch(name):
-    got, want = lt.iinfo(by_name(name)), LIMITS[name]
+    got, want = lt.iinfo(dtype_by_name(name)), LIMITS[name]
     assert (repr(got), got.bits, got.max, got.min) == (want["text"], want["bits"], want["max"], want["min"])
 
 

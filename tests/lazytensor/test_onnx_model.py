@@ -90,7 +90,7 @@ def case(name):
     row = ROWS[name]
     kind = {"f": dt.float32, "i": dt.int32, "b": dt.bool_}[row.kinds[0]]
     arrays, attrs = row.make(Draw((3, 3, 3), kind, 0))
-    operands = [batch(k, Type(a.shape, dt.of_array(a))) for k, a in enumerate(arrays)]
+    operands = [batch(k, Type(a.shape, dt.dtype_of_array(a))) for k, a in enumerate(arrays)]
     n = call(name, *operands, **attrs)
     outputs = [call("result", n, index=k) for k in range(len(n.type))] if isinstance(n.type, tuple) else [n]
     return Graph(tuple(operands), {}, tuple(outputs), {}), arrays

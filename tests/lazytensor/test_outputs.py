@@ -5,7 +5,7 @@ import pytest
 
 import lazytensor as lt
 from lazytensor.errors import AutogradError, ShapeError
-from lazytensor.functions.outputs import spelled
+from lazytensor.functions.outputs import accept_torch_names
 
 
 def test_result_is_written_and_returned():
@@ -111,4 +111,4 @@ def test_function_with_its_own_out_is_left_alone():
     def own(x, out=None):
         return out
 
-    assert spelled(own) is own
+    assert accept_torch_names(own) is own

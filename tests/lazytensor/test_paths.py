@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from lazytensor.compiler.paths import Paths
+from lazytensor.compiler.paths import Reachability
 
 
 def leads(after: dict[int, set[int]], start: int, goal: int) -> bool:
@@ -29,7 +29,7 @@ def test_detours_are_those_of_a_search_while_calls_merge(block: int) -> None:
         calls = range(count)
         edges = {(a, b) for a in calls for b in range(a + 1, count) if draw.random() < density}
         kernels = {call for call in calls if draw.random() < draw.choice((0.2, 0.8))}
-        paths = Paths(edges, {call: call for call in calls}, kernels.__contains__)
+        paths = Reachability(edges, {call: call for call in calls}, kernels.__contains__)
         after = {a: {b for x, b in edges if x == a} for a in calls}
         left = [call for call in calls if call not in kernels]
         while len(left) > 1:
@@ -47,7 +47,7 @@ def test_detours_are_those_of_a_search_while_calls_merge(block: int) -> None:
 
 def test_a_path_leads_through_a_merged_call_to_what_comes_before_its_start() -> None:
     # 0 and 3 become one, which 1 reads and which reads 2: so 2 comes before 1.
-    paths = Paths([(0, 1), (2, 3)], {call: call for call in range(4)}, lambda call: False)
+    paths = Reachability([(0, 1), (2, 3)], {call: call for call in range(4)}, lambda call: False)
     assert not paths.has_detour(2, 1)
     paths.merge(0, 3)
     assert paths.has_detour(2, 1)
@@ -57,7 +57,7 @@ def test_a_chain_of_kernels_answers_without_a_search(monkeypatch: pytest.MonkeyP
     trunk = [("kernel", k) for k in range(50)]
     calls = ["early", *trunk, "late"]
     ranks = {call: k for k, call in enumerate(calls)}
-    paths = Paths([*pairwise(calls), ("early", "late")], ranks, lambda call: isinstance(call, tuple))
-    monkeypatch.setattr(paths, "_is_way", lambda *ends: pytest.fail("searched"))
+    paths = Reachability([*pairwise(calls), ("early", "late")], ranks, lambda call: isinstance(call, tuple))
+    monkeypatch.setattr(paths, "_has_path", lambda *ends: pytest.fail("searched"))
     assert paths.has_detour("early", "late")
     assert not paths.has_detour("late", "early")

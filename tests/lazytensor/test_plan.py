@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor import config
-from lazytensor.compiler.arena import lay_out
+from lazytensor.compiler.arena import lay_out_buffers
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.dtype import float32
 from lazytensor.ir.graph import Graph
@@ -118,7 +118,7 @@ def test_donation_and_reuse_never_change_results(graph, seed):
 @given(graphs(max_nodes=30))
 def test_buffers_that_live_together_do_not_overlap(graph):
     program = compile_graph(graph)
-    arena = lay_out(program)
+    arena = lay_out_buffers(program)
     life: dict[int, list[int]] = {}
     for time, instr in enumerate(program.instrs):
         for b in (*instr.reads, *instr.writes):
@@ -138,7 +138,7 @@ def test_a_chain_of_products_needs_two_buffers():
     y = x
     for _ in range(10):
         y = matmul(y, x)
-    assert lay_out(compile_graph(Graph((x,), {}, (y,), {}))).size_bytes == 2 * 64 * 64 * 4
+    assert lay_out_buffers(compile_graph(Graph((x,), {}, (y,), {}))).size_bytes == 2 * 64 * 64 * 4
 
 
 def test_every_work_is_counted():

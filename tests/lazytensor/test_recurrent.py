@@ -13,7 +13,7 @@ from lazytensor.compiler.pipeline import HOST, Compilation
 from lazytensor.dtype import float32
 from lazytensor.gradients import grad
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.nest import rebased
+from lazytensor.ir.nest import rebase_to_first_elements
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from lazytensor.kernels import recurrent
@@ -29,7 +29,7 @@ modes = pytest.mark.parametrize("mode", MODES)
 
 
 def unrolled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rnn, "_is_whole", lambda gates: False)
+    monkeypatch.setattr(rnn, "_is_one_operation", lambda gates: False)
 
 
 def answers(mode: str, shape, dtype, seed: int, again: bool, **options) -> list[np.ndarray]:
@@ -153,7 +153,7 @@ def loop_texts(times: int) -> set[str]:
     gradients = grad(loss, [*cell.parameters(), *head.parameters()])
     program = Compilation(Graph((), {}, tuple(g.node for g in gradients), {}), HOST).program
     nests = [(i.nest, distinct_slots((*i.reads, *i.writes))) for i in program.instrs if i.nest]
-    return {generate(rebased(nest, slots)[0], slots) for nest, slots in nests}
+    return {generate(rebase_to_first_elements(nest, slots)[0], slots) for nest, slots in nests}
 
 
 @pytest.mark.slow

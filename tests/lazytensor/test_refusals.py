@@ -12,7 +12,7 @@ from lazytensor.cirh.text import cirh_text
 from lazytensor.compiler.pipeline import CSX, Compilation
 from lazytensor.dtype import cbfloat16, float16, float32, float64, int8, uint8
 from lazytensor.errors import CompileError
-from lazytensor.functions.refused_names import REFUSED
+from lazytensor.functions.refused_names import REFUSALS
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.nn import functional as F
@@ -38,10 +38,10 @@ MISSING = "complex cond eig fractional_max_pool2d i0e log_ndtr lstsq poisson pol
 """Names that this package lacks: a check says of them what the front end says."""
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", sorted(REFUSALS))
 def test_refused_name_is_a_public_function_with_a_refusal_that_says_what_to_do(name):
     assert any(hasattr(home, name) for home in HOMES) == (name not in (*INNER, *MISSING))
-    for row in (row for row in REFUSED[name] if row.stage != "remember"):
+    for row in (row for row in REFUSALS[name] if row.stage != "remember"):
         assert row.message and row.hint.endswith(".")
 
 
@@ -136,7 +136,7 @@ ALIKE = {
 
 @pytest.mark.parametrize("name", sorted(ALIKE))
 def test_way_out_computes_the_same(name):
-    hints = [row.hint for row in REFUSED.get(name, ())] or [OPS[name].cirh.hint]
+    hints = [row.hint for row in REFUSALS.get(name, ())] or [OPS[name].cirh.hint]
     text = next(hint for hint in hints if hint.startswith(("Write", "Multiply")))
     expression = re.sub(r"^(Write|Multiply by a column:) | for alpha > 0|\.$", "", text)
     names = {"torch": lt, "F": F, **ALIKE[name][1]}

@@ -326,4 +326,4 @@ def test_cores_are_those_of_the_quota(tmp_path):
     assert team._quota(tmp_path) == 2
     (tmp_path / "cpu.max").write_text("max 100000\n")
     assert team._quota(tmp_path) == 0
-    assert config.read({"LT_THREADS": "3"}).threads == 3
+    assert config.read_environment({"LT_THREADS": "3"}).threads == 3

@@ -41,7 +41,7 @@ class Steps:
     """A table of steps whose parts note the order in which they run."""
 
     def __init__(self, counts, seconds=0.0):
-        self.ran, self.threads, self.memory = [], set(), np.zeros((sum(counts), 2), np.int64)
+        self.finish_step, self.threads, self.memory = [], set(), np.zeros((sum(counts), 2), np.int64)
         self._callback = CALLBACK(self._part)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         self._entries, number = [], 0
@@ -59,7 +59,7 @@ class Steps:
         return at, at + 8
 
     def _part(self, number):
-        self.ran.append(number)
+        self.finish_step.append(number)
         self.threads.add(threading.get_ident())
         self._lock.wait(self._seconds)
         return True
@@ -78,13 +78,13 @@ def test_every_part_runs_once_and_steps_run_one_after_the_other(way, helpers):
         thread.start()
     for turn in range(3):
         way.run(at, steps.table.ctypes.data, len(counts), places.ctypes.data)
-        assert sorted(steps.ran) == sorted([*range(sum(counts))] * (turn + 1))
+        assert sorted(steps.finish_step) == sorted([*range(sum(counts))] * (turn + 1))
     way.stop(at)
     for thread in others:
         thread.join(30)
         assert not thread.is_alive()
     ends = np.cumsum(counts)
-    by_step = [int(np.searchsorted(ends, number, side="right")) for number in steps.ran]
+    by_step = [int(np.searchsorted(ends, number, side="right")) for number in steps.finish_step]
     for turn in range(3):
         part = by_step[turn * sum(counts) : (turn + 1) * sum(counts)]
         assert part == sorted(part)
@@ -103,7 +103,7 @@ def test_threads_share_the_parts_of_a_step(way):
     other.join(30)
     assert len(steps.threads) == 2
     # The thread that runs the table takes the last parts, the others the first ones.
-    assert steps.ran[-1] not in (0, 39)
+    assert steps.finish_step[-1] not in (0, 39)
 
 
 def test_threads_that_found_no_work_for_long_sleep_and_are_woken(way):
@@ -118,7 +118,7 @@ def test_threads_that_found_no_work_for_long_sleep_and_are_woken(way):
     assert block[scheduler.SLEEPERS] == 1
     steps = Steps([8], 0.01)
     way.run(block.ctypes.data, steps.table.ctypes.data, 1, places.ctypes.data)
-    assert sorted(steps.ran) == list(range(8)) and len(steps.threads) == 2
+    assert sorted(steps.finish_step) == list(range(8)) and len(steps.threads) == 2
     way.stop(block.ctypes.data)
     other.join(30)
     assert not other.is_alive()
@@ -143,4 +143,4 @@ def test_where_threads_cannot_wait_a_program_runs_with_one_and_info_says_so(monk
         (result,) = HostBackend().compile(program, Store()).step([x])
         np.testing.assert_allclose(result, np.sin(np.exp(x)).sum(), rtol=1e-4)
         assert list(chain._crews) == [1]
-        assert installation.information()["step threads"].startswith("1: threads cannot wait")
+        assert installation.collect_information()["step threads"].startswith("1: threads cannot wait")

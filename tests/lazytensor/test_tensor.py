@@ -73,7 +73,7 @@ def test_views_and_writes_agree_with_numpy_inside_a_step(program, reads):
 
 SHORT = {"f8": "float64", "f4": "float32", "f2": "float16", "bf": "bfloat16", "i8": "int64", "i4": "int32"}
 SHORT |= {"i2": "int16", "i1": "int8", "u1": "uint8", "b1": "bool"}
-TYPES = {short: dt.by_name(name) for short, name in SHORT.items()}
+TYPES = {short: dt.dtype_by_name(name) for short, name in SHORT.items()}
 # Row: type of the first tensor. Columns: result with a tensor of each type, then with a 0-d tensor of each type, then
 # with True, 2 and 2.5.
 PROMOTION = """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lazytensor import dtype as dt
 from lazytensor.cirh.floats import mlir_float
-from lazytensor.cirh.generic import LOWERED, TRACED, generic_text
+from lazytensor.cirh.generic import ATEN_DIALECT, CIRH_DIALECT, generic_text
 from lazytensor.cirh.generic_reader import read_graph
 from lazytensor.cirh.listing import ints_text, type_text
 from lazytensor.cirh.text import cirh_text, torch_text
@@ -234,7 +234,7 @@ def generic(programs: pathlib.Path) -> list[str]:
 @pytest.mark.parametrize("way", [lambda *texts: map(by_way_of_xdsl, texts), by_way_of_mlir], ids=["xdsl", "mlir-opt"])
 def test_tools_read_both_graphs_of_every_program(way, programs):
     for text, again in zip(generic(programs), way(*generic(programs)), strict=True):
-        dialect = LOWERED if f'"{LOWERED}.' in text else TRACED
+        dialect = CIRH_DIALECT if f'"{CIRH_DIALECT}.' in text else ATEN_DIALECT
         # Nodes are interned: while the first graph lives, an equal one has its nodes, with attributes in their order.
         graph = read_graph(text)
         assert generic_text(read_graph(again), dialect) == generic_text(graph, dialect) == text
@@ -253,7 +253,7 @@ def test_aliased_outputs_are_what_the_step_returns_for_that_state(lowered):
 
 @pytest.mark.parametrize("name, value, text", FACTS)
 def test_number_is_spelled_as_the_vendor_spells_it(name, value, text):
-    assert mlir_float(float(value), dt.by_name(name)) == text
+    assert mlir_float(float(value), dt.dtype_by_name(name)) == text
 
 
 @settings(max_examples=300, deadline=None)

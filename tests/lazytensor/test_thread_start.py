@@ -27,7 +27,7 @@ def few_threads(request, monkeypatch) -> list[threading.Thread]:
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start_or_fail)
-    monkeypatch.setattr(thread_start, "_warned", {"warned before"})
+    monkeypatch.setattr(thread_start, "_warned_reasons", {"warned before"})
     return started
 
 

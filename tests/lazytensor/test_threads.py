@@ -11,7 +11,7 @@ import pytest
 import lazytensor as lt
 from lazytensor import cells, nn, precision, random, source, storages
 from lazytensor.capture import Capture
-from lazytensor.device import Device, chosen_device
+from lazytensor.device import Device, default_device
 from lazytensor.errors import TraceError
 from lazytensor.functions import losses
 from lazytensor.modes import no_grad
@@ -78,10 +78,10 @@ def test_threads_write_over_one_value_while_others_forget_who_had_it(kept):
     value = lt.zeros(3).cell.node
 
     def write() -> None:
-        last: deque[cells.Cell] = deque(maxlen=kept)
+        last: deque[cells.Storage] = deque(maxlen=kept)
         for _ in range(20_000):
-            last.append(cells.Cell(value))
-            storages.note_loss(last[-1], value, value, True)
+            last.append(cells.Storage(value))
+            storages.record_overwrite(last[-1], value, value, True)
         # Whoever is there is never forgotten.
         assert all(value.storage.losses[id(one)].cell() is one for one in last)
 
@@ -122,7 +122,7 @@ def test_modes_of_one_thread_are_not_those_of_another():
         try:
             assert lt.is_grad_enabled()
             assert (precision.half_type(), precision.host_half_type()) == (None, None)
-            assert chosen_device().type == "cpu"
+            assert default_device().type == "cpu"
             assert source.where().scope == ""
         finally:
             outside.set()
@@ -151,7 +151,7 @@ def test_tensors_of_another_thread_are_no_part_of_a_recorded_step():
     with Capture(Store(), readable=True) as capture:
         values: list[list[float]] = []
         together(lambda: values.append((lt.ones(3) * 2).tolist()))
-        assert cells.here.current is capture and not capture.cells.born
+        assert cells.thread_state.current is capture and not capture.cells.born
     assert values == [[2, 2, 2]]
 
 

@@ -171,7 +171,7 @@ def test_error_in_a_step_restores_every_tensor(readable):
     with pytest.raises(KeyError, match="mine"):
         machine.step(lambda x: body(x, True), batch, readable=readable)
     assert (weight.tolist(), tail.tolist(), batch.tolist()) == ([1.0, 2.0], [2.0], [1.0, 1.0])
-    assert cells.here.current is None
+    assert cells.thread_state.current is None
     machine.step(lambda x: body(x, False), batch, readable=readable)
     assert (weight.tolist(), tail.tolist()) == ([2.0, 30.0], [30.0])
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import lazytensor as lt
 from lazytensor import config, nn, optim
 from lazytensor.capture import Capture
-from lazytensor.compiler.pipeline import AS_IS, HOST, compile_graph
+from lazytensor.compiler.pipeline import HOST, UNLOWERED, compile_graph
 from lazytensor.dtype import bfloat16, bool_, float16, float32, float64, int32, int64, round_to
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
@@ -54,7 +54,7 @@ def assert_equal_bits(graph, arrays, state=None, target=HOST):
 
 
 @settings(max_examples=25, deadline=None)
-@given(graph=graphs(smooth=True), seed=seeds, target=st.sampled_from((HOST, AS_IS)))
+@given(graph=graphs(smooth=True), seed=seeds, target=st.sampled_from((HOST, UNLOWERED)))
 def test_random_graphs(graph, seed, target):
     assert_equal_bits(graph, *values_for(graph, seed, smooth=True), target)
 

@@ -337,7 +337,7 @@ def test_a_worker_that_is_silent_for_long_is_spoken_of_once_and_says_where_it_is
     assert int(next(batches)) == 0
     real_look = batches._crew._look
     monkeypatch.setattr(batches._crew, "_look", look)
-    monkeypatch.setattr(crew, "NOTICE_SECONDS", 0.0)
+    monkeypatch.setattr(crew, "SLOW_WARNING_SECONDS", 0.0)
     with pytest.warns(data.SlowWorkerWarning, match=r"DataLoader worker 0 \(pid \d+\) has sent nothing") as warned:
         assert [int(b) for b in batches] == [1, 2]
     assert len(warned) == 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from wse_sim.isa.packing import rounded
+from wse_sim.isa.packing import round_values
 from wse_sim.kernels import MeshKernel
 from wse_sim.layout import Rect
 
@@ -74,15 +74,15 @@ class Draw:
 
     def numbers(self, *shape: int, dtype: str = "") -> np.ndarray:
         """Of a type, of either sign."""
-        return rounded(self.random.standard_normal(shape).astype(np.float32), dtype or self.dtype)
+        return round_values(self.random.standard_normal(shape).astype(np.float32), dtype or self.dtype)
 
     def rounded(self, values: np.ndarray) -> np.ndarray:
         """Values as the type has them."""
-        return rounded(values.astype(np.float32), self.dtype)
+        return round_values(values.astype(np.float32), self.dtype)
 
     def number(self, value: float, dtype: str = "float32") -> float:
         """A constant as an instruction of that type takes it."""
-        return float(rounded(np.array([value], np.float32), dtype)[0])
+        return float(round_values(np.array([value], np.float32), dtype)[0])
 
 
 Row = Callable[[Draw], Case]

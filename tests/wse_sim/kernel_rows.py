@@ -7,10 +7,10 @@ from kernel_draws import DTYPES, EPSILON, Case, Draw, Expected, Row, sums, wide
 from norm_rows import NORM_ROWS
 from window_rows import WINDOW_ROWS
 
-from lazytensor.dtype import by_name
+from lazytensor.dtype import dtype_by_name
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS
-from wse_sim.isa.packing import rounded
+from wse_sim.isa.packing import round_values
 from wse_sim.kernels import KERNELS, elements_of, limbs_of, state_limbs, stream_of
 from wse_sim.kernels.bicgstab import NEIGHBOURS
 from wse_sim.layout import Rect
@@ -190,7 +190,7 @@ def biased(on: Draw) -> tuple[Rect, np.ndarray, np.ndarray]:
 def bias_relu(on: Draw) -> Case:
     """One sum, rounded once: NumPy's own, to the last bit."""
     rect, x, bias = biased(on)
-    exact = np.maximum(rounded(x + bias, on.dtype), 0)
+    exact = np.maximum(round_values(x + bias, on.dtype), 0)
     return Case(
         KERNELS["bias_relu"](rect, *x.shape, on.dtype), {"x": x, "bias": bias}, {"y": Expected(exact, 0, on.dtype)}
     )
@@ -269,7 +269,7 @@ def random_uniform(on: Draw) -> Case:
     """The host's numbers, to the last bit, of seeds of any size."""
     rect, rows, columns, call = on.rect(), on.extent(), on.extent(), on.draw(st.integers(0, 2**20))
     state = on.random.integers(-(2**63), 2**63, 2)
-    exact = OPS["random_uniform"].eval(state, call=call, type=Type((rows, columns), by_name(on.dtype)))
+    exact = OPS["random_uniform"].eval(state, call=call, type=Type((rows, columns), dtype_by_name(on.dtype)))
     return Case(
         KERNELS["random_uniform"](rect, rows, columns, call, on.dtype),
         {"state": state_limbs(state)},
@@ -351,7 +351,7 @@ def bicgstab(on: Draw) -> Case:
     rect, cells = on.rect(), 2 + on.extent()
     shape = rect.height, rect.width, cells
     b = on.numbers(*shape)
-    factors = [rounded(-0.1 * on.random.random(shape).astype(np.float32), on.dtype) for _ in NEIGHBOURS]
+    factors = [round_values(-0.1 * on.random.random(shape).astype(np.float32), on.dtype) for _ in NEIGHBOURS]
     x, r = one_iteration(b.astype(np.float64), wide(*factors))
     many = 8 * (cells + rect.width + rect.height)
     flat = rect.height, rect.width * cells

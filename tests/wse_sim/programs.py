@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from lazytensor.dtype import DType, float16, float32, int32
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
-from lazytensor.ir.program import Buffer, Instr, Program
+from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
+from lazytensor.ir.program import Instr, Program, ProgramBuffer
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops import OPS
 from wse_sim.layout import Rect
@@ -42,14 +42,14 @@ class Builder:
 
     def __init__(self, dtype: DType = float32):
         self.dtype = dtype
-        self.buffers: list[Buffer] = []
+        self.buffers: list[ProgramBuffer] = []
         self.instrs: list[Instr] = []
         self.state: dict[str, tuple[int, int]] = {}
         self.batch: list[int] = []
         self.fetches: list[int] = []
 
     def buffer(self, shape, kind="temp", name="", dtype=None):
-        self.buffers.append(Buffer(len(self.buffers), Type(tuple(shape), dtype or self.dtype), kind, name))
+        self.buffers.append(ProgramBuffer(len(self.buffers), Type(tuple(shape), dtype or self.dtype), kind, name))
         return len(self.buffers) - 1
 
     def input(self, shape, dtype=None):
@@ -99,7 +99,7 @@ class Builder:
             tuple(Access(s) for s in strides),
             (Access(tuple(_strides(shape, len(shape)))),),
             body,
-            (Store(0, len(loads)),),
+            (NestStore(0, len(loads)),),
         )
         writes = [into] if into is not None else None
         return self.call(
@@ -118,7 +118,7 @@ class Builder:
             (Access((1, columns)),),
             (Access((1, 0)),),
             (Scalar("load", self.dtype, attr=0),),
-            (Store(0, 0, "add"),),
+            (NestStore(0, 0, "add"),),
         )
         return self.call("nest", (a,), [(columns,)], rows * columns, direction, nest=nest.check())
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from programs import machines, mlp
 
 from wse_sim.machine import TINY
-from wse_sim.plan.best_part import best_part
+from wse_sim.plan.best_part import find_best_tile
 from wse_sim.plan.modes import plan
 from wse_sim.plan.prices import Prices
 from wse_sim.plan.wiring import wire
@@ -33,10 +33,10 @@ def test_streamed_step_is_at_most_5_percent_slower_on_a_larger_mesh(sizes, batch
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 64), machines(), st.data())
 def test_best_part_is_no_slower_than_the_whole_mesh_or_a_single_pe(rows, columns, batch, machine, data):
     program = mlp((rows, columns), batch)
-    wiring, prices = wire(program), Prices(machine)
-    kernel = data.draw(st.sampled_from(wiring.kernels))
+    dataflow, prices = wire(program), Prices(machine)
+    kernel = data.draw(st.sampled_from(dataflow.kernels))
     mesh = data.draw(st.tuples(st.integers(1, 800), st.integers(1, 1200)))
-    cycles, part = best_part(prices, wiring, kernel, mesh)
-    assert cycles == prices.kernel(wiring, kernel, *part).cycles
+    cycles, part = find_best_tile(prices, dataflow, kernel, mesh)
+    assert cycles == prices.kernel(dataflow, kernel, *part).cycles
     assert part[0] <= mesh[0] and part[1] <= mesh[1]
-    assert cycles <= min(prices.kernel(wiring, kernel, *size).cycles for size in (mesh, (1, 1)))
+    assert cycles <= min(prices.kernel(dataflow, kernel, *size).cycles for size in (mesh, (1, 1)))

@@ -11,7 +11,7 @@ from lazytensor.config import override
 from lazytensor.runtime.host import HostBackend
 from wse_sim import WSE2, plan
 from wse_sim.mesh_backend import MeshBackend
-from wse_sim.plan.blocks import BACKWARD, FORWARD, in_blocks
+from wse_sim.plan.blocks import BACKWARD_KERNEL, FORWARD_KERNEL, fuse_attention_blocks
 from wse_sim.plan.layers import fold
 from wse_sim.plan.wiring import wire
 
@@ -30,8 +30,8 @@ def attention_layer(program):
 
 def test_products_softmax_and_nests_of_a_block_become_one_kernel_each_way():
     program, *_ = attention_program(LEAD, ROWS, KEYS, WIDTH, "causal", 0.2)
-    whole = in_blocks(program).check()
-    assert [k for k in kernels(whole) if k in (FORWARD, BACKWARD)] == [FORWARD, BACKWARD]
+    whole = fuse_attention_blocks(program).check()
+    assert [k for k in kernels(whole) if k in (FORWARD_KERNEL, BACKWARD_KERNEL)] == [FORWARD_KERNEL, BACKWARD_KERNEL]
     assert not {"matmul", "softmax", "call"} & set(kernels(whole))
     # Of what is left nothing is as large as the scores of all heads.
     touched = {b for instr in whole.instrs for b in (*instr.reads, *instr.writes)}
@@ -43,7 +43,7 @@ def test_block_on_cores_has_the_hosts_numbers(mask, dropout):
     program, store, batch = attention_program(LEAD, ROWS, KEYS, WIDTH, mask, dropout)
     ours, theirs = (Cells(store, program.state) for _ in range(2))
     on_cores = MeshBackend((3, 2)).compile(program, ours)
-    assert FORWARD in kernels(on_cores.program) and BACKWARD in kernels(on_cores.program)
+    assert FORWARD_KERNEL in kernels(on_cores.program) and BACKWARD_KERNEL in kernels(on_cores.program)
     with override(jit=False):
         expected = HostBackend().compile(program, theirs).step(batch)
     for array, exact in zip(on_cores.step(batch), expected, strict=True):
@@ -64,19 +64,19 @@ def test_block_as_wavelets_is_the_data_to_the_last_bit(dtype):
 
 def test_mask_of_each_head_and_pair_leaves_a_block_in_parts():
     program, *_ = attention_program(LEAD, ROWS, KEYS, WIDTH, "each head")
-    assert in_blocks(program) is program
+    assert fuse_attention_blocks(program) is program
     assert attention_layer(program).name == "attention in parts"
 
 
 def test_layer_of_one_kernel_is_named_as_such():
     program, *_ = attention_program(LEAD, ROWS, KEYS, WIDTH)
-    layer = attention_layer(in_blocks(program))
+    layer = attention_layer(fuse_attention_blocks(program))
     assert layer.name == "attention" and not layer.recomputed
 
 
 @pytest.mark.slow
 def test_blocks_that_share_a_generator_are_layers_of_their_own():
-    layers = [layer for layer in fold(wire(in_blocks(program_of("gpt")))) if layer.is_attention]
+    layers = [layer for layer in fold(wire(fuse_attention_blocks(program_of("gpt")))) if layer.is_attention]
     assert len(layers) == 2
     assert all(layer.kernels["forward"] and layer.kernels["backward"] for layer in layers)
 
@@ -84,9 +84,9 @@ def test_blocks_that_share_a_generator_are_layers_of_their_own():
 def test_block_that_cores_do_not_hold_runs_in_parts_if_those_fit():
     program, store, _ = attention_program((1, 2), 40, 40, 24)
     executable = MeshBackend((2, 2)).compile(program, Cells(store, program.state))
-    assert FORWARD in kernels(executable.program)
+    assert FORWARD_KERNEL in kernels(executable.program)
     tight = MeshBackend((1, 1), machine=WSE2)
-    assert FORWARD not in kernels(in_blocks(program, lambda instr: False))
+    assert FORWARD_KERNEL not in kernels(fuse_attention_blocks(program, lambda instr: False))
     assert tight.compile(program, Cells(store, program.state))
 
 

@@ -11,18 +11,18 @@ from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import AllReduce, Broadcast, Reduce
 from wse_sim.price.collectives import (
-    broadcast,
-    broadcast_plane,
-    chain,
-    ring_all_reduce,
-    shift,
+    broadcast_terms,
+    chain_terms,
+    plane_broadcast_terms,
+    ring_all_reduce_terms,
     shift_pairs,
-    star,
-    tree,
-    two_phase,
+    shift_terms,
+    star_terms,
+    tree_terms,
+    two_phase_terms,
 )
 from wse_sim.price.cost import cost
-from wse_sim.price.reduction_tree import ALGORITHMS, choose_reduce
+from wse_sim.price.reduction_tree import REDUCTION_TERMS, choose_reduce
 
 T_R = 2
 pes = st.integers(2, 600)
@@ -41,16 +41,16 @@ START = WSE2.dsd_setup_cycles
 @patient
 @given(pes, counts)
 def test_printed_formulas_and_a_start(p, b):
-    assert broadcast(p, b).cycles(WSE2) == b + p + 2 * T_R + START
-    assert chain(p, b, WSE2).cycles(WSE2) == b + (2 * T_R + 2) * (p - 1) + START
-    assert star(p, b, WSE2).cycles(WSE2) == b * (p - 1) + 2 * T_R + 1 + 1 + START  # and the hop of the nearest
+    assert broadcast_terms(p, b).cycles(WSE2) == b + p + 2 * T_R + START
+    assert chain_terms(p, b, WSE2).cycles(WSE2) == b + (2 * T_R + 2) * (p - 1) + START
+    assert star_terms(p, b, WSE2).cycles(WSE2) == b * (p - 1) + 2 * T_R + 1 + 1 + START  # and the hop of the nearest
 
 
 @patient
 @given(st.integers(2, 40), st.integers(2, 40), counts)
 def test_two_phase_formula_and_two_starts(s, g, b):
     printed = 2 * b + (s * g - 1) + (s + g - 2) * (2 * T_R + 1)
-    assert two_phase(s * g, b, WSE2, s).cycles(WSE2) == printed + 2 * START
+    assert two_phase_terms(s * g, b, WSE2, s).cycles(WSE2) == printed + 2 * START
 
 
 @patient
@@ -59,7 +59,7 @@ def test_a_shorter_last_group_is_no_slower(p, b, s):
     s = min(s, p)
     g = math.ceil(p / s)
     printed = 2 * b + (p - 1) + (s + g - 2) * (2 * T_R + 1) + 2 * START
-    taken = two_phase(p, b, WSE2, s)
+    taken = two_phase_terms(p, b, WSE2, s)
     assert taken.cycles(WSE2) - taken.local_cycles <= printed
 
 
@@ -67,14 +67,14 @@ def test_a_shorter_last_group_is_no_slower(p, b, s):
 @given(st.integers(1, 9), counts)
 def test_tree_formula_and_a_start_for_each_round(rounds, b):
     steps = 2**rounds - 1 + (2 * T_R + 1) * rounds
-    assert tree(2**rounds, b, WSE2).cycles(WSE2) == b * rounds + steps + START * rounds
+    assert tree_terms(2**rounds, b, WSE2).cycles(WSE2) == b * rounds + steps + START * rounds
 
 
 @patient
 @given(pes, counts)
 def test_trees_of_any_size_lie_between_those_of_powers_of_two(p, b):
-    below, above = (tree(2**n, b, WSE2).cycles(WSE2) for n in (p.bit_length() - 1, (p - 1).bit_length()))
-    taken = tree(p, b, WSE2)
+    below, above = (tree_terms(2**n, b, WSE2).cycles(WSE2) for n in (p.bit_length() - 1, (p - 1).bit_length()))
+    taken = tree_terms(p, b, WSE2)
     assert below <= taken.cycles(WSE2) <= above + taken.local_cycles
 
 
@@ -82,35 +82,35 @@ def test_trees_of_any_size_lie_between_those_of_powers_of_two(p, b):
 @given(pes, counts)
 def test_a_ring_is_no_faster_than_its_cores_take_turns(p, b):
     rounds = 2 * (p - 1)
-    assert ring_all_reduce(p, b, WSE2).cycles(WSE2) >= 2 * rounds * b / p
-    chained = chain(p, b, WSE2).cycles(WSE2) + broadcast(p, b).cycles(WSE2)
-    assert ring_all_reduce(p, b, WSE2).cycles(WSE2) >= min(chained, 2 * rounds * b // p)
+    assert ring_all_reduce_terms(p, b, WSE2).cycles(WSE2) >= 2 * rounds * b / p
+    chained = chain_terms(p, b, WSE2).cycles(WSE2) + broadcast_terms(p, b).cycles(WSE2)
+    assert ring_all_reduce_terms(p, b, WSE2).cycles(WSE2) >= min(chained, 2 * rounds * b // p)
 
 
 @patient
 @given(st.integers(2, 100), st.integers(2, 100), counts)
 def test_plane_broadcast_formula(m, n, b):
-    assert broadcast_plane(m, n, b).cycles(WSE2) == b + m + n - 2 + 2 * T_R + 1 + START
+    assert plane_broadcast_terms(m, n, b).cycles(WSE2) == b + m + n - 2 + 2 * T_R + 1 + START
 
 
 @pytest.mark.parametrize("group", PUBLISHED)
 def test_two_phase_is_within_two_percent_of_the_published_simulation(group):
-    assert two_phase(512, 4096, WSE2, group).cycles(WSE2) == pytest.approx(PUBLISHED[group], rel=0.02)
+    assert two_phase_terms(512, 4096, WSE2, group).cycles(WSE2) == pytest.approx(PUBLISHED[group], rel=0.02)
 
 
 def test_chain_is_within_two_percent_of_the_published_simulation():
-    assert chain(512, 4096, WSE2).cycles(WSE2) == pytest.approx(PUBLISHED_CHAIN, rel=0.02)
+    assert chain_terms(512, 4096, WSE2).cycles(WSE2) == pytest.approx(PUBLISHED_CHAIN, rel=0.02)
 
 
 def test_published_ranking_of_groups_is_kept():
-    modelled = {group: two_phase(512, 4096, WSE2, group).cycles(WSE2) for group in PUBLISHED}
+    modelled = {group: two_phase_terms(512, 4096, WSE2, group).cycles(WSE2) for group in PUBLISHED}
     assert min(modelled, key=modelled.__getitem__) in (16, 32)
 
 
 @patient
 @given(pes, counts)
 def test_chosen_reduction_is_the_least_of_all(p, b):
-    every = {name: algorithm(p, b, WSE2).cycles(WSE2) for name, algorithm in ALGORITHMS.items()}
+    every = {name: algorithm(p, b, WSE2).cycles(WSE2) for name, algorithm in REDUCTION_TERMS.items()}
     assert every[choose_reduce(p, b, WSE2)] == min(every.values())
 
 
@@ -123,7 +123,7 @@ def test_a_chain_a_star_and_a_generated_tree_are_chosen_somewhere():
 @given(pes, counts, st.integers(1, 10))
 def test_shift_waits_for_its_cores_and_for_the_busiest_link(p, b, hops):
     """As derived: a core that sends and receives takes turns; a link in the middle carries `hops` times the words."""
-    taken = shift(p, b, hops, "", WSE2).cycles(WSE2)
+    taken = shift_terms(p, b, hops, "", WSE2).cycles(WSE2)
     if hops >= p:
         assert taken == 0
         return
@@ -155,15 +155,15 @@ def test_neighbours_on_the_folded_ring_are_at_most_two_hops_away(p, hops):
     assert at == 0 and sorted(seen) == list(range(p))
 
 
-@pytest.mark.parametrize("algorithm", [chain, star, tree, two_phase, ring_all_reduce])
+@pytest.mark.parametrize("algorithm", [chain_terms, star_terms, tree_terms, two_phase_terms, ring_all_reduce_terms])
 def test_nothing_to_send_takes_no_time(algorithm):
-    for time in (algorithm(1, 100, WSE2), algorithm(100, 0, WSE2), broadcast(1, 100), broadcast(100, 0)):
+    for time in (algorithm(1, 100, WSE2), algorithm(100, 0, WSE2), broadcast_terms(1, 100), broadcast_terms(100, 0)):
         assert time.cycles(WSE2) == 0
 
 
 def test_parameters_of_the_machine_enter():
     """WSE-3: 1.125 cycles a wavelet, 2 a hop, 2.07 a depth step, 16 a start."""
-    assert chain(11, 80, WSE3).cycles(WSE3) == math.ceil(80 * 1.125 + 10 * 2 + 10 * 2.07 + 16)
+    assert chain_terms(11, 80, WSE3).cycles(WSE3) == math.ceil(80 * 1.125 + 10 * 2 + 10 * 2.07 + 16)
 
 
 def test_reduction_over_a_plane_goes_along_rows_then_a_column():
@@ -176,8 +176,8 @@ def test_reduction_over_a_plane_goes_along_rows_then_a_column():
 
 def test_turns_cost_on_the_plane_only():
     flat, plane = Rect(0, 0, 16, 1), Rect(0, 0, 16, 9)
-    assert cost(Broadcast(plane, "xy", 8), WSE3).cycles == broadcast_plane(16, 9, 8).cycles(WSE3) + 20
-    assert cost(Broadcast(flat, "xy", 8), WSE3).cycles == broadcast_plane(16, 1, 8).cycles(WSE3)
+    assert cost(Broadcast(plane, "xy", 8), WSE3).cycles == plane_broadcast_terms(16, 9, 8).cycles(WSE3) + 20
+    assert cost(Broadcast(flat, "xy", 8), WSE3).cycles == plane_broadcast_terms(16, 1, 8).cycles(WSE3)
 
 
 @patient

@@ -6,7 +6,7 @@ from wse_sim.fabric.lowering.simulate import mesh_of
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
 from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
-from wse_sim.price.colours import colours_of
+from wse_sim.price.colours import count_colours
 
 RECT, LINE = Rect(1, 1, 6, 5), Rect(1, 1, 7, 1)
 MOVES = [
@@ -24,10 +24,10 @@ MOVES = [
 
 @pytest.mark.parametrize("move", MOVES, ids=str)
 def test_a_move_takes_the_colours_that_its_routes_have(move):
-    assert colours_of(move, WSE2) == len(mesh_of(move, WSE2, 8, 8, 128).colours)
+    assert count_colours(move, WSE2) == len(mesh_of(move, WSE2, 8, 8, 128).colours)
 
 
 def test_what_is_in_turn_takes_the_most_of_its_parts_and_what_is_beside_all_of_them():
     one, two = Broadcast(RECT, "x", 8), Reduce(RECT, "x", 8, algorithm="chain")
-    assert colours_of(Seq((one, Repeat(3, two), Compute(RECT, "add", 1, 1, 4))), WSE2) == 2
-    assert colours_of(Par((one, two)), WSE2) == 3
+    assert count_colours(Seq((one, Repeat(3, two), Compute(RECT, "add", 1, 1, 4))), WSE2) == 2
+    assert count_colours(Par((one, two)), WSE2) == 3

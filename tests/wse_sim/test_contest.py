@@ -16,10 +16,10 @@ from problems import CHAIN, problems, text
 from cstorch_compat.__main__ import main
 from lazytensor.errors import DataError, PlacementError
 from wse_sim.contest.contest_command import as_dict
-from wse_sim.contest.cuts import Conv, Parameters, cblock, dblock, options
-from wse_sim.contest.kgraph import parse
-from wse_sim.contest.menus import Menus
-from wse_sim.contest.scoring import PlacedKernel, faults, score
+from wse_sim.contest.cuts import Conv, KernelParameters, cblock, dblock, find_parameter_choices
+from wse_sim.contest.kgraph import parse_problem
+from wse_sim.contest.menus import KernelChoices
+from wse_sim.contest.scoring import PlacedKernel, find_violations, score
 from wse_sim.contest.solving import solve
 
 few = settings(deadline=None, max_examples=10)
@@ -76,7 +76,7 @@ def test_layouts_are_legal_in_whatever_order_the_kernels_come(content, shuffle):
     for order in (nodes, mixed):
         one = "\n".join([*lines[:end], *order, *(line for line in lines if "->" in line)])
         try:
-            document = document_of(parse(one))
+            document = document_of(parse_problem(one))
         except PlacementError as error:
             assert "over" in error.what
         else:
@@ -86,30 +86,30 @@ def test_layouts_are_legal_in_whatever_order_the_kernels_come(content, shuffle):
 @settings(deadline=None, max_examples=5)
 @given(problems())
 def test_checker_agrees_that_layouts_are_legal(content):
-    problem = parse(content)
+    problem = parse_problem(content)
     try:
         layout = solve(problem, effort=0.0).layout
     except PlacementError:
         return
-    assert list(faults(problem, layout)) == []
+    assert list(find_violations(problem, layout)) == []
 
 
 def test_checker_sees_overlaps_borders_extents_and_memory():
-    problem = parse(text(["conv W=4 H=4 R=1 S=1 C=4 K=4 T=1 U=1"] * 2, memory=70))
-    cut = Parameters(2, 2, (2,), (2,))
+    problem = parse_problem(text(["conv W=4 H=4 R=1 S=1 C=4 K=4 T=1 U=1"] * 2, memory=70))
+    cut = KernelParameters(2, 2, (2,), (2,))
     right = PlacedKernel("k0", 0, 0, 6, 12, "R0", cut)
-    assert list(faults(problem, [right, replace(right, name="k1", x=6)])) == []
+    assert list(find_violations(problem, [right, replace(right, name="k1", x=6)])) == []
     wrong = {
         "shares 12 PEs with k0": {"x": 5},
         "1 x 0 PEs beyond": {"x": 59},
         "begins at (-1, 0)": {"x": -1},
         "covers 6 x 12": {"x": 6, "rotation": "R90"},
         "turned by R45": {"x": 6, "rotation": "R45"},
-        "which Conv": {"x": 8, "width": 15, "parameters": Parameters(2, 2, (2,), (5,))},
-        "words on a PE": {"x": 6, "width": 3, "height": 2, "parameters": Parameters(1, 1, (1,), (1,))},
+        "which Conv": {"x": 8, "width": 15, "parameters": KernelParameters(2, 2, (2,), (5,))},
+        "words on a PE": {"x": 6, "width": 3, "height": 2, "parameters": KernelParameters(1, 1, (1,), (1,))},
     }
     for said, fields in wrong.items():
-        (fault, *_) = faults(problem, [right, replace(right, name="k1", **fields)])
+        (fault, *_) = find_violations(problem, [right, replace(right, name="k1", **fields)])
         assert said in fault
 
 
@@ -118,7 +118,7 @@ def test_costs_are_those_of_the_description():
     conv = Conv(H=8, W=7, R=3, S=3, C=5, K=6, T=2)
     assert conv.time(2, 4, 2, 3) == 4 * 2 * 3 * 2 * 9 / 4
     assert conv.memory(2, 4, 2, 3) == 5 / 2 * 2 * 9 + 9 / 4 * 5 * 2
-    assert (Parameters(2, 4, (2, 5), (3, 1)).width, Parameters(2, 4, (2, 5), (3, 1)).height) == (12, 48)
+    assert (KernelParameters(2, 4, (2, 5), (3, 1)).width, KernelParameters(2, 4, (2, 5), (3, 1)).height) == (12, 48)
 
 
 def test_blocks_are_the_convolutions_of_a_residual_network():
@@ -139,7 +139,7 @@ def test_blocks_are_the_convolutions_of_a_residual_network():
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), st.integers(1, 300))
 def test_menus_hold_every_cut_that_keeps_the_time(size, filters, channels, outputs, time):
     conv = Conv(size, size, filters, filters, channels, outputs, 1)
-    curve = options([conv], time, 500, 60).curve(60, 60)
+    curve = find_parameter_choices([conv], time, 500, 60).curve(60, 60)
     cuts = itertools.product(*(range(1, n + 1) for n in (size, size, channels, outputs)))
     best = np.full(61, 16000)
     for h, w, c, k in cuts:
@@ -151,7 +151,7 @@ def test_menus_hold_every_cut_that_keeps_the_time(size, filters, channels, outpu
 
 
 def test_a_problem_is_read_and_its_ends_have_no_place():
-    problem = parse(CHAIN)
+    problem = parse_problem(CHAIN)
     assert [k.name for k in problem.kernels] == ["k1", "k2", "k3", "k4"]
     assert problem.edges == ((0, 1), (1, 2), (2, 3))
     assert (problem.width, problem.height, problem.memory_limit) == (64, 48, 4096)
@@ -180,36 +180,36 @@ def test_a_problem_is_read_and_its_ends_have_no_place():
 def test_a_fault_is_named_with_its_line(before, after, said):
     assert before in CHAIN
     with pytest.raises(DataError, match=re.escape(said)):
-        parse(CHAIN.replace(before, after, 1), "p.kgraph")
+        parse_problem(CHAIN.replace(before, after, 1), "p.kgraph")
 
 
 def test_a_kernel_that_is_too_large_is_named_with_what_is_over():
     # 300 x 300 weights in pieces of at most 100 words: 3 k (c + 1) is the least where c and k are alike.
     kernel = "conv W=1 H=1 R=1 S=1 C=300 K=300 T=1 U=1"
     with pytest.raises(PlacementError, match=r"k1 needs \d+ x \d+ PEs for its memory.* \d+ over in x, \d+ over in y"):
-        solve(parse(text(["conv W=1 H=1 R=1 S=1 C=2 K=2 T=1 U=1", kernel], width=20, height=20, memory=100)))
+        solve(parse_problem(text(["conv W=1 H=1 R=1 S=1 C=2 K=2 T=1 U=1", kernel], width=20, height=20, memory=100)))
 
 
 def test_memory_that_no_cut_keeps_is_named_with_what_is_over():
     with pytest.raises(PlacementError, match="k0 holds 18 words on a PE in its finest cut, and 4 are there: 14 over"):
-        solve(parse(text(["conv W=1 H=1 R=3 S=3 C=1 K=1 T=1 U=1"], memory=4)))
+        solve(parse_problem(text(["conv W=1 H=1 R=3 S=3 C=1 K=1 T=1 U=1"], memory=4)))
 
 
 def test_kernels_that_fill_a_mesh_too_well_say_what_would_do():
     # Four of 3 x 2 PEs go round a hole in 5 x 5, which no straight cut makes.
     four = text(["conv W=1 H=1 R=1 S=1 C=1 K=1 T=1 U=1"] * 4, width=5, height=5)
     with pytest.raises(PlacementError, match="1 over in x, or 1 over in y"):
-        solve(parse(four))
+        solve(parse_problem(four))
 
 
 def test_area_bound_is_the_least_time_that_area_allows():
-    problem = parse(CHAIN)
-    menus, bound = Menus(problem), solve(problem, effort=0.0).bound
+    problem = parse_problem(CHAIN)
+    menus, bound = KernelChoices(problem), solve(problem, effort=0.0).bound
     assert menus.area(bound) <= 64 * 48 < menus.area(bound - 1)
 
 
 def test_time_is_traded_for_wires_only_where_the_score_gains():
-    problem = parse(CHAIN.replace("wlength=1", "wlength=500"))
+    problem = parse_problem(CHAIN.replace("wlength=1", "wlength=500"))
     quick, traded = (solve(problem, 0.0, trade) for trade in (False, True))
     assert score(problem, quick.layout).delta_t <= score(problem, traded.layout).delta_t
     assert score(problem, traded.layout).total <= score(problem, quick.layout).total

@@ -12,9 +12,9 @@ from recorded_steps import recorded
 from wse_sim import TINY, WSE2, Rect, plan
 from wse_sim.host import APPLIANCE
 from wse_sim.plan.modes import mode_plan
-from wse_sim.plan.modes.replicas import fullest_line, grid, line_sum_cycles, tree_sum_cycles
+from wse_sim.plan.modes.replicas import line_sum_cycles, max_line_bytes, replica_grid, tree_sum_cycles
 from wse_sim.plan.report import Report
-from wse_sim.plan.wiring import batch_size, wire
+from wse_sim.plan.wiring import program_batch_size, wire
 
 MANY = replace(APPLIANCE, workers=4096, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
 """A host that never limits."""
@@ -160,15 +160,15 @@ def test_sums_along_a_line_grow_with_copies_ways_and_words(copies, stride, words
 
 def test_fullest_line_adds_up_what_overlaps():
     # (first line, lines, bytes): 10 on each of 0 and 1, 5 on each of 1 to 4.
-    assert fullest_line([(0, 2, 20), (1, 4, 20)]) == 15
-    assert fullest_line([(0, 2, 20), (2, 4, 20)]) == 10
-    assert fullest_line([]) == 0
+    assert max_line_bytes([(0, 2, 20), (1, 4, 20)]) == 15
+    assert max_line_bytes([(0, 2, 20), (2, 4, 20)]) == 10
+    assert max_line_bytes([]) == 0
 
 
 def test_grid_is_nearest_to_squares():
     square, tall = replace(TINY, width=100, height=100), replace(TINY, width=100, height=400)
-    assert [grid(n, square) for n in (1, 4, 9)] == [(1, 1), (2, 2), (3, 3)]
-    assert grid(4, tall) == (1, 4)
+    assert [replica_grid(n, square) for n in (1, 4, 9)] == [(1, 1), (2, 2), (3, 3)]
+    assert replica_grid(4, tall) == (1, 4)
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_each_size_of_the_batch_is_looked_up_once(monkeypatch):
     wired = []
 
     def counted(program):
-        wired.append(batch_size(program))
+        wired.append(program_batch_size(program))
         return wire(program)
 
     monkeypatch.setattr(mode_plan, "wire", counted)

@@ -9,12 +9,12 @@ from programs import quick
 
 from lazytensor.errors import PlacementError
 from wse_sim import WSE2
-from wse_sim.plan.bounds import Bound
+from wse_sim.plan.bounds import RateBound
 from wse_sim.plan.modes.cutting import fastest_cutting
 from wse_sim.plan.modes.mode_plan import ModePlan
-from wse_sim.plan.place import Floor, Placement
+from wse_sim.plan.place import FloorplanProblem, Placement
 from wse_sim.plan.report import ModeReport
-from wse_sim.plan.routes import NoColours
+from wse_sim.plan.routes import NoColoursError
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Drawn:
     tried: list[int | None] = field(default_factory=list)
 
     def floor(self):
-        return Floor((), (), lambda *_: 1, 8, WSE2)
+        return FloorplanProblem((), (), lambda *_: 1, 8, WSE2)
 
     def relayed(self):
         return self.relays
@@ -39,12 +39,12 @@ class Drawn:
     def routes(self, placement):
         self.tried.append(self.steps[len(self.tried) % len(self.steps)])
         if self.tried[-1] is None:
-            error = NoColours(f"no colour for cutting {len(self.tried)}", hint="Use another one.")
+            error = NoColoursError(f"no colour for cutting {len(self.tried)}", hint="Use another one.")
             error.share = self.share
             raise error
 
     def plan(self, placement, routes):
-        bounds = Bound("compute", 2.0, ""), Bound("link", 1.0 if self.is_link_full else 3.0, "")
+        bounds = RateBound("compute", 2.0, ""), RateBound("link", 1.0 if self.is_link_full else 3.0, "")
         return ModePlan(ModeReport("pipelined", fits=True, step_cycles=self.tried[-1], bounds=bounds))
 
 
@@ -85,7 +85,7 @@ def test_a_mesh_on_which_many_routes_find_no_colours_is_not_cut_otherwise(share,
     if is_tried_again:
         assert fastest_cutting(line, placed).report.step_cycles == 5
     else:
-        with pytest.raises(NoColours):
+        with pytest.raises(NoColoursError):
             fastest_cutting(line, placed)
         assert line.tried == [None]
 

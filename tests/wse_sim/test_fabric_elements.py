@@ -26,7 +26,7 @@ ITEM = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}
 
 
 def rounded(value: np.ndarray, dtype: str) -> np.ndarray:
-    return dtypes.round_to(np.asarray(value, np.float32), dtypes.by_name(dtype))
+    return dtypes.round_to(np.asarray(value, np.float32), dtypes.dtype_by_name(dtype))
 
 
 def brain_bits(values: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 
 import wse_sim.fabric
 from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, compiled, simulate
-from wse_sim.fabric.assemble import assemble
+from wse_sim.fabric.assemble import assemble_mesh
 from wse_sim.machine import WSE2
 
 GIB = 1 << 30
@@ -47,7 +47,7 @@ def test_a_wafer_of_the_largest_cores_fits_in_8_gib():
         taker.move(Memory(0), Received(colour), 1, asynchronous=True)
     mesh.run(sender.build(), [0, 2], 0)
     mesh.run(taker.build(), [1, 3], 0)
-    state, _ = assemble(mesh)
+    state, _ = assemble_mesh(mesh)
     for_each = (state.cores.nbytes + state.memory.nbytes) / 4
     assert state.size("threads") == 1 + WSE2.microthreads
     assert for_each * WSE2.width * WSE2.height < 8 * GIB
@@ -61,7 +61,7 @@ def test_a_kept_binary_depends_on_every_file_that_is_compiled_into_it():
         for path in folder.glob("*.py")
         if re.search(r"^(from wse_sim.fabric.compiled|import numba|from numba)", path.read_text(encoding="utf-8"), re.M)
     }
-    assert found | {"isa/record"} == set(compiled.FILES)
+    assert found | {"isa/record"} == set(compiled.ENGINE_FILES)
 
 
 @pytest.mark.slow

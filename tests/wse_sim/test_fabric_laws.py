@@ -12,7 +12,7 @@ from wse_sim.fabric import RunResult, mesh_of, simulate, simulate_phase, space_t
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import AllReduce, Reduce
-from wse_sim.testing.flow_meshes import REGION, Flow, FlowMesh, meshes
+from wse_sim.testing.flow_meshes import REGION_WORDS, Flow, FlowMesh, meshes
 
 pytestmark = pytest.mark.slow
 
@@ -109,7 +109,7 @@ def test_a_system_that_starts_no_more_threads_makes_no_difference(count, engine)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threading.Thread, "start", start_or_fail)
-        patch.setattr(thread_start, "_warned", {"warned before"})
+        patch.setattr(thread_start, "_warned_reasons", {"warned before"})
         assert_equal(first, simulate_phase(phase, WSE2, data, engine=engine, threads=3))
     assert left[0] < 0 or count > 1
 
@@ -134,10 +134,10 @@ def assert_in_order(done: RunResult, flow: Flow, i: int) -> None:
     arriving = flow.arriving()
     size = 1 if flow.dtype == "float32" else 2
     for (x, y), count in flow.takes.items():
-        found = done.read(x, y, i * REGION * size, count, flow.dtype)
+        found = done.read(x, y, i * REGION_WORDS * size, count, flow.dtype)
         got = int(np.max(np.flatnonzero(found), initial=-1)) + 1
         np.testing.assert_array_equal(found[:got], arriving[:got])
-        was_called = done.memory[y, x, (i + 1) * REGION - 1] == 1
+        was_called = done.memory[y, x, (i + 1) * REGION_WORDS - 1] == 1
         if was_called:
             assert flow.ends_with == "task"
             assert got >= min(count, len(arriving)) - 1

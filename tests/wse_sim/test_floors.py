@@ -16,8 +16,8 @@ from lazytensor.ir.types import Where
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.layers import Layer
 from wse_sim.plan.modes import plan
-from wse_sim.plan.place import PLACERS, ROUNDS, Floor, area_bound, least_area
-from wse_sim.plan.shapes import Shapes, least_shape
+from wse_sim.plan.place import MAX_CUT_ROUNDS, PLACERS, FloorplanProblem, area_bound, min_memory_pes
+from wse_sim.plan.shapes import StageShapes, min_area_shape
 from wse_sim.plan.stages import Stage
 
 few = settings(deadline=None, max_examples=5)
@@ -51,14 +51,16 @@ def floors(draw):
     kinds = draw(st.lists(st.integers(0, len(times) - 1), min_size=1, max_size=40))
     room = machine.usable_pes * BYTES // len(kinds)
     stages = [stage(draw(st.integers(0, room)), n) for n in range(len(kinds))]
-    return Floor(stages, kinds, lambda n, w, h: times[kinds[n]](w, h), draw(st.sampled_from([1, 64])), machine)
+    return FloorplanProblem(
+        stages, kinds, lambda n, w, h: times[kinds[n]](w, h), draw(st.sampled_from([1, 64])), machine
+    )
 
 
-def place(floor: Floor, fills_sooner: bool = False):
-    return PLACERS["slicing"](floor, ROUNDS, fills_sooner)
+def place(floor: FloorplanProblem, fills_sooner: bool = False):
+    return PLACERS["slicing"](floor, MAX_CUT_ROUNDS, fills_sooner)
 
 
-def in_order(floor: Floor, order) -> Floor:
+def in_order(floor: FloorplanProblem, order) -> FloorplanProblem:
     return replace(
         floor,
         stages=[floor.stages[n] for n in order],
@@ -67,16 +69,16 @@ def in_order(floor: Floor, order) -> Floor:
     )
 
 
-def ideal(work, batch_size: int) -> Floor:
+def ideal(work, batch_size: int) -> FloorplanProblem:
     """Stages whose times are their work over their area."""
 
     def time(n: int, width: int, height: int) -> int:
         return math.ceil(work[n] / (width * height))
 
-    return Floor([stage(1)] * len(work), work, time, batch_size, replace(WSE2, width=210, height=202))
+    return FloorplanProblem([stage(1)] * len(work), work, time, batch_size, replace(WSE2, width=210, height=202))
 
 
-def times_of(floor: Floor, placement) -> list[int]:
+def times_of(floor: FloorplanProblem, placement) -> list[int]:
     """What the stages of a floor take where they are placed."""
     return [floor.time(n, *part) for n, part in enumerate(placement.parts)]
 
@@ -99,7 +101,7 @@ def test_stages_in_any_order_lie_on_cells_of_their_own_and_hold_what_they_hold(f
             assert part.shape == (rect.height, rect.width)
             part += 1
             assert (width, height) <= (rect.width, rect.height) and height <= rect.height
-            assert rect.area >= least_area(own, case.machine)
+            assert rect.area >= min_memory_pes(own, case.machine)
         assert cells.max() == 1
         assert max(placement.bytes_per_pe) <= BYTES
 
@@ -109,7 +111,7 @@ def test_stages_that_just_fit_in_memory_are_cut_in_any_order():
     """Halves, quarters and so on: put down largest first they fill the mesh whatever order they come in."""
     machine = replace(TINY, width=16, height=16, usable_bytes_per_pe=BYTES)
     held = [BYTES * 2**n for n in (0, 7, 1, 6, 2, 5, 3, 4)]
-    floor = Floor([stage(size) for size in held], [0] * 8, lambda n, w, h: 1000 // (w * h), 8, machine)
+    floor = FloorplanProblem([stage(size) for size in held], [0] * 8, lambda n, w, h: 1000 // (w * h), 8, machine)
     for order in (range(8), range(7, -1, -1), np.argsort(held)):
         assert sum(rect.area for rect in place(in_order(floor, list(order))).rects) <= machine.usable_pes
 
@@ -182,7 +184,7 @@ def test_deep_lines_price_kinds_and_not_stages():
         return times[n % 4](width, height)
 
     machine = replace(WSE2, width=210, height=202)
-    floor = Floor([stage(n * 1000, n) for n in range(120)], [n % 4 for n in range(120)], time, 1024, machine)
+    floor = FloorplanProblem([stage(n * 1000, n) for n in range(120)], [n % 4 for n in range(120)], time, 1024, machine)
     placement = place(floor)
     assert max(times[n % 4](*part) for n, part in enumerate(placement.parts)) <= 1.05 * placement.bound_cycles
     assert len(asked) < 250
@@ -190,7 +192,7 @@ def test_deep_lines_price_kinds_and_not_stages():
 
 def test_a_time_with_steps_is_used_at_its_steps():
     """64 channels on 33 to 63 columns are no faster than on 32."""
-    shapes = Shapes(lambda width, height: 1000 * -(-64 // width) * -(-64 // height), 100, 100)
+    shapes = StageShapes(lambda width, height: 1000 * -(-64 // width) * -(-64 // height), 100, 100)
     limit = 8000
     shapes.heights(limit)
     shapes.tried(48, 12, limit)
@@ -207,10 +209,10 @@ def _over_least_area(draw):
     def time(width, height):
         return work * -(-rows // width) * -(-columns // height) + more + hop * (width + height)
 
-    shapes, limit = Shapes(time, width, height), time(draw.randint(1, width), draw.randint(1, height))
+    shapes, limit = StageShapes(time, width, height), time(draw.randint(1, width), draw.randint(1, height))
     shapes.work(width * height / 20)
     shapes.has_steps = True
-    found, *sides = least_shape(shapes.heights(limit))
+    found, *sides = min_area_shape(shapes.heights(limit))
     fitting = (w * h for w in range(1, width + 1) for h in range(1, height + 1) if time(w, h) <= limit)
     return found / min(fitting) if time(*sides) <= limit else math.inf
 

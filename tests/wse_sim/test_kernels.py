@@ -11,7 +11,7 @@ from programs import patient
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric import simulate_phase
-from wse_sim.isa.packing import rounded
+from wse_sim.isa.packing import round_values
 from wse_sim.kernels import (
     KERNELS,
     MeshKernel,
@@ -119,8 +119,8 @@ kinds = st.sampled_from(["block", "cyclic"])
 def test_solver_comes_to_its_solution(dtype, bound):
     """Six iterations on 3 x 4 columns of a matrix within 0.6 of 1; float16 underflows on the way."""
     random, shape = np.random.default_rng(0), (3, 4, 5)
-    b = rounded(random.standard_normal(shape).astype(np.float32), dtype)
-    factors = [rounded(-0.1 * random.random(shape).astype(np.float32), dtype) for _ in NEIGHBOURS]
+    b = round_values(random.standard_normal(shape).astype(np.float32), dtype)
+    factors = [round_values(-0.1 * random.random(shape).astype(np.float32), dtype) for _ in NEIGHBOURS]
     kernel = KERNELS["bicgstab"](Rect(0, 0, 4, 3), 5, 6, dtype)
     memory = scatter(kernel, {"b": b, **dict(zip(NEIGHBOURS, factors, strict=True))})
     x = gather(kernel, apply(kernel.phase, memory))["x"].reshape(shape).astype(np.float64)

@@ -10,7 +10,7 @@ from programs import patient, rects
 from lazytensor.dtype import float16, float32
 from lazytensor.errors import LazyError
 from lazytensor.ir.types import Type
-from wse_sim.layout import KINDS, Layout, Rect, matrix_extents
+from wse_sim.layout import LAYOUT_KINDS, Layout, Rect, matrix_extents
 from wse_sim.machine import WSE2
 
 shapes = st.lists(st.integers(1, 9), min_size=0, max_size=3).map(tuple)
@@ -44,7 +44,7 @@ def test_replicas_are_everywhere(rect, type):
 
 
 @patient
-@given(small_rects, st.sampled_from(KINDS), st.booleans(), types)
+@given(small_rects, st.sampled_from(LAYOUT_KINDS), st.booleans(), types)
 def test_bytes_per_pe_is_that_of_the_fullest_pe(rect, kind, is_flat, type):
     layout = Layout(rect, kind, is_flat)
     sizes = [

@@ -10,8 +10,8 @@ from kernel_rows import DTYPES, EPSILON
 from programs import patient
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric.lowering.simulate import runs
-from wse_sim.isa.packing import rounded
+from wse_sim.fabric.lowering.simulate import split_at_barriers
+from wse_sim.isa.packing import round_values
 from wse_sim.kernels.inplace import in_chunks, operand_in_place
 from wse_sim.kernels.kernel import gather, scatter
 from wse_sim.kernels.matrix_product import Product, _arrangements, product_kernel
@@ -42,7 +42,7 @@ def test_every_arrangement_gives_the_product(product, width, height, data):
     assert not product.resident or way.stays in product.resident
     random = np.random.default_rng(0)
     shapes = (product.batch, product.m, product.k), (product.batch, product.k, product.n)
-    a, b = (rounded(random.standard_normal(shape).astype(np.float32), product.dtype) for shape in shapes)
+    a, b = (round_values(random.standard_normal(shape).astype(np.float32), product.dtype) for shape in shapes)
     kernel, c = way.kernel(Rect(0, 0, width, height)), np.zeros((product.batch, product.m, product.n), np.float32)
     for number in range(way.rounds):
         way.take(gather(kernel, apply(kernel.phase, scatter(kernel, way.give(a, b, number)))), number, c)
@@ -60,7 +60,7 @@ def test_thousands_of_rounds_are_priced_by_a_few(dtype, resident, batch):
     def leaves(phase):
         match phase:
             case Rounds():
-                return sum(leaves(part) for part, _ in phase.looked_at)
+                return sum(leaves(part) for part, _ in phase.priced_rounds)
         parts = getattr(phase, "parts", None) or ([phase.body] if hasattr(phase, "times") else None)
         return 1 if parts is None else sum(leaves(part) for part in parts)
 
@@ -73,7 +73,7 @@ def test_every_chunk_passes_all_stages_in_order(rows, chunk):
     """Here a stage is a `Compute` whose vectors are the first row, whose length counts rows, and whose size is it."""
     stages = [lambda own, n=n: Compute(Rect(0, 0, 1, 1), "add", own.start, len(own), n) for n in range(3)]
     passed: list[list[int]] = [[], [], []]
-    for number, step in enumerate(runs(in_chunks(rows, chunk, stages))):
+    for number, step in enumerate(split_at_barriers(in_chunks(rows, chunk, stages))):
         for part in step.parts:
             assert part.vectors == chunk * (number - part.itemsize)
             passed[part.itemsize] += range(part.vectors, part.vectors + part.length)

@@ -9,15 +9,15 @@ from programs import Builder, computed, patient
 from small_nets import Cells, captured
 
 import lazytensor as lt
-from lazytensor.dtype import bool_, by_name, float32, float64, int32, int64
+from lazytensor.dtype import bool_, dtype_by_name, float32, float64, int32, int64
 from lazytensor.errors import LazyError, PlacementError
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
 from lazytensor.runtime.host import HostBackend
 from wse_sim.fabric import simulate_phase
-from wse_sim.isa.packing import rounded
+from wse_sim.isa.packing import round_values
 from wse_sim.kernels import gather, scatter
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
 from wse_sim.kernels.scalars import POINTWISE
@@ -68,21 +68,21 @@ def single(op: str, types: list, made, rows: int, columns: int) -> Nest:
     operands = tuple(Type((rows, columns), type) for type in types)
     loops = (Loop("i", rows), Loop("j", columns))
     out = (Type((rows, columns), made),)
-    return Nest(op, loops, operands, out, (access,) * len(types), (access,), body, (Store(0, len(types)),)).check()
+    return Nest(op, loops, operands, out, (access,) * len(types), (access,), body, (NestStore(0, len(types)),)).check()
 
 
 def numbers(seed: int, shape: tuple, dtype: str, op: str = "") -> np.ndarray:
     """Some of them equal to each other."""
     random = np.random.default_rng(seed)
     found = np.where(random.random(shape) < 0.3, 1.5, random.standard_normal(shape)).astype(np.float32)
-    return rounded(np.abs(found) + np.float32(0.1) if op in POSITIVE else found, dtype)
+    return round_values(np.abs(found) + np.float32(0.1) if op in POSITIVE else found, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", sorted(set(POINTWISE) - {"cast"}))
 def test_operation_is_numpys_within_its_units_of_the_last_place(op, dtype):
     """In 16 bits both round what they found in float32, which may fall to either side."""
-    kind, shape = by_name(dtype), (5, 7)
+    kind, shape = dtype_by_name(dtype), (5, 7)
     arity = 1 + (op in (*TWO, *THREE)) + (op in THREE)
     types = [bool_ if op in LOGICAL or (op, k) == ("where", 0) else kind for k in range(arity)]
     inputs = [numbers(k, shape, dtype, op) for k in range(arity)]
@@ -111,10 +111,10 @@ def test_casts_to_truth_and_to_integers_are_numpys():
 @pytest.mark.parametrize("narrow", ["float16", "bfloat16"])
 def test_casts_round_to_nearest(narrow):
     values = numbers(0, (4, 6), "float32")
-    there = single("cast", [float32], by_name(narrow), 4, 6)
-    back = single("cast", [by_name(narrow)], float32, 4, 6)
+    there = single("cast", [float32], dtype_by_name(narrow), 4, 6)
+    back = single("cast", [dtype_by_name(narrow)], float32, 4, 6)
     (rough,) = run(there, [values], Rect(0, 0, 2, 3))
-    np.testing.assert_array_equal(rough, rounded(values, narrow))
+    np.testing.assert_array_equal(rough, round_values(values, narrow))
     np.testing.assert_array_equal(run(back, [rough], Rect(0, 0, 2, 3))[0], rough)
 
 
@@ -131,7 +131,7 @@ def test_nest_may_compare_its_indices():
         computed("where", float32, (3, 0, 4)),
     )
     nest = Nest(
-        "mask", (Loop("i", 4), Loop("j", 5)), (kind,), (kind,), (whole,), (whole,), body, (Store(0, 5),)
+        "mask", (Loop("i", 4), Loop("j", 5)), (kind,), (kind,), (whole,), (whole,), body, (NestStore(0, 5),)
     ).check()
     values = numbers(0, (4, 5), "float32")
     for wavelets in (False, True):
@@ -144,7 +144,7 @@ def test_power_by_a_known_exponent_is_numpys(exponent):
     load, known = Scalar("load", float32, attr=0), Scalar("const", float32, attr=exponent)
     body = (load, known, computed("pow", float32, (0, 1)))
     loops = Loop("i", 4), Loop("j", 5)
-    nest = Nest("power", loops, (kind,), (kind,), (access,), (access,), body, (Store(0, 2),)).check()
+    nest = Nest("power", loops, (kind,), (kind,), (access,), (access,), body, (NestStore(0, 2),)).check()
     # Of either sign where a sum of logarithms is not needed.
     values = numbers(0, (4, 5), "float32", "" if exponent in (1.0, 3.0) else "pow")
     np.testing.assert_allclose(run(nest, [values], Rect(0, 0, 2, 3))[0], expected(nest, [values])[0], rtol=1e-6)
@@ -167,7 +167,7 @@ def test_truth_is_combined_along_rows(combine, whole):
     access, kind = Access((3, 1)), Type((5, 3), bool_)
     loops = Loop("i", 5), Loop("j", 3, True)
     body, sums = (Scalar("load", bool_, attr=0),), (Type((5,), bool_),)
-    nest = Nest(combine, loops, (kind,), sums, (access,), (Access((1, 0)),), body, (Store(0, 0, combine),)).check()
+    nest = Nest(combine, loops, (kind,), sums, (access,), (Access((1, 0)),), body, (NestStore(0, 0, combine),)).check()
     values = np.random.default_rng(0).random((5, 3)) > 0.4
     np.testing.assert_array_equal(run(nest, [values], Rect(0, 0, 4, 2))[0], whole(values, 1))
 
@@ -179,7 +179,7 @@ def test_long_chain_needs_no_more_tiles_than_are_read_at_once():
     def chain(length: int) -> Nest:
         body = (load, *(computed("add", float32, (n, 0)) for n in range(length)))
         loops = Loop("i", 4), Loop("j", 4)
-        return Nest("chain", loops, (kind,), (kind,), (access,), (access,), body, (Store(0, length),)).check()
+        return Nest("chain", loops, (kind,), (kind,), (access,), (access,), body, (NestStore(0, length),)).check()
 
     short, long = (nest_kernel(Rect(0, 0, 2, 2), chain(length)) for length in (3, 30))
     assert long.words == short.words
@@ -193,7 +193,7 @@ rects = st.builds(Rect, st.integers(0, 1), st.integers(0, 1), st.integers(1, 4),
 @st.composite
 def nests(draw) -> Nest:
     """(a + b) c over up to three loops, of operands that skip some of them, stored and summed over some."""
-    kind = by_name(draw(st.sampled_from(DTYPES)))
+    kind = dtype_by_name(draw(st.sampled_from(DTYPES)))
     extents = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     summed = [draw(st.booleans()) for _ in extents]
     reads, types = [], []
@@ -216,7 +216,7 @@ def nests(draw) -> Nest:
     loads = tuple(Scalar("load", kind, attr=k) for k in range(3))
     body = (*loads, computed("add", kind, (0, 1)), computed("mul", kind, (3, 2)))
     combine = draw(st.sampled_from(["add", "maximum", "minimum"]))
-    stores = (Store(0, 4), Store(1, 4, combine)) if any(summed) else (Store(0, 4), Store(1, 3))
+    stores = (NestStore(0, 4), NestStore(1, 4, combine)) if any(summed) else (NestStore(0, 4), NestStore(1, 3))
     outputs = Type(tuple(extents), kind), Type(tuple(left if any(summed) else extents), kind)
     writes = whole, Access(tuple(steps)) if any(summed) else whole
     return Nest("n", loops, tuple(types), outputs, tuple(reads), writes, body, stores).check()

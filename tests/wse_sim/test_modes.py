@@ -20,8 +20,8 @@ from wse_sim.kernels.calls import call_of
 from wse_sim.kernels.mesh_call import Cores
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE1, WSE2
-from wse_sim.plan.modes import EXECUTION, plan, simulate
-from wse_sim.plan.timeline import Task, schedule
+from wse_sim.plan.modes import MODE_PLANNERS, plan, simulate
+from wse_sim.plan.timeline import TimelineTask, schedule_tasks
 from wse_sim.price.cost import cost
 from wse_sim.price.relayout import relayout_cycles
 
@@ -72,7 +72,7 @@ def test_streaming_moves_each_weight_in_for_each_use_and_each_gradient_out(progr
 @few
 @given(mlps(), machines())
 def test_a_step_is_no_shorter_than_its_parts(program, machine):
-    for mode in EXECUTION:
+    for mode in MODE_PLANNERS:
         report = wafer(program, machine, mode).chosen
         assume(report.fits)
         least = max(report.edge_bytes_in, report.edge_bytes_out) * 8 / machine.edge_bits_per_cycle
@@ -85,7 +85,7 @@ def test_a_step_is_no_shorter_than_its_parts(program, machine):
 @few
 @given(mlps(), machines())
 def test_sums_over_layers_are_the_totals(program, machine):
-    for mode in EXECUTION:
+    for mode in MODE_PLANNERS:
         report = wafer(program, machine, mode).chosen
         assume(report.fits)
         assert sum(row.flops for row in report.rows) == program.work.flops
@@ -106,7 +106,7 @@ def test_rows_of_a_pipeline_count_what_is_computed_again(monkeypatch):
         step = b.matmul(g, entering, "backward", transpose_a=True)
         b.pointwise("sub", (weight, step), "update", into=weight)
     # Priced by its kernels, though cores could run all of it.
-    monkeypatch.setattr(importlib.import_module("wse_sim.plan.modes.pipelined"), "LARGEST", 0)
+    monkeypatch.setattr(importlib.import_module("wse_sim.plan.modes.pipelined"), "MAX_SIMULATED_CORES", 0)
     machine = replace(TINY, width=4, height=4)
     outcome = wafer(b.program(), machine, "pipelined").chosen
     slowest = next(bound for bound in outcome.bounds if bound.kind == "compute")
@@ -119,7 +119,7 @@ def test_rows_of_a_pipeline_count_what_is_computed_again(monkeypatch):
 @few
 @given(mlps(), machines())
 def test_memory_is_never_above_what_a_pe_has(program, machine):
-    for mode in EXECUTION:
+    for mode in MODE_PLANNERS:
         report = wafer(program, machine, mode).chosen
         assert report.peak_bytes_per_pe <= machine.usable_bytes_per_pe
         assert all(row.bytes_per_pe <= machine.usable_bytes_per_pe for row in report.rows)
@@ -129,7 +129,7 @@ def test_memory_is_never_above_what_a_pe_has(program, machine):
 @given(st.lists(st.integers(1, 200), min_size=2, max_size=5), st.integers(1, 64), machines())
 def test_twice_the_batch_never_fits_where_half_of_it_does_not(sizes, batch, machine):
     one, two = (wafer(mlp(tuple(sizes), n), machine) for n in (batch, 2 * batch))
-    for mode in EXECUTION:
+    for mode in MODE_PLANNERS:
         assert getattr(one, mode).fits or not getattr(two, mode).fits
 
 
@@ -208,7 +208,7 @@ def test_few_long_rows_of_a_loss_are_cut_by_the_time_of_their_exponentials():
 @given(mlps(), machines(), st.sampled_from([2, 4]))
 def test_a_clock_scales_what_the_host_does_not_limit(program, machine, factor):
     faster = replace(machine, clock_hz=factor * machine.clock_hz, edge_bits_per_s=factor * machine.edge_bits_per_s)
-    for mode in EXECUTION:
+    for mode in MODE_PLANNERS:
         before, after = (wafer(program, m, mode).chosen for m in (machine, faster))
         assert after.step_cycles == before.step_cycles
         assert after.samples_per_s == pytest.approx(factor * before.samples_per_s)
@@ -246,8 +246,13 @@ def test_streaming_is_monotone_in_edge_bandwidth(program, machine, factor):
 
 
 def test_schedule_waits_for_lanes_and_for_tasks():
-    tasks = [Task("a", "1", 5), Task("b", "2", 3), Task("a", "3", 2, after=(1,)), Task("b", "4", 4, after=(2,))]
-    timeline = schedule(tasks)
+    tasks = [
+        TimelineTask("a", "1", 5),
+        TimelineTask("b", "2", 3),
+        TimelineTask("a", "3", 2, after=(1,)),
+        TimelineTask("b", "4", 4, after=(2,)),
+    ]
+    timeline = schedule_tasks(tasks)
     assert [(s.start_cycles, s.end_cycles) for s in timeline.spans] == [(0, 5), (0, 3), (5, 7), (7, 11)]
     assert [s.label for s in timeline.critical_path()] == ["1", "3", "4"]
     assert timeline.busy_cycles("b") == 7
@@ -306,7 +311,7 @@ def test_a_slow_edge_limits_the_pipeline():
 
 def test_slow_arithmetic_is_named_as_the_limit():
     slow = replace(TINY, add_f32_per_cycle=0.001)
-    for mode in EXECUTION:
+    for mode in MODE_PLANNERS:
         report = wafer(relu_program(), slow, mode)
         assert report.limit == "compute"
         assert report.verdict.startswith("Limited by wafer compute of relu")
@@ -342,7 +347,7 @@ def test_slow_input_workers_are_named_as_the_limit():
 def test_a_newer_wafer_has_other_figures():
     # Large enough to have a use for all of the newer one.
     one, two = (wafer(mlp((2048, 2048), batch=8192), m) for m in (WSE1, WSE2))
-    for mode in EXECUTION:
+    for mode in MODE_PLANNERS:
         assert getattr(one, mode).step_cycles != getattr(two, mode).step_cycles
 
 
@@ -376,7 +381,7 @@ def test_auto_takes_the_fastest_that_fits():
 
 @pytest.mark.slow
 def test_half_precision_shortens_the_step():
-    for mode in EXECUTION:
+    for mode in MODE_PLANNERS:
         half, full = (wafer(mlp((784, 2048, 10), dtype=d), WSE2, mode) for d in (float16, Builder().dtype))
         assert half.step_cycles < full.step_cycles
 
@@ -456,12 +461,12 @@ def test_micro_batches_that_are_alike_are_timed_once_and_take_as_long(bytes_per_
     streaming = importlib.import_module("wse_sim.plan.modes.streamed_run")
     small = replace(TINY, usable_bytes_per_pe=bytes_per_pe)
     program = mlp((64, 256, 256, 64), batch=997)
-    waiting, asked = streaming._Clock.waiting, []
-    monkeypatch.setattr(streaming._Clock, "waiting", lambda clock: asked.append(clock) or waiting(clock))
+    waiting, asked = streaming._LaneClock.waiting, []
+    monkeypatch.setattr(streaming._LaneClock, "waiting", lambda clock: asked.append(clock) or waiting(clock))
     once = plan(program, small, "streaming", other=False).report.streaming
     assert once.micro_batches > 5
     timed = len(asked)
-    monkeypatch.setattr(streaming._Clock, "waiting", lambda clock: asked.append(clock) or (len(asked),))
+    monkeypatch.setattr(streaming._LaneClock, "waiting", lambda clock: asked.append(clock) or (len(asked),))
     each = plan(program, small, "streaming", other=False).report.streaming
     assert timed < len(asked) - timed
     assert each.step_cycles == once.step_cycles

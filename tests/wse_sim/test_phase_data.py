@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from instructions import WORDS, SlowCore, bodies
 from programs import patient, quick, rects
 
-from lazytensor.dtype import by_name, round_to
+from lazytensor.dtype import dtype_by_name, round_to
 from lazytensor.errors import LazyError
 from wse_sim.fabric import ALGORITHMS, simulate_phase
 from wse_sim.isa.builder import Builder
-from wse_sim.isa.core_program import Change, Memory, Vector
-from wse_sim.isa.packing import decode, pack, unpack, view, words_of
+from wse_sim.isa.core_program import Memory, TaskChange, Vector
+from wse_sim.isa.packing import decode_bits, pack, unpack, view_elements, word_count
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
 from wse_sim.numbers.data import apply
@@ -192,9 +192,9 @@ def test_destination_that_stands_still_adds_up_in_order():
 def test_packed_values_come_back_rounded(values, dtype):
     given = np.array(values, np.float32)
     words = pack(given, dtype)
-    assert len(words) == words_of(len(values), dtype)
+    assert len(words) == word_count(len(values), dtype)
     with np.errstate(over="ignore"):
-        expected = round_to(given, by_name(dtype))
+        expected = round_to(given, dtype_by_name(dtype))
     np.testing.assert_array_equal(unpack(words, dtype, len(values)), expected)
 
 
@@ -202,10 +202,10 @@ def test_every_bit_pattern_of_a_half_is_kept():
     raw = np.arange(2**16, dtype=np.uint16)
     for dtype in ("float16", "bfloat16", "uint16"):
         values = unpack(raw.view(np.uint32), dtype, len(raw))
-        again = view(pack(values, dtype), dtype)
+        again = view_elements(pack(values, dtype), dtype)
         is_nan = np.isnan(values)
         np.testing.assert_array_equal(again[~is_nan], raw[~is_nan])
-        assert np.isnan(decode(again, dtype)[is_nan]).all()
+        assert np.isnan(decode_bits(again, dtype)[is_nan]).all()
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_every_bit_pattern_of_a_half_is_kept():
         (Shift(Rect(0, 0, 2, 1), "x", 4, put=5), "words 5 to 8 of 8"),
         (Broadcast(Rect(0, 0, 2, 1), "x", 9), "words 0 to 8 of 8"),
         (AllReduce(Rect(0, 0, 2, 1), "x", 1, at=8), "words 8 to 8 of 8"),
-        (Local(Rect(0, 0, 2, 1), (Change("block", "main"),)), "`block main` in the body of a Local"),
+        (Local(Rect(0, 0, 2, 1), (TaskChange("block", "main"),)), "`block main` in the body of a Local"),
     ],
 )
 def test_what_leaves_the_memory_is_refused(phase, text):

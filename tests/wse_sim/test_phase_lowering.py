@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric import ALGORITHMS, simulate_phase
-from wse_sim.fabric.lowering.lines import colour_ways
+from wse_sim.fabric.lowering.lines import colour_paths
 from wse_sim.isa.core_program import LoopEnd, LoopStart, Memory, Vector
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2, WSE3
@@ -230,7 +230,7 @@ def test_moves_of_several_steps_run_beside_local_work():
 @some
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).filter(lambda p: p[0] != p[1]), max_size=30))
 def test_ways_that_meet_have_different_colours_and_no_more_than_meet(pairs):
-    colours = colour_ways(pairs)
+    colours = colour_paths(pairs)
     spans = [(min(p), max(p)) for p in pairs]
     for a in range(len(pairs)):
         for b in range(a):

@@ -14,7 +14,7 @@ from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.layers import fold
 from wse_sim.plan.modes import plan
-from wse_sim.plan.place import least_area
+from wse_sim.plan.place import min_memory_pes
 from wse_sim.plan.stages import computed_again, stages_of
 from wse_sim.plan.wiring import wire
 
@@ -26,9 +26,9 @@ def pipelined(program, machine):
 
 
 def stages(program):
-    wiring = wire(program)
-    layers = fold(wiring)
-    return stages_of(wiring, layers, computed_again(wiring, layers))
+    dataflow = wire(program)
+    layers = fold(dataflow)
+    return stages_of(dataflow, layers, computed_again(dataflow, layers))
 
 
 def assert_disjoint(placed):
@@ -132,7 +132,7 @@ def test_a_program_too_large_is_refused_with_numbers_and_a_way_out():
     assert report.step_cycles == 0
     for text in ("bytes over", "44,976", "weight-streaming"):
         assert text in report.reason
-    assert sum(least_area(stage, TINY) for stage in stages(program)) > TINY.usable_pes
+    assert sum(min_memory_pes(stage, TINY) for stage in stages(program)) > TINY.usable_pes
 
 
 def test_a_sample_too_large_is_refused_in_streaming_mode_with_numbers():

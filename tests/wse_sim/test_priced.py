@@ -24,8 +24,8 @@ from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.kernel import MeshKernel, blank
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
-from wse_sim.plan.blocks import BACKWARD, FORWARD, in_blocks
-from wse_sim.plan.recipes import kernel_of
+from wse_sim.plan.blocks import BACKWARD_KERNEL, FORWARD_KERNEL, fuse_attention_blocks
+from wse_sim.plan.recipes import select_kernel
 from wse_sim.plan.wiring import wire
 from wse_sim.price.cost import cost
 
@@ -72,7 +72,7 @@ def hold(name: str, strategy) -> None:
 def priced(builder: Builder, rect: Rect) -> MeshKernel:
     """The kernel of the last instruction of a program."""
     program = builder.program()
-    return kernel_of(program.instrs[-1], wire(program), rect, WSE2)
+    return select_kernel(program.instrs[-1], wire(program), rect, WSE2)
 
 
 @st.composite
@@ -104,9 +104,11 @@ def losses(draw) -> MeshKernel:
 @st.composite
 def of_nets(draw) -> MeshKernel:
     """Any kernel of a training step."""
-    program = in_blocks(program_of(draw(st.sampled_from(sorted(NETS))), draw(st.sampled_from([None, lt.bfloat16]))))
-    wiring = wire(program)
-    kernel = kernel_of(program.instrs[draw(st.sampled_from(wiring.kernels))], wiring, draw(rects), WSE2)
+    program = fuse_attention_blocks(
+        program_of(draw(st.sampled_from(sorted(NETS))), draw(st.sampled_from([None, lt.bfloat16])))
+    )
+    dataflow = wire(program)
+    kernel = select_kernel(program.instrs[draw(st.sampled_from(dataflow.kernels))], dataflow, draw(rects), WSE2)
     assume(kernel.operands)
     return kernel
 
@@ -121,10 +123,12 @@ def blocks(draw) -> MeshKernel:
     mask, dropout = draw(st.sampled_from(MASKED)), draw(st.sampled_from([0, 0.1]))
     dtype = draw(st.sampled_from([float32, float16, bfloat16]))
     program, *_ = attention_program(lead, rows, keys, width, mask, dropout, dtype)
-    whole = in_blocks(program)
-    instr = draw(st.sampled_from([instr for instr in whole.instrs if instr.kernel in (FORWARD, BACKWARD)]))
-    wiring = replace(wire(whole), precision_level=draw(st.sampled_from([0, 1])))
-    return kernel_of(instr, wiring, draw(rects), WSE2)
+    whole = fuse_attention_blocks(program)
+    instr = draw(
+        st.sampled_from([instr for instr in whole.instrs if instr.kernel in (FORWARD_KERNEL, BACKWARD_KERNEL)])
+    )
+    dataflow = replace(wire(whole), precision_level=draw(st.sampled_from([0, 1])))
+    return select_kernel(instr, dataflow, draw(rects), WSE2)
 
 
 DRAWN = {"products": products(), "losses": losses(), "of nets": of_nets(), "attention blocks": blocks()}

@@ -17,9 +17,9 @@ from lazytensor.ir.types import Type
 from wse_sim.kernels.matrix_product import Product
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.plan.blocks import KERNELS, in_blocks
-from wse_sim.plan.recipes import RECIPES, kernel_of, phase_program
-from wse_sim.plan.recipes.matmul import product_of
+from wse_sim.plan.blocks import ATTENTION_KERNELS, fuse_attention_blocks
+from wse_sim.plan.recipes import RECIPES, phase_program, select_kernel
+from wse_sim.plan.recipes.matmul import find_product
 from wse_sim.plan.wiring import wire
 from wse_sim.price.cost import cost
 
@@ -54,7 +54,7 @@ def other_program(kernel, flops=10_000):
 
 def block_program(kernel, rows=64):
     """An attention block, up to the one of its two kernels."""
-    whole = in_blocks(attention_program((1, 2), rows, 64, 16)[0])
+    whole = fuse_attention_blocks(attention_program((1, 2), rows, 64, 16)[0])
     end = next(n for n, instr in enumerate(whole.instrs) if instr.kernel == kernel)
     return replace(whole, instrs=whole.instrs[: end + 1])
 
@@ -63,13 +63,13 @@ CASES = {
     "matmul": matmul_program,
     "nest": nest_program,
     "softmax_cross_entropy": loss_program,
-    **{kernel: partial(block_program, kernel) for kernel in KERNELS},
+    **{kernel: partial(block_program, kernel) for kernel in ATTENTION_KERNELS},
 }
 
 
 def price(program, rect=RECT, machine=WSE2):
-    wiring = wire(program)
-    return cost(phase_program(program.instrs[-1], wiring, rect, machine), machine)
+    dataflow = wire(program)
+    return cost(phase_program(program.instrs[-1], dataflow, rect, machine), machine)
 
 
 def test_every_recipe_has_a_case():
@@ -81,9 +81,11 @@ def test_every_recipe_has_a_case():
 @pytest.mark.parametrize("name", sorted(NETS))
 def test_no_kernel_of_a_net_is_priced_by_its_work_alone(name, half):
     """A training step of FC-MNIST, a GPT, a ViT and a ResNet: each kernel is one that runs."""
-    program = in_blocks(program_of(name, half))
-    wiring = wire(program)
-    kernels = {program.instrs[i].label: kernel_of(program.instrs[i], wiring, RECT, WSE2) for i in wiring.kernels}
+    program = fuse_attention_blocks(program_of(name, half))
+    dataflow = wire(program)
+    kernels = {
+        program.instrs[i].label: select_kernel(program.instrs[i], dataflow, RECT, WSE2) for i in dataflow.kernels
+    }
     assert [label for label, kernel in kernels.items() if not kernel.runs] == []
 
 
@@ -116,9 +118,9 @@ def test_kernels_that_do_not_run_are_priced_by_their_work(kernel):
 @patient
 @given(mlps(), rects(), machines())
 def test_every_kernel_has_a_price_on_every_rectangle(program, rect, machine):
-    wiring = wire(program)
+    dataflow = wire(program)
     for instr in program.instrs:
-        taken = cost(phase_program(instr, wiring, rect, machine), machine)
+        taken = cost(phase_program(instr, dataflow, rect, machine), machine)
         assert taken.cycles > 0
         assert taken.bytes_in == taken.bytes_out == 0
 
@@ -127,9 +129,9 @@ def test_every_kernel_has_a_price_on_every_rectangle(program, rect, machine):
 @given(mlps(), rects(), st.sampled_from(["fma_f16_per_cycle", "fma_f32_per_cycle", "add_f32_per_cycle", "link_bits"]))
 def test_wider_datapaths_and_links_never_make_a_kernel_twice_as_slow(program, rect, name):
     """A reduction that is faster alone may have more operations, which wait for the products beside it."""
-    wiring, better = wire(program), replace(TINY, **{name: 2 * getattr(TINY, name)})
+    dataflow, better = wire(program), replace(TINY, **{name: 2 * getattr(TINY, name)})
     for instr in program.instrs:
-        before, after = (cost(phase_program(instr, wiring, rect, m), m).cycles for m in (TINY, better))
+        before, after = (cost(phase_program(instr, dataflow, rect, m), m).cycles for m in (TINY, better))
         assert after < 2 * before
 
 
@@ -163,8 +165,8 @@ def test_matmul_extents_follow_the_transposes():
     b.matmul(h, x, "backward", transpose_a=True)
     b.matmul(h, w, "backward")
     program = b.program()
-    wiring = wire(program)
-    assert [product_of(i, wiring) for i in program.instrs] == [
+    dataflow = wire(program)
+    assert [find_product(i, dataflow) for i in program.instrs] == [
         Product(1, 64, 256, 784, resident="b"),
         Product(1, 256, 784, 64),
         Product(1, 64, 784, 256, resident="b"),
@@ -178,8 +180,8 @@ def test_matmul_extents_with_leading_axes():
     for left, right in ((a, c), (a, w), (a, v)):
         b.call("matmul", (left, right), [(1,)], 1)
     program = b.program()
-    wiring = wire(program)
-    assert [product_of(i, wiring) for i in program.instrs] == [
+    dataflow = wire(program)
+    assert [find_product(i, dataflow) for i in program.instrs] == [
         Product(15, 7, 2, 11),
         Product(1, 105, 2, 11, resident="b"),
         Product(1, 105, 1, 11, resident="b"),
@@ -273,5 +275,5 @@ def test_calls_that_draw_as_many_numbers_have_one_kernel():
     for call in (0, 1):
         b.call("call", (state,), [(6, 5)], 1, attrs={"op": "random_uniform", "attrs": {"call": call, "type": type}})
     program = b.program()
-    first, second = (kernel_of(instr, wire(program), RECT, WSE2) for instr in program.instrs)
+    first, second = (select_kernel(instr, wire(program), RECT, WSE2) for instr in program.instrs)
     assert first is second

@@ -11,14 +11,14 @@ from programs import quick
 
 import lazytensor as lt
 from lazytensor import abstract, nn
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.types import Type
 from lazytensor.nn import functional as F
 from tests.recorded_steps import recorded
 from wse_sim import WSE2, plan
-from wse_sim.plan.modes.mode_plan import Reading
-from wse_sim.plan.relays import _added, relayed_flows
-from wse_sim.plan.routes import flows_between
+from wse_sim.plan.modes.mode_plan import ProgramAnalysis
+from wse_sim.plan.relays import _find_sum_operands, relay_flows
+from wse_sim.plan.routes import stage_flows
 
 
 class Shared(nn.Module):
@@ -43,8 +43,8 @@ def step_of(width: int, readings: list[int]):
     return recorded(model, (width,))
 
 
-def read(readings: list[int]) -> Reading:
-    return Reading(step_of(16, readings).program(8), 1)
+def read(readings: list[int]) -> ProgramAnalysis:
+    return ProgramAnalysis(step_of(16, readings).program(8), 1)
 
 
 def received(flows):
@@ -58,7 +58,7 @@ def received(flows):
 @given(readings=st.lists(st.integers(0, 3), min_size=1, max_size=12))
 def test_all_that_is_read_comes_to_its_readers_and_no_byte_more_is_sent(readings):
     reading = read(readings)
-    direct, relayed = (flows(reading.wiring, reading.stages) for flows in (flows_between, relayed_flows))
+    direct, relayed = (flows(reading.dataflow, reading.stages) for flows in (stage_flows, relay_flows))
     assert sum(relayed.values()) == sum(direct.values())
     # Whoever reads is reached from whoever makes.
     onward = defaultdict(set)
@@ -79,7 +79,7 @@ def test_all_that_is_read_comes_to_its_readers_and_no_byte_more_is_sent(readings
 
 def test_a_tensor_goes_from_reader_to_reader_and_its_gradients_are_added_up_on_the_way_back():
     reading = read([0, 0, 0, 0])
-    direct, relayed = (flows(reading.wiring, reading.stages) for flows in (flows_between, relayed_flows))
+    direct, relayed = (flows(reading.dataflow, reading.stages) for flows in (stage_flows, relay_flows))
     # Stage 1 makes what it and the three behind it read: 16 numbers of four bytes for each sample.
     assert {(1, 2), (1, 3), (1, 4), (2, 1), (3, 1), (4, 1)} <= set(direct)
     onward = {(0, 1): 64, (1, 2): 128, (2, 3): 128, (3, 4): 128}
@@ -112,16 +112,16 @@ def test_a_sum_is_of_operands_that_are_loaded_for_it_alone(body, sums):
         reads=(access,) * 3,
         writes=(access,),
         body=scalars,
-        stores=(Store(0, len(scalars) - 1),),
+        stores=(NestStore(0, len(scalars) - 1),),
     )
-    assert list(_added(nest)) == sums
+    assert list(_find_sum_operands(nest)) == sums
 
 
 def test_a_tensor_that_each_stage_reads_alone_goes_straight_to_it():
     with abstract.mode():
         model = nn.Sequential(*(m for _ in range(5) for m in (nn.Linear(8, 8), nn.ReLU())))
-    reading = Reading(recorded(model, (8,)).program(4), 1)
-    assert relayed_flows(reading.wiring, reading.stages) == flows_between(reading.wiring, reading.stages)
+    reading = ProgramAnalysis(recorded(model, (8,)).program(4), 1)
+    assert relay_flows(reading.dataflow, reading.stages) == stage_flows(reading.dataflow, reading.stages)
 
 
 SHARING = [n % 4 for n in range(27)]
@@ -138,8 +138,8 @@ def test_what_many_stages_read_fits_in_relays_where_routes_to_all_of_them_find_n
     relayed = plan(sharing, MESH, "pipelined", 64, other=False).pipelined
     assert relayed.report.fits and relayed.report.router_colours <= MESH.colours
     ends = {(route.source, route.target) for route in relayed.routes.routes}
-    reading = Reading(sharing.program(64), 1)
-    assert ends == set(relayed_flows(reading.wiring, reading.stages))
+    reading = ProgramAnalysis(sharing.program(64), 1)
+    assert ends == set(relay_flows(reading.dataflow, reading.stages))
 
     monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"]._Line, "relayed", lambda line: None)
     assert "finds no colour" in plan(sharing, MESH, "pipelined", 64, other=False).report.chosen.reason
@@ -166,4 +166,4 @@ def test_a_stage_that_adds_up_on_the_way_takes_in_what_comes_to_it(sharing):
     slower = [n for n, (a, b) in enumerate(zip(came, comes, strict=True)) if b > a]
     assert slower
     for n in slower:
-        assert other.costs_of(n, 3, 3).steady.cycles >= line.costs_of(n, 3, 3).steady.cycles
+        assert other.stage_costs(n, 3, 3).steady.cycles >= line.stage_costs(n, 3, 3).steady.cycles

@@ -129,7 +129,7 @@ def test_a_long_step_is_told_from_the_rhythm_of_its_first_part(monkeypatch):
     # Eight of 24 micro-batches: the banks that they begin in repeat after four.
     sites = sites_of(chain_of(step_of(Case((6, 5, 4), batch=48, micro=2))[0]), shelved([(3, 3)] * 2), 2)
     whole = price_step(sites, WSE2)
-    monkeypatch.setattr(price, "LONG", 8)
+    monkeypatch.setattr(price, "MAX_SCHEDULED_MICRO_BATCHES", 8)
     told = price_step(sites, WSE2)
     assert told.cycles == pytest.approx(whole.cycles, rel=0.01)
     assert told.own_cycles("layer 1") == pytest.approx(whole.own_cycles("layer 1"), rel=0.01)

@@ -9,11 +9,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from wse_sim.layout import Rect
-from wse_sim.placement.curves import NEVER, inverse, least_area, staircase
-from wse_sim.placement.order import line_up
-from wse_sim.placement.short_wires import TREES, Task, fits, short_tree, shorten
-from wse_sim.placement.slicing import fits_mesh, ordered_tree, rectangles, renamed
-from wse_sim.placement.snakes import ROOMY, Snake
+from wse_sim.placement.curves import INFEASIBLE, curve_from_shapes, inverse_curve, min_curve_area
+from wse_sim.placement.order import order_blocks
+from wse_sim.placement.short_wires import (
+    TREE_COOLINGS,
+    WirelengthProblem,
+    find_short_tree,
+    has_fitting_tree,
+    shorten_wires,
+)
+from wse_sim.placement.slicing import find_ordered_tree, fits_mesh, place_blocks, rename_blocks
+from wse_sim.placement.snakes import MAX_COLUMN_WIDTH_RATIO, SerpentineColumns
 
 few = settings(deadline=None, max_examples=25)
 shapes = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=4)
@@ -22,7 +28,7 @@ sides = st.integers(4, 20)
 
 
 def curves(blocks, width, height):
-    return [staircase(block, width, height) for block in blocks]
+    return [curve_from_shapes(block, width, height) for block in blocks]
 
 
 def assert_apart(places, blocks, width, height):
@@ -35,12 +41,12 @@ def assert_apart(places, blocks, width, height):
 @few
 @given(shapes, sides, sides)
 def test_a_curve_and_its_inverse_say_the_same(block, width, height):
-    curve = staircase(block, width, height)
-    widths = inverse(curve, height)
+    curve = curve_from_shapes(block, width, height)
+    widths = inverse_curve(curve, height)
     for w, h in itertools.product(range(1, width + 1), range(1, height + 1)):
         assert (curve[w - 1] <= h) == (widths[h - 1] <= w) == any(x <= w and y <= h for x, y in block)
     areas = [x * y for x, y in block if x <= width and y <= height]
-    assert least_area(curve) == min(areas, default=NEVER * NEVER)
+    assert min_curve_area(curve) == min(areas, default=INFEASIBLE * INFEASIBLE)
 
 
 def packs(blocks, width, height):
@@ -57,7 +63,7 @@ def packs(blocks, width, height):
 @few
 @given(st.lists(shapes, min_size=1, max_size=3), st.integers(4, 12), st.integers(4, 12))
 def test_an_ordered_tree_is_there_whenever_cuts_can_make_room(blocks, width, height):
-    tree = ordered_tree(curves(blocks, width, height), width, height)
+    tree = find_ordered_tree(curves(blocks, width, height), width, height)
     assert (tree is not None) == packs(blocks, width, height)
 
 
@@ -65,10 +71,10 @@ def test_an_ordered_tree_is_there_whenever_cuts_can_make_room(blocks, width, hei
 @given(menus, sides, sides)
 def test_rectangles_of_a_tree_are_apart_and_of_the_menus(blocks, width, height):
     line = curves(blocks, width, height)
-    for tree in (ordered_tree(line, width, height), Snake(line, width, height, 2).tree()):
+    for tree in (find_ordered_tree(line, width, height), SerpentineColumns(line, width, height, 2).tree()):
         if tree:
             assert fits_mesh(tree, line, width, height)
-            assert_apart(rectangles(tree, line, width, height), blocks, width, height)
+            assert_apart(place_blocks(tree, line, width, height), blocks, width, height)
 
 
 @few
@@ -76,9 +82,9 @@ def test_rectangles_of_a_tree_are_apart_and_of_the_menus(blocks, width, height):
 def test_renaming_moves_blocks_and_not_places(blocks, width, height, shuffle):
     names = shuffle.sample(range(len(blocks)), len(blocks))
     mixed = [blocks[n] for n in names]
-    tree = ordered_tree(curves(mixed, width, height), width, height)
+    tree = find_ordered_tree(curves(mixed, width, height), width, height)
     assume(tree is not None)
-    places = rectangles(renamed(tree, names), curves(blocks, width, height), width, height)
+    places = place_blocks(rename_blocks(tree, names), curves(blocks, width, height), width, height)
     assert_apart(places, blocks, width, height)
 
 
@@ -86,22 +92,22 @@ def test_renaming_moves_blocks_and_not_places(blocks, width, height, shuffle):
 @given(menus, sides, sides, st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 3)), max_size=6))
 def test_a_search_stays_legal_and_makes_no_wire_longer(blocks, width, height, wires):
     wires = [(a % len(blocks), b % len(blocks), w) for a, b, w in wires if a % len(blocks) != b % len(blocks)]
-    task = Task(curves(blocks, width, height), wires, width, height)
-    assume(fits(task) and wires)
-    start = ordered_tree(task.curves, width, height)
+    task = WirelengthProblem(curves(blocks, width, height), wires, width, height)
+    assume(has_fitting_tree(task) and wires)
+    start = find_ordered_tree(task.curves, width, height)
     if start:
-        for cooling in TREES:
-            tree = shorten(task, start, cooling, 1000, math.inf, 1)
-            assert_apart(rectangles(tree, task.curves, width, height), blocks, width, height)
+        for cooling in TREE_COOLINGS:
+            tree = shorten_wires(task, start, cooling, 1000, math.inf, 1)
+            assert_apart(place_blocks(tree, task.curves, width, height), blocks, width, height)
             assert task.length(tree) <= task.length(start)
-    assert_apart(rectangles(short_tree(task, 1000, math.inf), task.curves, width, height), blocks, width, height)
+    assert_apart(place_blocks(find_short_tree(task, 1000, math.inf), task.curves, width, height), blocks, width, height)
 
 
 def test_a_search_is_deterministic():
-    task = Task(
+    task = WirelengthProblem(
         curves([[(3, 2), (2, 4)], [(2, 2)], [(4, 1), (1, 4)], [(2, 3)]] * 3, 12, 10), [(0, 9, 1), (3, 7, 2)], 12, 10
     )
-    assert short_tree(task, 5000, math.inf) == short_tree(task, 5000, math.inf)
+    assert find_short_tree(task, 5000, math.inf) == find_short_tree(task, 5000, math.inf)
 
 
 @few
@@ -118,26 +124,30 @@ def test_a_snake_has_the_narrowest_columns(blocks, width, height, widest):
     def no_wider(start, stop):
         """The same, but for columns that are too wide for their first block."""
         alone, own = column(start, start + 1), column(start, stop)
-        is_allowed = own < math.inf and (widest is None or own <= max(widest, math.ceil(ROOMY * alone)))
+        is_allowed = own < math.inf and (
+            widest is None or own <= max(widest, math.ceil(MAX_COLUMN_WIDTH_RATIO * alone))
+        )
         return own if is_allowed else math.inf
 
     least = [0.0]
     for stop in range(1, len(line) + 1):
         least.append(min(least[start] + no_wider(start, stop) for start in range(stop)))
-    assert Snake(line, width, height, 1, widest).least_width == (least[-1] if least[-1] <= width else NEVER)
+    assert SerpentineColumns(line, width, height, 1, widest).least_width == (
+        least[-1] if least[-1] <= width else INFEASIBLE
+    )
 
 
 def test_a_snake_runs_down_and_up():
     line = curves([[(2, 2)]] * 6, 4, 6)
-    places = rectangles(Snake(line, 4, 6, 1).tree(), line, 4, 6)
+    places = place_blocks(SerpentineColumns(line, 4, 6, 1).tree(), line, 4, 6)
     assert [(p.x, p.y) for p in places] == [(0, 0), (0, 2), (0, 4), (2, 4), (2, 2), (2, 0)]
 
 
 def test_a_block_that_is_wider_than_the_columns_of_the_others_has_one_of_its_own_width():
     line = curves([[(10, 6)], *[[(2, 2)]] * 6], 14, 6)
-    snake = Snake(line, 14, 6, 1, widest=3)
+    snake = SerpentineColumns(line, 14, 6, 1, widest=3)
     assert snake.least_width == 14
-    assert_apart(rectangles(snake.tree(), line, 14, 6), [[(10, 6)], *[[(2, 2)]] * 6], 14, 6)
+    assert_apart(place_blocks(snake.tree(), line, 14, 6), [[(10, 6)], *[[(2, 2)]] * 6], 14, 6)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +160,8 @@ def test_a_block_that_is_wider_than_the_columns_of_the_others_has_one_of_its_own
     ],
 )
 def test_chains_stay_together_in_a_line(edges, order):
-    assert line_up(4, edges) == order
+    assert order_blocks(4, edges) == order
 
 
 def test_curves_of_no_shape_never_end():
-    assert np.all(staircase([(30, 1)], 10, 10) == NEVER)
+    assert np.all(curve_from_shapes([(30, 1)], 10, 10) == INFEASIBLE)

@@ -17,8 +17,8 @@ from wse_sim.kernels.sparse_stream import SparseProduct, sparse_phase
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.modes import plan
-from wse_sim.plan.recipes.sparse_product import sparse_product_of
-from wse_sim.plan.sparsity import sparsity_of, streamed_bytes
+from wse_sim.plan.recipes.sparse_product import find_sparse_product
+from wse_sim.plan.sparsity import find_sparsity, streamed_bytes
 from wse_sim.plan.wiring import wire
 from wse_sim.price.cost import cost
 
@@ -44,9 +44,9 @@ def masked(samples=64, inputs=64, outputs=48, share=0.1, is_masked=True, groups=
 
 
 def products(program):
-    wiring = wire(program)
-    wiring = replace(wiring, sparsity=sparsity_of(wiring))
-    return [p for i in wiring.kernels if (p := sparse_product_of(wiring, i))]
+    dataflow = wire(program)
+    dataflow = replace(dataflow, sparsity=find_sparsity(dataflow))
+    return [p for i in dataflow.kernels if (p := find_sparse_product(dataflow, i))]
 
 
 def streaming(program, machine=TINY):

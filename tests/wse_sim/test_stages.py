@@ -10,13 +10,13 @@ from lazytensor import abstract, nn
 from lazytensor.nn import functional as F
 from lazytensor.optim import SGD
 from wse_sim.plan.layers import fold
-from wse_sim.plan.routes import flows_between
+from wse_sim.plan.routes import stage_flows
 from wse_sim.plan.stages import computed_again, sample_bytes, stages_of
 from wse_sim.plan.wiring import wire
 
 
 def deep(layers, width, activation):
-    """The wiring of a training step of equal layers."""
+    """The dataflow of a training step of equal layers."""
     with abstract.mode():
         model = nn.Sequential(*(part for _ in range(layers) for part in (nn.Linear(width, width), activation())))
         optimizer = SGD(model.parameters(), lr=0.1)
@@ -35,9 +35,9 @@ def deep(layers, width, activation):
 @given(st.integers(4, 7), st.sampled_from((nn.ReLU, nn.Tanh)))
 def test_each_layer_holds_its_activation_for_two_stages_less_than_the_one_before(layers, activation):
     """A sample comes back to each layer two stages sooner; that a kernel writes over what it reads changes nothing."""
-    wiring = deep(layers, 64, activation)
-    folded = fold(wiring)
-    stages = stages_of(wiring, folded, computed_again(wiring, folded))
+    dataflow = deep(layers, 64, activation)
+    folded = fold(dataflow)
+    stages = stages_of(dataflow, folded, computed_again(dataflow, folded))
     waiting = [stage.waiting_bytes for stage in stages]
     vector = 64 * 4
     # Of such a layer the result alone is kept. The first also keeps the batch, and the last hands nothing on.
@@ -49,15 +49,15 @@ def test_each_layer_holds_its_activation_for_two_stages_less_than_the_one_before
 @settings(deadline=None, max_examples=4)
 @given(st.integers(2, 5), st.sampled_from((nn.ReLU, nn.Tanh, nn.GELU)))
 def test_what_is_computed_again_is_made_of_what_is_still_there(layers, activation):
-    wiring = deep(layers, 64, activation)
-    again = computed_again(wiring, fold(wiring))
+    dataflow = deep(layers, 64, activation)
+    again = computed_again(dataflow, fold(dataflow))
     backward = {
-        o for i in wiring.kernels if wiring.program.instrs[i].direction != "forward" for o in wiring.operands[i]
+        o for i in dataflow.kernels if dataflow.program.instrs[i].direction != "forward" for o in dataflow.operands[i]
     }
     for version in again:
-        assert sample_bytes(wiring, version.buffer)
-        for operand in wiring.operands[version.source]:
-            assert operand in backward or operand in again or operand.buffer not in wiring.per_sample
+        assert sample_bytes(dataflow, version.buffer)
+        for operand in dataflow.operands[version.source]:
+            assert operand in backward or operand in again or operand.buffer not in dataflow.per_sample
 
 
 def test_a_loss_lies_with_its_logits_though_their_weight_is_that_of_the_first_layer():
@@ -76,11 +76,11 @@ def test_a_loss_lies_with_its_logits_though_their_weight_is_that_of_the_first_la
         return loss
 
     batch = [abstract.tensor((8, length), lt.int32) for _ in range(2)]
-    wiring = wire(abstract.record(step, batch).program())
-    folded = fold(wiring)
-    stages = stages_of(wiring, folded, computed_again(wiring, folded))
+    dataflow = wire(abstract.record(step, batch).program())
+    folded = fold(dataflow)
+    stages = stages_of(dataflow, folded, computed_again(dataflow, folded))
     assert len(stages) == 4
-    assert max(flows_between(wiring, stages).values()) < length * words
+    assert max(stage_flows(dataflow, stages).values()) < length * words
 
 
 @settings(deadline=None, max_examples=6)
@@ -109,9 +109,9 @@ def test_averages_of_weights_lie_with_them_and_tell_nothing_of_the_order(layers,
         optimizer.step()
         return loss
 
-    wiring = wire(abstract.record(step, [abstract.tensor((8, 8))]).program())
-    folded = [layer for layer in fold(wiring) if layer.parameters]
-    shapes = [{wiring.type(b).shape for b in layer.parameters} for layer in folded]
+    dataflow = wire(abstract.record(step, [abstract.tensor((8, 8))]).program())
+    folded = [layer for layer in fold(dataflow) if layer.parameters]
+    shapes = [{dataflow.type(b).shape for b in layer.parameters} for layer in folded]
     assert shapes == [{(b, a), (b,)} for a, b in pairwise(widths)]
     assert all(layer.has_product and len(layer.parameters) == 4 for layer in folded)
 

@@ -16,7 +16,7 @@ from wse_sim.sweeps import sweep as sweeping
 from wse_sim.sweeps import tasks
 from wse_sim.sweeps.digest import content_digest
 from wse_sim.sweeps.sweep_file import SweepFile
-from wse_sim.sweeps.sweep_record import Point
+from wse_sim.sweeps.sweep_record import SweepPoint
 
 SMALL, LARGE = mlp((8, 4)), mlp((16, 8, 4))
 PROGRAMS = {"small": SMALL, "large": LARGE}
@@ -229,7 +229,7 @@ class Dying(Executor):
 @pytest.mark.parametrize("groups", [0, 1, 3])
 def test_executor_that_dies_is_an_error_after_what_it_finished_is_safe(tmp_path, groups, monkeypatch):
     # Of one point each.
-    monkeypatch.setattr(tasks, "KIN", 1)
+    monkeypatch.setattr(tasks, "MAX_GROUP_TASKS", 1)
     path = tmp_path / "points.jsonl"
     asked = {"programs": PROGRAMS, "machines": ["tiny"], "modes": ["streaming"], "systems": [1, 2], "path": path}
     with pytest.raises(ExecutorLost, match="BrokenExecutor: a process ended"):
@@ -257,7 +257,7 @@ class Pure(Executor):
 
 
 def test_what_is_asked_for_again_does_not_wait_for_what_was_cancelled(tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks, "KIN", 1)
+    monkeypatch.setattr(tasks, "MAX_GROUP_TASKS", 1)
     asked = {"programs": PROGRAMS, "machines": ["tiny"], "modes": ["streaming"], "systems": [1, 2]}
     asked |= {"path": tmp_path / "points.jsonl", "executor": Pure()}
     append = SweepFile.append
@@ -274,13 +274,13 @@ def test_what_is_asked_for_again_does_not_wait_for_what_was_cancelled(tmp_path, 
 
 def test_points_that_ask_for_the_same_prices_are_planned_by_one_process():
     points = [
-        Point(program="step", digest=digest, machine="tiny", mode=mode, batch_size=batch, systems=systems)
+        SweepPoint(program="step", digest=digest, machine="tiny", mode=mode, batch_size=batch, systems=systems)
         for digest in "ab"
         for batch in (3, 8, 12, 16)
         for systems in (1, 2, 4)
         for mode in ("pipelined", "streaming")
     ]
-    groups = tasks.kin([tasks.Task(point, SMALL, TINY, APPLIANCE, None) for point in points])
+    groups = tasks.group_tasks([tasks.SweepTask(point, SMALL, TINY, APPLIANCE, None) for point in points])
     assert [len(group) for group in groups] == [6] * 8
     # 3 and 12 are three times a power of two, 8 and 16 are powers of two.
     asked = [{(task.point.digest, task.point.mode, task.point.batch_size) for task in group} for group in groups]

@@ -12,8 +12,8 @@ from lazytensor.errors import LazyError
 from wse_sim.fabric.lowering.simulate import simulate_phase
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.phase import IDLE, AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Rounds, Seq, Shift, Stream
-from wse_sim.price.cost import FREE, Cost, cost
+from wse_sim.phase import EMPTY_PHASE, AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Rounds, Seq, Shift, Stream
+from wse_sim.price.cost import ZERO_COST, Cost, cost
 
 PES = Rect(0, 0, 8, 8)
 
@@ -56,7 +56,7 @@ def test_leaves_at_the_same_time_take_no_longer_than_one_after_another(parts):
 def test_parts_on_cores_of_their_own_take_the_maximum(a, b):
     apart = replace(b, rect=replace(b.rect, x=b.rect.x + 100))
     taken = cost(Par((a, apart)), TINY)
-    assert taken == cost(a, TINY).beside(cost(apart, TINY))
+    assert taken == cost(a, TINY).overlap(cost(apart, TINY))
 
 
 def test_work_on_the_same_cores_takes_turns():
@@ -95,8 +95,8 @@ def test_rounds_are_priced_by_those_looked_at(parts, looks):
 @patient
 @given(phases())
 def test_idle_changes_nothing(a):
-    assert cost(Seq((IDLE, a)), TINY) == cost(Par((a, IDLE)), TINY) == cost(a, TINY)
-    assert cost(IDLE, TINY) == FREE
+    assert cost(Seq((EMPTY_PHASE, a)), TINY) == cost(Par((a, EMPTY_PHASE)), TINY) == cost(a, TINY)
+    assert cost(EMPTY_PHASE, TINY) == ZERO_COST
 
 
 @patient
@@ -219,9 +219,9 @@ def test_stream_is_bound_by_the_side_or_by_the_edge():
         lambda: Reduce(PES, "x", 1, groups=9),
         lambda: Stream(PES, 1, "up"),
         lambda: Stream(PES, 1, "in", "window"),
-        lambda: Repeat(-1, IDLE),
-        lambda: Rounds(-1, lambda number: IDLE),
-        lambda: Rounds(1, lambda number: IDLE, looks=0),
+        lambda: Repeat(-1, EMPTY_PHASE),
+        lambda: Rounds(-1, lambda number: EMPTY_PHASE),
+        lambda: Rounds(1, lambda number: EMPTY_PHASE, looks=0),
     ],
 )
 def test_impossible_phases_are_refused(make):

@@ -32,13 +32,13 @@ def sizes_priced(monkeypatch, step):
     """Instructions and rectangles of all phase programs that are priced when a step is planned in both modes."""
     sizes = []
 
-    def phase_program(instr, wiring, rect, machine, own=prices.phase_program):
+    def phase_program(instr, dataflow, rect, machine, own=prices.phase_program):
         sizes.append((instr, rect))
-        return own(instr, wiring, rect, machine)
+        return own(instr, dataflow, rect, machine)
 
     with monkeypatch.context() as patch:
         patch.setattr(prices, "phase_program", phase_program)
-        patch.setattr(prices, "_kept", {})
+        patch.setattr(prices, "_kept_prices", {})
         report = plan(step, MACHINE).report
     assert report.pipelined.fits and report.streaming.fits
     return sizes

@@ -19,13 +19,13 @@ from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, NUMERIC_FIELDS, WSE2
 from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
 from wse_sim.validation import command, load, results, summary, table
-from wse_sim.validation.coverage import FITTED, LARGE_ERRORS, UNCOVERED
-from wse_sim.validation.cut import extents, words_of
+from wse_sim.validation.coverage import FITTED_ROWS, LARGE_ERROR_ROWS, UNCOVERED_ROWS
+from wse_sim.validation.cut import memory_words, mesh_extents
 from wse_sim.validation.models import MODELS
-from wse_sim.validation.reading import NotRead, closed_form
+from wse_sim.validation.reading import UnsupportedPhaseError, closed_form_cycles
 from wse_sim.validation.results import UNKNOWN_FAMILY
-from wse_sim.validation.rows import beginning
-from wse_sim.validation.simulated import simulated
+from wse_sim.validation.rows import longest_prefix
+from wse_sim.validation.simulated import simulated_cycles
 
 ROWS = load()
 FOUND = results(ROWS)
@@ -86,16 +86,16 @@ def test_no_more_than_two_rows_are_far_off():
 
 
 def test_no_entry_of_a_table_is_without_its_row():
-    used = {beginning(row, [*MODELS, *UNCOVERED]) for row in ROWS}
+    used = {longest_prefix(row, [*MODELS, *UNCOVERED_ROWS]) for row in ROWS}
     ahead = {"wse3_fma_f32"}  # measured, and the source of a constant, but no row of its own
-    assert (MODELS.keys() | UNCOVERED.keys()) - used == ahead
-    large = {beginning(r.row, LARGE_ERRORS) for r in FOUND if r.is_large}
-    assert large <= LARGE_ERRORS.keys()
-    assert FITTED.keys() <= BY_ID.keys()
+    assert (MODELS.keys() | UNCOVERED_ROWS.keys()) - used == ahead
+    large = {longest_prefix(r.row, LARGE_ERROR_ROWS) for r in FOUND if r.is_large}
+    assert large <= LARGE_ERROR_ROWS.keys()
+    assert FITTED_ROWS.keys() <= BY_ID.keys()
 
 
 def test_fitted_constants_belong_to_a_machine_or_a_program():
-    for text in FITTED.values():
+    for text in FITTED_ROWS.values():
         names, owner = text.split(" of ")
         known = NUMERIC_FIELDS if owner in MACHINES else HOST_FIELDS if owner == "host" else vars(sparse)
         assert set(names.split(", ")) <= set(known)
@@ -130,7 +130,7 @@ def test_no_model_reads_the_measurement():
 
 
 def test_second_reading_fills_the_simulated_column():
-    doubled = results(ROWS, lambda phase, machine: 2 * closed_form(phase, machine))
+    doubled = results(ROWS, lambda phase, machine: 2 * closed_form_cycles(phase, machine))
     chain = next(r for r in doubled if r.row.id == "reduce_chain_P512_B4096")
     assert chain.simulated == 2 * chain.closed
     assert chain.simulated_error == pytest.approx(2 * chain.closed / 7218 - 1)
@@ -139,7 +139,7 @@ def test_second_reading_fills_the_simulated_column():
 
 def simulated_rows(*names):
     """Results with both figures of the rows whose ids begin so; all of them take half a minute."""
-    return results([row for row in ROWS if row.id.startswith(names)], simulated)
+    return results([row for row in ROWS if row.id.startswith(names)], simulated_cycles)
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_simulated_reductions_of_few_words_are_near_the_published_log():
 
 def test_rows_that_are_not_simulated_are_listed_with_the_reason():
     def refuse(phase, machine):
-        raise NotRead("it is too large", hint="Take fewer PEs.")
+        raise UnsupportedPhaseError("it is too large", hint="Take fewer PEs.")
 
     found = results(ROWS[:3], refuse)
     missing = [f"{r.row.id}: it is too large" for r in found if r.is_covered]
@@ -193,19 +193,19 @@ TILE = gemm.Tile(5, 4, 6, 4)
     ids=lambda phase: type(phase).__name__,
 )
 def test_the_cut_takes_as_long_as_the_whole(phase):
-    width, height = extents(phase)
-    memory = np.zeros((height, width, words_of(phase, WSE2)), np.float32)
+    width, height = mesh_extents(phase)
+    memory = np.zeros((height, width, memory_words(phase, WSE2)), np.float32)
     whole = simulate_phase(phase, WSE2, memory).expect_finished()
-    assert simulated(phase, WSE2) == pytest.approx(whole.cycles, rel=0.03)
+    assert simulated_cycles(phase, WSE2) == pytest.approx(whole.cycles, rel=0.03)
 
 
 @pytest.mark.slow
 def test_a_long_shift_is_relayed_and_loads_the_links_as_much():
     """By 16 PEs the shift has colours enough; by 48 three such shifts take its place."""
     rect = Rect(0, 0, 96, 2)
-    once, thrice = (simulated(Shift(rect, "x", 64, hops, put=64), WSE2) for hops in (16, 48))
+    once, thrice = (simulated_cycles(Shift(rect, "x", 64, hops, put=64), WSE2) for hops in (16, 48))
     assert thrice == 3 * once
-    assert closed_form(Shift(rect, "x", 64, 48, put=64), WSE2) == pytest.approx(thrice, rel=0.1)
+    assert closed_form_cycles(Shift(rect, "x", 64, 48, put=64), WSE2) == pytest.approx(thrice, rel=0.1)
 
 
 @pytest.mark.slow
@@ -220,8 +220,8 @@ def test_a_long_shift_is_relayed_and_loads_the_links_as_much():
     ids=("stream", "plane", "stream beside work", "memory"),
 )
 def test_what_no_small_mesh_stands_for_is_not_read(phase):
-    with pytest.raises(NotRead):
-        simulated(phase, WSE2)
+    with pytest.raises(UnsupportedPhaseError):
+        simulated_cycles(phase, WSE2)
 
 
 @cache
@@ -248,7 +248,7 @@ def test_median_errors_of_the_simulation_stay_within_bounds(name):
 def test_every_large_error_of_either_figure_has_a_reason():
     large = [r for r in everything() if r.is_large]
     assert [r.row.id for r in large if not r.reason] == []
-    assert {beginning(r.row, LARGE_ERRORS) for r in large} == set(LARGE_ERRORS)
+    assert {longest_prefix(r.row, LARGE_ERROR_ROWS) for r in large} == set(LARGE_ERROR_ROWS)
 
 
 @pytest.mark.slow
@@ -273,7 +273,7 @@ def test_pages_show_the_table_that_the_command_prints(page):
 
 def test_reading_that_cannot_take_a_program_leaves_a_gap():
     def refuse(phase, machine):
-        raise NotRead("too large", hint="Take fewer PEs.")
+        raise UnsupportedPhaseError("too large", hint="Take fewer PEs.")
 
     found = results(ROWS, refuse)
     # What passes before a job begins runs no phase program.

@@ -50,7 +50,7 @@ def moments():
 def counted(height: int, width: int, **counts) -> RunResult:
     """A run of 100 cycles that counted this, and nothing else."""
     empty = np.zeros((height, width), np.int32)
-    counters = dict.fromkeys((*meshes.STATES, *meshes.PORTS), empty) | counts
+    counters = dict.fromkeys((*meshes.CORE_STATES, *meshes.PORT_NAMES), empty) | counts
     return RunResult("finished", 100, np.zeros((height, width, 1)), counters, empty, (), {}, {}, {}, {}, 0)
 
 
@@ -69,7 +69,8 @@ def test_busiest_links_are_those_that_the_wavelets_took(done):
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_busiest_links_are_the_largest_counts_in_order(height, width, count, random):
     counts = {
-        port: np.array([[random.randrange(4) for _ in range(width)] for _ in range(height)]) for port in meshes.LINKS
+        port: np.array([[random.randrange(4) for _ in range(width)] for _ in range(height)])
+        for port in meshes.LINK_NAMES
     }
     found = [link.wavelets for link in viz.busiest_links(counted(height, width, **counts), count)]
     every = sorted((int(n) for grid in counts.values() for n in grid.reshape(-1) if n), reverse=True)
@@ -183,7 +184,7 @@ def test_picture_of_space_and_time_has_what_each_core_did(done, moments):
     image = pictures.space_time(moments).axes[0].images[0].get_array()
     assert image.shape == (PES, done.cycles)
     for state in ("busy", "on_input"):
-        assert list((image == meshes.STATES.index(state)).sum(1)) == list(done.counters[state][0])
+        assert list((image == meshes.CORE_STATES.index(state)).sum(1)) == list(done.counters[state][0])
 
 
 @pytest.mark.slow
@@ -207,10 +208,10 @@ def test_legend_has_a_label_for_each_colour_of_the_picture(moments, name):
 
 @pytest.mark.slow
 def test_pictures_of_links_and_cores_hold_the_counters(done):
-    maps = pictures.heat_map(done).axes[: len(meshes.PORTS)]
-    for axes, port in zip(maps, meshes.PORTS, strict=True):
+    maps = pictures.heat_map(done).axes[: len(meshes.PORT_NAMES)]
+    for axes, port in zip(maps, meshes.PORT_NAMES, strict=True):
         np.testing.assert_allclose(axes.images[0].get_array(), done.counters[port] / done.cycles)
-    shares = [axes.images[0].get_array() for axes in pictures.activity(done).axes[: len(meshes.STATES)]]
+    shares = [axes.images[0].get_array() for axes in pictures.activity(done).axes[: len(meshes.CORE_STATES)]]
     np.testing.assert_allclose(sum(shares), 1)
 
 

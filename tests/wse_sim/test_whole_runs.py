@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from cstorch_compat.__main__ import main
-from cstorch_compat.planning.published_runs import PLACED, SCRIPTS, SHARED, recorded_run
+from cstorch_compat.planning.published_runs import PLACED_FILE, SCRIPTS, SHARED_FILE, record_run
 from lazytensor.errors import LazyError
 from tests.conftest import ROOT
 from wse_sim import bands
-from wse_sim.bands import band_of, error_band, factor
+from wse_sim.bands import error_band, error_factor, make_error_band
 from wse_sim.machine import MACHINES
 from wse_sim.validation import command, load, results, table, whole_runs
-from wse_sim.validation.coverage import FITTED
-from wse_sim.validation.placements import LARGEST_RATIO, NETS
-from wse_sim.validation.whole_runs import RUNS, PlannedRun, choose, last_planned, plan_runs
+from wse_sim.validation.coverage import FITTED_ROWS
+from wse_sim.validation.placements import MAX_BOUND_RATIO, NETS
+from wse_sim.validation.whole_runs import WHOLE_RUNS, PlannedRun, choose_rows, load_planned_runs, plan_runs
 
 ROWS = {row.id: row for row in load()}
 
@@ -36,21 +36,24 @@ RUN = PlannedRun(
 
 def test_every_published_rate_has_its_script():
     rates = {i for i, row in ROWS.items() if row.category == "appliance" and row.unit == "samples/s"}
-    assert RUNS.keys() == rates
-    assert {run.script for run in RUNS.values()} == {path.name for path in SCRIPTS.glob("*.py")} - {SHARED, PLACED}
+    assert WHOLE_RUNS.keys() == rates
+    assert {run.script for run in WHOLE_RUNS.values()} == {path.name for path in SCRIPTS.glob("*.py")} - {
+        SHARED_FILE,
+        PLACED_FILE,
+    }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", WHOLE_RUNS)
 def test_a_run_is_what_its_row_says(name):
-    run, params = RUNS[name], ROWS[name].params
+    run, params = WHOLE_RUNS[name], ROWS[name].params
     assert run.machine in MACHINES and run.mode in ("pipelined", "streaming")
     assert run.systems == params.get("csx", 1)
     assert run.batch_size == params["batch"]
 
 
 def test_a_factor_is_the_same_both_ways():
-    assert factor(10, 20) == factor(20, 10) == 2
-    assert factor(10, 0) == float("inf")
+    assert error_factor(10, 20) == error_factor(20, 10) == 2
+    assert error_factor(10, 0) == float("inf")
 
 
 def test_a_run_above_the_peak_says_so_and_is_no_test():
@@ -100,9 +103,9 @@ def test_a_script_is_recorded_once_for_all_its_rows(monkeypatch):
 
 def test_recording_some_runs_keeps_the_others(tmp_path):
     path = tmp_path / "runs.json"
-    whole_runs.write([RUN], path)
+    whole_runs.write_runs([RUN], path)
     data = json.loads(path.read_text())["runs"]
-    assert [run["id"] for run in data] == [i for i in RUNS if i in {RUN.id, *(r.id for r in last_planned())}]
+    assert [run["id"] for run in data] == [i for i in WHOLE_RUNS if i in {RUN.id, *(r.id for r in load_planned_runs())}]
     assert next(run for run in data if run["id"] == RUN.id)["planned"] == RUN.planned
 
 
@@ -113,19 +116,19 @@ def runs(mode, machine, *planned):
 
 def test_band_of_a_report_is_that_of_the_nearest_family(monkeypatch):
     known = (*runs("streaming", "wse2", 1, 2, 0.25), *runs("streaming", "wse3", 8), *runs("pipelined", "wse2", 16))
-    monkeypatch.setattr(bands, "recorded", lambda: known)
-    assert error_band("streaming", "wse2") == band_of("streaming, wse2", [1, 2, 4])
-    assert error_band("streaming", "wse3") == band_of("streaming", [1, 2, 4, 8])
-    assert error_band("pipelined", "wse1") == band_of("all modes", [1, 2, 4, 8, 16])
+    monkeypatch.setattr(bands, "load_recorded_runs", lambda: known)
+    assert error_band("streaming", "wse2") == make_error_band("streaming, wse2", [1, 2, 4])
+    assert error_band("streaming", "wse3") == make_error_band("streaming", [1, 2, 4, 8])
+    assert error_band("pipelined", "wse1") == make_error_band("all modes", [1, 2, 4, 8, 16])
     assert "off by a factor of 2.00 in the median and 4.00 at worst" in error_band("streaming", "wse2").text()
-    monkeypatch.setattr(bands, "recorded", tuple)
+    monkeypatch.setattr(bands, "load_recorded_runs", tuple)
     assert error_band("streaming", "wse2") is None
 
 
 def test_rows_are_chosen_by_beginning_or_category():
     rows = list(ROWS.values())
-    assert choose(rows, []) == rows
-    assert {row.id for row in choose(rows, ["prog_", "fft"])} == {"prog_dit", "prog_esm2", "fft512"}
+    assert choose_rows(rows, []) == rows
+    assert {row.id for row in choose_rows(rows, ["prog_", "fft"])} == {"prog_dit", "prog_esm2", "fft512"}
 
 
 @pytest.mark.parametrize("entry", [main, lambda argv: command.main(argv[1:])], ids=["lazywafer", "module"])
@@ -134,7 +137,7 @@ def test_unknown_row_is_refused_with_what_there_is(entry, capsys):
     err = capsys.readouterr().err
     assert "no row is called 'novelty'" in err and "appliance" in err
     with pytest.raises(LazyError, match="novelty"):
-        choose(ROWS.values(), ["novelty"])
+        choose_rows(ROWS.values(), ["novelty"])
 
 
 # Later logs of the same pages: no part of the bar that the others were set.
@@ -145,24 +148,24 @@ WORST, MEDIAN = 2.5, 1.5
 
 
 def test_every_run_is_recorded():
-    assert [run.id for run in last_planned()] == list(RUNS)
-    assert [run.id for run in last_planned() if run.is_fitted] == [i for i in RUNS if i in FITTED]
+    assert [run.id for run in load_planned_runs()] == list(WHOLE_RUNS)
+    assert [run.id for run in load_planned_runs() if run.is_fitted] == [i for i in WHOLE_RUNS if i in FITTED_ROWS]
 
 
 def test_published_runs_are_planned_within_the_bar():
-    judged = [run for run in last_planned() if run.id not in ADDED]
+    judged = [run for run in load_planned_runs() if run.id not in ADDED]
     assert {run.id for run in judged if run.factor > WORST} == BEYOND.keys()
-    assert band_of("all", (run.factor for run in judged)).median <= MEDIAN
+    assert make_error_band("all", (run.factor for run in judged)).median <= MEDIAN
 
 
 def test_input_limits_fc_mnist_and_one_constant_gives_its_rows():
-    rows = [run for run in last_planned() if run.id.startswith("fcmnist")]
+    rows = [run for run in load_planned_runs() if run.id.startswith("fcmnist")]
     assert [run.limit for run in rows] == ["input"] * 3
     assert max(run.factor for run in rows) <= 1.4
 
 
 def test_recorded_runs_name_no_folder():
-    assert [run.id for run in last_planned() if re.search(r"/\S+\.py", run.verdict)] == []
+    assert [run.id for run in load_planned_runs() if re.search(r"/\S+\.py", run.verdict)] == []
 
 
 def test_page_shows_the_runs_that_are_recorded():
@@ -173,8 +176,8 @@ def test_page_shows_the_runs_that_are_recorded():
 @pytest.mark.slow
 def test_recording_is_what_a_plan_says_today():
     """Within a tenth: prices move by some percent as kernels are mended."""
-    recorded = {run.id: run for run in last_planned()}
-    for run in plan_runs([ROWS["gpt2s_cs2"]], recorded_run, FITTED):
+    recorded = {run.id: run for run in load_planned_runs()}
+    for run in plan_runs([ROWS["gpt2s_cs2"]], record_run, FITTED_ROWS):
         assert run.planned == pytest.approx(recorded[run.id].planned, rel=0.1)
 
 
@@ -182,7 +185,7 @@ def test_recording_is_what_a_plan_says_today():
 def test_nets_are_placed_near_their_area_bound_with_colours_that_there_are(capsys):
     assert main(["validate", "--placement", "--json", "fc_mnist"]) == 0
     (net,) = json.loads(capsys.readouterr().out)["nets"]
-    assert 1 <= net["ratio"] <= LARGEST_RATIO
+    assert 1 <= net["ratio"] <= MAX_BOUND_RATIO
     assert 0 < net["router_colours"] <= net["machine_colours"]
     assert main(["validate", "--placement", "--markdown", "fc_mnist"]) == 0
     assert "| fc_mnist | wse2 | 256 |" in capsys.readouterr().out

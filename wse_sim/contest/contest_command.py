@@ -9,14 +9,14 @@ from typing import Any
 
 from lazytensor.command_line import existing_file, new_file
 from lazytensor.errors import LazyError
-from lazytensor.output_files import json_text, write_whole
+from lazytensor.output_files import json_text, write_file_atomically
 from lazytensor.table import Column, Table
-from lazytensor.terminal import tell
+from lazytensor.terminal import print_escaped
 from wse_sim import floors
-from wse_sim.contest.kgraph import Problem, read
-from wse_sim.contest.scoring import PlacedKernel, Score, Solution, score
+from wse_sim.contest.kgraph import ContestProblem, read_problem
+from wse_sim.contest.scoring import ContestSolution, PlacedKernel, Score, score
 
-COLUMNS = 72
+DRAWING_COLUMNS = 72
 """Characters of a line of the drawing."""
 
 
@@ -34,52 +34,54 @@ def execute(options: argparse.Namespace) -> int:
     """Place a problem and print its layout. Returns 1 if the file has a fault or does not fit, else 0."""
     start = time.perf_counter()
     try:
-        problem = read(options.file)
+        problem = read_problem(options.file)
         # Imported here: the search brings Numba, for which every other command would wait half a second.
-        solution: Solution = importlib.import_module("wse_sim.contest.solving").solve(problem, trade=options.trade)
+        solution: ContestSolution = importlib.import_module("wse_sim.contest.solving").solve(
+            problem, trade=options.trade
+        )
     except LazyError as e:
-        tell(f"lazywafer: {e}", sys.stderr)
+        print_escaped(f"lazywafer: {e}", sys.stderr)
         return 1
     seconds = time.perf_counter() - start
     marks = score(problem, solution.layout)
     if options.svg:
         names = [p.name for p in solution.layout]
-        picture = floors.svg(names, _rects(solution), problem.edges, problem.width, problem.height)
-        write_whole(options.svg, picture)
+        picture = floors.draw_svg(names, _rects(solution), problem.edges, problem.width, problem.height)
+        write_file_atomically(options.svg, picture)
     if options.json:
         print(json_text(as_dict(problem, solution, marks, seconds), indent=1))
     else:
-        tell(as_text(problem, solution, marks, seconds))
+        print_escaped(as_text(problem, solution, marks, seconds))
     return 0
 
 
-def as_dict(problem: Problem, solution: Solution, marks: Score, seconds: float) -> dict[str, Any]:
+def as_dict(problem: ContestProblem, solution: ContestSolution, marks: Score, seconds: float) -> dict[str, Any]:
     """What the command found, for tools: `delta_t` in cycles, `wirelength` in PEs."""
     return {
         "test": problem.name,
         "width": problem.width,
         "height": problem.height,
-        "delta_t": _plain(marks.delta_t),
+        "delta_t": _plain_number(marks.delta_t),
         "bound": solution.bound,
-        "wirelength": _plain(marks.wirelength),
+        "wirelength": _plain_number(marks.wirelength),
         "adapter": marks.adapter,
-        "score": _plain(marks.total),
+        "score": _plain_number(marks.total),
         "seconds": round(seconds, 3),
-        "layout": [_record(p) for p in solution.layout],
+        "layout": [_kernel_record(p) for p in solution.layout],
     }
 
 
-def as_text(problem: Problem, solution: Solution, marks: Score, seconds: float) -> str:
+def as_text(problem: ContestProblem, solution: ContestSolution, marks: Score, seconds: float) -> str:
     """The figures, a drawing, and a line for each kernel."""
     over = float(marks.delta_t) / solution.bound
-    lines, scale = floors.cells(_rects(solution), problem.width, problem.height, COLUMNS)
+    lines, scale = floors.draw_text(_rects(solution), problem.width, problem.height, DRAWING_COLUMNS)
     columns = (
         *(Column(head, str) for head in ("", "kernel")),
         *(Column(head, "{:,}".format) for head in ("x", "y", "width", "height")),
         *(Column(head, str) for head in ("turned", "h", "w", "c", "k")),
     )
     rows = [
-        (floors.letter(n), p.name, p.x, p.y, p.width, p.height, p.rotation, *_cut(p))
+        (floors.index_letter(n), p.name, p.x, p.y, p.width, p.height, p.rotation, *_parameter_texts(p))
         for n, p in enumerate(solution.layout)
     ]
     return "\n".join(
@@ -96,16 +98,16 @@ def as_text(problem: Problem, solution: Solution, marks: Score, seconds: float) 
     )
 
 
-def _rects(solution: Solution) -> list[floors.Extents]:
+def _rects(solution: ContestSolution) -> list[floors.RectTuple]:
     return [(p.x, p.y, p.width, p.height) for p in solution.layout]
 
 
-def _cut(p: PlacedKernel) -> tuple[str, ...]:
+def _parameter_texts(p: PlacedKernel) -> tuple[str, ...]:
     cut = p.parameters
     return str(cut.h), str(cut.w), " ".join(map(str, cut.c)), " ".join(map(str, cut.k))
 
 
-def _record(p: PlacedKernel) -> dict[str, Any]:
+def _kernel_record(p: PlacedKernel) -> dict[str, Any]:
     cut = p.parameters
     return {
         "name": p.name,
@@ -118,5 +120,5 @@ def _record(p: PlacedKernel) -> dict[str, Any]:
     }
 
 
-def _plain(value: Fraction) -> int | float:
+def _plain_number(value: Fraction) -> int | float:
     return int(value) if value.denominator == 1 else float(value)

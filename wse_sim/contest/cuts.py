@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wse_sim.layout import ceil_div
-from wse_sim.placement.curves import Curve, from_arrays
+from wse_sim.placement.curves import ShapeCurve, curve_from_arrays
 
-Numbers = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
-COPIES = 3
+COPIES_PER_CONVOLUTION = 3
 """A convolution stands on the mesh three times: for the way forward, the way back, and the update."""
 
 
@@ -48,10 +48,10 @@ class Conv:
 def dblock(h: int, w: int, f: int) -> tuple[Conv, ...]:
     """The convolutions of a block that keeps its image's size."""
     image = (h, w)
-    return _conv(image, 1, f, f // 4), _conv(image, 3, f // 4, f // 4), _conv(image, 1, f // 4, f)
+    return _square_conv(image, 1, f, f // 4), _square_conv(image, 3, f // 4, f // 4), _square_conv(image, 1, f // 4, f)
 
 
-def _conv(image: tuple[int, int], side: int, c: int, k: int, stride: int = 1) -> Conv:
+def _square_conv(image: tuple[int, int], side: int, c: int, k: int, stride: int = 1) -> Conv:
     return Conv(H=image[0], W=image[1], R=side, S=side, C=c, K=k, T=stride)
 
 
@@ -59,15 +59,15 @@ def cblock(h: int, w: int, f: int) -> tuple[Conv, ...]:
     """The convolutions of a block that halves its image, the way past them last."""
     image, half = (h, w), (ceil_div(h, 2), ceil_div(w, 2))
     return (
-        _conv(image, 1, f // 2, f // 4),
-        _conv(image, 3, f // 4, f // 4, stride=2),
-        _conv(half, 1, f // 4, f),
-        _conv(image, 1, f // 2, f, stride=2),
+        _square_conv(image, 1, f // 2, f // 4),
+        _square_conv(image, 3, f // 4, f // 4, stride=2),
+        _square_conv(half, 1, f // 4, f),
+        _square_conv(image, 1, f // 2, f, stride=2),
     )
 
 
 @dataclass(frozen=True)
-class Kernel:
+class ContestKernel:
     """A kernel of a problem."""
 
     name: str
@@ -76,7 +76,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Parameters:
+class KernelParameters:
     """How a kernel is cut: h and w of its image, and c and k of each of its convolutions."""
 
     h: int
@@ -87,7 +87,7 @@ class Parameters:
     @property
     def width(self) -> int:
         """PEs in x, before it is turned."""
-        return COPIES * sum(self.k)
+        return COPIES_PER_CONVOLUTION * sum(self.k)
 
     @property
     def height(self) -> int:
@@ -96,50 +96,50 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class Options:
+class ParameterChoices:
     """All ways to cut a kernel within a time and the memory, as arrays: h, w, c, and the least k of each part."""
 
     convs: tuple[Conv, ...]
-    h: Numbers
-    w: Numbers
-    c: Numbers
-    k: Numbers
+    h: IntArray
+    w: IntArray
+    c: IntArray
+    k: IntArray
 
     @property
-    def widths(self) -> Numbers:
+    def widths(self) -> IntArray:
         """PEs in x of each, before it is turned."""
-        return COPIES * np.asarray(self.k.sum(axis=0))
+        return COPIES_PER_CONVOLUTION * np.asarray(self.k.sum(axis=0))
 
     @property
-    def heights(self) -> Numbers:
+    def heights(self) -> IntArray:
         """PEs in y of each, before it is turned."""
         return self.h * self.w * (self.c + 1)
 
-    def parameters(self, n: int) -> Parameters:
+    def parameters(self, n: int) -> KernelParameters:
         """Those of number `n`."""
         c = tuple(min(int(self.c[n]), conv.C) for conv in self.convs)
-        return Parameters(int(self.h[n]), int(self.w[n]), c, tuple(int(k) for k in self.k[:, n]))
+        return KernelParameters(int(self.h[n]), int(self.w[n]), c, tuple(int(k) for k in self.k[:, n]))
 
-    def curve(self, width: int, height: int) -> Curve:
+    def curve(self, width: int, height: int) -> ShapeCurve:
         """The least height for each width, the kernel turned or not."""
         # Turning a kernel swaps its sides.
         upright, high = self.widths, self.heights
-        return from_arrays(np.concatenate([upright, high]), np.concatenate([high, upright]), width, height)
+        return curve_from_arrays(np.concatenate([upright, high]), np.concatenate([high, upright]), width, height)
 
 
-def options(convs: Sequence[Conv], time: int, memory_limit: int, side: int) -> Options:
+def find_parameter_choices(convs: Sequence[Conv], time: int, memory_limit: int, side: int) -> ParameterChoices:
     """All ways to cut a kernel so that it takes at most `time` cycles, and no side is longer than `side`."""
-    h, w, c = _triples(side)
+    h, w, c = _image_and_channel_splits(side)
     # No more parts than there are pixels and channels: they would do nothing.
     useful = (h <= max(v.H for v in convs)) & (w <= max(v.W for v in convs)) & (c <= max(v.C for v in convs))
     h, w, c = h[useful], w[useful], c[useful]
     k = np.stack([_least_k(conv, time, memory_limit, h, w, np.minimum(c, conv.C)) for conv in convs])
     allowed = np.all([row <= conv.K for row, conv in zip(k, convs, strict=True)], axis=0)
-    allowed &= k.sum(axis=0) * COPIES <= side
-    return Options(tuple(convs), h[allowed], w[allowed], c[allowed], k[:, allowed])
+    allowed &= k.sum(axis=0) * COPIES_PER_CONVOLUTION <= side
+    return ParameterChoices(tuple(convs), h[allowed], w[allowed], c[allowed], k[:, allowed])
 
 
-def _least_k(conv: Conv, time: int, memory_limit: int, h: Numbers, w: Numbers, c: Numbers) -> Numbers:
+def _least_k(conv: Conv, time: int, memory_limit: int, h: IntArray, w: IntArray, c: IntArray) -> IntArray:
     """The least k that keeps time and memory, larger than the channels out where none does."""
     # Time first: how many rounds of channels out are left when tiles and channels in have had their share.
     tiles = -(-conv.H // h) * -(-conv.W // w) * -(-conv.C // c) * conv.R * conv.S
@@ -152,7 +152,7 @@ def _least_k(conv: Conv, time: int, memory_limit: int, h: Numbers, w: Numbers, c
 
 
 @cache
-def _triples(side: int) -> tuple[Numbers, Numbers, Numbers]:
+def _image_and_channel_splits(side: int) -> tuple[IntArray, IntArray, IntArray]:
     """All h, w, c with h w (c + 1) of at most `side`."""
     # A few ten thousand, so that all can be tried: no cut is left out by a heuristic.
     rows = [

@@ -11,10 +11,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from wse_sim.contest.cuts import COPIES, Kernel, Parameters
-from wse_sim.contest.kgraph import Problem
+from wse_sim.contest.cuts import COPIES_PER_CONVOLUTION, ContestKernel, KernelParameters
+from wse_sim.contest.kgraph import ContestProblem
 
-TURNS = ("R0", "R90")
+ROTATIONS = ("R0", "R90")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class PlacedKernel:
     width: int
     height: int
     rotation: str
-    parameters: Parameters
+    parameters: KernelParameters
 
 
 @dataclass(frozen=True)
@@ -40,35 +40,35 @@ class Score:
     total: Fraction
 
 
-def score(problem: Problem, layout: Sequence[PlacedKernel]) -> Score:
+def score(problem: ContestProblem, layout: Sequence[PlacedKernel]) -> Score:
     """The score of a layout, whose kernels are in the order of the problem's."""
-    delta_t = max(_time(kernel, p.parameters) for kernel, p in zip(problem.kernels, layout, strict=True))
-    wires = sum((_distance(layout[a], layout[b]) for a, b in problem.edges), start=Fraction(0))
-    adapter = sum(mismatch(layout[a].parameters, layout[b].parameters) for a, b in problem.edges)
+    delta_t = max(_kernel_time(kernel, p.parameters) for kernel, p in zip(problem.kernels, layout, strict=True))
+    wires = sum((_centre_distance(layout[a], layout[b]) for a, b in problem.edges), start=Fraction(0))
+    adapter = sum(adapter_mismatch(layout[a].parameters, layout[b].parameters) for a, b in problem.edges)
     weights = (problem.time_weight, problem.wire_weight, problem.adapter_weight)
     # In fractions: a stride gives quarters of a cycle, centres lie between PEs, and sums are compared.
     terms = zip(weights, (delta_t, wires, Fraction(adapter)), strict=True)
     return Score(delta_t, wires, adapter, sum((Fraction(w) * v for w, v in terms), start=Fraction(0)))
 
 
-def mismatch(one: Parameters, other: Parameters) -> int:
+def adapter_mismatch(one: KernelParameters, other: KernelParameters) -> int:
     """In how many of h and w the two ends of a connection differ."""
     return (one.h != other.h) + (one.w != other.w)
 
 
-def _time(kernel: Kernel, p: Parameters) -> Fraction:
+def _kernel_time(kernel: ContestKernel, p: KernelParameters) -> Fraction:
     # The convolutions of a block work beside each other.
     return max(conv.time(p.h, p.w, c, k) for conv, c, k in zip(kernel.convs, p.c, p.k, strict=True))
 
 
-def _distance(one: PlacedKernel, other: PlacedKernel) -> Fraction:
+def _centre_distance(one: PlacedKernel, other: PlacedKernel) -> Fraction:
     """From centre to centre, along the rows and columns of the mesh."""
     across = (2 * one.x + one.width) - (2 * other.x + other.width)
     along = (2 * one.y + one.height) - (2 * other.y + other.height)
     return Fraction(abs(across) + abs(along), 2)
 
 
-def faults(problem: Problem, layout: Sequence[PlacedKernel]) -> Iterator[str]:
+def find_violations(problem: ContestProblem, layout: Sequence[PlacedKernel]) -> Iterator[str]:
     """What is illegal about a layout, cell by cell; nothing if it is legal."""
     # A map of the mesh with the number of the kernel that owns each PE.
     cells = np.full((problem.height, problem.width), -1, np.int32)
@@ -76,7 +76,7 @@ def faults(problem: Problem, layout: Sequence[PlacedKernel]) -> Iterator[str]:
         yield "the kernels are not those of the problem"
         return
     for n, (kernel, place) in enumerate(zip(problem.kernels, layout, strict=True)):
-        yield from _faults_of_cut(problem, kernel, place)
+        yield from _parameter_violations(problem, kernel, place)
         if place.x < 0 or place.y < 0:
             yield f"{place.name} begins at ({place.x}, {place.y})"
             continue
@@ -90,10 +90,10 @@ def faults(problem: Problem, layout: Sequence[PlacedKernel]) -> Iterator[str]:
         part[part < 0] = n
 
 
-def _faults_of_cut(problem: Problem, kernel: Kernel, place: PlacedKernel) -> Iterator[str]:
+def _parameter_violations(problem: ContestProblem, kernel: ContestKernel, place: PlacedKernel) -> Iterator[str]:
     p = place.parameters
-    extents = (COPIES * sum(p.k), p.h * p.w * (max(p.c) + 1))
-    if place.rotation not in TURNS:
+    extents = (COPIES_PER_CONVOLUTION * sum(p.k), p.h * p.w * (max(p.c) + 1))
+    if place.rotation not in ROTATIONS:
         yield f"{place.name} is turned by {place.rotation}"
     if (place.width, place.height) != (extents if place.rotation == "R0" else extents[::-1]):
         yield f"{place.name} covers {place.width} x {place.height} PEs, and its parameters ask for {extents}"
@@ -106,7 +106,7 @@ def _faults_of_cut(problem: Problem, kernel: Kernel, place: PlacedKernel) -> Ite
 
 
 @dataclass(frozen=True)
-class Solution:
+class ContestSolution:
     """A layout, and the area bound: no layout whatever takes less time."""
 
     bound: int

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric.mesh import RAMP, STEPS, Mesh, beyond
+from wse_sim.fabric.mesh import DIRECTION_OFFSETS, RAMP, Mesh, neighbour_values
 from wse_sim.fabric.program_rows import ProgramRows, assemble_programs
 from wse_sim.isa import record
-from wse_sim.isa.core_program import POSITIONS_MOST, Memory, Vector
-from wse_sim.isa.issue_rates import whole_cycles
+from wse_sim.isa.core_program import MAX_SWITCH_POSITIONS, Memory, Vector
+from wse_sim.isa.issue_rates import round_cycles
 
 # Lanes are bits of a signed word of 64, of which the sign is left out.
-LANES_MOST = 62
+MAX_LANES = 62
 # Heads and tails are bytes, so a ring has 128 places at most, and wires need some of them.
-DEPTH_MOST = 120
+MAX_QUEUE_DEPTH = 120
 
 
 @dataclass
-class State:
+class EngineState:
     """All arrays, in the order in which the engine takes them. `cores` is [cores, words of a record]."""
 
     shape: np.ndarray
@@ -46,7 +46,7 @@ class State:
 
     def size(self, name: str) -> int:
         """An entry of `shape`."""
-        return int(self.shape[record.SHAPE.index(name)])
+        return int(self.shape[record.SHAPE_FIELDS.index(name)])
 
     def threads(self) -> np.ndarray:
         """[cores, threads, columns], a copy."""
@@ -70,7 +70,7 @@ class State:
         counts: np.ndarray = self.field(1) - self.field(0)
         return counts.astype(np.int32)
 
-    def of_queues(self, column: int) -> np.ndarray:
+    def queue_column(self, column: int) -> np.ndarray:
         """A column of the queues' records, [cores, queues]."""
         first, step = self.size("queues_at"), self.size("queue")
         return self.cores[:, first + column : first + step * (self.size("lanes") + self.size("colours")) : step]
@@ -82,7 +82,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Lanes:
+class LaneNumbering:
     """The colours that have routes, and the lane of each pair of a colour's number and a source."""
 
     colours: tuple[int, ...]
@@ -99,11 +99,11 @@ class Lanes:
         for (k, _), lane in self.of.items():
             # What leaves in direction d comes to the next router from the opposite side, and has the lane of that side
             # there.
-            table[lane] = [*(self.of.get((k, (d + 2) % 4), 0) for d in STEPS), k]
+            table[lane] = [*(self.of.get((k, (d + 2) % 4), 0) for d in DIRECTION_OFFSETS), k]
         return table
 
 
-def lanes_of(mesh: Mesh) -> Lanes:
+def number_lanes(mesh: Mesh) -> LaneNumbering:
     """Number the lanes. Raises LazyError if there are too many."""
     numbers: dict[tuple[int, int], int] = {}
     count = 0
@@ -117,19 +117,19 @@ def lanes_of(mesh: Mesh) -> Lanes:
         for rank, source in enumerate(range(RAMP + 1) if is_single else used):
             numbers[k, source] = count if is_single else count + rank
         count += 1 if is_single else len(used)
-    if count > LANES_MOST:
-        raise LazyError(f"{count} lanes of colours and sources", hint=f"Switch fewer colours: {LANES_MOST} at most.")
-    return Lanes(tuple(mesh.colours), numbers)
+    if count > MAX_LANES:
+        raise LazyError(f"{count} lanes of colours and sources", hint=f"Switch fewer colours: {MAX_LANES} at most.")
+    return LaneNumbering(tuple(mesh.colours), numbers)
 
 
-def assemble(mesh: Mesh) -> tuple[State, ProgramRows]:
+def assemble_mesh(mesh: Mesh) -> tuple[EngineState, ProgramRows]:
     """The arrays of a mesh that was checked, at cycle 0."""
-    lanes = lanes_of(mesh)
+    lanes = number_lanes(mesh)
     rows = assemble_programs(mesh, lanes.of)
-    sizes = _sizes(mesh, lanes, rows)
+    sizes = _shape_entries(mesh, lanes, rows)
     cores = sizes["cores"]
-    state = State(
-        shape=np.array([sizes[name] for name in record.SHAPE], np.int32),
+    state = EngineState(
+        shape=np.array([sizes[name] for name in record.SHAPE_FIELDS], np.int32),
         cores=np.zeros((cores, sizes["stride"]), np.int32),
         memory=mesh.memory().reshape(cores, mesh.words),
         code=rows.code,
@@ -138,21 +138,23 @@ def assemble(mesh: Mesh) -> tuple[State, ProgramRows]:
         constants=rows.constants,
         lanes=lanes.table(),
     )
-    _start(state, mesh)
-    _lay_routes(state, mesh, lanes)
+    _start_main_threads(state, mesh)
+    _write_routes(state, mesh, lanes)
     return state, rows
 
 
-def _sizes(mesh: Mesh, lanes: Lanes, rows: ProgramRows) -> dict[str, int]:
+def _shape_entries(mesh: Mesh, lanes: LaneNumbering, rows: ProgramRows) -> dict[str, int]:
     """The entries of `shape` by name."""
-    machine, threads = mesh.machine, 1 + _microthreads(mesh)
-    if machine.queue_depth > DEPTH_MOST:
-        raise LazyError(f"queues of {machine.queue_depth} wavelets", hint=f"The engine holds {DEPTH_MOST} at most.")
+    machine, threads = mesh.machine, 1 + _microthread_count(mesh)
+    if machine.queue_depth > MAX_QUEUE_DEPTH:
+        raise LazyError(
+            f"queues of {machine.queue_depth} wavelets", hint=f"The engine holds {MAX_QUEUE_DEPTH} at most."
+        )
     colours = max(1, len(lanes.colours))
     # Padding is never pushed to, so it always compares as empty.
     queued = -(-(lanes.count + colours) // 8) * 8  # the engine compares heads and tails in eights
     # A power of two, so that a place is a mask of the head and not a remainder.
-    ring = 1 << (max(_capacities(mesh)) - 1).bit_length()
+    ring = 1 << (max(_queue_capacities(mesh)) - 1).bit_length()
     bytes_at = record.THREADS_AT + threads * record.THREAD
     assert bytes_at % 2 == 0, "heads begin where a word of 64 bits does"
     positions_at = bytes_at + -(-(3 * queued + lanes.count + colours) // 4)
@@ -163,65 +165,65 @@ def _sizes(mesh: Mesh, lanes: Lanes, rows: ProgramRows) -> dict[str, int]:
         "threads": threads, "ring": ring, "stride": stride + stride % 2, "words": mesh.words, "bytes_at": bytes_at,
         "queued": queued, "positions_at": positions_at, "queues_at": queues_at, "queue": queue,
         "names": rows.named.shape[1],
-        "ramp": whole_cycles(machine.ramp_cycles), "hop": whole_cycles(machine.hop_cycles),
-        "turn": whole_cycles(machine.turn_cycles), "task_start": whole_cycles(machine.task_start_cycles),
+        "ramp": round_cycles(machine.ramp_cycles), "hop": round_cycles(machine.hop_cycles),
+        "turn": round_cycles(machine.turn_cycles), "task_start": round_cycles(machine.task_start_cycles),
         # A fault has to stop all cores in its own cycle; in a sweep some would be ahead already.
-        "sweep": 1 if _can_fail(mesh) else record.SWEEP,
+        "sweep": 1 if _can_fail(mesh) else record.MAX_SWEEP_CYCLES,
     }  # fmt: skip
 
 
 def _can_fail(mesh: Mesh) -> bool:
     """Whether an index may point outside a memory; then the run ends in that very cycle."""
-    vectors = (i for p in mesh.programs for _, i in p.numbered() if isinstance(i, Vector))
+    vectors = (i for p in mesh.programs for _, i in p.numbered_instructions() if isinstance(i, Vector))
     return any(isinstance(o, Memory) and o.index is not None for v in vectors for o in v.operands)
 
 
-def _start(state: State, mesh: Mesh) -> None:
+def _start_main_threads(state: EngineState, mesh: Mesh) -> None:
     """Put the main thread of every core that has a program at its first task."""
     programs = mesh.program_at.reshape(-1)
     state.cores[:, record.PROGRAM] = programs
     state.cores[:, record.STATE] = record.IDLE
     for u in range(state.size("threads")):
         state.cores[:, record.THREADS_AT + u * record.THREAD + record.PC] = -1
-        state.cores[:, record.THREADS_AT + u * record.THREAD + record.READY] = record.NEVER
+        state.cores[:, record.THREADS_AT + u * record.THREAD + record.READY] = record.NEVER_CYCLE
     first = state.entries[programs, 0]
     # A program without instructions is over before it begins and must not count as active.
     runs = (programs >= 0) & (state.code[first + record.OP] != record.STOP)
     state.cores[runs, record.THREADS_AT + record.PC] = first[runs]
 
 
-def _microthreads(mesh: Mesh) -> int:
+def _microthread_count(mesh: Mesh) -> int:
     """As many as a program can use, and no more than the machine has."""
-    used = [sum(isinstance(i, Vector) and i.is_async for _, i in p.numbered()) for p in mesh.programs]
+    used = [sum(isinstance(i, Vector) and i.is_async for _, i in p.numbered_instructions()) for p in mesh.programs]
     return min(int(mesh.machine.microthreads), max(used, default=0))
 
 
-def _capacities(mesh: Mesh) -> tuple[int, int, int]:
+def _queue_capacities(mesh: Mesh) -> tuple[int, int, int]:
     """What a queue can hold: of a router after its core, of a router after another on a turn, of a core."""
     machine = mesh.machine
     # A wavelet lies in the queue that it travels to from the moment it is sent: so a queue holds what it can store and
     # what the wire before it carries, a wavelet a cycle.
-    depth, ramp = int(machine.queue_depth), whole_cycles(machine.ramp_cycles)
-    hop = whole_cycles(machine.hop_cycles) + whole_cycles(machine.turn_cycles)
+    depth, ramp = int(machine.queue_depth), round_cycles(machine.ramp_cycles)
+    hop = round_cycles(machine.hop_cycles) + round_cycles(machine.turn_cycles)
     return depth + ramp, depth + max(hop, 1) - 1, depth + max(ramp, 1) - 1
 
 
-def _goes_straight(mesh: Mesh, colour: int, source: int) -> np.ndarray:
+def _straight_routers(mesh: Mesh, colour: int, source: int) -> np.ndarray:
     """Routers to which the neighbour in a direction gives a colour without a turn, at every switch position."""
     turns = np.zeros((mesh.height, mesh.width), bool)
     for p in mesh.positions(colour):
         # A turn makes the wire longer (20 cycles on the WSE-3); a queue that is fed without one has so much less in
         # front of it.
-        before = beyond(mesh.sources(colour, p), source, RAMP)
-        gives = beyond(mesh.outputs(colour, p), source, 0) >> (source + 2) % 4 & 1 == 1
+        before = neighbour_values(mesh.sources(colour, p), source, RAMP)
+        gives = neighbour_values(mesh.outputs(colour, p), source, 0) >> (source + 2) % 4 & 1 == 1
         turns |= gives & (before < RAMP) & ((before ^ source) & 1 == 1)
     return ~turns
 
 
-def _lay_routes(state: State, mesh: Mesh, lanes: Lanes) -> None:
+def _write_routes(state: EngineState, mesh: Mesh, lanes: LaneNumbering) -> None:
     """Routes of all positions, what goes out now, switches, and what every queue can hold."""
-    after_core, after_router, in_core = _capacities(mesh)
-    holds, outputs, turn = state.field(2), state.outputs(), whole_cycles(mesh.machine.turn_cycles)
+    after_core, after_router, in_core = _queue_capacities(mesh)
+    holds, outputs, turn = state.field(2), state.outputs(), round_cycles(mesh.machine.turn_cycles)
     # From the general to the special: cores, then routers behind routers, then what lies behind a core or goes
     # straight.
     holds[:] = in_core
@@ -230,7 +232,7 @@ def _lay_routes(state: State, mesh: Mesh, lanes: Lanes) -> None:
     for k, colour in enumerate(lanes.colours):
         last = max(mesh.positions(colour))
         outputs[:, lanes.count + k] = last << record.LAST_SHIFT
-        for p in range(POSITIONS_MOST):
+        for p in range(MAX_SWITCH_POSITIONS):
             for source in range(RAMP + 1):
                 here = (mesh.sources(colour, p) == source).reshape(-1)
                 if not here.any():
@@ -241,6 +243,6 @@ def _lay_routes(state: State, mesh: Mesh, lanes: Lanes) -> None:
                 if source == RAMP:
                     holds[here, lane] = after_core
                 elif turn:
-                    holds[here & _goes_straight(mesh, colour, source).reshape(-1), lane] = after_router - turn
+                    holds[here & _straight_routers(mesh, colour, source).reshape(-1), lane] = after_router - turn
                 if p == 0:
                     outputs[here, lane] = route

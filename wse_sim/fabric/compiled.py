@@ -1,6 +1,7 @@
 """How the engine is compiled: pointers to the arrays of a mesh, and the decorators of its functions.
 
-Only the entry point is kept on disk; what it calls is compiled into it, so `DIGEST` of all files is part of its name.
+Only the entry point is kept on disk; what it calls is compiled into it, so `ENGINE_DIGEST` of all files is part of its
+name.
 """
 
 import hashlib
@@ -20,16 +21,16 @@ from wse_sim.machine_code import kept
 
 # Everything that ends up inside the entry points. A file that is missing here would leave old machine code in use after
 # an edit.
-FILES = (
+ENGINE_FILES = (
     "isa/record",
     *("fabric/compiled", "fabric/elements", "fabric/router", "fabric/vector_steps", "fabric/core", "fabric/engine"),
 )
 _PACKAGE = Path(__file__).parent.parent
-DIGEST = hashlib.blake2b(b"".join((_PACKAGE / f"{name}.py").read_bytes() for name in FILES)).hexdigest()
+ENGINE_DIGEST = hashlib.blake2b(b"".join((_PACKAGE / f"{name}.py").read_bytes() for name in ENGINE_FILES)).hexdigest()
 
-SPINS = 2000
+MAX_SPINS_BEFORE_YIELD = 2000
 """How often a thread asks for the others before it gives way: about as long as a cycle of a small mesh takes."""
-_YIELD = "sched_yield" if os.name == "posix" else "SwitchToThread"
+_YIELD_FUNCTION = "sched_yield" if os.name == "posix" else "SwitchToThread"
 
 Pointers = namedtuple(
     "Pointers",
@@ -39,7 +40,8 @@ Pointers = namedtuple(
 )
 """Where the arrays of a mesh lie, and its sizes. As arrays they would be counted in every call: seven times as slow.
 
-`ints`, `bytes` and `longs` are the records of the cores, `floats`, `words` and `halves` their memories.
+`int32_pointer`, `bytes` and `int64_pointer` are the records of the cores, `float32_pointer`, `words` and
+`uint16_pointer` their memories.
 """
 
 
@@ -55,14 +57,14 @@ Real = Any
 """A number with a fraction in compiled code: float32, and float64 within a library routine."""
 
 
-def leaf(function: Any) -> Any:
+def compile_inlined(function: Any) -> Any:
     """Compile a function that only the engine calls."""
     # Nobody calls a leaf from Python, so its wrappers would be compiled for nothing.
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return njit(function, error_model="numpy", **options)
 
 
-def woven(function: Any) -> Any:
+def compile_expanded(function: Any) -> Any:
     """Put the text of a function into its callers before they are compiled.
 
     A leaf is optimised once for itself and again inside each function above it; on the long way from the entry point
@@ -71,13 +73,13 @@ def woven(function: Any) -> Any:
     return njit(function, inline="always", error_model="numpy")
 
 
-def entry(signature: str) -> Callable[[Any], Any]:
+def compile_entry_point(signature: str) -> Callable[[Any], Any]:
     """Compile an entry point, or load it. It lets other threads run."""
     # A division by zero gives an infinity, as in NumPy, and not an exception that the engine could not report.
-    return kept(signature, identity=DIGEST, nogil=True)
+    return kept(signature, identity=ENGINE_DIGEST, nogil=True)
 
 
-def _pointer(element: Any) -> Any:
+def _make_pointer_cast(element: Any) -> Any:
     """A function from an address to a pointer to `element`."""
 
     def typed(typingctx: Any, address: Any) -> Any:
@@ -90,7 +92,7 @@ def _pointer(element: Any) -> Any:
     return _intrinsic(typed)
 
 
-def _cast(source: Any, target: Any, llvm: Any) -> Any:
+def _make_bitcast(source: Any, target: Any, llvm: Any) -> Any:
     """A function that reads the bits of one type as another."""
 
     def typed(typingctx: Any, value: Any) -> Any:
@@ -103,14 +105,18 @@ def _cast(source: Any, target: Any, llvm: Any) -> Any:
     return _intrinsic(typed)
 
 
-ints, bytes_, longs = _pointer(types.int32), _pointer(types.int8), _pointer(types.int64)
-floats, halves = _pointer(types.float32), _pointer(types.uint16)
-bits_of = _cast(types.float32, types.int32, ir.IntType(32))
-float_of = _cast(types.int32, types.float32, ir.FloatType())
+int32_pointer, int8_pointer, int64_pointer = (
+    _make_pointer_cast(types.int32),
+    _make_pointer_cast(types.int8),
+    _make_pointer_cast(types.int64),
+)
+float32_pointer, uint16_pointer = _make_pointer_cast(types.float32), _make_pointer_cast(types.uint16)
+float_to_bits = _make_bitcast(types.float32, types.int32, ir.IntType(32))
+bits_to_float = _make_bitcast(types.int32, types.float32, ir.FloatType())
 
 
 @_intrinsic
-def lowest_bit(typingctx: Any, bits: Any) -> Any:
+def lowest_set_bit(typingctx: Any, bits: Any) -> Any:
     """The number of the lowest bit that is set."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -121,7 +127,7 @@ def lowest_bit(typingctx: Any, bits: Any) -> Any:
 
 
 @_intrinsic
-def fetch_ahead(typingctx: Any, array: Any, index: Any) -> Any:
+def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Ask for the line of the processor's cache in which an element of an array of int32 lies."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -148,19 +154,19 @@ def _atomic_add(typingctx: Any, address: Any, amount: Any) -> Any:
 
 
 @_intrinsic
-def _give_way(typingctx: Any) -> Any:
+def _yield_processor(typingctx: Any) -> Any:
     """Let another thread run on this processor."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.IntType(32), [])
-        builder.call(_library_function(builder.module, kind, _YIELD), [])
+        builder.call(_library_function(builder.module, kind, _YIELD_FUNCTION), [])
         return context.get_dummy_value()
 
     return types.void(), lower
 
 
-@leaf
-def meet(sync: Any, threads: Int) -> None:
+@compile_inlined
+def wait_at_barrier(sync: Any, threads: Int) -> None:
     """Wait until all threads are here. `sync` has their number, and on another line how often they met."""
     # The lower half counts arrivals, the upper half generations; adding 0 is an atomic load.
     before = _atomic_add(sync, 0)
@@ -173,20 +179,22 @@ def meet(sync: Any, threads: Int) -> None:
     spins = 0
     while _atomic_add(sync, 0) >> 32 == generation:
         spins += 1
-        if spins > SPINS:
+        if spins > MAX_SPINS_BEFORE_YIELD:
             # With more threads than processors the missing one may need this very processor.
-            _give_way()
+            _yield_processor()
 
 
-@leaf
-def pointers(at: np.ndarray, lists: np.ndarray, sync: np.ndarray) -> Pointers:
+@compile_inlined
+def make_pointers(at: np.ndarray, lists: np.ndarray, sync: np.ndarray) -> Pointers:
     """`at` has the addresses of the arrays of a State, in their order; the others come as arrays."""
     # The order is that of the fields of `Pointers`, of which several are views of one array; `record.SHAPE` names the
     # sizes.
-    shape = ints(at[0])
+    shape = int32_pointer(at[0])
     return Pointers(
-        ints(at[1]), bytes_(at[1]), longs(at[1]), floats(at[2]), ints(at[2]), halves(at[2]), ints(at[3]), ints(at[4]),
-        ints(at[5]), floats(at[6]), ints(at[7]), longs(lists.ctypes.data), longs(sync.ctypes.data),
+        int32_pointer(at[1]), int8_pointer(at[1]), int64_pointer(at[1]), float32_pointer(at[2]),
+        int32_pointer(at[2]), uint16_pointer(at[2]), int32_pointer(at[3]), int32_pointer(at[4]),
+        int32_pointer(at[5]), float32_pointer(at[6]), int32_pointer(at[7]), int64_pointer(lists.ctypes.data),
+        int64_pointer(sync.ctypes.data),
         np.int64(shape[0]), np.int64(shape[1]), np.int64(shape[2]), np.int64(shape[3]), np.int64(shape[4]),
         np.int64(shape[5] - 1), np.int64(shape[6]), np.int64(shape[7]), np.int64(shape[8] * 4), np.int64(shape[9]),
         np.int64(shape[10]), np.int64(shape[11]), np.int64(shape[12]), np.int64(shape[13]), np.int64(shape[14]),

@@ -2,9 +2,16 @@
 
 import numpy as np
 
-from wse_sim.fabric.compiled import Int, Pointers, Real, Truth, leaf, woven
-from wse_sim.fabric.router import bytes_at, has_room, is_empty, pop, slot_of_head, turn_switch_to
-from wse_sim.fabric.vector_steps import general_step, operand_at, plain_element, send
+from wse_sim.fabric.compiled import Int, Pointers, Real, Truth, compile_expanded, compile_inlined
+from wse_sim.fabric.router import (
+    has_free_slot,
+    head_slot,
+    is_queue_empty,
+    pop_wavelet,
+    queue_heads_offset,
+    set_switch_position,
+)
+from wse_sim.fabric.vector_steps import operand_offset, run_general_step, run_plain_element, send_wavelet
 from wse_sim.isa.record import (
     ACTIVATE,
     ACTIVE,
@@ -17,7 +24,7 @@ from wse_sim.isa.record import (
     BUSY,
     CONTROL_FLAG,
     CONTROLS,
-    COUNTED,
+    COUNTERS_AT,
     CREDIT,
     DONE,
     END,
@@ -32,15 +39,16 @@ from wse_sim.isa.record import (
     IDLE,
     INDEX,
     INDEX_STEP,
+    INPUT_QUEUES,
     INSTRUCTION,
     KIND,
     LENGTH,
     LIMIT,
     LOOP,
-    LOOPS,
+    LOOPS_AT,
     LOW,
     MEMORY,
-    NEVER,
+    NEVER_CYCLE,
     ON_INPUT,
     ON_MEMORY,
     ON_OUTPUT,
@@ -57,61 +65,60 @@ from wse_sim.isa.record import (
     STATE,
     STEPS,
     STOP,
-    TAKES,
     TASK,
+    TASK_ENTRIES,
     TASK_SHIFT,
-    TASKS,
     THEN,
     THREAD,
     THREADS_AT,
     TIME,
-    TO,
+    TO_LANE,
     UNBLOCK,
     WAITING,
 )
 
 
-@leaf
-def _can_take(m: Pointers, t: Int, row: Int, now: Int) -> Int:
+@compile_inlined
+def _stall_reason(m: Pointers, t: Int, row: Int, now: Int) -> Int:
     """Why the next element of an instruction cannot run now: BUSY if it can. Negative if only time is missing."""
     # Assembled once: the queues that an operation reads stand behind its columns, so that no operand need be decoded
     # here, in what runs for every waiting thread in every cycle.
-    late, i = False, row + TAKES
+    late, i = False, row + INPUT_QUEUES
     while m.code[i] >= 0:
         j = np.int64(m.code[i])
-        if is_empty(m, bytes_at(m, t), j):
+        if is_queue_empty(m, queue_heads_offset(m, t), j):
             return ON_INPUT
-        late |= m.ints[slot_of_head(m, t, j)] & TIME > now
+        late |= m.ints[head_slot(m, t, j)] & TIME > now
         i += 1
-    if m.code[row + TO] >= 0 and not has_room(m, t, np.int64(m.code[row + TO])):
+    if m.code[row + TO_LANE] >= 0 and not has_free_slot(m, t, np.int64(m.code[row + TO_LANE])):
         return ON_OUTPUT
     # A wavelet that is on its way will be there by the clock alone: negative, so the core stays awake; one that has not
     # been sent needs an event elsewhere.
     return -ON_INPUT if late else BUSY
 
 
-@leaf
-def _after(m: Pointers, row: Int) -> Int:
+@compile_inlined
+def _next_row(m: Pointers, row: Int) -> Int:
     """Where the main thread stands after an instruction; -1 at the end of a task."""
     return -1 if m.code[row + INSTRUCTION + OP] == STOP else row + INSTRUCTION
 
 
-@leaf
-def _complete(m: Pointers, t: Int, h: Int, is_main: bool, row: Int) -> None:
+@compile_inlined
+def _complete_operation(m: Pointers, t: Int, h: Int, is_main: bool, row: Int) -> None:
     """A vector operation is through: tell its task, and go on or free the microthread."""
     if m.code[row + THEN] == ACTIVATE:
         m.ints[t * m.stride + ACTIVE] |= 1 << m.code[row + TASK]
     elif m.code[row + THEN] == UNBLOCK:
         m.ints[t * m.stride + BLOCKED] &= ~(1 << m.code[row + TASK])
-    m.ints[h + READY] = NEVER
-    m.ints[h + PC] = _after(m, row) if is_main else -1
+    m.ints[h + READY] = NEVER_CYCLE
+    m.ints[h + PC] = _next_row(m, row) if is_main else -1
 
 
-@woven
+@compile_expanded
 def _issue_elements(m: Pointers, t: Int, h: Int, is_main: bool, now: Int) -> Int:
     """Advance a started vector operation by the elements of one cycle. Returns what kept it, BUSY if nothing."""
     row, done = np.int64(m.ints[h + PC]), np.int64(m.ints[h + DONE])
-    why = _can_take(m, t, row, now)
+    why = _stall_reason(m, t, row, now)
     if why != BUSY:
         return why
     # Rates are no whole numbers (2.92 elements a cycle): what is left over of a step is kept in millionths and never
@@ -123,27 +130,27 @@ def _issue_elements(m: Pointers, t: Int, h: Int, is_main: bool, now: Int) -> Int
     # repeat.
     while credit >= FULL_RATE and done < length:
         if m.code[row + KIND] == PLAIN:
-            plain_element(m, t, h, row, done, now)
+            run_plain_element(m, t, h, row, done, now)
             done += 1
         else:
-            done = general_step(m, t, h, row, done, now)
+            done = run_general_step(m, t, h, row, done, now)
         credit -= FULL_RATE
     m.ints[h + DONE], m.ints[h + CREDIT] = done, credit
     if done == length:
-        _complete(m, t, h, is_main, row)
+        _complete_operation(m, t, h, is_main, row)
     return why
 
 
-@leaf
-def _based(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
+@compile_inlined
+def _operand_base(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
     """Where a memory operand begins in this round of the loops. Returns (base, whether all elements exist)."""
-    o = operand_at(row, i)
+    o = operand_offset(row, i)
     base, extra = m.code[o + BASE], m.code[o + EXTRA]
     if extra == 0:
         return base, True
     # Loops that have ended stand at round 0, so all depths can be added without asking how deep we are.
     for d in range(4):
-        base += m.ints[t * m.stride + LOOPS + d] * m.code[extra + STEPS + d]
+        base += m.ints[t * m.stride + LOOPS_AT + d] * m.code[extra + STEPS + d]
     if m.code[extra + INDEX] < 0:
         return base, True
     base += np.int64(m.halves[2 * t * m.words_per_core + m.code[extra + INDEX]]) * m.code[extra + INDEX_STEP]
@@ -151,15 +158,15 @@ def _based(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
     return base, base + m.code[extra + LOW] >= 0 and base + m.code[extra + HIGH] < m.code[extra + LIMIT]
 
 
-@leaf
-def _start(m: Pointers, t: Int, h: Int, row: Int, now: Int) -> Int:
+@compile_inlined
+def _start_operation(m: Pointers, t: Int, h: Int, row: Int, now: Int) -> Int:
     """Give an operation to a thread. Returns FAULTED if an index points outside the memory."""
     m.ints[h + PC], m.ints[h + READY] = row, now + m.code[row + SETUP]
     # Nothing to carry over: an operation that ends has no claim on the rest of its last cycle.
     m.ints[h + DONE], m.ints[h + CREDIT] = 0, 0
     for i in range(4):
-        if m.code[operand_at(row, i) + OPERAND_AT] == MEMORY:
-            base, is_inside = _based(m, t, row, i)
+        if m.code[operand_offset(row, i) + OPERAND_AT] == MEMORY:
+            base, is_inside = _operand_base(m, t, row, i)
             if not is_inside:
                 # From 1, for 0 says that the core is well.
                 m.ints[t * m.stride + FAULT] = 1 + row
@@ -168,8 +175,8 @@ def _start(m: Pointers, t: Int, h: Int, row: Int, now: Int) -> Int:
     return EVENT
 
 
-@leaf
-def _compares(a: Real, comparison: Int, b: Real) -> Truth:
+@compile_inlined
+def _compare_values(a: Real, comparison: Int, b: Real) -> Truth:
     if comparison == 0:
         return a < b
     if comparison == 1:
@@ -181,22 +188,22 @@ def _compares(a: Real, comparison: Int, b: Real) -> Truth:
     return a >= b if comparison == 4 else a > b
 
 
-@leaf
-def _control(m: Pointers, t: Int, row: Int, op: Int, now: Int) -> Int:
+@compile_inlined
+def _run_control_instruction(m: Pointers, t: Int, row: Int, op: Int, now: Int) -> Int:
     """Run one control instruction of the main thread. Returns where it stands then."""
     a, b = np.int64(m.code[row + OPERANDS]), np.int64(m.code[row + OPERANDS + 1])
     c = t * m.stride
     if op == LOOP:
-        m.ints[c + LOOPS + a] = 0
+        m.ints[c + LOOPS_AT + a] = 0
     elif op == END:
-        m.ints[c + LOOPS + a] += 1
-        if m.ints[c + LOOPS + a] < m.code[row + LENGTH]:
+        m.ints[c + LOOPS_AT + a] += 1
+        if m.ints[c + LOOPS_AT + a] < m.code[row + LENGTH]:
             return b
-        m.ints[c + LOOPS + a] = 0
+        m.ints[c + LOOPS_AT + a] = 0
     elif op == BRANCH:
-        if _compares(m.floats[t * m.words_per_core + a], m.code[row + ASYNC], m.constants[b]):
+        if _compare_values(m.floats[t * m.words_per_core + a], m.code[row + ASYNC], m.constants[b]):
             # A branch leaves the task for the start of another one, which need not be active.
-            return m.entries[m.ints[c + PROGRAM] * TASKS + m.code[row + TASK]]
+            return m.entries[m.ints[c + PROGRAM] * TASK_ENTRIES + m.code[row + TASK]]
     elif op == ACTIVATE:
         m.ints[c + ACTIVE] |= 1 << m.code[row + TASK]
     elif op == BLOCK:
@@ -204,13 +211,13 @@ def _control(m: Pointers, t: Int, row: Int, op: Int, now: Int) -> Int:
     elif op == UNBLOCK:
         m.ints[c + BLOCKED] &= ~(1 << m.code[row + TASK])
     elif op == SEND_CONTROL:
-        send(m, t, a, b, (now + 1 + m.ramp) | CONTROL_FLAG)
+        send_wavelet(m, t, a, b, (now + 1 + m.ramp) | CONTROL_FLAG)
     else:
-        turn_switch_to(m, t, a, b)
-    return _after(m, row)
+        set_switch_position(m, t, a, b)
+    return _next_row(m, row)
 
 
-@leaf
+@compile_inlined
 def _start_task(m: Pointers, c: Int, h: Int, now: Int) -> Truth:
     """Put the main thread at the first task that is active and not blocked. False if there is none."""
     # The task that was declared first wins: the order on the hardware is not published, and a fixed one keeps runs
@@ -222,14 +229,14 @@ def _start_task(m: Pointers, c: Int, h: Int, now: Int) -> Truth:
     while not able >> task & 1:
         task += 1
     m.ints[c + ACTIVE] &= ~(1 << task)
-    m.ints[h + PC] = m.entries[m.ints[c + PROGRAM] * TASKS + task]
+    m.ints[h + PC] = m.entries[m.ints[c + PROGRAM] * TASK_ENTRIES + task]
     # Not issued yet (NEVER), and not to be before this cycle; one word holds both.
-    m.ints[h + READY] = NEVER + now + 1 + m.task_start
+    m.ints[h + READY] = NEVER_CYCLE + now + 1 + m.task_start
     return True
 
 
-@leaf
-def _issue(m: Pointers, t: Int, main: Int, now: Int) -> Int:
+@compile_inlined
+def _issue_instruction(m: Pointers, t: Int, main: Int, now: Int) -> Int:
     """Start what the main thread stands at, or a task if it stands at none. Returns EVENT, FAULTED or why not."""
     row = np.int64(m.ints[main + PC])
     if row < 0:
@@ -239,32 +246,32 @@ def _issue(m: Pointers, t: Int, main: Int, now: Int) -> Int:
         m.ints[main + PC] = -1
         return EVENT
     if op > FIRST_CONTROL:
-        if op == SEND_CONTROL and not has_room(m, t, np.int64(m.code[row + OPERANDS])):
+        if op == SEND_CONTROL and not has_free_slot(m, t, np.int64(m.code[row + OPERANDS])):
             return -ON_OUTPUT
-        m.ints[main + PC] = _control(m, t, row, op, now)
+        m.ints[main + PC] = _run_control_instruction(m, t, row, op, now)
         # Only a jump back takes the cycles of a turn; the last end falls through to the next instruction.
         if op == END and m.ints[main + PC] == m.code[row + OPERANDS + 1]:
-            m.ints[main + READY] = NEVER + now + m.code[row + SETUP]
+            m.ints[main + READY] = NEVER_CYCLE + now + m.code[row + SETUP]
         return EVENT
     if not m.code[row + ASYNC]:
-        return _start(m, t, main, row, now)
+        return _start_operation(m, t, main, row, now)
     for u in range(1, m.threads):
         h = main + u * THREAD
         # With no microthread free the main thread waits until one of them completes.
         if m.ints[h + PC] < 0:
-            m.ints[main + PC] = _after(m, row)
-            return _start(m, t, h, row, now)
+            m.ints[main + PC] = _next_row(m, row)
+            return _start_operation(m, t, h, row, now)
     return 0
 
 
-@leaf
-def _take_controls(m: Pointers, t: Int, now: Int) -> Int:
+@compile_inlined
+def _receive_control_wavelets(m: Pointers, t: Int, now: Int) -> Int:
     """Activate the tasks of control wavelets that arrived. Returns EVENT if there was one, WAITING if one is near."""
     c, result = t * m.stride, 0
     for k in range(m.colours):
         j = m.nlanes + k
-        while not is_empty(m, bytes_at(m, t), j):
-            slot = slot_of_head(m, t, j)
+        while not is_queue_empty(m, queue_heads_offset(m, t), j):
+            slot = head_slot(m, t, j)
             # A data wavelet in front: control wavelets behind it wait until an operation has taken it.
             if not m.ints[slot] & CONTROL_FLAG:
                 break
@@ -274,18 +281,18 @@ def _take_controls(m: Pointers, t: Int, now: Int) -> Int:
             task = m.named[m.ints[c + PROGRAM] * m.names + (m.ints[slot + 1] >> TASK_SHIFT) - 1]
             m.ints[c + ACTIVE] |= 1 << task
             m.ints[c + CONTROLS] -= 1
-            pop(m, t, j)
+            pop_wavelet(m, t, j)
             result |= EVENT
     return result
 
 
-@leaf
-def _advance(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int, Int]:
+@compile_inlined
+def _advance_thread(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int, Int]:
     """What a thread of a core does in this cycle, or what keeps it, and the result bits."""
     # Three states in one word: issued and being set up (READY in the future), issued and running, or not issued
     # (NEVER).
     ready, is_at_work = np.int64(m.ints[h + READY]), m.ints[h + PC] >= 0
-    if is_at_work and ready < NEVER:
+    if is_at_work and ready < NEVER_CYCLE:
         if ready > now:
             return BUSY, WAITING
         kept = _issue_elements(m, t, h, u == 0, now)
@@ -295,16 +302,16 @@ def _advance(m: Pointers, t: Int, h: Int, u: Int, now: Int) -> tuple[Int, Int]:
     # Only the main thread fetches instructions; a microthread runs the one that it was given.
     if u > 0:
         return IDLE, 0
-    if is_at_work and ready > NEVER + now:
+    if is_at_work and ready > NEVER_CYCLE + now:
         return BUSY, WAITING
-    issued = _issue(m, t, h, now)
+    issued = _issue_instruction(m, t, h, now)
     if issued > 0:
         return BUSY, issued
     return -issued if issued < 0 else IDLE, 0
 
 
-@woven
-def decide(m: Pointers, t: Int, now: Int, first: Int) -> Int:
+@compile_expanded
+def decide_core(m: Pointers, t: Int, now: Int, first: Int) -> Int:
     """One cycle of a core: the first of its threads, from `first` on, that can do something. Returns result bits.
 
     If none can, the lowest thread that is kept says why: a core that sleeps must not depend on `first`.
@@ -315,13 +322,13 @@ def decide(m: Pointers, t: Int, now: Int, first: Int) -> Int:
     why, result, lowest = IDLE, 0, m.threads
     # Counted by the router, so that most cores in most cycles need not look at all their queues.
     if m.ints[c + CONTROLS]:
-        result = _take_controls(m, t, now)
+        result = _receive_control_wavelets(m, t, now)
     for i in range(m.threads):
         u = i + first
         # Round robin by the clock: `first` moves on each cycle, so no thread starves, and no state has to be kept for
         # it.
         u = u - m.threads if u >= m.threads else u
-        did, bits = _advance(m, t, c + THREADS_AT + u * THREAD, u, now)
+        did, bits = _advance_thread(m, t, c + THREADS_AT + u * THREAD, u, now)
         result |= bits
         # One issue slot: what one thread did keeps all others for this cycle.
         if bits & (EVENT | FAULTED):
@@ -330,7 +337,7 @@ def decide(m: Pointers, t: Int, now: Int, first: Int) -> Int:
         # A core in its setup counts as busy, whatever its other threads wait for.
         if did != IDLE and why != BUSY and (u < lowest or did == BUSY):
             why, lowest = did, u
-    m.ints[c + COUNTED + why] += 1
+    m.ints[c + COUNTERS_AT + why] += 1
     m.ints[c + STATE] = why
     if result & EVENT:
         m.ints[c + FINISHED] = now + 1

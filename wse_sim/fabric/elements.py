@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from wse_sim.fabric.compiled import Int, Real, bits_of, float_of, leaf
+from wse_sim.fabric.compiled import Int, Real, bits_to_float, compile_inlined, float_to_bits
 from wse_sim.isa.record import (
     ADD,
     BIT_AND,
@@ -26,10 +26,10 @@ from wse_sim.isa.record import (
 )
 
 
-@leaf
-def _half_of(value: Real) -> Int:
+@compile_inlined
+def _float32_to_float16(value: Real) -> Int:
     """The bits of the float16 nearest to a float32, as NumPy converts it."""
-    bits = np.int64(bits_of(value))
+    bits = np.int64(float_to_bits(value))
     sign, rest = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
     # Infinity or NaN, whose payload keeps its highest bits; if those are zero, one bit is set so that it stays a NaN.
     if rest >= 0x7F800000:
@@ -56,21 +56,21 @@ def _half_of(value: Real) -> Int:
     return sign | (kept + (1 if left > middle or (left == middle and kept & 1) else 0))
 
 
-@leaf
-def _of_half(half: Int) -> Real:
+@compile_inlined
+def _float16_to_float32(half: Int) -> Real:
     sign, exponent, fraction = (half & 0x8000) << 16, (half >> 10) & 31, half & 0x3FF
     if exponent == 31:
-        return float_of(np.int32(sign | 0x7F800000 | fraction << 13))
+        return bits_to_float(np.int32(sign | 0x7F800000 | fraction << 13))
     if exponent == 0:
         # A subnormal, exact in float32: no rounding here.
         value = np.float32(fraction) * np.float32(2.0**-24)
         return -value if sign else value
-    return float_of(np.int32(sign | (exponent + 112) << 23 | fraction << 13))
+    return bits_to_float(np.int32(sign | (exponent + 112) << 23 | fraction << 13))
 
 
-@leaf
-def _bfloat_of(value: Real) -> Int:
-    bits = np.int64(bits_of(value)) & 0xFFFFFFFF
+@compile_inlined
+def _float32_to_bfloat16(value: Real) -> Int:
+    bits = np.int64(float_to_bits(value)) & 0xFFFFFFFF
     # A NaN, made quiet: rounding could carry its payload over into an infinity.
     if bits & 0x7FFFFFFF > 0x7F800000:
         return bits >> 16 | 0x40
@@ -78,30 +78,30 @@ def _bfloat_of(value: Real) -> Int:
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
 
 
-@leaf
+@compile_inlined
 def encode(value: Real, dtype: Int) -> Int:
     """The 16 bits of a float32 in a 16-bit type."""
     if dtype == UINT16:
         return np.int64(value)
-    return _half_of(value) if dtype == FLOAT16 else _bfloat_of(value)
+    return _float32_to_float16(value) if dtype == FLOAT16 else _float32_to_bfloat16(value)
 
 
-@leaf
+@compile_inlined
 def decode(half: Int, dtype: Int) -> Real:
     """The float32 of 16 bits."""
     if dtype == UINT16:
         return np.float32(half)
-    return _of_half(half) if dtype == FLOAT16 else float_of(np.int32(half << 16))
+    return _float16_to_float32(half) if dtype == FLOAT16 else bits_to_float(np.int32(half << 16))
 
 
-@leaf
-def rounded(value: Real, dtype: Int) -> Real:
+@compile_inlined
+def round_to_dtype(value: Real, dtype: Int) -> Real:
     """A float32 rounded to a type."""
     return value if dtype == FLOAT32 else decode(encode(value, dtype), dtype)
 
 
-@leaf
-def one_source(op: Int, a: Real) -> Real:
+@compile_inlined
+def apply_unary(op: Int, a: Real) -> Real:
     """The library routines: in float64, rounded once."""
     # In float64 a routine is right to half a unit of float32 but for one value in many millions, on every platform
     # alike.
@@ -117,8 +117,8 @@ def one_source(op: Int, a: Real) -> Real:
     return np.float32(math.sqrt(x)) if op == SQRT else np.float32(math.tanh(x))
 
 
-@leaf
-def _of_bits(op: Int, a: Int, b: Int) -> Real:
+@compile_inlined
+def _apply_bitwise(op: Int, a: Int, b: Int) -> Real:
     if op == BIT_AND:
         return np.float32(a & b)
     if op == BIT_XOR:
@@ -126,8 +126,8 @@ def _of_bits(op: Int, a: Int, b: Int) -> Real:
     return np.float32((a << b if op == SHIFT_LEFT else a >> b) & 0xFFFF)
 
 
-@leaf
-def two_sources(op: Int, a: Real, b: Real) -> Real:
+@compile_inlined
+def apply_binary(op: Int, a: Real, b: Real) -> Real:
     """The float32 of an operation on two, not yet rounded to a narrower type."""
     if op == ADD:
         return a + b
@@ -138,5 +138,5 @@ def two_sources(op: Int, a: Real, b: Real) -> Real:
     if op == MAX:
         return np.float32(np.maximum(a, b))
     if BIT_AND <= op <= SHIFT_RIGHT:
-        return _of_bits(op, np.int64(a), np.int64(b))
+        return _apply_bitwise(op, np.int64(a), np.int64(b))
     return np.float32(1.0) if op == GREATER and a > b else np.float32(0.0)

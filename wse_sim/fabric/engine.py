@@ -12,45 +12,55 @@ once in several cycles. Each thread has a band of blocks. By list, a bit for eac
 import numpy as np
 
 from wse_sim.fabric import core, router
-from wse_sim.fabric.compiled import Int, Pointers, entry, fetch_ahead, leaf, lowest_bit, meet, pointers, woven
+from wse_sim.fabric.compiled import (
+    Int,
+    Pointers,
+    compile_entry_point,
+    compile_expanded,
+    compile_inlined,
+    lowest_set_bit,
+    make_pointers,
+    prefetch,
+    wait_at_barrier,
+)
 from wse_sim.isa.record import (
-    COUNTED,
+    COUNTERS_AT,
     EVENT,
     FAULTED,
     GRANTS,
-    MOVES,
-    PLANES,
+    IN_TRANSIT,
+    LIST_PLANES,
+    NOTE_SLOT_WORDS,
     PROGRAM,
-    SLEEPS,
-    SLOT,
+    ROUTER_MOVES,
+    SLEEP_START,
     STATE,
-    TRAVELS,
     WAITING,
-    lag_of,
+    block_lag,
 )
 
-AHEAD, FETCHED = 8, 64
+PREFETCH_CORES_AHEAD, PREFETCHED_WORDS = 8, 64
 """How many cores before a visit its record is asked for, and how many words of its memory, half as many as of that."""
 # By plain names: inlined functions cannot look up attributes of modules.
-_decide_router, _decide_core, _commit = router.decide, core.decide, router.commit
+_decide_router, _decide_core, _commit_router = router.decide_router, core.decide_core, router.commit_router
 
 
-lag_blocks = leaf(lag_of)
+lag_blocks = compile_inlined(block_lag)
 
 
-@leaf
-def _blocks(m: Pointers) -> Int:
+@compile_inlined
+def _block_count(m: Pointers) -> Int:
     return (m.cores + 63) >> 6
 
 
-@leaf
-def _word(m: Pointers, band: Int, now: Int, block: Int) -> Int:
+@compile_inlined
+def _list_word_index(m: Pointers, band: Int, now: Int, block: Int) -> Int:
     """Where the bits of a block stand that a band has set for a cycle."""
-    return (PLANES * band + (now & (PLANES - 1))) * _blocks(m) + block
+    return (LIST_PLANES * band + (now & (LIST_PLANES - 1))) * _block_count(m) + block
 
 
-@leaf
-def _present(m: Pointers, block: Int, now: Int, bands: Int, by_list: bool) -> Int:
+@compile_inlined
+def _listed_cores(m: Pointers, block: Int, now: Int, bands: Int, by_list: bool) -> Int:
     """The cores of a block to visit in this cycle, as bits."""
     # All cores of the block but those past the end of the mesh.
     if not by_list:
@@ -58,97 +68,97 @@ def _present(m: Pointers, block: Int, now: Int, bands: Int, by_list: bool) -> In
     # Each band writes only its own words, and a core may be woken by several: so a reader joins them.
     bits = np.int64(0)
     for band in range(bands):
-        bits |= m.lists[_word(m, band, now, block)]
+        bits |= m.lists[_list_word_index(m, band, now, block)]
     return bits
 
 
-@leaf
-def _wake(m: Pointers, t: Int, now: Int, band: Int) -> None:
+@compile_inlined
+def _wake_core(m: Pointers, t: Int, now: Int, band: Int) -> None:
     """Have a core visited in the next cycle."""
     # PLANES sets of bits, one for each cycle that may be under way: a sweep writes ahead of what it reads.
-    m.lists[_word(m, band, now + 1, t >> 6)] |= np.int64(1) << (t & 63)
+    m.lists[_list_word_index(m, band, now + 1, t >> 6)] |= np.int64(1) << (t & 63)
 
 
-@leaf
-def _add_slept(m: Pointers, t: Int, until: Int) -> None:
+@compile_inlined
+def _count_sleep_cycles(m: Pointers, t: Int, until: Int) -> None:
     """Count the cycles in which a core was not visited."""
     c = t * m.stride
-    if m.ints[c + SLEEPS] > 0 and m.ints[c + PROGRAM] >= 0:
+    if m.ints[c + SLEEP_START] > 0 and m.ints[c + PROGRAM] >= 0:
         # A core that sleeps cannot change its state, so its cycles are added when it wakes or when the run ends.
-        m.ints[c + COUNTED + m.ints[c + STATE]] += max(0, until - m.ints[c + SLEEPS])
-    m.ints[c + SLEEPS] = 0
+        m.ints[c + COUNTERS_AT + m.ints[c + STATE]] += max(0, until - m.ints[c + SLEEP_START])
+    m.ints[c + SLEEP_START] = 0
 
 
-@leaf
-def _fetch_ahead(m: Pointers, t: Int) -> None:
+@compile_inlined
+def _prefetch_core(m: Pointers, t: Int) -> None:
     """Have the record and the memory of a core that is visited soon brought near."""
-    for line in range(0, min(m.stride + 16, 2 * FETCHED), 16):
-        fetch_ahead(m.ints, t * m.stride + line)
-    for line in range(0, min(m.words_per_core, FETCHED), 16):
-        fetch_ahead(m.words, t * m.words_per_core + line)
+    for line in range(0, min(m.stride + 16, 2 * PREFETCHED_WORDS), 16):
+        prefetch(m.ints, t * m.stride + line)
+    for line in range(0, min(m.words_per_core, PREFETCHED_WORDS), 16):
+        prefetch(m.words, t * m.words_per_core + line)
 
 
-@woven
+@compile_expanded
 def _decide_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_list: bool, note: Int) -> None:
     """Phase 1 of a block. Adds the bits of its cores, and how many of them are active, to the two words at `note`."""
-    bits, results, active = _present(m, block, now, bands, by_list), np.int64(0), np.int64(0)
+    bits, results, active = _listed_cores(m, block, now, bands, by_list), np.int64(0), np.int64(0)
     if bits == 0:
         return
     # Round robin by the clock alone, so that a core that slept for a while stands where it would without.
     first_lane, first_thread = now % m.nlanes, now % m.threads
     while bits:
-        t = (block << 6) + lowest_bit(bits)
+        t = (block << 6) + lowest_set_bit(bits)
         # Takes away the lowest bit that is set.
         bits &= bits - 1
-        _fetch_ahead(m, t + AHEAD)
+        _prefetch_core(m, t + PREFETCH_CORES_AHEAD)
         if by_list:
-            _add_slept(m, t, now)
+            _count_sleep_cycles(m, t, now)
         # The router first: both read the queues as they are, and the core's configure may take back a grant.
         result = _decide_router(m, t, now, first_lane) | _decide_core(m, t, now, first_thread)
         results |= result
         active += result != 0
         if by_list:
             if result:
-                _wake(m, t, now, band)
+                _wake_core(m, t, now, band)
             else:
                 # Nothing here can happen by the clock alone; only a wavelet from a neighbour wakes it.
-                m.ints[t * m.stride + SLEEPS] = now + 1
+                m.ints[t * m.stride + SLEEP_START] = now + 1
     m.sync[note] |= results
     m.sync[note + 1] += active
 
 
-@woven
+@compile_expanded
 def _commit_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_list: bool) -> None:
     """Phase 2 of a block: who gets a wavelet wakes."""
-    bits = _present(m, block, now, bands, by_list)
+    bits = _listed_cores(m, block, now, bands, by_list)
     if bits == 0:
         return
     while bits:
-        t = (block << 6) + lowest_bit(bits)
+        t = (block << 6) + lowest_set_bit(bits)
         bits &= bits - 1
         # Where nothing is passed on there is no need to look at the lanes.
         if m.longs[(t * m.stride + GRANTS) >> 1] == 0:
             continue
-        went = _commit(m, t, now)
+        went = _commit_router(m, t, now)
         if not by_list:
             continue
         for d in range(4):
             if went >> d & 1:
-                _wake(m, router.neighbour(m, t, d), now, band)
+                _wake_core(m, router.neighbour_core(m, t, d), now, band)
     if by_list:
         for other in range(bands):
             # The plane is free for the cycle PLANES later.
-            m.lists[_word(m, other, now, block)] = 0
+            m.lists[_list_word_index(m, other, now, block)] = 0
 
 
-@leaf
-def _slot(band: Int, now: Int) -> Int:
+@compile_inlined
+def _note_slot(band: Int, now: Int) -> Int:
     """Where a band notes what it found in a sweep: two words for each cycle. The next sweep has another place."""
-    return (2 + 2 * band + now % 2) * SLOT
+    return (2 + 2 * band + now % 2) * NOTE_SLOT_WORDS
 
 
-@woven
-def _sweep(m: Pointers, now: Int, cycles: Int, sweeps: Int, band: Int, bands: Int, by_list: bool) -> None:
+@compile_expanded
+def _run_sweep(m: Pointers, now: Int, cycles: Int, sweeps: Int, band: Int, bands: Int, by_list: bool) -> None:
     """Several cycles of a band, one behind the other.
 
     Stage 2 c of a block is phase 1 of cycle c, stage 2 c + 1 its phase 2; a stage comes after the one before it in all
@@ -157,17 +167,17 @@ def _sweep(m: Pointers, now: Int, cycles: Int, sweeps: Int, band: Int, bands: In
     """
     # A skewed loop over blocks and stages, as compilers tile a stencil in time: a block is at stage s when those up to
     # `lag` around it are past stage s - 1.
-    first, last = _blocks(m) * band // bands, _blocks(m) * (band + 1) // bands
+    first, last = _block_count(m) * band // bands, _block_count(m) * (band + 1) // bands
     lag = lag_blocks(m.width if m.cores > m.width else 1)
-    stages, slot, is_last = 2 * cycles, _slot(band, sweeps), band == bands - 1
-    for i in range(SLOT):
+    stages, slot, is_last = 2 * cycles, _note_slot(band, sweeps), band == bands - 1
+    for i in range(NOTE_SLOT_WORDS):
         m.sync[slot + i] = 0
     # Before step `own` a band stays away from its end, by `lag` more for each stage; what lies there needs the
     # neighbour's blocks of the stage before.
     own = last - first + (stages - 1) * lag
     for step in range(own if is_last else own + stages - 1):
         if step == own:
-            meet(m.sync, bands)
+            wait_at_barrier(m.sync, bands)
         beyond = step + 1 - own
         # Beyond the barrier: the wedge of blocks on both sides of the end, stage by stage, which no other band touches.
         for j in range(2 * beyond * lag if beyond > 0 else stages):
@@ -184,23 +194,23 @@ def _sweep(m: Pointers, now: Int, cycles: Int, sweeps: Int, band: Int, bands: In
     # the last band has none and meets once more.
     if bands > 1:
         if is_last:
-            meet(m.sync, bands)
-        meet(m.sync, bands)
+            wait_at_barrier(m.sync, bands)
+        wait_at_barrier(m.sync, bands)
 
 
-@leaf
-def _noted(m: Pointers, sweeps: Int, cycle: Int, bands: Int) -> tuple[Int, Int]:
+@compile_inlined
+def _sweep_results(m: Pointers, sweeps: Int, cycle: Int, bands: Int) -> tuple[Int, Int]:
     """The bits of all cores in a cycle of a sweep, and how many were active."""
     results, active = np.int64(0), np.int64(0)
     for band in range(bands):
-        slot = _slot(band, sweeps) + 2 * cycle
+        slot = _note_slot(band, sweeps) + 2 * cycle
         results |= m.sync[slot]
         active += m.sync[slot + 1]
     return results, active
 
 
-@woven
-def _run(
+@compile_expanded
+def _run_band(
     m: Pointers, now: Int, most: Int, quiet: Int, patience: Int, band: Int, bands: Int, by_list: bool
 ) -> tuple[Int, Int, Int]:
     """Returns the cycle, the active cores summed over the cycles, and for how many cycles now no core did anything."""
@@ -209,12 +219,12 @@ def _run(
         # While nothing happens on any core, cycles come one by one: the end must be seen in the cycle in which it
         # comes.
         cycles = min(most - now, m.sweep if quiet == 0 else 1)
-        _sweep(m, now, cycles, sweeps, band, bands, by_list)
+        _run_sweep(m, now, cycles, sweeps, band, bands, by_list)
         for cycle in range(cycles):
-            results, active = _noted(m, sweeps, cycle, bands)
+            results, active = _sweep_results(m, sweeps, cycle, bands)
             # No event, no clock to wait for and nothing on the move: the mesh stands still for ever.
-            if results & (EVENT | WAITING | MOVES | TRAVELS) == 0:
-                _take_back(m, band, bands, cycles - 1 - cycle)
+            if results & (EVENT | WAITING | ROUTER_MOVES | IN_TRANSIT) == 0:
+                _uncount_cycles(m, band, bands, cycles - 1 - cycle)
                 return now, visited, quiet
             visited += active
             now += 1
@@ -226,25 +236,25 @@ def _run(
     return now, visited, quiet
 
 
-@leaf
-def _take_back(m: Pointers, band: Int, bands: Int, cycles: Int) -> None:
+@compile_inlined
+def _uncount_cycles(m: Pointers, band: Int, bands: Int, cycles: Int) -> None:
     """Do not count the cycles of a sweep after the one in which nothing could happen any more, where cores saw them."""
     for t in range(m.cores * band // bands, m.cores * (band + 1) // bands):
         c = t * m.stride
-        if m.ints[c + PROGRAM] >= 0 and m.ints[c + SLEEPS] == 0:
-            m.ints[c + COUNTED + m.ints[c + STATE]] -= cycles
+        if m.ints[c + PROGRAM] >= 0 and m.ints[c + SLEEP_START] == 0:
+            m.ints[c + COUNTERS_AT + m.ints[c + STATE]] -= cycles
 
 
-@leaf
-def _settle(m: Pointers, first: Int, last: Int, until: Int) -> None:
+@compile_inlined
+def _settle_sleep_counters(m: Pointers, first: Int, last: Int, until: Int) -> None:
     """Count the cycles of the cores that sleep up to now."""
     for t in range(first, last):
-        if m.ints[t * m.stride + SLEEPS] > 0:
-            _add_slept(m, t, until)
-            m.ints[t * m.stride + SLEEPS] = until
+        if m.ints[t * m.stride + SLEEP_START] > 0:
+            _count_sleep_cycles(m, t, until)
+            m.ints[t * m.stride + SLEEP_START] = until
 
 
-@entry("(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, int64, int64, boolean)")
+@compile_entry_point("(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, int64, int64, boolean)")
 def run(
     addresses: np.ndarray,
     lists: np.ndarray,
@@ -264,8 +274,8 @@ def run(
     of a State lie, which must outlive the call; `lists` has the bits of cores to visit, [bands, PLANES, blocks];
     `sync` is where threads meet, SLOT * (2 + 2 * bands) words. Each of several bands has a thread of its own.
     """
-    m = pointers(addresses, lists, sync)
-    end, visited, quiet = _run(m, now, most, quiet, patience, band, bands, by_list)
+    m = make_pointers(addresses, lists, sync)
+    end, visited, quiet = _run_band(m, now, most, quiet, patience, band, bands, by_list)
     if by_list:
-        _settle(m, m.cores * band // bands, m.cores * (band + 1) // bands, min(end + 1, most))
+        _settle_sleep_counters(m, m.cores * band // bands, m.cores * (band + 1) // bands, min(end + 1, most))
     return end, visited, quiet

@@ -17,10 +17,10 @@ from lazytensor.table import Column, Table
 from wse_sim import floors
 from wse_sim.isa.core_program import (
     ITEM_BYTES,
-    POSITIONS_MOST,
+    MAX_SWITCH_POSITIONS,
     WORD_BYTES,
-    Configure,
-    Control,
+    ConfigureSwitch,
+    ControlWavelet,
     CoreProgram,
     Instruction,
     Received,
@@ -32,13 +32,13 @@ from wse_sim.machine import Machine
 
 NORTH, EAST, SOUTH, WEST, RAMP = range(5)
 DIRECTIONS = ("north", "east", "south", "west", "core")
-STEPS = {NORTH: (0, -1), EAST: (1, 0), SOUTH: (0, 1), WEST: (-1, 0)}
+DIRECTION_OFFSETS = {NORTH: (0, -1), EAST: (1, 0), SOUTH: (0, 1), WEST: (-1, 0)}
 """Direction -> (dx, dy)."""
 _SOURCE_SHIFT = 5
-SHOWN_CORES = 64
+MAX_SHOWN_CORES = 64
 """Rows and columns of a mesh, and programs, that a notebook shows; of more, each so many-th."""
 
-Cells = Any
+CellIndex = Any
 """An index of NumPy for the rows or columns that are meant: an int, a slice or an array."""
 
 
@@ -59,7 +59,7 @@ class Mesh:
         self._routes: dict[int, dict[int, np.ndarray]] = {}
         # Kept as they were given and laid out at the start of a run: how many words there are is known only with all
         # programs.
-        self._data: list[tuple[Cells, Cells, int, np.ndarray]] = []
+        self._data: list[tuple[CellIndex, CellIndex, int, np.ndarray]] = []
 
     @property
     def colours(self) -> list[int]:
@@ -69,11 +69,13 @@ class Mesh:
     def _repr_html_(self) -> str:
         """Which core has which program, a letter for each, and how many have it."""
         # A wafer has more cores than a browser has letters.
-        columns, rows = (max(1, -(-extent // SHOWN_CORES)) for extent in (self.width, self.height))
+        columns, rows = (max(1, -(-extent // MAX_SHOWN_CORES)) for extent in (self.width, self.height))
         grid = self.program_at[::rows, ::columns]
-        lines = ["".join(floors.letter(int(n)) if n >= 0 else "." for n in line) for line in grid]
+        lines = ["".join(floors.index_letter(int(n)) if n >= 0 else "." for n in line) for line in grid]
         counts = [int((self.program_at == n).sum()) for n in range(len(self.programs))]
-        listed = [(floors.letter(n), p.name, counts[n], p.words) for n, p in enumerate(self.programs[:SHOWN_CORES])]
+        listed = [
+            (floors.index_letter(n), p.name, counts[n], p.words) for n, p in enumerate(self.programs[:MAX_SHOWN_CORES])
+        ]
         heads = Column("", is_words=True), Column("program", is_words=True), Column("cores"), Column("words")
         head = f"{self.width} x {self.height} cores of {self.machine.name}, {len(self.colours)} colours"
         every = f"; each {rows}th row and {columns}th column" if rows > 1 or columns > 1 else ""
@@ -85,7 +87,7 @@ class Mesh:
         """The largest memory of a program."""
         return max((p.words for p in self.programs), default=0)
 
-    def run(self, program: CoreProgram, x: Cells, y: Cells) -> None:
+    def run(self, program: CoreProgram, x: CellIndex, y: CellIndex) -> None:
         """Give `program` to the cores at columns `x` and rows `y`."""
         # Equal programs are one: a mesh of 750,000 cores has a handful, and the engine holds each once.
         number = self._numbers.setdefault(repr(program), len(self.programs))
@@ -93,7 +95,7 @@ class Mesh:
             self.programs.append(program)
         self.program_at[y, x] = number
 
-    def load(self, values: Any, x: Cells, y: Cells, address: int = 0, dtype: str = "float32") -> None:
+    def load(self, values: Any, x: CellIndex, y: CellIndex, address: int = 0, dtype: str = "float32") -> None:
         """Put `values` (over the cores, their last axis over the elements) in memory before the run.
 
         `address` counts elements of `dtype`; bfloat16 is given as float32 and rounded.
@@ -107,12 +109,14 @@ class Mesh:
         self._data = []
         self.load(values, slice(None), slice(None))
 
-    def route(self, colour: int, x: Cells, y: Cells, source: int, targets: Iterable[int], position: int = 0) -> None:
+    def route(
+        self, colour: int, x: CellIndex, y: CellIndex, source: int, targets: Iterable[int], position: int = 0
+    ) -> None:
         """Have routers give what comes on `colour` from `source` to all of `targets` at a switch position."""
         if not 0 <= colour < self.machine.colours:
             raise LazyError(f"there is no colour {colour}", hint=f"Use 0 to {int(self.machine.colours) - 1}.")
-        if not 0 <= position < POSITIONS_MOST:
-            raise LazyError(f"there is no switch position {position}", hint=f"Use 0 to {POSITIONS_MOST - 1}.")
+        if not 0 <= position < MAX_SWITCH_POSITIONS:
+            raise LazyError(f"there is no switch position {position}", hint=f"Use 0 to {MAX_SWITCH_POSITIONS - 1}.")
         # A set, so that a target that is named twice counts once.
         outputs = sum({1 << t for t in targets})
         if outputs == 0:
@@ -159,13 +163,13 @@ class Mesh:
         return memory.view(np.float32)
 
     @staticmethod
-    def _first(table: np.ndarray, wrong: np.ndarray, x: Cells, y: Cells) -> str:
+    def _first(table: np.ndarray, wrong: np.ndarray, x: CellIndex, y: CellIndex) -> str:
         here = np.zeros(table.shape, bool)
         here[y, x] = True
-        return at(*np.argwhere(wrong & here)[0][::-1])
+        return core_name(*np.argwhere(wrong & here)[0][::-1])
 
 
-def at(x: Any, y: Any) -> str:
+def core_name(x: Any, y: Any) -> str:
     """How errors and drawings name a core."""
     return f"core ({x}, {y})"
 
@@ -175,21 +179,21 @@ def check(mesh: Mesh) -> None:
     for colour in mesh.colours:
         for position in mesh.positions(colour):
             _check_fork(mesh, colour, position)
-            for direction in STEPS:
+            for direction in DIRECTION_OFFSETS:
                 _check_links(mesh, colour, position, direction)
         _check_cores_read(mesh, colour)
     for i, program in enumerate(mesh.programs):
         _check_program(mesh, program, mesh.program_at == i)
 
 
-def _refuse(wrong: np.ndarray, what: str, hint: str) -> None:
+def _require_nowhere(wrong: np.ndarray, what: str, hint: str) -> None:
     """Raise at the first core that is `wrong`."""
     if wrong.any():
         y, x = np.argwhere(wrong)[0]
-        raise LazyError(what, where=at(x, y), hint=hint)
+        raise LazyError(what, where=core_name(x, y), hint=hint)
 
 
-def _named(colour: int, position: int) -> str:
+def _colour_label(colour: int, position: int) -> str:
     return f"colour {colour}" + (f" at switch position {position}" if position else "")
 
 
@@ -200,27 +204,29 @@ def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None
     goes = mesh.outputs(colour, position) >> direction & 1 == 1
     if not goes.any():
         return
-    side, named = DIRECTIONS[direction], _named(colour, position)
+    side, named = DIRECTIONS[direction], _colour_label(colour, position)
     # The neighbour may stand at any of its positions when the wavelet comes; one that takes it is enough here, since
     # who turns when is known only at run time.
-    there = [beyond(mesh.sources(colour, p), direction, -2) for p in mesh.positions(colour)]
-    _refuse(goes & (there[0] == -2), f"{named} leaves the mesh to the {side}", "End the route one core earlier.")
-    _refuse(
+    there = [neighbour_values(mesh.sources(colour, p), direction, -2) for p in mesh.positions(colour)]
+    _require_nowhere(
+        goes & (there[0] == -2), f"{named} leaves the mesh to the {side}", "End the route one core earlier."
+    )
+    _require_nowhere(
         goes & np.all([takes == -1 for takes in there], axis=0),
         f"{named} goes {side} to a router without a route for it",
         "Route it there, or end the route here.",
     )
-    _refuse(
+    _require_nowhere(
         goes & np.all([takes != (direction + 2) % 4 for takes in there], axis=0),
         f"{named} goes {side} to a router that takes it from another side: two inputs on one colour",
         "Use another colour for one of them, or another switch position.",
     )
 
 
-def beyond(table: np.ndarray, direction: int, outside: int) -> np.ndarray:
+def neighbour_values(table: np.ndarray, direction: int, outside: int) -> np.ndarray:
     """For each router what its neighbour in a direction has in a table; `outside` if there is none."""
     # A border of `outside` around the table makes a shifted view of it, without a case for the rims.
-    dx, dy = STEPS[direction]
+    dx, dy = DIRECTION_OFFSETS[direction]
     h, w = table.shape
     return np.pad(table, 1, constant_values=outside)[1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
 
@@ -229,42 +235,47 @@ def _check_fork(mesh: Mesh, colour: int, position: int) -> None:
     sources = mesh.sources(colour, position)
     back = (sources >= 0) & (mesh.outputs(colour, position) >> np.maximum(sources, 0) & 1 == 1)
     hint = "Leave that direction out."
-    _refuse(back, f"the route of {_named(colour, position)} forks back to where it comes from", hint)
+    _require_nowhere(back, f"the route of {_colour_label(colour, position)} forks back to where it comes from", hint)
 
 
-def _to_core(mesh: Mesh, colour: int) -> np.ndarray:
+def _receiver_mask(mesh: Mesh, colour: int) -> np.ndarray:
     """Which cores get a colour at some switch position."""
     cores: np.ndarray = np.any(
-        [mesh.outputs(colour, p) >> RAMP & 1 == 1 for p in (0, *_positions(mesh, colour))], axis=0
+        [mesh.outputs(colour, p) >> RAMP & 1 == 1 for p in (0, *_switch_positions(mesh, colour))], axis=0
     )
     return cores
 
 
-def from_core(mesh: Mesh, colour: int) -> np.ndarray:
+def sender_mask(mesh: Mesh, colour: int) -> np.ndarray:
     """Which cores may send on a colour at some switch position."""
-    cores: np.ndarray = np.any([mesh.sources(colour, p) == RAMP for p in (0, *_positions(mesh, colour))], axis=0)
+    cores: np.ndarray = np.any([mesh.sources(colour, p) == RAMP for p in (0, *_switch_positions(mesh, colour))], axis=0)
     return cores
 
 
-def _positions(mesh: Mesh, colour: int) -> list[int]:
+def _switch_positions(mesh: Mesh, colour: int) -> list[int]:
     return mesh.positions(colour) if colour in mesh.colours else []
 
 
 def _check_cores_read(mesh: Mesh, colour: int) -> None:
-    to_core = _to_core(mesh, colour)
-    called = {i.task for p in mesh.programs for _, i in p.numbered() if isinstance(i, Control) and i.colour == colour}
+    to_core = _receiver_mask(mesh, colour)
+    called = {
+        i.task
+        for p in mesh.programs
+        for _, i in p.numbered_instructions()
+        if isinstance(i, ControlWavelet) and i.colour == colour
+    }
     called -= {""}
     for task in sorted(called):
         # A control wavelet carries the name of a task, and every core that it reaches needs one of that name.
         able = [i for i, p in enumerate(mesh.programs) if task in dict(p.tasks)]
-        _refuse(
+        _require_nowhere(
             to_core & ~np.isin(mesh.program_at, able),
             f"control wavelets on colour {colour} activate {task!r} at a core that has no such task",
             "Give its program the task, or use another colour.",
         )
     # A colour that nobody reads would fill its queue and stop every route behind it.
-    readers = [i for i, p in enumerate(mesh.programs) if called or colour in _received(p)]
-    _refuse(
+    readers = [i for i, p in enumerate(mesh.programs) if called or colour in _received_colours(p)]
+    _require_nowhere(
         to_core & ~np.isin(mesh.program_at, readers),
         f"colour {colour} goes to a core whose program never receives it",
         "Receive it, or do not route it to the core.",
@@ -273,31 +284,31 @@ def _check_cores_read(mesh: Mesh, colour: int) -> None:
 
 def _check_program(mesh: Mesh, program: CoreProgram, here: np.ndarray) -> None:
     needed, usable = program.words * WORD_BYTES, mesh.machine.usable_bytes_per_pe
-    _refuse(here & (needed > usable), f"{program.name!r} needs {needed} bytes of {usable}", "Use less memory.")
-    for place, instruction in program.numbered():
-        for wrong, colour, lack in _unrouted(mesh, instruction):
-            _refuse(
+    _require_nowhere(here & (needed > usable), f"{program.name!r} needs {needed} bytes of {usable}", "Use less memory.")
+    for place, instruction in program.numbered_instructions():
+        for wrong, colour, lack in _missing_routes(mesh, instruction):
+            _require_nowhere(
                 here & wrong,
                 f"{program.name}, {place}, `{instruction}`: colour {colour} has no {lack} the core",
                 "Route the colour there.",
             )
 
 
-def _unrouted(mesh: Mesh, instruction: Instruction) -> Iterator[tuple[np.ndarray, int, str]]:
+def _missing_routes(mesh: Mesh, instruction: Instruction) -> Iterator[tuple[np.ndarray, int, str]]:
     """For each colour that an instruction names the cores that could not run it, and what they lack."""
     match instruction:
         case Vector():
             for operand in instruction.operands:
                 if isinstance(operand, Received):
-                    yield ~_to_core(mesh, operand.colour), operand.colour, "route to"
+                    yield ~_receiver_mask(mesh, operand.colour), operand.colour, "route to"
                 elif isinstance(operand, Sent):
-                    yield ~from_core(mesh, operand.colour), operand.colour, "route from"
-        case Control(colour):
-            yield ~from_core(mesh, colour), colour, "route from"
-        case Configure(colour, position):
+                    yield ~sender_mask(mesh, operand.colour), operand.colour, "route from"
+        case ControlWavelet(colour):
+            yield ~sender_mask(mesh, colour), colour, "route from"
+        case ConfigureSwitch(colour, position):
             yield mesh.sources(colour, position) < 0, colour, f"route at switch position {position} at"
 
 
-def _received(program: CoreProgram) -> set[int]:
-    vectors = (i for _, i in program.numbered() if isinstance(i, Vector))
+def _received_colours(program: CoreProgram) -> set[int]:
+    vectors = (i for _, i in program.numbered_instructions() if isinstance(i, Vector))
     return {o.colour for v in vectors for o in v.operands if isinstance(o, Received)}

@@ -8,15 +8,14 @@ import numpy as np
 from wse_sim.fabric.mesh import RAMP, Mesh
 from wse_sim.isa import record
 from wse_sim.isa.core_program import (
-    COMMANDS,
     COMPARISONS,
     ITEM_BYTES,
-    OUTER_MOST,
+    MAX_OUTER_DIMENSIONS,
+    SWITCH_COMMANDS,
     WORD_BYTES,
     Branch,
-    Change,
-    Configure,
-    Control,
+    ConfigureSwitch,
+    ControlWavelet,
     CoreProgram,
     Instruction,
     LoopEnd,
@@ -25,14 +24,15 @@ from wse_sim.isa.core_program import (
     Operand,
     Received,
     Sent,
+    TaskChange,
     Vector,
 )
-from wse_sim.isa.issue_rates import demand, loop_back_cycles, step_rate, whole_cycles
+from wse_sim.isa.issue_rates import issue_demand, loop_back_cycles, round_cycles, step_rate
 from wse_sim.isa.operations import OPERATIONS
 from wse_sim.isa.rounding import round_constant
 from wse_sim.machine import Machine
 
-_CHANGES = {"activate": record.ACTIVATE, "block": record.BLOCK, "unblock": record.UNBLOCK}
+_TASK_CHANGE_CODES = {"activate": record.ACTIVATE, "block": record.BLOCK, "unblock": record.UNBLOCK}
 
 
 @dataclass
@@ -80,9 +80,9 @@ class _Assembler:
 
 def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> ProgramRows:
     """All programs of a mesh."""
-    names = control_names(mesh)
+    names = control_task_names(mesh)
     assembler = _Assembler(mesh.machine, lanes=lanes, colours={c: k for k, c in enumerate(mesh.colours)}, names=names)
-    entries = np.zeros((max(1, len(mesh.programs)), record.TASKS), np.int32)
+    entries = np.zeros((max(1, len(mesh.programs)), record.TASK_ENTRIES), np.int32)
     named = np.full((max(1, len(mesh.programs)), max(1, len(names))), -1, np.int32)
     for i, program in enumerate(mesh.programs):
         tasks = [name for name, _ in program.tasks]
@@ -91,17 +91,19 @@ def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> Progr
             entries[i, j] = len(assembler.rows) * record.INSTRUCTION
             _write_task(assembler, program, name, body, tasks)
     if not assembler.rows:
-        assembler.rows.append(_blank(record.STOP))
-    return ProgramRows(_code(assembler), entries, named, np.array(assembler.constants, np.float32), assembler.sources)
+        assembler.rows.append(_blank_row(record.STOP))
+    return ProgramRows(
+        _assemble_code(assembler), entries, named, np.array(assembler.constants, np.float32), assembler.sources
+    )
 
 
-def control_names(mesh: Mesh) -> list[str]:
+def control_task_names(mesh: Mesh) -> list[str]:
     """Names of tasks that control wavelets activate."""
-    controls = (i for p in mesh.programs for _, i in p.numbered() if isinstance(i, Control))
+    controls = (i for p in mesh.programs for _, i in p.numbered_instructions() if isinstance(i, ControlWavelet))
     return sorted({i.task for i in controls if i.task})
 
 
-def _code(assembler: _Assembler) -> np.ndarray:
+def _assemble_code(assembler: _Assembler) -> np.ndarray:
     """The rows, then the extras; operands number those from 1, and the engine wants where they begin."""
     first = len(assembler.rows) * record.INSTRUCTION
     rows = np.array(assembler.rows, np.int32)
@@ -119,17 +121,17 @@ def _write_task(
     open_loops: list[tuple[int, int]] = []
     for j, instruction in enumerate(body):
         assembler.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
-        assembler.rows.append(_row(assembler, instruction, program, open_loops, tasks))
-    assembler.rows.append(_blank(record.STOP))
+        assembler.rows.append(_instruction_row(assembler, instruction, program, open_loops, tasks))
+    assembler.rows.append(_blank_row(record.STOP))
     assembler.sources.append(f"{program.name}, end of {name}")
 
 
-def _blank(op: int) -> list[int]:
+def _blank_row(op: int) -> list[int]:
     # A row is as wide as the widest instruction, so that row numbers are multiples and the engine needs no lengths.
     return [op] + [0] * (record.INSTRUCTION - 1)
 
 
-def _row(
+def _instruction_row(
     assembler: _Assembler,
     instruction: Instruction,
     program: CoreProgram,
@@ -153,46 +155,49 @@ def _row(
             row = _control_row(record.BRANCH, address, assembler.constant(value))
             row[record.ASYNC], row[record.TASK] = COMPARISONS.index(comparison), tasks.index(task)
             return row
-        case Change(verb, task):
-            row = _blank(_CHANGES[verb])
+        case TaskChange(verb, task):
+            row = _blank_row(_TASK_CHANGE_CODES[verb])
             row[record.TASK] = tasks.index(task)
             return row
-        case Control(colour, commands, task):
+        case ControlWavelet(colour, commands, task):
             # The first command in the lowest bits: each router takes those and shifts.
-            bits = sum(COMMANDS.index(c) << record.COMMAND_BITS * i for i, c in enumerate(commands))
+            bits = sum(SWITCH_COMMANDS.index(c) << record.COMMAND_BITS * i for i, c in enumerate(commands))
             bits |= (assembler.names.index(task) + 1 if task else 0) << record.TASK_SHIFT
             return _control_row(record.SEND_CONTROL, assembler.lanes[assembler.colours[colour], RAMP], bits)
-        case Configure(colour, position):
+        case ConfigureSwitch(colour, position):
             return _control_row(record.CONFIGURE, assembler.colours[colour], position)
 
 
 def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
-    row = _blank(op)
+    row = _blank_row(op)
     row[record.OPERANDS], row[record.OPERANDS + 1], row[record.LENGTH] = a, b, times
     return row
 
 
 def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tasks: list[str]) -> list[int]:
     # The engine's code of an operation has the operation's name in capitals.
-    row = _blank(getattr(record, vector.op.upper()))
-    needs = demand(vector, assembler.machine)
+    row = _blank_row(getattr(record, vector.op.upper()))
+    needs = issue_demand(vector, assembler.machine)
     row[record.LENGTH], row[record.STEP] = vector.length, needs.elements
     row[record.RATE] = step_rate(needs, assembler.machine)
     row[record.ASYNC], row[record.ADVANCES] = int(vector.is_async), int(vector.advance)
-    row[record.SETUP] = whole_cycles(assembler.machine.dsd_setup_cycles)
+    row[record.SETUP] = round_cycles(assembler.machine.dsd_setup_cycles)
     row[record.KIND] = record.PLAIN if _is_plain(vector) else record.GENERAL
     if vector.then:
-        row[record.THEN], row[record.TASK] = _CHANGES[vector.then[0]], tasks.index(vector.then[1])
+        row[record.THEN], row[record.TASK] = _TASK_CHANGE_CODES[vector.then[0]], tasks.index(vector.then[1])
     target = vector.operands[0]
     assert isinstance(target, Memory | Sent)
-    row[record.TO] = assembler.lanes[assembler.colours[target.colour], RAMP] if isinstance(target, Sent) else -1
+    row[record.TO_LANE] = assembler.lanes[assembler.colours[target.colour], RAMP] if isinstance(target, Sent) else -1
     # Three at most, as no operation has more sources.
     queues = [assembler.queue(o.colour) for o in vector.operands if isinstance(o, Received)]
-    row[record.TAKES : record.OPERANDS] = [*queues, *[-1] * (record.OPERANDS - record.TAKES - len(queues))]
+    row[record.INPUT_QUEUES : record.OPERANDS] = [
+        *queues,
+        *[-1] * (record.OPERANDS - record.INPUT_QUEUES - len(queues)),
+    ]
     for i in range(4):
         first = record.OPERANDS + i * record.OPERAND
         row[first : first + record.OPERAND] = (
-            _operand(assembler, vector.operands[i], vector.length, program.words, target.dtype)
+            _operand_columns(assembler, vector.operands[i], vector.length, program.words, target.dtype)
             if i < len(vector.operands)
             else [record.NONE, 0, 0, 0, 0]
         )
@@ -205,10 +210,10 @@ def _is_plain(vector: Vector) -> bool:
     return OPERATIONS[vector.op].is_plain and flat and all(o.dtype == "float32" for o in typed)
 
 
-def _operand(assembler: _Assembler, operand: Operand, length: int, words: int, dtype: str) -> list[int]:
+def _operand_columns(assembler: _Assembler, operand: Operand, length: int, words: int, dtype: str) -> list[int]:
     match operand:
         case Memory(base, stride):
-            extra = _extra(assembler, operand, length, words)
+            extra = _append_extra(assembler, operand, length, words)
             return [record.MEMORY, base, stride, record.TYPES.index(operand.dtype), extra]
         case Received(colour):
             return [record.RECEIVED, assembler.colours[colour], 0, record.TYPES.index(operand.dtype), 0]
@@ -218,15 +223,15 @@ def _operand(assembler: _Assembler, operand: Operand, length: int, words: int, d
     return [record.CONSTANT, assembler.constant(round_constant(operand, dtype)), 0, record.TYPES.index(dtype), 0]
 
 
-def _extra(assembler: _Assembler, memory: Memory, length: int, words: int) -> int:
+def _append_extra(assembler: _Assembler, memory: Memory, length: int, words: int) -> int:
     """The number, from 1, of what does not fit an operand's columns; 0 if nothing is left."""
     if not (any(memory.steps) or memory.outer or memory.index is not None):
         return 0
     row = [0] * record.EXTRAS
     row[record.STEPS : record.STEPS + len(memory.steps)] = memory.steps
     # Missing outer dimensions have one element, so the engine need not ask how many there are.
-    pairs = [(1, 0)] * (OUTER_MOST - len(memory.outer)) + list(memory.outer)
-    row[record.OUTER : record.OUTER + 2 * OUTER_MOST] = [number for pair in pairs for number in pair]
+    pairs = [(1, 0)] * (MAX_OUTER_DIMENSIONS - len(memory.outer)) + list(memory.outer)
+    row[record.OUTER : record.OUTER + 2 * MAX_OUTER_DIMENSIONS] = [number for pair in pairs for number in pair]
     row[record.INNER] = length
     for extent, _ in memory.outer:
         row[record.INNER] //= extent

@@ -7,7 +7,7 @@ one reader, which alone advances `head`, and one writer, which alone advances `t
 
 import numpy as np
 
-from wse_sim.fabric.compiled import Int, Pointers, Truth, leaf, lowest_bit, woven
+from wse_sim.fabric.compiled import Int, Pointers, Truth, compile_expanded, compile_inlined, lowest_set_bit
 from wse_sim.isa.record import (
     ADVANCE,
     ADVANCE_FLAG,
@@ -17,65 +17,65 @@ from wse_sim.isa.record import (
     CONTROL_FLAG,
     CONTROLS,
     COPIED,
-    COUNTED,
+    COUNTERS_AT,
     GRANTS,
-    KEPT,
+    IN_TRANSIT,
     LANE,
     LANE_COLOUR,
     LAST_SHIFT,
     LINKS,
-    MOVES,
     OUTPUTS,
     POSITION,
     PUSHED,
     RESET,
     RING_AT,
+    ROUTER_HOLDS,
+    ROUTER_MOVES,
     SOURCE_SHIFT,
     TASK_SHIFT,
     TEARDOWN,
     TIME,
-    TORN,
-    TRAVELS,
+    TORN_DOWN,
 )
 
 
-@leaf
-def bytes_at(m: Pointers, t: Int) -> Int:
+@compile_inlined
+def queue_heads_offset(m: Pointers, t: Int) -> Int:
     """Where the heads of a core's queues begin."""
     return t * m.stride * 4 + m.depth
 
 
-@leaf
-def is_empty(m: Pointers, b: Int, j: Int) -> Truth:
+@compile_inlined
+def is_queue_empty(m: Pointers, b: Int, j: Int) -> Truth:
     """Whether queue `j` of the core whose heads begin at byte `b` holds nothing."""
     # Heads and tails run on modulo 256 and are masked only where a place is needed: so equal means empty, never full.
     return m.bytes[b + j] == m.bytes[b + m.queued + j]
 
 
-@leaf
-def has_room(m: Pointers, t: Int, j: Int) -> Truth:
+@compile_inlined
+def has_free_slot(m: Pointers, t: Int, j: Int) -> Truth:
     """Whether queue `j` of core `t` can take one more, by its own capacity."""
-    b = bytes_at(m, t) + j
+    b = queue_heads_offset(m, t) + j
     return ((m.bytes[b + m.queued] - m.bytes[b]) & 255) < m.bytes[b + 2 * m.queued]
 
 
-@leaf
-def slot_of_head(m: Pointers, t: Int, j: Int) -> Int:
+@compile_inlined
+def head_slot(m: Pointers, t: Int, j: Int) -> Int:
     """Where the stamp of a queue's first wavelet lies; its value follows."""
-    place = m.bytes[bytes_at(m, t) + j] & m.mask
+    place = m.bytes[queue_heads_offset(m, t) + j] & m.mask
     return t * m.stride + m.queues + j * m.queue + RING_AT + 2 * place
 
 
-@leaf
-def pop(m: Pointers, t: Int, j: Int) -> None:
+@compile_inlined
+def pop_wavelet(m: Pointers, t: Int, j: Int) -> None:
     """Take the first wavelet away: only the queue's one reader does this."""
-    m.bytes[bytes_at(m, t) + j] += 1
+    m.bytes[queue_heads_offset(m, t) + j] += 1
 
 
-@leaf
-def push(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
+@compile_inlined
+def push_wavelet(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
     """Put a wavelet with its stamp behind the others: only the queue's one writer does this."""
-    b = bytes_at(m, t) + m.queued + j
+    b = queue_heads_offset(m, t) + m.queued + j
     q = t * m.stride + m.queues + j * m.queue
     slot = q + RING_AT + 2 * (m.bytes[b] & m.mask)
     m.ints[slot] = stamp
@@ -83,47 +83,47 @@ def push(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
     m.bytes[b] += 1
 
 
-@leaf
+@compile_inlined
 def count_push(m: Pointers, t: Int, j: Int) -> None:
     """Count a wavelet for the traffic of a colour."""
     m.ints[t * m.stride + m.queues + j * m.queue + PUSHED] += 1
 
 
-@leaf
-def neighbour(m: Pointers, t: Int, d: Int) -> Int:
+@compile_inlined
+def neighbour_core(m: Pointers, t: Int, d: Int) -> Int:
     """The core next to `t` in direction `d`; routes that leave the mesh were refused."""
     return t - m.width if d == 0 else (t + 1 if d == 1 else (t + m.width if d == 2 else t - 1))
 
 
-@leaf
-def outputs_at(m: Pointers, t: Int) -> Int:
+@compile_inlined
+def outputs_offset(m: Pointers, t: Int) -> Int:
     """Where the outputs of a core's lanes begin."""
-    return bytes_at(m, t) + 3 * m.queued
+    return queue_heads_offset(m, t) + 3 * m.queued
 
 
-@leaf
-def _all_free(m: Pointers, t: Int, j: Int, outs: Int) -> Truth:
+@compile_inlined
+def _all_outputs_free(m: Pointers, t: Int, j: Int, outs: Int) -> Truth:
     """Whether all of a lane's outputs have room."""
     # All or nothing: a multicast that went to some outputs and not to others would need a wavelet in two states.
-    if outs & 16 and not has_room(m, t, m.nlanes + m.lanes[j * LANE + LANE_COLOUR]):
+    if outs & 16 and not has_free_slot(m, t, m.nlanes + m.lanes[j * LANE + LANE_COLOUR]):
         return False
     outs = outs & 15
     free = True
     while outs and free:
-        d = lowest_bit(outs)
+        d = lowest_set_bit(outs)
         outs &= outs - 1
-        free = has_room(m, neighbour(m, t, d), np.int64(m.lanes[j * LANE + d]))
+        free = has_free_slot(m, neighbour_core(m, t, d), np.int64(m.lanes[j * LANE + d]))
     return free
 
 
-@leaf
-def _lanes_that_hold(m: Pointers, t: Int) -> Int:
+@compile_inlined
+def _occupied_lanes(m: Pointers, t: Int) -> Int:
     """The lanes of a router that are not empty, as bits. Eight heads and eight tails are compared at once."""
-    lanes, heads = np.int64(0), bytes_at(m, t) >> 3
+    lanes, heads = np.int64(0), queue_heads_offset(m, t) >> 3
     for eight in range((m.nlanes + 7) >> 3):
         differ = m.longs[heads + eight] ^ m.longs[heads + eight + (m.queued >> 3)]
         while differ:
-            byte = lowest_bit(differ) >> 3
+            byte = lowest_set_bit(differ) >> 3
             # Clears the whole byte: heads and tails may differ in several bits of it.
             differ &= ~(np.int64(255) << 8 * byte)
             lanes |= np.int64(1) << (8 * eight + byte)
@@ -131,71 +131,72 @@ def _lanes_that_hold(m: Pointers, t: Int) -> Int:
     return lanes & ((np.int64(1) << m.nlanes) - 1)
 
 
-@leaf
-def _goes_up_no_ramp(m: Pointers, t: Int, j: Int) -> Truth:
+@compile_inlined
+def _skips_ramp(m: Pointers, t: Int, j: Int) -> Truth:
     """Whether the first wavelet of a lane is a control wavelet without a task."""
-    slot = slot_of_head(m, t, j)
+    slot = head_slot(m, t, j)
     return m.ints[slot] & CONTROL_FLAG != 0 and m.ints[slot + 1] >> TASK_SHIFT == 0
 
 
-@leaf
-def decide(m: Pointers, t: Int, now: Int, first: Int) -> Int:
+@compile_inlined
+def decide_router(m: Pointers, t: Int, now: Int, first: Int) -> Int:
     """Note the lanes that a router passes on in this cycle; it begins to look at lane `first`. Returns result bits."""
     grant, used, result = 0, 0, 0
-    waiting = _lanes_that_hold(m, t)
+    waiting = _occupied_lanes(m, t)
     # Lanes below `first` come after all others: a fixed order would let a busy colour starve the rest.
     later = waiting & ((1 << first) - 1)
     waiting ^= later
-    o = outputs_at(m, t)
+    o = outputs_offset(m, t)
     while waiting | later:
         if waiting == 0:
             waiting, later = later, 0
-        j = lowest_bit(waiting)
+        j = lowest_set_bit(waiting)
         waiting &= waiting - 1
-        result |= KEPT
+        result |= ROUTER_HOLDS
         # On the wire still: it lies in the queue that it travels to, with the cycle of its arrival as a stamp.
-        if m.ints[slot_of_head(m, t, j)] & TIME > now:
-            result |= TRAVELS
+        if m.ints[head_slot(m, t, j)] & TIME > now:
+            result |= IN_TRANSIT
             continue
         # No output at this position of the switch, or torn down: the wavelet waits for the switch to turn.
         outs = m.bytes[o + j] & OUTPUTS
         if outs == 0:
             continue
-        if _goes_up_no_ramp(m, t, j):
+        if _skips_ramp(m, t, j):
             # A command for switches only; without this it would wait for a core that never reads it.
             outs &= ~16
         # A link carries one wavelet a cycle, and an earlier lane has it.
         if outs & used:
             continue
-        if _all_free(m, t, j, outs):
+        if _all_outputs_free(m, t, j, outs):
             grant |= 1 << j
             used |= outs
-            result |= MOVES
+            result |= ROUTER_MOVES
     # Only noted: phase 2 moves the wavelets, so neighbours still see the queues as they were at the start of the cycle.
     m.longs[(t * m.stride + GRANTS) >> 1] = grant
     return result
 
 
-@leaf
-def put_switch(m: Pointers, t: Int, colour: Int, switch: Int) -> None:
+@compile_inlined
+def set_switch(m: Pointers, t: Int, colour: Int, switch: Int) -> None:
     """Set a switch and the outputs of its lanes."""
-    o = outputs_at(m, t)
+    o = outputs_offset(m, t)
     m.bytes[o + m.nlanes + colour] = switch
     for j in range(m.nlanes):
         if m.lanes[j * LANE + LANE_COLOUR] == colour:
-            # Routes of the four positions are the bytes of one word; the one in use is kept ready where `decide` looks.
+            # Routes of the four positions are the bytes of one word; the one in use is kept ready where
+            # `decide_router` looks.
             route = m.ints[t * m.stride + m.positions + j] >> 8 * (switch & POSITION)
-            m.bytes[o + j] = 0 if switch & TORN else route & 255
+            m.bytes[o + j] = 0 if switch & TORN_DOWN else route & 255
 
 
-@leaf
-def switch_of(m: Pointers, t: Int, colour: Int) -> Int:
+@compile_inlined
+def switch_byte(m: Pointers, t: Int, colour: Int) -> Int:
     """The byte of a switch: position, last position, torn down."""
-    return m.bytes[outputs_at(m, t) + m.nlanes + colour] & 255
+    return m.bytes[outputs_offset(m, t) + m.nlanes + colour] & 255
 
 
-@leaf
-def turn_switch_to(m: Pointers, t: Int, colour: Int, position: Int) -> None:
+@compile_inlined
+def set_switch_position(m: Pointers, t: Int, colour: Int, position: Int) -> None:
     """Do what a core configures. What its router was to pass on in this cycle waits: the old route decided it."""
     grant = m.longs[(t * m.stride + GRANTS) >> 1]
     for j in range(m.nlanes):
@@ -203,80 +204,80 @@ def turn_switch_to(m: Pointers, t: Int, colour: Int, position: Int) -> None:
             grant &= ~(np.int64(1) << j)
     m.longs[(t * m.stride + GRANTS) >> 1] = grant
     # Configuring is also the way out of a teardown.
-    put_switch(m, t, colour, switch_of(m, t, colour) & ~(POSITION | TORN) | position)
+    set_switch(m, t, colour, switch_byte(m, t, colour) & ~(POSITION | TORN_DOWN) | position)
 
 
-@leaf
-def _turn_switch(m: Pointers, t: Int, colour: Int, command: Int) -> None:
+@compile_inlined
+def _apply_switch_command(m: Pointers, t: Int, colour: Int, command: Int) -> None:
     """Do what a control wavelet says. After its last position a switch stays where it is."""
-    switch = switch_of(m, t, colour)
+    switch = switch_byte(m, t, colour)
     position, last = switch & POSITION, switch >> LAST_SHIFT & POSITION
     # A switch stays at its last position: the public texts describe no way around.
     if command == ADVANCE and position < last:
-        put_switch(m, t, colour, switch + 1)
+        set_switch(m, t, colour, switch + 1)
     elif command == RESET:
-        put_switch(m, t, colour, switch & ~POSITION)
+        set_switch(m, t, colour, switch & ~POSITION)
     elif command == TEARDOWN:
-        put_switch(m, t, colour, switch | TORN)
+        set_switch(m, t, colour, switch | TORN_DOWN)
 
 
-@leaf
-def _copies(outs: Int) -> Int:
+@compile_inlined
+def _copy_count(outs: Int) -> Int:
     """How many more wavelets go on than came."""
     return (outs & 1) + (outs >> 1 & 1) + (outs >> 2 & 1) + (outs >> 3 & 1) + (outs >> 4 & 1) - 1
 
 
-@leaf
-def _pass_on(m: Pointers, t: Int, j: Int, now: Int) -> Int:
+@compile_inlined
+def _forward_wavelet(m: Pointers, t: Int, j: Int, now: Int) -> Int:
     """Move the first wavelet of a lane. Returns the directions in which it went, as bits."""
-    slot, route = slot_of_head(m, t, j), m.bytes[outputs_at(m, t) + j] & 255
+    slot, route = head_slot(m, t, j), m.bytes[outputs_offset(m, t) + j] & 255
     stamp, value = np.int64(m.ints[slot]), np.int64(m.ints[slot + 1])
     outs, source, colour = route & OUTPUTS, route >> SOURCE_SHIFT, np.int64(m.lanes[j * LANE + LANE_COLOUR])
     control = stamp & CONTROL_FLAG
     command = np.int64(0)
-    if _goes_up_no_ramp(m, t, j):
+    if _skips_ramp(m, t, j):
         outs &= ~16
     if control:
         command = value & COMMAND
         # Each router takes the next two bits, and the shift brings a 0, a nop, for those beyond the eighth.
         value = value & ~COMMANDS_MASK | (value & COMMANDS_MASK) >> COMMAND_BITS
-    counted = t * m.stride + COUNTED + LINKS
+    counted = t * m.stride + COUNTERS_AT + LINKS
     if outs & 16:
         # Into the core: the ramp's latency, and a count that lets the core find control wavelets.
-        push(m, t, m.nlanes + colour, value, (now + m.ramp) | control)
+        push_wavelet(m, t, m.nlanes + colour, value, (now + m.ramp) | control)
         count_push(m, t, m.nlanes + colour)
         m.ints[counted + 4] += 1
         if control:
             m.ints[t * m.stride + CONTROLS] += 1
     links = outs & 15
     while links:
-        d = lowest_bit(links)
+        d = lowest_set_bit(links)
         links &= links - 1
         # North and south are even, east and west odd: a route turns where the two differ. From the core there is no
         # turn.
         turns = source < 4 and (source ^ d) & 1
         ready = now + m.hop + (m.turn if turns else 0)
-        push(m, neighbour(m, t, d), np.int64(m.lanes[j * LANE + d]), value, ready | control)
+        push_wavelet(m, neighbour_core(m, t, d), np.int64(m.lanes[j * LANE + d]), value, ready | control)
         m.ints[counted + d] += 1
     # More or fewer than one went on: kept for the law that sent and copied are received and left.
     if outs & (outs - 1) or outs == 0:
-        m.ints[t * m.stride + m.queues + j * m.queue + COPIED] += _copies(outs)
-    pop(m, t, j)
+        m.ints[t * m.stride + m.queues + j * m.queue + COPIED] += _copy_count(outs)
+    pop_wavelet(m, t, j)
     # After it was passed on: a command acts on what follows the wavelet, not on the wavelet itself.
     if control:
-        _turn_switch(m, t, colour, command)
+        _apply_switch_command(m, t, colour, command)
     if stamp & ADVANCE_FLAG:
-        _turn_switch(m, t, colour, np.int64(ADVANCE))
+        _apply_switch_command(m, t, colour, np.int64(ADVANCE))
     return outs & 15
 
 
-@woven
-def commit(m: Pointers, t: Int, now: Int) -> Int:
+@compile_expanded
+def commit_router(m: Pointers, t: Int, now: Int) -> Int:
     """Move what a router decided to pass on. Returns the directions in which something went, as bits."""
     grant, went, j = m.longs[(t * m.stride + GRANTS) >> 1], np.int64(0), np.int64(0)
     while grant:
         if grant & 1:
-            went |= _pass_on(m, t, j, now)
+            went |= _forward_wavelet(m, t, j, now)
         grant >>= 1
         j += 1
     return went

@@ -7,19 +7,19 @@ from types import ModuleType
 import numpy as np
 
 from lazytensor.thread_start import try_start
-from wse_sim.fabric.assemble import State
-from wse_sim.fabric.mesh import STEPS
+from wse_sim.fabric.assemble import EngineState
+from wse_sim.fabric.mesh import DIRECTION_OFFSETS
 from wse_sim.isa import record
 
 ENGINES = ("auto", "list", "scan")
 SAMPLE_CYCLES, SPAN_CYCLES = 64, 4096
 """How long `auto` looks at the activity at first, and how long it then stays with what it chose."""
 # With all cores active a scan is 3 % faster than lists (README); with few, most of what it visits sleeps.
-SCAN_FROM = 0.6
+MIN_SCAN_ACTIVITY_RATIO = 0.6
 """Share of active cores from which all are visited."""
-QUIET_CYCLES = 1000
+MIN_QUIET_CYCLES = 1000
 """Cycles in which no core does anything, after which rings are looked for; and a few more for each lane of a router."""
-QUIET_A_LANE = 4
+QUIET_CYCLES_PER_LANE = 4
 
 
 def load_engine() -> ModuleType:
@@ -28,28 +28,31 @@ def load_engine() -> ModuleType:
     return importlib.import_module("wse_sim.fabric.engine")
 
 
-class Runner:
+class EngineRunner:
     """Advances a state, with as many threads as asked for.
 
     `now` is the cycle that comes next, `active` how many cores were active, summed over the cycles, and `is_over` says
     that nothing can happen any more, or that wavelets go round and no core can do anything.
     """
 
-    def __init__(self, state: State, threads: int = 1):
+    def __init__(self, state: EngineState, threads: int = 1):
         self._state, self._engine = state, load_engine()
         self._blocks = -(-state.size("cores") // 64)
         self._bands = self._cut(threads)
         self._lists: np.ndarray | None = None
-        self._quiet, self._patience = 0, QUIET_CYCLES + QUIET_A_LANE * state.size("cores") * state.size("lanes")
+        self._quiet, self._patience = (
+            0,
+            MIN_QUIET_CYCLES + QUIET_CYCLES_PER_LANE * state.size("cores") * state.size("lanes"),
+        )
         self.now, self.active, self.is_over = 0, 0, False
 
     def advance(self, most: int, by_list: bool) -> None:
         """Run until cycle `most`, or until it is over."""
         # After a scan nobody knows who sleeps, so everybody is visited once, and the lists build themselves.
         if not by_list or self._lists is None:
-            self._state.cores[:, record.SLEEPS] = 0
-            self._lists = np.zeros((self._bands, record.PLANES, self._blocks), np.int64)
-            self._lists[0, self.now % record.PLANES] = self._all()
+            self._state.cores[:, record.SLEEP_START] = 0
+            self._lists = np.zeros((self._bands, record.LIST_PLANES, self._blocks), np.int64)
+            self._lists[0, self.now % record.LIST_PLANES] = self._all()
         ends = self._run_bands(most, by_list)
         if ends is None:
             # The system starts no more threads: one band, whose lists begin anew.
@@ -62,7 +65,7 @@ class Runner:
             self._lists = None
         # Quiet for long, but no ring: a wavelet on a very long way. Wait twice as long before the next look, which is
         # not cheap.
-        if self.now < most and self._quiet >= self._patience and not circling(self._state).any():
+        if self.now < most and self._quiet >= self._patience and not find_ring_lanes(self._state).any():
             self._patience *= 2
             self.advance(most, by_list)
         self.is_over = self.is_over or self.now < most or self._quiet < 0
@@ -70,11 +73,11 @@ class Runner:
     def _cut(self, threads: int) -> int:
         """How many bands there are. What happens at the ends of one must not meet, so short ones have short sweeps."""
         cores, width = self._state.size("cores"), self._state.size("width")
-        lag = record.lag_of(width if cores > width else 1)
+        lag = record.block_lag(width if cores > width else 1)
         # The wedges at the two ends of a band must not meet: each reaches `lag` blocks for every stage.
         bands = max(1, min(threads, self._blocks // (2 * lag)))
         if bands > 1:
-            sweep = self._state.shape[record.SHAPE.index("sweep") :]
+            sweep = self._state.shape[record.SHAPE_FIELDS.index("sweep") :]
             # A sweep of c cycles has 2 c stages, so fewer cycles make the wedges fit.
             sweep[0] = min(sweep[0], (self._blocks // bands // (2 * lag) + 1) // 2)
         return bands
@@ -89,7 +92,7 @@ class Runner:
     def _run_bands(self, most: int, by_list: bool) -> tuple[int, int, int] | None:
         """Cycle, active cores and quiet cycles, on which all threads agree; None if not all threads can be started."""
         assert self._lists is not None
-        sync = np.zeros((2 + 2 * self._bands) * record.SLOT, np.int64)
+        sync = np.zeros((2 + 2 * self._bands) * record.NOTE_SLOT_WORDS, np.int64)
         ends = [(0, 0, 0)] * self._bands
         # The engine keeps bare addresses: these arrays have to live until all threads are through, as they do in this
         # frame.
@@ -119,9 +122,9 @@ class Runner:
         return ends[0] if has_all[0] else None
 
 
-def drive(state: State, engine: str, threads: int, max_cycles: int) -> int:
+def run_to_end(state: EngineState, engine: str, threads: int, max_cycles: int) -> int:
     """Run a state to its end, at most `max_cycles`. Returns the cycle at which it stands."""
-    runner = Runner(state, threads)
+    runner = EngineRunner(state, threads)
     if engine != "auto":
         runner.advance(max_cycles, engine == "list")
         return runner.now
@@ -131,18 +134,18 @@ def drive(state: State, engine: str, threads: int, max_cycles: int) -> int:
         before, counted = runner.now, runner.active
         runner.advance(min(max_cycles, before + span), by_list)
         visits = max(1, runner.now - before) * state.size("cores")
-        by_list, span = runner.active - counted < SCAN_FROM * visits, SPAN_CYCLES
+        by_list, span = runner.active - counted < MIN_SCAN_ACTIVITY_RATIO * visits, SPAN_CYCLES
     return runner.now
 
 
-def circling(state: State) -> np.ndarray:
+def find_ring_lanes(state: EngineState) -> np.ndarray:
     """Which lanes of routers, [cores, lanes], lie on a ring of routes and hold a wavelet.
 
     A lane takes its wavelets from one other, so we walk against the routes: where a walk of as many steps as there are
     lanes still stands somewhere, it stands on a ring, and every lane of a ring is such a place.
     """
     # Pointer doubling: after k rounds `reached` is 2 ** k steps back, so log2 of all lanes rounds are enough.
-    before = _upstream(state)
+    before = _upstream_lanes(state)
     end = len(before) - 1
     reached = before
     for _ in range(end.bit_length()):
@@ -153,13 +156,13 @@ def circling(state: State) -> np.ndarray:
     return on_ring[:end].reshape(-1, lanes) & (state.occupancy()[:, :lanes] > 0)
 
 
-def _upstream(state: State) -> np.ndarray:
+def _upstream_lanes(state: EngineState) -> np.ndarray:
     """For each lane of each router, numbered one after another, the lane that feeds it; past the last one for none."""
     cores, lanes, width = state.size("cores"), state.size("lanes"), state.size("width")
     routes, end = state.outputs()[:, :lanes], cores * lanes
     before = np.full((cores, lanes), end, np.int64)
     colour = state.lanes[:, record.LANE_COLOUR]
-    for d, (dx, dy) in STEPS.items():
+    for d, (dx, dy) in DIRECTION_OFFSETS.items():
         step, back = dx + dy * width, (d + 2) % 4
         takes = (routes & record.OUTPUTS != 0) & (routes >> record.SOURCE_SHIFT == d)
         for j in range(lanes):

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric.assemble import State, assemble
+from wse_sim.fabric.assemble import EngineState, assemble_mesh
 from wse_sim.fabric.mesh import Mesh, check
 from wse_sim.fabric.program_rows import ProgramRows
 from wse_sim.fabric.run import RunResult, read_result
-from wse_sim.fabric.runner import Runner
+from wse_sim.fabric.runner import EngineRunner
 from wse_sim.isa import record
 
-SIGNS = {"busy": "#", "on_input": "-", "on_output": "+", "on_memory": "m", "idle": " "}
-MAX_CYCLES = 100_000
+STATE_SIGNS = {"busy": "#", "on_input": "-", "on_output": "+", "on_memory": "m", "idle": " "}
+MAX_TRACED_CYCLES = 100_000
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class Moment:
     done: tuple[int, ...]
 
 
-def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CYCLES) -> tuple[RunResult, list[Moment]]:
+def trace(
+    mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_TRACED_CYCLES
+) -> tuple[RunResult, list[Moment]]:
     """Run a mesh as `simulate` does, with the same result, and tell for each cycle what these cores (x, y) did.
 
     Every cycle is a call of the engine, so this is for meshes that a page can show.
@@ -38,19 +40,19 @@ def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CY
                 f"core ({x}, {y}) of a mesh of {mesh.width} x {mesh.height}", hint="Trace cores that are on the mesh."
             )
     check(mesh)
-    state, rows = assemble(mesh)
-    runner = Runner(state)
+    state, rows = assemble_mesh(mesh)
+    runner = EngineRunner(state)
     moments: list[Moment] = []
     while not runner.is_over and runner.now < max_cycles:
         now = runner.now
         # By list, for a scan would start its counters anew each cycle; the result is the same.
         runner.advance(now + 1, by_list=True)
         if runner.now > now:
-            moments += [_moment(mesh, state, rows, now, x, y) for x, y in cores]
+            moments += [_record_moment(mesh, state, rows, now, x, y) for x, y in cores]
     return read_result(mesh, state, rows, runner.now, max_cycles), moments
 
 
-def _moment(mesh: Mesh, state: State, rows: ProgramRows, now: int, x: int, y: int) -> Moment:
+def _record_moment(mesh: Mesh, state: EngineState, rows: ProgramRows, now: int, x: int, y: int) -> Moment:
     t = y * mesh.width + x
     standing = [thread for thread in state.threads()[t].tolist() if thread[record.PC] >= 0]
     places = tuple(rows.source(thread[record.PC]) for thread in standing)
@@ -65,7 +67,7 @@ def space_time(moments: Sequence[Moment], every: int = 1) -> str:
     lines: dict[tuple[int, int], list[str]] = {}
     for moment in moments:
         if moment.cycle % every == 0:
-            lines.setdefault((moment.x, moment.y), []).append(SIGNS[moment.did])
+            lines.setdefault((moment.x, moment.y), []).append(STATE_SIGNS[moment.did])
     names = {cell: f"({cell[0]}, {cell[1]})" for cell in lines}
     width = max(map(len, names.values()), default=0)
     return "\n".join(f"{names[cell]:>{width}} {''.join(signs)}".rstrip() for cell, signs in lines.items())

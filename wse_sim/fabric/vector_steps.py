@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from wse_sim.fabric.compiled import Int, Pointers, Real, bits_of, float_of, leaf
-from wse_sim.fabric.elements import decode, encode, one_source, rounded, two_sources
-from wse_sim.fabric.router import count_push, pop, push, slot_of_head
+from wse_sim.fabric.compiled import Int, Pointers, Real, bits_to_float, compile_inlined, float_to_bits
+from wse_sim.fabric.elements import apply_binary, apply_unary, decode, encode, round_to_dtype
+from wse_sim.fabric.router import count_push, head_slot, pop_wavelet, push_wavelet
 from wse_sim.isa.record import (
     ADD,
     ADVANCE_FLAG,
@@ -30,57 +30,57 @@ from wse_sim.isa.record import (
     STEP,
     STRIDE,
     SUB,
-    TO,
+    TO_LANE,
     TYPE,
 )
 
-TARGET, FIRST, SECOND, THIRD = (np.int64(i) for i in range(4))
+TARGET_OPERAND, FIRST_SOURCE, SECOND_SOURCE, THIRD_SOURCE = (np.int64(i) for i in range(4))
 """Operands of an instruction. As plain constants each would make a version of what takes it."""
 
 
-@leaf
-def operand_at(row: Int, i: Int) -> Int:
+@compile_inlined
+def operand_offset(row: Int, i: Int) -> Int:
     """Where the columns of operand `i` of an instruction begin."""
     return row + OPERANDS + i * OPERAND
 
 
-@leaf
-def _plain_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
+@compile_inlined
+def _read_plain_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
     """One float32 of source `i`; takes it from the queue if it comes on a colour."""
-    o = operand_at(row, i)
+    o = operand_offset(row, i)
     kind = m.code[o + OPERAND_AT]
     if kind == MEMORY:
         return m.floats[t * m.words_per_core + m.ints[h + BASES + i] + element * m.code[o + STRIDE]]
     if kind == RECEIVED:
         j = m.nlanes + m.code[o + BASE]
-        wavelet = float_of(m.ints[slot_of_head(m, t, j) + 1])
-        pop(m, t, j)
+        wavelet = bits_to_float(m.ints[head_slot(m, t, j) + 1])
+        pop_wavelet(m, t, j)
         return wavelet
     return m.constants[m.code[o + BASE]]
 
 
-@leaf
-def _stamp(m: Pointers, row: Int, element: Int, now: Int) -> Int:
+@compile_inlined
+def _wavelet_stamp(m: Pointers, row: Int, element: Int, now: Int) -> Int:
     """When what a core sends can leave its router; the last element may turn the switch."""
     ready = now + 1 + m.ramp
     # The advance travels with the last wavelet: turning the switch at once would overtake those still in the queue.
     return ready | ADVANCE_FLAG if m.code[row + ADVANCES] and element == m.code[row + LENGTH] - 1 else ready
 
 
-@leaf
-def send(m: Pointers, t: Int, lane: Int, value: Int, stamp: Int) -> None:
+@compile_inlined
+def send_wavelet(m: Pointers, t: Int, lane: Int, value: Int, stamp: Int) -> None:
     """Give the router a wavelet and count it."""
-    push(m, t, lane, value, stamp)
+    push_wavelet(m, t, lane, value, stamp)
     count_push(m, t, lane)
 
 
-@leaf
-def plain_element(m: Pointers, t: Int, h: Int, row: Int, element: Int, now: Int) -> None:
+@compile_inlined
+def run_plain_element(m: Pointers, t: Int, h: Int, row: Int, element: Int, now: Int) -> None:
     """One element of an operation on float32 whose operands have one dimension."""
-    a = _plain_source(m, t, h, row, FIRST, element)
+    a = _read_plain_source(m, t, h, row, FIRST_SOURCE, element)
     op = m.code[row + OP]
     if op != MOVE:
-        b = _plain_source(m, t, h, row, SECOND, element)
+        b = _read_plain_source(m, t, h, row, SECOND_SOURCE, element)
         if op == ADD:
             a = a + b
         elif op == SUB:
@@ -92,18 +92,20 @@ def plain_element(m: Pointers, t: Int, h: Int, row: Int, element: Int, now: Int)
             a = np.float32(np.maximum(a, b))
         else:
             # The cast keeps LLVM from contracting the two into one instruction that rounds once.
-            a = np.float32(a * b) + _plain_source(m, t, h, row, THIRD, element)
-    o = operand_at(row, TARGET)
+            a = np.float32(a * b) + _read_plain_source(m, t, h, row, THIRD_SOURCE, element)
+    o = operand_offset(row, TARGET_OPERAND)
     if m.code[o + OPERAND_AT] == MEMORY:
         m.floats[t * m.words_per_core + m.ints[h + BASES] + element * m.code[o + STRIDE]] = a
         return
-    send(m, t, np.int64(m.code[row + TO]), np.int64(bits_of(a)), _stamp(m, row, element, now))
+    send_wavelet(
+        m, t, np.int64(m.code[row + TO_LANE]), np.int64(float_to_bits(a)), _wavelet_stamp(m, row, element, now)
+    )
 
 
-@leaf
-def _place(m: Pointers, h: Int, row: Int, i: Int, element: Int) -> Int:
+@compile_inlined
+def _element_address(m: Pointers, h: Int, row: Int, i: Int, element: Int) -> Int:
     """Where an element of a memory operand lies, in elements of its type from the core's first."""
-    o = operand_at(row, i)
+    o = operand_offset(row, i)
     base, stride, extra = m.ints[h + BASES + i], m.code[o + STRIDE], m.code[o + EXTRA]
     if extra == 0:
         return base + element * stride
@@ -118,70 +120,70 @@ def _place(m: Pointers, h: Int, row: Int, i: Int, element: Int) -> Int:
     return at
 
 
-@leaf
-def _raw_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Int:
+@compile_inlined
+def _read_source_bits(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Int:
     """The bits of one element of a source that is no constant."""
-    o = operand_at(row, i)
+    o = operand_offset(row, i)
     wide = m.code[o + TYPE] == FLOAT32
     if m.code[o + OPERAND_AT] == MEMORY:
-        at = _place(m, h, row, i, element)
+        at = _element_address(m, h, row, i, element)
         if wide:
             return np.int64(m.words[t * m.words_per_core + at])
         return np.int64(m.halves[2 * t * m.words_per_core + at])
     j = m.nlanes + m.code[o + BASE]
-    value = np.int64(m.ints[slot_of_head(m, t, j) + 1])
+    value = np.int64(m.ints[head_slot(m, t, j) + 1])
     # Two 16-bit elements share a wavelet, so it leaves the queue with the second of them, or with an odd last one.
     if wide or element & 1 or element == m.code[row + LENGTH] - 1:
-        pop(m, t, j)
+        pop_wavelet(m, t, j)
     return value if wide else (value >> 16 if element & 1 else value) & 0xFFFF
 
 
-@leaf
-def _source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
+@compile_inlined
+def _read_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
     """One element of source `i`, rounded to the type of the destination."""
-    o = operand_at(row, i)
+    o = operand_offset(row, i)
     if m.code[o + OPERAND_AT] != MEMORY and m.code[o + OPERAND_AT] != RECEIVED:
         return m.constants[m.code[o + BASE]]
-    dtype, to = m.code[o + TYPE], m.code[operand_at(row, TARGET) + TYPE]
-    raw = _raw_source(m, t, h, row, i, element)
-    value = float_of(np.int32(raw)) if dtype == FLOAT32 else decode(raw, dtype)
-    return value if dtype == to else rounded(value, to)
+    dtype, to = m.code[o + TYPE], m.code[operand_offset(row, TARGET_OPERAND) + TYPE]
+    raw = _read_source_bits(m, t, h, row, i, element)
+    value = bits_to_float(np.int32(raw)) if dtype == FLOAT32 else decode(raw, dtype)
+    return value if dtype == to else round_to_dtype(value, to)
 
 
-@leaf
-def _computed(m: Pointers, t: Int, h: Int, row: Int, element: Int) -> Int:
+@compile_inlined
+def _compute_bits(m: Pointers, t: Int, h: Int, row: Int, element: Int) -> Int:
     """The bits of one element of the result."""
-    op, dtype = m.code[row + OP], m.code[operand_at(row, TARGET) + TYPE]
+    op, dtype = m.code[row + OP], m.code[operand_offset(row, TARGET_OPERAND) + TYPE]
     # A move carries bits, not values: a signalling NaN or an index must not pass through float32.
-    if op == MOVE and m.code[operand_at(row, FIRST) + OPERAND_AT] != 0:
-        return _raw_source(m, t, h, row, FIRST, element)
-    value = _source(m, t, h, row, FIRST, element)
+    if op == MOVE and m.code[operand_offset(row, FIRST_SOURCE) + OPERAND_AT] != 0:
+        return _read_source_bits(m, t, h, row, FIRST_SOURCE, element)
+    value = _read_source(m, t, h, row, FIRST_SOURCE, element)
     if op == FMAC:
         # Rounded after each of the two, as NumPy does it in two operations: so the data reading has the same bits.
-        product = rounded(two_sources(MUL, value, _source(m, t, h, row, SECOND, element)), dtype)
-        value = product + _source(m, t, h, row, THIRD, element)
+        product = round_to_dtype(apply_binary(MUL, value, _read_source(m, t, h, row, SECOND_SOURCE, element)), dtype)
+        value = product + _read_source(m, t, h, row, THIRD_SOURCE, element)
     elif ADD <= op < FMAC:
-        value = two_sources(op, value, _source(m, t, h, row, SECOND, element))
+        value = apply_binary(op, value, _read_source(m, t, h, row, SECOND_SOURCE, element))
     elif op != MOVE:
-        value = one_source(op, value)
-    return np.int64(bits_of(value)) if dtype == FLOAT32 else encode(value, dtype)
+        value = apply_unary(op, value)
+    return np.int64(float_to_bits(value)) if dtype == FLOAT32 else encode(value, dtype)
 
 
-@leaf
-def general_step(m: Pointers, t: Int, h: Int, row: Int, done: Int, now: Int) -> Int:
+@compile_inlined
+def run_general_step(m: Pointers, t: Int, h: Int, row: Int, done: Int, now: Int) -> Int:
     """The elements of one step: one, or the two that one wavelet of a 16-bit type carries."""
-    o = operand_at(row, TARGET)
+    o = operand_offset(row, TARGET_OPERAND)
     wide = m.code[o + TYPE] == FLOAT32
     last = min(done + m.code[row + STEP], m.code[row + LENGTH]) - 1
     sent = np.int64(0)
     for element in range(done, last + 1):
-        bits = _computed(m, t, h, row, element)
+        bits = _compute_bits(m, t, h, row, element)
         if m.code[o + OPERAND_AT] == SENT:
             sent = bits if wide else sent | bits << 16 * (element & 1)
         elif wide:
-            m.words[t * m.words_per_core + _place(m, h, row, TARGET, element)] = bits
+            m.words[t * m.words_per_core + _element_address(m, h, row, TARGET_OPERAND, element)] = bits
         else:
-            m.halves[2 * t * m.words_per_core + _place(m, h, row, TARGET, element)] = bits
+            m.halves[2 * t * m.words_per_core + _element_address(m, h, row, TARGET_OPERAND, element)] = bits
     if m.code[o + OPERAND_AT] == SENT:
-        send(m, t, np.int64(m.code[row + TO]), sent, _stamp(m, row, last, now))
+        send_wavelet(m, t, np.int64(m.code[row + TO_LANE]), sent, _wavelet_stamp(m, row, last, now))
     return last + 1

@@ -7,14 +7,14 @@ from typing import TypedDict, Unpack
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import (
     Branch,
-    Change,
-    Configure,
-    Control,
+    ConfigureSwitch,
+    ControlWavelet,
     CoreProgram,
     Instruction,
     LoopEnd,
     LoopStart,
     Operand,
+    TaskChange,
     Vector,
     check_program,
 )
@@ -101,12 +101,12 @@ class Builder:
         )
 
     def control(self, colour: int, commands: Sequence[str] = (), task: str = "") -> None:
-        """Send a control wavelet; see `Control`."""
-        self.append(Control(colour, tuple(commands), task))
+        """Send a control wavelet; see `ControlWavelet`."""
+        self.append(ControlWavelet(colour, tuple(commands), task))
 
     def configure(self, colour: int, position: int = 0) -> None:
         """Put the core's router at a switch position of a colour."""
-        self.append(Configure(colour, position))
+        self.append(ConfigureSwitch(colour, position))
 
     @contextmanager
     def loop(self, times: int) -> Iterator[None]:
@@ -122,15 +122,15 @@ class Builder:
 
     def activate(self, task: str) -> None:
         """Let a task run once it is not blocked."""
-        self.append(Change("activate", task))
+        self.append(TaskChange("activate", task))
 
     def block(self, task: str) -> None:
         """Keep a task from running, active or not."""
-        self.append(Change("block", task))
+        self.append(TaskChange("block", task))
 
     def unblock(self, task: str) -> None:
         """Let a task run if it is active."""
-        self.append(Change("unblock", task))
+        self.append(TaskChange("unblock", task))
 
     def build(self) -> CoreProgram:
         """The finished program. Raises LazyError, naming the instruction, if it cannot run on any mesh."""

@@ -39,17 +39,17 @@ ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}
 WORD_BYTES = 4
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 # Tasks are bits of a word of 32 with its sign, in which the engine keeps who is active and who is blocked.
-TASKS_MOST = 30
+MAX_TASKS = 30
 # As many as the engine keeps round counters and strides for.
-LOOPS_DEEPEST = 4
+MAX_LOOP_DEPTH = 4
 # With the innermost one four dimensions, as the vendor's mem4d descriptors have.
-OUTER_MOST = 3
-COMMANDS = ("nop", "advance", "reset", "teardown")
+MAX_OUTER_DIMENSIONS = 3
+SWITCH_COMMANDS = ("nop", "advance", "reset", "teardown")
 """What a control wavelet can tell a router's switch."""
 # Two bits each in the sixteen bits of a control wavelet that are not its task.
-COMMANDS_MOST = 8
+MAX_SWITCH_COMMANDS = 8
 # As the SDK's routes have.
-POSITIONS_MOST = 4
+MAX_SWITCH_POSITIONS = 4
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Memory:
         text += "".join(f" + {step} a round of loop {d}" for d, step in enumerate(self.steps) if step)
         text += "".join(f" over {extent} by {stride}" for extent, stride in self.outer)
         text += f" by {self.stride}" if self.stride != 1 or self.outer else ""
-        return f"[{text}]{_suffix(self.dtype)}"
+        return f"[{text}]{_dtype_suffix(self.dtype)}"
 
     def reach(self, length: int) -> tuple[int, int]:
         """The lowest and the highest element of `length`, from the base."""
@@ -97,7 +97,7 @@ class Memory:
         )
 
 
-def _suffix(dtype: str) -> str:
+def _dtype_suffix(dtype: str) -> str:
     return "" if dtype == "float32" else f":{dtype}"
 
 
@@ -109,7 +109,7 @@ class Received:
     dtype: str = "float32"
 
     def __str__(self) -> str:
-        return f"in{self.colour}{_suffix(self.dtype)}"
+        return f"in{self.colour}{_dtype_suffix(self.dtype)}"
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Sent:
     dtype: str = "float32"
 
     def __str__(self) -> str:
-        return f"out{self.colour}{_suffix(self.dtype)}"
+        return f"out{self.colour}{_dtype_suffix(self.dtype)}"
 
 
 Operand = Memory | Received | Sent | float
@@ -182,7 +182,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Change:
+class TaskChange:
     """Change the state of a task: `verb` is "activate", "block" or "unblock"."""
 
     verb: str
@@ -193,7 +193,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Control:
+class ControlWavelet:
     """Send a control wavelet: each router that it passes takes the next of `commands`, the later ones none.
 
     At a core that it is given to it activates `task`; without a task it goes up no ramp.
@@ -209,7 +209,7 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Configure:
+class ConfigureSwitch:
     """Put the core's router at a switch position of a colour, also after a teardown."""
 
     colour: int
@@ -219,7 +219,7 @@ class Configure:
         return f"configure colour {self.colour} to position {self.position}"
 
 
-Instruction = Vector | LoopStart | LoopEnd | Branch | Change | Control | Configure
+Instruction = Vector | LoopStart | LoopEnd | Branch | TaskChange | ControlWavelet | ConfigureSwitch
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class CoreProgram:
     words: int
     tasks: tuple[tuple[str, tuple[Instruction, ...]], ...]
 
-    def numbered(self) -> Iterator[tuple[str, Instruction]]:
+    def numbered_instructions(self) -> Iterator[tuple[str, Instruction]]:
         """Every instruction with its place, as in "main.3"."""
         for name, body in self.tasks:
             for i, instruction in enumerate(body):
@@ -253,8 +253,8 @@ def check_program(program: CoreProgram) -> None:
     """Raise LazyError, naming the instruction, for a program that cannot run on any mesh."""
     # All names first: tasks may activate others that are declared later.
     names = [name for name, _ in program.tasks]
-    if len(names) > TASKS_MOST:
-        raise LazyError(f"{program.name!r} has {len(names)} tasks", hint=f"A core has at most {TASKS_MOST}.")
+    if len(names) > MAX_TASKS:
+        raise LazyError(f"{program.name!r} has {len(names)} tasks", hint=f"A core has at most {MAX_TASKS}.")
     for name, body in program.tasks:
         check_body(body, program.words, names, f"{program.name}, {name}")
 
@@ -268,7 +268,7 @@ def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], wh
             if isinstance(instruction, LoopStart):
                 rounds.append(instruction.times)
             elif isinstance(instruction, LoopEnd):
-                _check(bool(rounds), "an end without a loop", "Open a loop first.")
+                _require(bool(rounds), "an end without a loop", "Open a loop first.")
                 rounds.pop()
             _check_instruction(instruction, words, tasks, rounds)
         # The check knows what is wrong, this place knows where: the message needs both.
@@ -278,7 +278,7 @@ def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], wh
         raise LazyError(f"a loop of {rounds[-1]} rounds is not closed", where=where, hint="Close it with an end.")
 
 
-def _check(holds: bool, what: str, hint: str) -> None:
+def _require(holds: bool, what: str, hint: str) -> None:
     if not holds:
         raise LazyError(what, hint=hint)
 
@@ -290,52 +290,60 @@ def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str
             if instruction.then:
                 _check_completion(instruction.then, tasks)
         case LoopStart(times):
-            _check(times >= 1, f"a loop of {times} rounds", "Give a count of at least 1.")
-            _check(len(rounds) <= LOOPS_DEEPEST, f"loops nest {len(rounds)} deep", f"Nest at most {LOOPS_DEEPEST}.")
+            _require(times >= 1, f"a loop of {times} rounds", "Give a count of at least 1.")
+            _require(len(rounds) <= MAX_LOOP_DEPTH, f"loops nest {len(rounds)} deep", f"Nest at most {MAX_LOOP_DEPTH}.")
         case Branch(address, comparison, _, task):
             _check_memory(Memory(address), 1, words, ())
             _check_task(task, tasks)
-            _check(comparison in COMPARISONS, f"no comparison {comparison!r}", f"Use one of {' '.join(COMPARISONS)}.")
+            _require(comparison in COMPARISONS, f"no comparison {comparison!r}", f"Use one of {' '.join(COMPARISONS)}.")
         # Any task may be changed, also the one that runs.
-        case Change(_, task):
+        case TaskChange(_, task):
             _check_task(task, tasks)
-        case Control(_, commands, _):
-            _check(len(commands) <= COMMANDS_MOST, f"{len(commands)} commands", f"Give at most {COMMANDS_MOST}.")
+        case ControlWavelet(_, commands, _):
+            _require(
+                len(commands) <= MAX_SWITCH_COMMANDS,
+                f"{len(commands)} commands",
+                f"Give at most {MAX_SWITCH_COMMANDS}.",
+            )
             for command in commands:
-                _check(command in COMMANDS, f"no command {command!r}", f"Use one of {', '.join(COMMANDS)}.")
-        case Configure(_, position):
+                _require(
+                    command in SWITCH_COMMANDS, f"no command {command!r}", f"Use one of {', '.join(SWITCH_COMMANDS)}."
+                )
+        case ConfigureSwitch(_, position):
             _check_position(position)
 
 
 def _check_position(position: int) -> None:
-    _check(0 <= position < POSITIONS_MOST, f"switch position {position}", f"Use 0 to {POSITIONS_MOST - 1}.")
+    _require(
+        0 <= position < MAX_SWITCH_POSITIONS, f"switch position {position}", f"Use 0 to {MAX_SWITCH_POSITIONS - 1}."
+    )
 
 
 def _check_completion(then: tuple[str, ...], tasks: Sequence[str]) -> None:
-    _check(then[0] in ("activate", "unblock"), f"completion cannot {then[0]!r}", "Use activate=TASK or unblock=TASK.")
+    _require(then[0] in ("activate", "unblock"), f"completion cannot {then[0]!r}", "Use activate=TASK or unblock=TASK.")
     _check_task(then[1], tasks)
 
 
 def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
-    _check(vector.op in OPERATIONS, f"no operation {vector.op!r}", f"Use one of {', '.join(OPERATIONS)}.")
+    _require(vector.op in OPERATIONS, f"no operation {vector.op!r}", f"Use one of {', '.join(OPERATIONS)}.")
     target, *sources = vector.operands
     wanted = OPERATIONS[vector.op].sources
-    _check(len(sources) == wanted, f"{len(sources)} sources", f"Give {wanted}.")
-    _check(vector.length >= 1, f"a length of {vector.length}", "Give a length of at least 1.")
-    _check(
+    _require(len(sources) == wanted, f"{len(sources)} sources", f"Give {wanted}.")
+    _require(vector.length >= 1, f"a length of {vector.length}", "Give a length of at least 1.")
+    _require(
         isinstance(target, Memory | Sent),
         f"{target} cannot be written",
         "The first operand is memory or a colour to send on.",
     )
-    _check(
+    _require(
         not any(isinstance(s, Sent) for s in sources),
         "a colour to send on stands as a source",
         "Read with received(colour).",
     )
     colours = [s.colour for s in sources if isinstance(s, Received)]
     # Both would take from the same queue, and which of them gets which wavelet is not defined.
-    _check(len(set(colours)) == len(colours), "two sources read one colour", "Move one of them to memory first.")
-    _check(
+    _require(len(set(colours)) == len(colours), "two sources read one colour", "Move one of them to memory first.")
+    _require(
         isinstance(target, Sent) or not vector.advance,
         "an advance without a colour to send on",
         "Use control() instead.",
@@ -351,28 +359,30 @@ def _check_dtypes(vector: Vector) -> None:
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
     dtypes = {o.dtype for o in typed}
     for dtype in dtypes:
-        _check(dtype in ITEM_BYTES, f"no element type {dtype!r}", f"Use one of {', '.join(ITEM_BYTES)}.")
+        _require(dtype in ITEM_BYTES, f"no element type {dtype!r}", f"Use one of {', '.join(ITEM_BYTES)}.")
     # A move carries bits, so a change of type would be a reinterpretation.
     if vector.op == "move":
-        _check(len(dtypes) == 1, "a move between two types", "Use convert.")
+        _require(len(dtypes) == 1, "a move between two types", "Use convert.")
     else:
         is_integer = OPERATIONS[vector.op].is_integer
-        _check(is_integer or vector.op == "convert" or "uint16" not in dtypes, "arithmetic on uint16", "Convert first.")
-        _check(not is_integer or dtypes == {"uint16"}, f"bits of {', '.join(sorted(dtypes))}", "Give uint16 alone.")
+        _require(
+            is_integer or vector.op == "convert" or "uint16" not in dtypes, "arithmetic on uint16", "Convert first."
+        )
+        _require(not is_integer or dtypes == {"uint16"}, f"bits of {', '.join(sorted(dtypes))}", "Give uint16 alone.")
     widths = {ITEM_BYTES[o.dtype] for o in typed if not isinstance(o, Memory)}
     # An operation advances by one wavelet: it cannot take half of one and all of another.
-    _check(len(widths) < 2, "wavelets of 32 and of 16 bits in one operation", "Convert them in memory, in two steps.")
+    _require(len(widths) < 2, "wavelets of 32 and of 16 bits in one operation", "Convert them in memory, in two steps.")
 
 
 def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]) -> None:
     size = words * WORD_BYTES // ITEM_BYTES[vector.dtype]
     extents = [extent for extent, _ in vector.outer]
-    _check(
-        len(extents) <= OUTER_MOST and min(extents, default=1) >= 1 and length % prod(extents) == 0,
+    _require(
+        len(extents) <= MAX_OUTER_DIMENSIONS and min(extents, default=1) >= 1 and length % prod(extents) == 0,
         f"{length} elements over {len(extents)} outer extents {extents}",
-        f"Give at most {OUTER_MOST}, whose product divides the length.",
+        f"Give at most {MAX_OUTER_DIMENSIONS}, whose product divides the length.",
     )
-    _check(
+    _require(
         len(vector.steps) <= len(rounds),
         f"{len(vector.steps)} steps in {len(rounds)} loops",
         "Give one for each enclosing loop.",
@@ -380,10 +390,10 @@ def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]
     # Where an index leads is known only when the operation starts; then the engine checks it.
     if vector.index is not None:
         halves = words * WORD_BYTES // ITEM_BYTES["uint16"]
-        _check(0 <= vector.index < halves, f"an index at {vector.index} of {halves}", "Stay inside the memory.")
+        _require(0 <= vector.index < halves, f"an index at {vector.index} of {halves}", "Stay inside the memory.")
         return
     first, last = vector.span(length, rounds)
-    _check(
+    _require(
         first >= 0 and last < size,
         f"{vector} x{length} reaches from element {first} to {last} of {size}",
         "Stay inside the memory.",
@@ -391,4 +401,4 @@ def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]
 
 
 def _check_task(task: str, tasks: Sequence[str]) -> None:
-    _check(task in tasks, f"no task {task!r}", f"The tasks are {', '.join(tasks)}.")
+    _require(task in tasks, f"no task {task!r}", f"The tasks are {', '.join(tasks)}.")

@@ -8,17 +8,17 @@ from wse_sim.isa.record import FULL_RATE
 from wse_sim.machine import Machine
 
 
-def whole_cycles(latency: float) -> int:
+def round_cycles(latency: float) -> int:
     """A latency of the machine in whole cycles, as the engine needs it."""
     return round(latency)
 
 
 def loop_back_cycles(machine: Machine) -> int:
     """Cycles of a jump back to the start of a loop: no less than the one in which its end is issued."""
-    return max(1, whole_cycles(machine.loop_cycles))
+    return max(1, round_cycles(machine.loop_cycles))
 
 
-class Demand(NamedTuple):
+class IssueDemand(NamedTuple):
     """What of an operation decides how fast it runs."""
 
     op: str
@@ -28,7 +28,7 @@ class Demand(NamedTuple):
     meets: bool
 
 
-def demand(vector: Vector, machine: Machine) -> Demand:
+def issue_demand(vector: Vector, machine: Machine) -> IssueDemand:
     """What of an operation decides how fast it runs: its widest type, elements that it advances at once, conflicts.
 
     Two sources in memory that start in the same of four pairs of banks wait for each other (SPMM: N + 6 cycles become
@@ -56,10 +56,10 @@ def demand(vector: Vector, machine: Machine) -> Demand:
         # The widest type decides: a lane of 32 bits is two of 16, also for the operand that needs only one.
         widest = max(widest, size)
     # Two sources that stand still are read once and kept: they cannot meet in a later cycle.
-    return Demand(vector.op, widest, crosses, elements, moves and len(set(banks)) < len(banks))
+    return IssueDemand(vector.op, widest, crosses, elements, moves and len(set(banks)) < len(banks))
 
 
-def step_rate(needs: Demand, machine: Machine) -> int:
+def step_rate(needs: IssueDemand, machine: Machine) -> int:
     """Millionths of a step that a cycle takes; a step is one element or one wavelet of two."""
     full = machine.per_cycle(OPERATIONS[needs.op].unit, needs.item_bytes)
     if needs.meets:

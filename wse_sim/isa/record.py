@@ -6,25 +6,25 @@ its lanes at every switch position, and the queues (`PUSHED`, `COPIED`, then a s
 """
 
 # Columns of a core's record. GRANTS takes two words, LOOPS as many as loops nest.
-PROGRAM, ACTIVE, BLOCKED, STATE, SLEEPS, FINISHED, GRANTS, CONTROLS, FAULT = 0, 1, 2, 3, 4, 5, 6, 8, 9
-LOOPS = 12
-COUNTED = 16
+PROGRAM, ACTIVE, BLOCKED, STATE, SLEEP_START, FINISHED, GRANTS, CONTROLS, FAULT = 0, 1, 2, 3, 4, 5, 6, 8, 9
+LOOPS_AT = 12
+COUNTERS_AT = 16
 # What a core did, from column COUNTED on; four links and the ramp follow.
 COUNTERS = ("busy", "on_input", "on_output", "on_memory", "idle", "north", "east", "south", "west", "ramp")
 BUSY, ON_INPUT, ON_OUTPUT, ON_MEMORY, IDLE, LINKS = 0, 1, 2, 3, 4, 5
-THREADS_AT = COUNTED + len(COUNTERS)
+THREADS_AT = COUNTERS_AT + len(COUNTERS)
 # Columns of a thread; BASES has one for each operand. READY is NEVER or more before an operation is issued: NEVER and
 # the cycle from which it can be.
 PC, READY, DONE, CREDIT, BASES, THREAD = 0, 1, 2, 3, 4, 8
 # Above every cycle that a run can reach, and twice it still fits a word of 32 bits with its sign.
-NEVER = 1 << 30
+NEVER_CYCLE = 1 << 30
 # Columns of a queue. The highest bits of a stamp mark a control wavelet, and the last wavelet before an advance.
 # A stamp and its value lie in neighbouring words: one line of the cache for both.
 PUSHED, COPIED, RING_AT = 0, 1, 2
 TIME, CONTROL_FLAG, ADVANCE_FLAG = (1 << 30) - 1, 1 << 30, -1 << 31
 # A byte of a route: five bits of outputs, then the source. A byte of a switch: position, last position, torn down.
 OUTPUTS, SOURCE_SHIFT = 31, 5
-POSITION, LAST_SHIFT, TORN = 3, 2, 16
+POSITION, LAST_SHIFT, TORN_DOWN = 3, 2, 16
 # A control wavelet's value: eight commands of two bits, then the number of a task's name, from 1.
 COMMAND, COMMAND_BITS, COMMANDS_MASK, TASK_SHIFT = 3, 2, (1 << 16) - 1, 16
 NOP, ADVANCE, RESET, TEARDOWN = range(4)
@@ -33,7 +33,7 @@ NOP, ADVANCE, RESET, TEARDOWN = range(4)
 LANE_COLOUR, LANE = 4, 5
 # Columns of an instruction, then four operands.
 # TAKES has the queues that an operation reads, three at most and then -1; TO the lane that it sends on, -1 if none.
-OP, LENGTH, RATE, ASYNC, THEN, TASK, SETUP, KIND, STEP, ADVANCES, TO, TAKES, OPERANDS = *range(12), 15
+OP, LENGTH, RATE, ASYNC, THEN, TASK, SETUP, KIND, STEP, ADVANCES, TO_LANE, INPUT_QUEUES, OPERANDS = *range(12), 15
 OPERAND_AT, BASE, STRIDE, TYPE, EXTRA, OPERAND = 0, 1, 2, 3, 4, 5
 INSTRUCTION = OPERANDS + 4 * OPERAND
 # What KIND says: float32 vectors that a short way through the engine serves, and all others.
@@ -47,24 +47,24 @@ MOVE, CONVERT, ADD, SUB, MUL, MAX, GREATER, BIT_AND, BIT_XOR, SHIFT_LEFT, SHIFT_
 EXP, LOG, RECIPROCAL, SQRT, TANH = range(12, 17)
 # FIRST_CONTROL is no instruction: one comparison with it tells the scalar pipe's instructions from vector operations.
 FIRST_CONTROL, LOOP, END, BRANCH, ACTIVATE, BLOCK, UNBLOCK, SEND_CONTROL, CONFIGURE, STOP = range(17, 27)
-TASKS = 32
+TASK_ENTRIES = 32
 """Entries of one program."""
 FULL_RATE = 1_000_000
 
 # Results of one core and its router in one cycle, as bits. The core did something, or waits for the clock alone; it
 # cannot go on; the router holds something, passes something on, or something is on the wire to it.
-EVENT, WAITING, FAULTED, KEPT, MOVES, TRAVELS = 1, 2, 4, 8, 16, 32
+EVENT, WAITING, FAULTED, ROUTER_HOLDS, ROUTER_MOVES, IN_TRANSIT = 1, 2, 4, 8, 16, 32
 
 # Entries of `shape`: sizes, places in a record, latencies.
-SHAPE = (
+SHAPE_FIELDS = (
     "cores width lanes colours threads ring stride words bytes_at queued positions_at queues_at queue names "
     "ramp hop turn task_start sweep"
 ).split()
-SWEEP, PLANES, SLOT = 4, 8, 8
+MAX_SWEEP_CYCLES, LIST_PLANES, NOTE_SLOT_WORDS = 4, 8, 8
 """Cycles of a sweep at most, sets of bits in the lists (more than a sweep has), words of 64 bits for what it finds."""
 
 
-def lag_of(reach: int) -> int:
+def block_lag(reach: int) -> int:
     """How many blocks of 64 cores phases stay apart, so that each sees the other's state before or after, not amid.
 
     Both look at queues up to `reach` cores away, so they are apart when twice as many cores lie between them.

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-_NUMPY = {"float32": np.float32, "float16": np.float16, "uint16": np.uint16}
+_NUMPY_DTYPES = {"float32": np.float32, "float16": np.float16, "uint16": np.uint16}
 
 
 def to_bits(values: Any, dtype: str) -> np.ndarray:
@@ -13,7 +13,7 @@ def to_bits(values: Any, dtype: str) -> np.ndarray:
         return _bfloat16_bits(np.asarray(values, np.float32))
     # Too large for float16 is an infinity, as on the cores, and no warning.
     with np.errstate(over="ignore"):
-        array = np.asarray(values).astype(_NUMPY[dtype], order="C")
+        array = np.asarray(values).astype(_NUMPY_DTYPES[dtype], order="C")
     return array.view(np.uint32 if dtype == "float32" else np.uint16)
 
 
@@ -21,7 +21,7 @@ def from_bits(bits: np.ndarray, dtype: str) -> np.ndarray:
     """What `to_bits` made from values; bfloat16, which NumPy does not have, as float32."""
     if dtype == "bfloat16":
         return (bits.astype(np.uint32) << 16).view(np.float32)
-    return bits.view(_NUMPY[dtype])
+    return bits.view(_NUMPY_DTYPES[dtype])
 
 
 def _bfloat16_bits(array: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from wse_sim.kernels.stencil import DIRECTIONS, hand_on
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Repeat, Seq
-from wse_sim.price.cost import words
+from wse_sim.price.cost import wavelet_count
 
 NEIGHBOURS = ("west", "east", "north", "south", "above", "below")
 """What the operands are called that hold the matrix: for each cell the factor of that neighbour; its own is 1."""
@@ -35,7 +35,7 @@ def bicgstab_iteration(rect: Rect, cells: int, machine: Machine) -> Phase:
     products of each cell and six additions. Dots multiply halves and add in float32, of which a PE takes two a cycle by
     its 64-bit write port.
     """
-    column = words(cells, 2, machine)
+    column = wavelet_count(cells, 2, machine)
     streams = (_to_both_sides(rect, "x", rect.width, column), _to_both_sides(rect, "y", rect.height, column))
     product = Par((*streams, Compute(rect, op="add", vectors=2 + 6, length=cells, itemsize=2)))
     local = (

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from lazytensor.errors import LazyError
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.kernels.attention.teams import run_block
@@ -101,7 +101,7 @@ def _copied(size: int, type: Type, cores: Cores, joined: Callable[[Arrays], np.n
         reads=(each,),
         writes=(each,),
         body=(Scalar("load", type.dtype, attr=0),),
-        stores=(Store(0, 0),),
+        stores=(NestStore(0, 0),),
     )
     call = _nest(nest, cores)
     return replace(call, give=lambda arrays, number: call.give([joined(arrays)], number))

@@ -37,7 +37,7 @@ class _Channels:
         # With fewer channels than PEs of a row a ring would be short, and most PEs without work: all get all channels.
         self.is_shared = images.channels < min(rect.width, images.outputs)
         widest = images.outputs if self.is_shared else images.channels
-        self.rect = rect = rect.trimmed(widest, self.bands.height)
+        self.rect = rect = rect.limit_size(widest, self.bands.height)
         self.images, self.window, self.dtype, self.room = images, window, dtype, Room()
         self.block = images.channels if self.is_shared else ceil_div(images.channels, rect.width)
         how = {"constant": 0.0} if self.is_shared else {"counts": 1}
@@ -55,7 +55,7 @@ class _Channels:
 
     def inputs(self, name: str) -> Placed:
         """Lines of input channels; those that all PEs of a row share on the first of them."""
-        rect = self.rect.trimmed(1, self.rect.height) if self.is_shared else self.rect
+        rect = self.rect.limit_size(1, self.rect.height) if self.is_shared else self.rect
         return self._lines(name, rect, self.bands.rows_in, self.images.channels, self.images.extents[1])
 
     def outputs(self, name: str) -> Placed:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lazytensor.errors import LazyError
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Instruction, Memory
-from wse_sim.isa.packing import words_of
+from wse_sim.isa.packing import word_count
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, operand_at
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Par, Phase, Seq, Shift
@@ -98,7 +98,7 @@ class _Borders:
             out.move(buffer, self.frame.block(*pixels, *size), count)
         for pixels, buffer in zip((before, after), flat[2:], strict=True):
             back.move(self.frame.block(*pixels, *size), buffer, count)
-        words = words_of(count, dtype)
+        words = word_count(count, dtype)
         moves = [
             Shift(self.rect, axis=axis, words=words, hops=hop, take=take, put=put)
             for hop, take, put in zip((1, -1), buffers[:2], buffers[2:], strict=True)

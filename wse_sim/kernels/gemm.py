@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Par, Phase, Repeat, Shift
-from wse_sim.price.cost import words
+from wse_sim.price.cost import wavelet_count
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, wrap: s
 
 
 def _tile_words(tile: Tile, machine: Machine) -> tuple[int, int]:
-    return words(tile.m * tile.k, tile.itemsize, machine), words(tile.k * tile.n, tile.itemsize, machine)
+    return wavelet_count(tile.m * tile.k, tile.itemsize, machine), wavelet_count(
+        tile.k * tile.n, tile.itemsize, machine
+    )
 
 
 GEMM_ALGORITHMS: dict[str, Callable[[Rect, Tile, Machine], Phase]] = {

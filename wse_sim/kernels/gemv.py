@@ -8,7 +8,7 @@ from wse_sim.kernels.tiles import MatrixView, multiply
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Compute, Local, Phase, Seq
-from wse_sim.price.cost import words
+from wse_sim.price.cost import wavelet_count
 
 Sum = Callable[[Rect, str, int, Machine], Phase]
 """An all-reduce: rectangle, axis, words, machine."""
@@ -24,7 +24,7 @@ def gemv(
     rows, columns = ceil_div(inner, rect.height), ceil_div(outer, rect.width)
     short, long = sorted((rows, columns))
     local = Compute(rect, "fma", vectors=short, length=long, itemsize=itemsize, scalar_cycles=machine.loop_cycles)
-    return _local_then_sum(local, all_reduce(rect, "y", words(columns, itemsize, machine), machine))
+    return _local_then_sum(local, all_reduce(rect, "y", wavelet_count(columns, itemsize, machine), machine))
 
 
 def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> MeshKernel:

@@ -10,7 +10,7 @@ import numpy as np
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory
-from wse_sim.isa.packing import words_of
+from wse_sim.isa.packing import word_count
 from wse_sim.kernels.kernel import Room, operand_at
 from wse_sim.kernels.windows import Pair, Window
 from wse_sim.layout import Rect, ceil_div
@@ -106,7 +106,7 @@ class Lines:
     @property
     def words(self) -> int:
         """Words of memory."""
-        return words_of(self.elements, self.dtype)
+        return word_count(self.elements, self.dtype)
 
     def own(self) -> Memory:
         """The pixels of the PE's own rows, without padding."""
@@ -124,7 +124,7 @@ class Lines:
 
     def row(self, row: int) -> int:
         """The address, in words, of a row of the first sample."""
-        return self.address + words_of(row * self.line, self.dtype)
+        return self.address + word_count(row * self.line, self.dtype)
 
 
 class Neighbours:
@@ -166,7 +166,7 @@ class Neighbours:
         return *self._borders(), Local(self.rect, clear.body()), moves, Local(self.rect, add.body())
 
     def _moves(self, hops: Pair, sources: list[int], targets: list[int]) -> Phase:
-        counts = [words_of(count * self.lines.line, self.lines.dtype) for count in self.counts]
+        counts = [word_count(count * self.lines.line, self.lines.dtype) for count in self.counts]
         every = zip(counts, hops, sources, targets, strict=True)
         return Par(
             tuple(Shift(self.rect, "y", words=words, hops=hop, take=a, put=b) for words, hop, a, b in every if words)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
-from wse_sim.isa.packing import words_of
+from wse_sim.isa.packing import word_count
 from wse_sim.kernels.kernel import BANK_PAIRS, Copies, MeshKernel, Placed, Room
 from wse_sim.kernels.tiles import MatrixView, clear, multiply
 from wse_sim.layout import Rect
@@ -59,7 +59,7 @@ def operand_in_place(
         # Each line would need another part of what is shared.
         raise LazyError(f"{strips} strips of {cut.line} lines that share an operand", hint="Give strips of one line.")
     # What comes in lies where the axis along which it is sent begins, and so do the sums on the other axis.
-    begin = {"x": first.trimmed(1, first.height), "y": first.trimmed(first.width, 1)}
+    begin = {"x": first.limit_size(1, first.height), "y": first.limit_size(first.width, 1)}
     a = room.place("a", begin[cut.along], passing, inner, dtype, is_turned=not is_turned)
     extents = (outer, inner) if is_transposed else (inner, outer)
     b = room.place("b", first, *extents, dtype, is_turned=is_transposed != is_turned)
@@ -106,8 +106,8 @@ def result_in_place(
     room, cut = Room(), _Strips(rect, strips, across="y")
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(k, dtype))
     first = cut.part()
-    a = room.place("a", first.trimmed(1, first.height), k, m, dtype, is_turned=True)
-    b = room.place("b", first.trimmed(first.width, 1), k, n, dtype)
+    a = room.place("a", first.limit_size(1, first.height), k, m, dtype, is_turned=True)
+    b = room.place("b", first.limit_size(first.width, 1), k, n, dtype)
     c = room.place("c", first, m, n, sum_dtype or dtype)
 
     def arrive(rows: range) -> Phase:
@@ -177,13 +177,13 @@ class _Strips:
     def used(self) -> Rect:
         """All strips together."""
         if self.across == "y":
-            return self.rect.trimmed(self.rect.width, self.line * self.count)
-        return self.rect.trimmed(self.line * self.count, self.rect.height)
+            return self.rect.limit_size(self.rect.width, self.line * self.count)
+        return self.rect.limit_size(self.line * self.count, self.rect.height)
 
     def part(self) -> Rect:
         """The first strip."""
         width, height = self.rect.width, self.rect.height
-        return self.rect.trimmed(width, self.line) if self.across == "y" else self.rect.trimmed(self.line, height)
+        return self.rect.limit_size(width, self.line) if self.across == "y" else self.rect.limit_size(self.line, height)
 
     def copies(self, *first: Placed, alone: tuple[Placed, ...] = ()) -> Copies:
         """Matrices `alone`, then those of the first strip on all strips, one matrix after the other."""
@@ -200,5 +200,5 @@ class _Strips:
 
 def _rows(placed: Placed, rows: range) -> tuple[int, int]:
     """Address and words of some rows of a tile."""
-    first = words_of(rows.start * placed.tile_columns, placed.dtype)
-    return placed.address + first, words_of(len(rows) * placed.tile_columns, placed.dtype)
+    first = word_count(rows.start * placed.tile_columns, placed.dtype)
+    return placed.address + first, word_count(len(rows) * placed.tile_columns, placed.dtype)

@@ -13,9 +13,9 @@ from lazytensor.errors import LazyError
 from wse_sim.fabric import RunResult, simulate_phase
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory
-from wse_sim.isa.packing import decode, view, words_of
+from wse_sim.isa.packing import decode_bits, view_elements, word_count
 from wse_sim.isa.rounding import to_bits
-from wse_sim.layout import Rect, part
+from wse_sim.layout import Rect, part_range
 from wse_sim.machine import Machine
 from wse_sim.numbers.data import apply
 from wse_sim.phase import Phase, Repeat
@@ -64,12 +64,12 @@ class Placed:
     @property
     def tile_rows(self) -> int:
         """Rows of the largest tile."""
-        return len(part(self.row_kind, self.rows, self._across[0], 0))
+        return len(part_range(self.row_kind, self.rows, self._across[0], 0))
 
     @property
     def tile_columns(self) -> int:
         """Columns of the largest tile."""
-        return max(self.least, len(part(self.column_kind, self.columns, self._across[1], 0)))
+        return max(self.least, len(part_range(self.column_kind, self.columns, self._across[1], 0)))
 
     @property
     def _across(self) -> tuple[int, int]:
@@ -85,7 +85,7 @@ class Placed:
     @property
     def words(self) -> int:
         """Words of a tile in memory."""
-        return words_of(self.elements, self.dtype)
+        return word_count(self.elements, self.dtype)
 
     @property
     def base(self) -> int:
@@ -125,8 +125,8 @@ class Placed:
             row = (row + column) % across[0]
         elif self.skew == "row":
             column = (row + column) % across[1]
-        rows = part(self.row_kind, self.rows, across[0], row)
-        return rows, part(self.column_kind, self.columns, across[1], column)
+        rows = part_range(self.row_kind, self.rows, across[0], row)
+        return rows, part_range(self.column_kind, self.columns, across[1], column)
 
 
 class Copies(Sequence[Placed]):
@@ -201,7 +201,7 @@ class Room:
         # At most three words are left empty to begin in the pair that is wanted.
         address = self.words + (wanted - self.words) % BANK_PAIRS
         self._bank = (wanted + 1) % BANK_PAIRS
-        self.words = address + words_of(elements, dtype)
+        self.words = address + word_count(elements, dtype)
         return address
 
     def place(
@@ -326,13 +326,13 @@ def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
     result = np.zeros((placed.rows, placed.columns, placed.depth), np.float32)
     for x, y, tile in _tiles(placed, np.ascontiguousarray(memory)):
         rows, columns = placed.tile_of(x, y)
-        result[np.ix_(rows, columns)] = decode(tile[: len(rows), : len(columns)], placed.dtype)
+        result[np.ix_(rows, columns)] = decode_bits(tile[: len(rows), : len(columns)], placed.dtype)
     return result.reshape(placed.rows, -1)
 
 
 def _tiles(placed: Placed, memory: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
     """The tile of every PE of the rectangle, as a view of raw elements."""
-    flat = view(memory, placed.dtype)[..., placed.base : placed.base + placed.elements]
+    flat = view_elements(memory, placed.dtype)[..., placed.base : placed.base + placed.elements]
     for y in range(placed.rect.height):
         for x in range(placed.rect.width):
             tile = flat[placed.rect.y + y, placed.rect.x + x]

@@ -21,7 +21,7 @@ from wse_sim.kernels.inplace import operand_in_place, result_in_place, whole_chu
 from wse_sim.kernels.kernel import MeshKernel, price_alone
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import IDLE
+from wse_sim.phase import EMPTY_PHASE
 from wse_sim.price.cost import cost
 
 PRICED = 2
@@ -148,7 +148,7 @@ class Arrangement:
 def product_kernel(product: Product, rect: Rect, machine: Machine) -> MeshKernel:
     """The kernel of the fastest arrangement, with all its rounds; nothing for a product without elements."""
     if product.is_empty:
-        return price_alone(IDLE)
+        return price_alone(EMPTY_PHASE)
     way = arrange(product, rect.width, rect.height, machine)
     return _in_corner(way) if rect.x == rect.y == 0 else way.all_rounds(rect)
 

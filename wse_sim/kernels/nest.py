@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from lazytensor.dtype import DType, by_name
+from lazytensor.dtype import DType, dtype_by_name
 from lazytensor.errors import LazyError
-from lazytensor.ir.nest import Access, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Nest, NestStore, Scalar
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, Instruction, Memory, Operand
 from wse_sim.kernels.domain import Domain
@@ -163,7 +163,7 @@ class _NestBuilder:
             return self.room.whole("sum", self.rect, 1, 1, WIDE)
         return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated", groups=self.groups)
 
-    def _output(self, store: Store) -> Placed:
+    def _output(self, store: NestStore) -> Placed:
         dtype = core_type(self.nest.outputs[store.output].dtype.name)
         if store.reduce:
             if self.domain.sums_rows:
@@ -242,7 +242,7 @@ class _NestBuilder:
         turned = any(store.reduce in NEGATED for store in self.nest.stores)
         return max([int(turned), *(pointwise(self.nest, s).spares for s in self.nest.body if s.op not in GIVEN)])
 
-    def _leaving(self, store: Store) -> Iterator[Phase]:
+    def _leaving(self, store: NestStore) -> Iterator[Phase]:
         """Sums go to the first column of PEs, where they are rounded."""
         total, out = self.sums[store.output], self.outputs[store.output]
         # In float32: rounding to the output's type comes after the last addition.
@@ -281,7 +281,7 @@ def _source(place: Placed | float, is_whole: bool) -> Operand:
 
 def core_type(name: str) -> str:
     """The element type of a core for what it works out; truth and integers are numbers of float32 there."""
-    kind = by_name(name).kind
+    kind = dtype_by_name(name).kind
     if kind in "bi":
         return WIDE
     if name not in ITEM_BYTES:
@@ -289,7 +289,7 @@ def core_type(name: str) -> str:
     return name
 
 
-def _known(store: Store) -> str:
+def _known(store: NestStore) -> str:
     if store.reduce not in _STARTS:
         raise LazyError(f"a store that combines by {store.reduce!r}", hint=f"Use {', '.join(_STARTS)}.")
     return store.reduce

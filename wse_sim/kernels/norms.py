@@ -18,7 +18,7 @@ class Channels(Slices):
     """Slices that are channels: all samples and pixels of each."""
 
     def __init__(self, rect: Rect, samples: int, channels: int, pixels: int):
-        rect = rect.trimmed(channels, samples)
+        rect = rect.limit_size(channels, samples)
         self.extents, self.parts = (samples, channels, pixels), ceil_div(samples, rect.height)
         slices, elements = ceil_div(channels, rect.width), self.parts * pixels
         super().__init__(rect, "y", slices=slices, elements=elements, shared=samples * pixels)
@@ -133,7 +133,7 @@ def layer_norm(
 
 def rms_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
     """y = x / sqrt(mean of x^2 + eps) gain over each row of x [rows, columns]; gain is [1, columns]."""
-    on = Rows(rect.trimmed(columns, rows), rows, columns)
+    on = Rows(rect.limit_size(columns, rows), rows, columns)
     norm = _Norm(on, dtype, eps, is_centred=False)
     y, gain = on.tile("y", dtype), on.parameter("gain", dtype)
     build = norm.normalize()
@@ -152,7 +152,7 @@ def layer_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float
 
 
 def _row_gradient(rect: Rect, rows: int, columns: int, dtype: str, eps: float, is_centred: bool) -> MeshKernel:
-    on = Rows(rect.trimmed(columns, rows), rows, columns)
+    on = Rows(rect.limit_size(columns, rows), rows, columns)
     norm = _Norm(on, dtype, eps, is_centred)
     dy, dx, h, gain = on.tile("dy", dtype), on.tile("dx", dtype), on.tile("h", WIDE), on.parameter("gain", dtype)
     sums = [on.parameter(name, WIDE) for name in ("dgain", "dbias")[: 1 + is_centred]]

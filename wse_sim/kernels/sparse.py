@@ -19,10 +19,10 @@ import numpy as np
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, Memory
-from wse_sim.isa.packing import pack, view
+from wse_sim.isa.packing import pack, view_elements
 from wse_sim.kernels.collective import scalar
 from wse_sim.kernels.kernel import INDEX, MeshKernel, Placed, Room, base_of
-from wse_sim.layout import Rect, part
+from wse_sim.layout import Rect, part_range
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Reduce, Seq
 
@@ -100,7 +100,10 @@ def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray
     lists = []
     for y in range(rect.height):
         for x in range(rect.width):
-            rows, columns = part("block", a.shape[0], rect.height, y), part("block", a.shape[1], rect.width, x)
+            rows, columns = (
+                part_range("block", a.shape[0], rect.height, y),
+                part_range("block", a.shape[1], rect.width, x),
+            )
             tile = np.asarray(a, np.float32)[rows.start : rows.stop, columns.start : columns.stop]
             row, column = np.nonzero(tile)
             lists.append(_list_of((row, column), tile[row, column], dtype))
@@ -110,7 +113,7 @@ def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray
 
 def _list_of(numbers: Sequence[np.ndarray], values: np.ndarray, dtype: str) -> np.ndarray:
     """Return for each element its numbers and its value of a type, as numbers of 16 bits in one row."""
-    bits = view(pack(values[:, None], dtype), INDEX)[:, : ITEM_BYTES[dtype] // 2]
+    bits = view_elements(pack(values[:, None], dtype), INDEX)[:, : ITEM_BYTES[dtype] // 2]
     return np.concatenate([*(n[:, None] for n in numbers), bits], 1).astype(np.uint16).reshape(-1)
 
 
@@ -160,7 +163,7 @@ def wavelets_of(weights: np.ndarray, dtype: str = "float32") -> int:
 
 
 def _inputs(weights: np.ndarray, rows: int, row: int) -> slice:
-    own = part("block", len(weights), rows, row)
+    own = part_range("block", len(weights), rows, row)
     return slice(own.start, own.stop)
 
 

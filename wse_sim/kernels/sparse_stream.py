@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wse_sim.isa.core_program import ITEM_BYTES
-from wse_sim.isa.packing import words_of
+from wse_sim.isa.packing import word_count
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Phase, Reduce, Repeat, Seq
@@ -87,7 +87,7 @@ def _round(product: SparseProduct, mesh: Rect, machine: Machine, strips: int, ex
     sums = product.sum_dtype or product.dtype
     weights = product.fullest(own * chunk, mesh.height // strips)
     clear = Compute(mesh, "move", vectors=1, length=chunk * tile, itemsize=ITEM_BYTES[sums])
-    total = Reduce(mesh, axis="y", words=words_of(chunk * tile, sums), groups=strips, dtype=sums)
+    total = Reduce(mesh, axis="y", words=word_count(chunk * tile, sums), groups=strips, dtype=sums)
     return Seq((clear, _stream(product, mesh, weights), *_work(product, mesh, machine, weights, tile), total))
 
 
@@ -98,8 +98,8 @@ def _gradient_round(
     own, tile, chunk = extents
     sums = product.sum_dtype or product.dtype
     weights = product.fullest(own * chunk, mesh.height // strips)
-    given = Broadcast(mesh, axis="y", words=words_of(chunk * tile, product.dtype))
-    total = Reduce(mesh, axis="x", words=words_of(weights, sums), dtype=sums)
+    given = Broadcast(mesh, axis="y", words=word_count(chunk * tile, product.dtype))
+    total = Reduce(mesh, axis="x", words=word_count(weights, sums), dtype=sums)
     return Seq((given, _stream(product, mesh, weights), *_work(product, mesh, machine, weights, tile), total))
 
 

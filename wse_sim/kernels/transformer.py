@@ -12,7 +12,7 @@ from wse_sim.kernels.gemv import gemv
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Compute, Phase, Repeat, Seq, Shift
-from wse_sim.price.cost import words
+from wse_sim.price.cost import wavelet_count
 
 ITEMSIZE = 2
 
@@ -78,7 +78,7 @@ class _SquareMesh:
         return two_hop(self.rect, Tile.of(m, k, n, self.pes, ITEMSIZE), self.machine)
 
     def words(self, elements: int) -> int:
-        return words(elements, ITEMSIZE, self.machine)
+        return wavelet_count(elements, ITEMSIZE, self.machine)
 
 
 def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: Machine) -> Phase:

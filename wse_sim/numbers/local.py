@@ -15,10 +15,10 @@ import numpy as np
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, Instruction, LoopEnd, LoopStart, Memory, Operand, Vector
 from wse_sim.isa.operations import OPERATIONS
-from wse_sim.isa.packing import as_words, decode, rounded, view
+from wse_sim.isa.packing import as_words, decode_bits, round_values, view_elements
 from wse_sim.isa.rounding import to_bits
 
-Values = np.ndarray
+Float32Array = np.ndarray
 """float32 [PEs or 1, elements]."""
 
 
@@ -30,28 +30,28 @@ def run_local(body: tuple[Instruction, ...], memory: np.ndarray) -> np.ndarray:
     words = as_words(memory)
     flat = words.reshape(-1, words.shape[-1])
     with np.errstate(all="ignore"):
-        _walk(body, flat, ())
+        _run_body(body, flat, ())
     return words.view(memory.dtype)
 
 
-def _walk(body: tuple[Instruction, ...], words: np.ndarray, rounds: tuple[int, ...]) -> None:
+def _run_body(body: tuple[Instruction, ...], words: np.ndarray, rounds: tuple[int, ...]) -> None:
     """Run a body inside loops of which `rounds` are done, outermost first."""
     i = 0
     while i < len(body):
         instruction = body[i]
         if isinstance(instruction, LoopStart):
-            close = _closing(body, i)
+            close = _find_loop_end(body, i)
             for done in range(instruction.times):
-                _walk(body[i + 1 : close], words, (*rounds, done))
+                _run_body(body[i + 1 : close], words, (*rounds, done))
             i = close
         elif isinstance(instruction, Vector):
-            _vector(instruction, words, rounds)
+            _run_vector(instruction, words, rounds)
         else:
             raise LazyError(f"`{instruction}` in the body of a Local", hint="Use vector operations and loops.")
         i += 1
 
 
-def _closing(body: tuple[Instruction, ...], start: int) -> int:
+def _find_loop_end(body: tuple[Instruction, ...], start: int) -> int:
     depth = 0
     for i in range(start, len(body)):
         depth += isinstance(body[i], LoopStart) - isinstance(body[i], LoopEnd)
@@ -61,11 +61,11 @@ def _closing(body: tuple[Instruction, ...], start: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Places:
+class _ElementAddresses:
     """Where the elements of an operand lie: `start` + `offsets`, and with an index `shifts` of each PE; sorted out."""
 
     start: int
-    offsets: "_Offsets"
+    offsets: "_ElementOffsets"
     dtype: str
     shifts: np.ndarray | None = None
 
@@ -88,7 +88,7 @@ class _Places:
             return slice(None), addresses[0]
         return np.arange(len(words))[:, None], addresses + self.shifts
 
-    def is_same(self, other: "_Places") -> bool:
+    def is_same(self, other: "_ElementAddresses") -> bool:
         """Whether both are the same elements in the same order, on every PE."""
         if self.dtype != other.dtype or self.start != other.start or self.offsets is not other.offsets:
             return False
@@ -98,7 +98,7 @@ class _Places:
 
 
 @dataclass(frozen=True, eq=False)
-class _Offsets:
+class _ElementOffsets:
     """Elements from the first of an operand on, in the order in which they are taken."""
 
     values: np.ndarray
@@ -110,7 +110,7 @@ class _Offsets:
 
 
 @cache
-def _offsets(outer: tuple[tuple[int, int], ...], stride: int, length: int) -> _Offsets:
+def _element_offsets(outer: tuple[tuple[int, int], ...], stride: int, length: int) -> _ElementOffsets:
     # The outer product of ranges, outermost first, as the engine's mixed radix counts them.
     grid = np.zeros((), np.int64)
     inner = length
@@ -118,7 +118,7 @@ def _offsets(outer: tuple[tuple[int, int], ...], stride: int, length: int) -> _O
         grid = np.add.outer(grid, np.arange(extent) * step)
         inner //= extent
     values = np.add.outer(grid, np.arange(inner) * stride).reshape(-1)
-    return _Offsets(
+    return _ElementOffsets(
         values=values,
         low=int(values.min()),
         high=int(values.max()),
@@ -127,27 +127,29 @@ def _offsets(outer: tuple[tuple[int, int], ...], stride: int, length: int) -> _O
     )
 
 
-Operands = list["_Places | None"]
+OperandAddresses = list["_ElementAddresses | None"]
 """Of the destination and of the sources; None for a constant."""
 
 
-def _vector(vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> None:
+def _run_vector(vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> None:
     """One operation: at once where no element depends on another, else one by one."""
-    places = [_places(o, vector, words, rounds) for o in vector.operands]
+    places = [_operand_addresses(o, vector, words, rounds) for o in vector.operands]
     target = places[0]
     assert target is not None
     # A core takes elements one after another. NumPy reads all before it writes any, which is the same only if no
     # element reads what an earlier one has written.
     if _is_independent(target, places):
-        _compute(vector, target, places, words, None)
-    elif _is_running(vector, target, places):
+        _compute_elements(vector, target, places, words, None)
+    elif _is_running_reduction(vector, target, places):
         _accumulate(vector, target, places, words)
     else:
         for element in range(vector.length):
-            _compute(vector, target, places, words, slice(element, element + 1))
+            _compute_elements(vector, target, places, words, slice(element, element + 1))
 
 
-def _places(operand: Operand, vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> _Places | None:
+def _operand_addresses(
+    operand: Operand, vector: Vector, words: np.ndarray, rounds: tuple[int, ...]
+) -> _ElementAddresses | None:
     if isinstance(operand, float | int):
         return None
     if not isinstance(operand, Memory):
@@ -156,15 +158,17 @@ def _places(operand: Operand, vector: Vector, words: np.ndarray, rounds: tuple[i
     shifts = None
     if operand.index is not None:
         # Every PE has its own index.
-        chosen = view(words, "uint16")[:, operand.index].astype(np.int64)
+        chosen = view_elements(words, "uint16")[:, operand.index].astype(np.int64)
         shifts = chosen[:, None] * operand.index_step
-    places = _Places(start, _offsets(operand.outer, operand.stride, vector.length), operand.dtype, shifts)
+    places = _ElementAddresses(
+        start, _element_offsets(operand.outer, operand.stride, vector.length), operand.dtype, shifts
+    )
     _check_bounds(places, vector, words)
     return places
 
 
-def _check_bounds(places: _Places, vector: Vector, words: np.ndarray) -> None:
-    limit = view(words, places.dtype).shape[-1]
+def _check_bounds(places: _ElementAddresses, vector: Vector, words: np.ndarray) -> None:
+    limit = view_elements(words, places.dtype).shape[-1]
     size = ITEM_BYTES[places.dtype]
     first, last = places.bounds
     if first >= 0 and last <= limit * size:
@@ -178,33 +182,37 @@ def _check_bounds(places: _Places, vector: Vector, words: np.ndarray) -> None:
     )
 
 
-def _is_independent(target: _Places, places: Operands) -> bool:
+def _is_independent(target: _ElementAddresses, places: OperandAddresses) -> bool:
     """True if all elements may be taken at once: none is written twice, or written and then read by another."""
     # In place, element for element, each is read just before it is written.
-    return not target.offsets.repeats and all(p is None or p.is_same(target) or _apart(p, target) for p in places[1:])
+    return not target.offsets.repeats and all(
+        p is None or p.is_same(target) or _are_disjoint(p, target) for p in places[1:]
+    )
 
 
-def _apart(a: _Places, b: _Places) -> bool:
+def _are_disjoint(a: _ElementAddresses, b: _ElementAddresses) -> bool:
     """Whether the bytes of two operands are apart: where they touch, an overlap is not certain but may be."""
     (first, last), (other_first, other_last) = a.bounds, b.bounds
     return last <= other_first or other_last <= first
 
 
-def _is_running(vector: Vector, target: _Places, places: Operands) -> bool:
+def _is_running_reduction(vector: Vector, target: _ElementAddresses, places: OperandAddresses) -> bool:
     """True for a float32 sum or maximum that stands still while the other sources, which lie elsewhere, go by."""
     own = {"add": 1, "max": 1, "fmac": 3}.get(vector.op)
     if own is None or target.dtype != "float32" or target.offsets.low != target.offsets.high:
         return False
     running = places[own]
     others = [p for k, p in enumerate(places) if k not in (0, own)]
-    return running is not None and running.is_same(target) and all(p is None or _apart(p, target) for p in others)
+    return (
+        running is not None and running.is_same(target) and all(p is None or _are_disjoint(p, target) for p in others)
+    )
 
 
-def _accumulate(vector: Vector, target: _Places, places: Operands, words: np.ndarray) -> None:
+def _accumulate(vector: Vector, target: _ElementAddresses, places: OperandAddresses, words: np.ndarray) -> None:
     """A running sum or maximum."""
-    raw = [_read(o, p, "float32", words, None) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
+    raw = [_read_operand(o, p, "float32", words, None) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
     types = [p.dtype if p is not None else "float32" for p in places[1:]]
-    values = [decode(r, t) for r, t in zip(raw, types, strict=True)]
+    values = [decode_bits(r, t) for r, t in zip(raw, types, strict=True)]
     terms = values[0] * values[1] if vector.op == "fmac" else values[1]
     own = values[2 if vector.op == "fmac" else 0]
     shape = len(words), vector.length
@@ -212,41 +220,45 @@ def _accumulate(vector: Vector, target: _Places, places: Operands, words: np.nda
     combine = np.maximum if vector.op == "max" else np.add
     # Unlike a reduction, which adds in pairs, this rounds after each element in their order, as a core does.
     running = combine.accumulate(np.concatenate([first[:, :1], rest], 1), 1)
-    view(words, "float32")[target.of(words, slice(0, 1))] = to_bits(running[:, -1:], "float32")
+    view_elements(words, "float32")[target.of(words, slice(0, 1))] = to_bits(running[:, -1:], "float32")
 
 
-def _compute(vector: Vector, target: _Places, places: Operands, words: np.ndarray, which: slice | None) -> None:
+def _compute_elements(
+    vector: Vector, target: _ElementAddresses, places: OperandAddresses, words: np.ndarray, which: slice | None
+) -> None:
     """The elements `which` of an operation, or all of them."""
     dtype = target.dtype
-    raw = [_read(o, p, dtype, words, which) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
+    raw = [_read_operand(o, p, dtype, words, which) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
     if vector.op == "move":
         result = raw[0]
     else:
         types = [p.dtype if p is not None else dtype for p in places[1:]]
-        values = [decode(r, t).astype(np.float32, copy=False) for r, t in zip(raw, types, strict=True)]
-        result = to_bits(_result(vector.op, dtype, values), dtype)
-    view(words, dtype)[target.of(words, which)] = result
+        values = [decode_bits(r, t).astype(np.float32, copy=False) for r, t in zip(raw, types, strict=True)]
+        result = to_bits(_operation_result(vector.op, dtype, values), dtype)
+    view_elements(words, dtype)[target.of(words, which)] = result
 
 
-def _read(operand: Operand, places: _Places | None, dtype: str, words: np.ndarray, which: slice | None) -> np.ndarray:
+def _read_operand(
+    operand: Operand, places: _ElementAddresses | None, dtype: str, words: np.ndarray, which: slice | None
+) -> np.ndarray:
     """Raw elements of a source; a constant has the type of the destination."""
     if places is None or not isinstance(operand, Memory):
-        return _constant(float(operand), dtype) if isinstance(operand, float | int) else to_bits(0, dtype)
-    elements: np.ndarray = view(words, operand.dtype)[places.of(words, which)]
+        return _constant_bits(float(operand), dtype) if isinstance(operand, float | int) else to_bits(0, dtype)
+    elements: np.ndarray = view_elements(words, operand.dtype)[places.of(words, which)]
     return elements
 
 
-def _constant(value: float, dtype: str) -> np.ndarray:
+def _constant_bits(value: float, dtype: str) -> np.ndarray:
     # Not kept: both zeros are equal, and have other bits.
     return to_bits(np.full((1, 1), value, np.float32), dtype)
 
 
-def _result(op: str, dtype: str, sources: list[Values]) -> Values:
+def _operation_result(op: str, dtype: str, sources: list[Float32Array]) -> Float32Array:
     """The value of an operation, before its last rounding."""
-    sources = [rounded(s, dtype) for s in sources]
+    sources = [round_values(s, dtype) for s in sources]
     if op == "fmac":
-        product: Values = rounded(sources[0] * sources[1], dtype)
-        result: Values = product + sources[2]
+        product: Float32Array = round_values(sources[0] * sources[1], dtype)
+        result: Float32Array = product + sources[2]
         return result
     value = OPERATIONS[op].value
     assert value is not None, "a move carries bits"

@@ -5,28 +5,28 @@ from collections.abc import Iterable
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Instruction
 from wse_sim.kernels.tiles import MatrixView, multiply
-from wse_sim.pipeline.chain import Home, Loss, Pointwise, When
+from wse_sim.pipeline.chain import LossWork, PointwiseWork, StepPart, ValueLocation
 from wse_sim.pipeline.losses import lower_loss
 from wse_sim.pipeline.memory_map import MemoryMap
-from wse_sim.pipeline.sites import Sites
-from wse_sim.pipeline.tile_nests import Placing, Tile, emit_nest, kind_of
+from wse_sim.pipeline.sites import ChainPlacement
+from wse_sim.pipeline.tile_nests import NestTile, OperandPlacement, emit_nest, operand_kind
 
-WIDE = "float32"
-Body = tuple[Instruction, ...]
+ELEMENT_DTYPE = "float32"
+CoreBody = tuple[Instruction, ...]
 
 
-class Bodies:
+class CoreBodies:
     """Local work of all cores of a pipeline. `words` are those of the largest memory that any of it needs.
 
     At the end, where all labels lie, they are `end_words`.
     """
 
-    def __init__(self, sites: Sites):
+    def __init__(self, sites: ChainPlacement):
         self.sites, self.chain, self.micro = sites, sites.chain, sites.micro
         self.words = self.end_words = 0
-        self._products: dict[tuple[int, str, int, int, int, int], Body] = {}
+        self._products: dict[tuple[int, str, int, int, int, int], CoreBody] = {}
 
-    def product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> Body:
+    def product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> CoreBody:
         """A product of a micro-batch on one core of layer n, whose tile of the weight is [inner, outer] = `size`.
 
         "forward" takes activations at `at` and gives results at `other`; "input" takes gradients at `at` and gives
@@ -38,51 +38,68 @@ class Bodies:
             self._products[key] = self._product(n, which, size, at, other)
         return self._products[key]
 
-    def _product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> Body:
+    def _product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> CoreBody:
         memory, (inner, outer), micro = self.sites.maps[n], size, self.micro
         builder = Builder("product", memory.room.words)
         # One tile serves all three products: it is only read the other way, and nobody moves a weight.
-        tile = matrix(memory.at(self.chain.layers[n].weight, 0), inner, outer)
+        tile = make_matrix_view(memory.at(self.chain.layers[n].weight, 0), inner, outer)
         if which == "forward":
-            multiply(builder, tile.turned(), matrix(at, inner, micro), matrix(other, outer, micro), begins=True)
+            multiply(
+                builder,
+                tile.turned(),
+                make_matrix_view(at, inner, micro),
+                make_matrix_view(other, outer, micro),
+                begins=True,
+            )
         elif which == "input":
-            multiply(builder, tile, matrix(at, outer, micro), matrix(other, inner, micro), begins=True)
+            multiply(
+                builder, tile, make_matrix_view(at, outer, micro), make_matrix_view(other, inner, micro), begins=True
+            )
         else:
-            change = matrix(memory.at(self.chain.weight_gradient(n).result, 0), inner, outer)
-            multiply(builder, matrix(other, inner, micro), matrix(at, outer, micro).turned(), change)
+            change = make_matrix_view(memory.at(self.chain.weight_gradient(n).result, 0), inner, outer)
+            multiply(
+                builder, make_matrix_view(other, inner, micro), make_matrix_view(at, outer, micro).turned(), change
+            )
         self.words = max(self.words, memory.room.words)
         return builder.body()
 
-    def edge(self, n: int, outer: int, m: int, is_back: bool) -> Body:
+    def edge(self, n: int, outer: int, m: int, is_back: bool) -> CoreBody:
         """What a core at the edge of layer n does with its `outer` columns of a micro-batch."""
         works = self.chain.edge_works(n)[is_back]
-        return self._emitted(self.sites.maps[n], Tile(outer, self.micro), m, works)
+        return self._emit_works(self.sites.maps[n], NestTile(outer, self.micro), m, works)
 
-    def once(self, n: int, size: tuple[int, int], is_edge: bool, when: When) -> Body:
+    def once(self, n: int, size: tuple[int, int], is_edge: bool, when: StepPart) -> CoreBody:
         """What a core of layer n does once for a step."""
         memory, (inner, outer) = self.sites.maps[n], size
-        tiles = self._emitted(memory, Tile(inner, outer), 0, self.chain.due(Home("tiles", n), when), "matrix")
+        tiles = self._emit_works(
+            memory, NestTile(inner, outer), 0, self.chain.elementwise_works(ValueLocation("tiles", n), when), "matrix"
+        )
         if not is_edge:
             return tiles
-        return tiles + self._emitted(memory, Tile(outer, self.micro), 0, self.chain.due(Home("edge", n), when))
+        return tiles + self._emit_works(
+            memory, NestTile(outer, self.micro), 0, self.chain.elementwise_works(ValueLocation("edge", n), when)
+        )
 
-    def end(self, when: When, m: int) -> Body:
+    def end(self, when: StepPart, m: int) -> CoreBody:
         """What the core at the end does with a micro-batch, or once."""
         samples = self.micro if when == "sample" else self.chain.samples
-        tile = Tile(self.chain.layers[-1].outputs, samples)
-        return self._emitted(self.sites.end, tile, m, self.chain.due(Home("end"), when))
+        tile = NestTile(self.chain.layers[-1].outputs, samples)
+        return self._emit_works(self.sites.end, tile, m, self.chain.elementwise_works(ValueLocation("end"), when))
 
-    def _emitted(
-        self, memory: MemoryMap, tile: Tile, m: int, works: Iterable[Loss | Pointwise], kind: str = ""
-    ) -> Body:
+    def _emit_works(
+        self, memory: MemoryMap, tile: NestTile, m: int, works: Iterable[LossWork | PointwiseWork], kind: str = ""
+    ) -> CoreBody:
         # Words to work in are free again after each micro-batch: they begin behind all values every time.
         room, builder = memory.scratch(), Builder("between", 0)
         for work in works:
-            if isinstance(work, Loss):
+            if isinstance(work, LossWork):
                 lower_loss(work, memory, tile, m, room, builder)
                 continue
             accesses = zip((*work.nest.reads, *work.nest.writes), (*work.reads, *work.writes), strict=True)
-            placings = [Placing(memory.at(value, m), kind or kind_of(a, work.nest, value)) for a, value in accesses]
+            placings = [
+                OperandPlacement(memory.at(value, m), kind or operand_kind(a, work.nest, value))
+                for a, value in accesses
+            ]
             reads, writes = placings[: len(work.reads)], placings[len(work.reads) :]
             emit_nest(work.nest, reads, writes, tile, room, builder)
         if memory is self.sites.end:
@@ -92,6 +109,6 @@ class Bodies:
         return builder.body()
 
 
-def matrix(address: int, rows: int, columns: int) -> MatrixView:
+def make_matrix_view(address: int, rows: int, columns: int) -> MatrixView:
     """A whole matrix of float32 in a core's memory."""
-    return MatrixView(address, rows=rows, columns=columns, row_stride=columns, column_stride=1, dtype=WIDE)
+    return MatrixView(address, rows=rows, columns=columns, row_stride=columns, column_stride=1, dtype=ELEMENT_DTYPE)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Busy:
+class BusyStep:
     """A lane works on its own."""
 
     cycles: int
@@ -17,7 +17,7 @@ class Busy:
 
 
 @dataclass(frozen=True)
-class Give:
+class SendStep:
     """A lane gives words on a channel; after the last one it is busy for `tail_cycles` with what follows them."""
 
     channel: str
@@ -27,7 +27,7 @@ class Give:
 
 
 @dataclass(frozen=True)
-class Take:
+class ReceiveStep:
     """A lane takes words from a channel; it is busy for `tail_cycles` more until all its cores have them."""
 
     channel: str
@@ -36,11 +36,11 @@ class Take:
     label: str = ""
 
 
-Step = Busy | Give | Take
+LaneStep = BusyStep | SendStep | ReceiveStep
 
 
 @dataclass(frozen=True)
-class Way:
+class ChannelTiming:
     """What lies between two lanes: cycles until the first word is there, and words that the queues hold."""
 
     lag_cycles: int
@@ -57,8 +57,8 @@ class LaneSpan:
     end_cycles: int
 
 
-def run_lanes(
-    lanes: Mapping[str, Sequence[Step]], ways: Mapping[str, Way], setup_cycles: int = 0
+def schedule_lanes(
+    lanes: Mapping[str, Sequence[LaneStep]], ways: Mapping[str, ChannelTiming], setup_cycles: int = 0
 ) -> tuple[LaneSpan, ...]:
     """When each step of each lane is done; nothing depends on the order in which lanes are looked at.
 
@@ -66,9 +66,9 @@ def run_lanes(
     """
     spans: list[LaneSpan] = []
     at, now = dict.fromkeys(lanes, 0), dict.fromkeys(lanes, 0)
-    waiting: dict[str, tuple[str, Give | Take, int]] = {}
+    waiting: dict[str, tuple[str, SendStep | ReceiveStep, int]] = {}
 
-    def done(lane: str, step: Step, end: int) -> None:
+    def done(lane: str, step: LaneStep, end: int) -> None:
         spans.append(LaneSpan(lane, step.label, now[lane], end))
         at[lane], now[lane] = at[lane] + 1, end
 
@@ -78,7 +78,7 @@ def run_lanes(
         lane = ready.pop()
         while at[lane] < len(lanes[lane]):
             step = lanes[lane][at[lane]]
-            if isinstance(step, Busy):
+            if isinstance(step, BusyStep):
                 done(lane, step, now[lane] + step.cycles)
                 continue
             # The first of the two waits here until the other comes; both go on from there.
@@ -87,17 +87,17 @@ def run_lanes(
                 break
             partner, other, since = waiting.pop(step.channel)
             mine = now[lane] + setup_cycles
-            giving, taking = (mine, since) if isinstance(step, Give) else (since, mine)
-            ends = _ends(step.words, giving, taking, ways[step.channel])
+            giving, taking = (mine, since) if isinstance(step, SendStep) else (since, mine)
+            ends = _transfer_ends(step.words, giving, taking, ways[step.channel])
             for who, what in ((lane, step), (partner, other)):
-                done(who, what, ends[isinstance(what, Take)] + what.tail_cycles)
+                done(who, what, ends[isinstance(what, ReceiveStep)] + what.tail_cycles)
             ready.append(partner)
     if waiting:
         raise ValueError(f"lanes wait for each other on {', '.join(sorted(waiting))}")
     return tuple(spans)
 
 
-def _ends(words: int, giving: int, taking: int, way: Way) -> tuple[int, int]:
+def _transfer_ends(words: int, giving: int, taking: int, way: ChannelTiming) -> tuple[int, int]:
     """When the giver and the taker are through, who begin at `giving` and `taking`."""
     # A few words fit on the way: then the giver goes on although nobody takes them yet.
     left = giving + words if words <= way.room_words else max(giving, taking - way.room_words) + words

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wse_sim.pipeline.seats import Cell, Seat, between
-from wse_sim.pipeline.wires import Wires
+from wse_sim.pipeline.seats import CoreCoordinates, LayerRegion, make_core_path
+from wse_sim.pipeline.wires import RouteColours
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,15 @@ class LayerRoutes:
     back_leave: list[int]
 
 
-def routes_of(seats: Sequence[Seat], wires: Wires, is_training: bool) -> list[LayerRoutes]:
+def lay_layer_routes(seats: Sequence[LayerRegion], wires: RouteColours, is_training: bool) -> list[LayerRoutes]:
     """Lay the routes of all layers."""
-    return [_LayerWires(seats, n, wires).routes(is_training) for n in range(len(seats))]
+    return [_LayerRouter(seats, n, wires).routes(is_training) for n in range(len(seats))]
 
 
-class _LayerWires:
+class _LayerRouter:
     """Lays the routes of one layer."""
 
-    def __init__(self, seats: Sequence[Seat], number: int, wires: Wires):
+    def __init__(self, seats: Sequence[LayerRegion], number: int, wires: RouteColours):
         self.seats, self.number, self.wires, self.on = seats, number, wires, seats[number]
         on, self.name = self.on, f"layer {number}"
         self.rows = [tuple(on.cell(u, v) for u in range(on.width)) for v in range(on.height)]
@@ -65,5 +65,5 @@ class _LayerWires:
         corner = self.on.cell(self.on.width - 1, 0)
         return [*self.wires.links(self.rows[0], self.name), self._path(corner, self.on.before)]
 
-    def _path(self, start: Cell, end: Cell) -> int:
-        return self.wires.path(between(start, end, is_row_first=True), f"a route of {self.name}")
+    def _path(self, start: CoreCoordinates, end: CoreCoordinates) -> int:
+        return self.wires.path(make_core_path(start, end, is_row_first=True), f"a route of {self.name}")

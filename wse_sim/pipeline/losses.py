@@ -1,32 +1,35 @@
 """Softmax and its loss on one core, for rows of logits that lie with their samples innermost."""
 
 from lazytensor.dtype import float32
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.types import Type
 from wse_sim.isa.builder import Builder
 from wse_sim.kernels.kernel import Room
-from wse_sim.pipeline.chain import Loss
+from wse_sim.pipeline.chain import LossWork
 from wse_sim.pipeline.memory_map import MemoryMap
-from wse_sim.pipeline.tile_nests import MATRIX, SAMPLE, Placing, Tile, emit_nest
+from wse_sim.pipeline.tile_nests import MATRIX, SAMPLE, NestTile, OperandPlacement, emit_nest
 
-WIDE = "float32"
+ELEMENT_DTYPE = "float32"
 
 
-def lower_loss(loss: Loss, memory: MemoryMap, tile: Tile, batch: int, room: Room, builder: Builder) -> None:
+def lower_loss(loss: LossWork, memory: MemoryMap, tile: NestTile, batch: int, room: Room, builder: Builder) -> None:
     """losses = log of the sum of exp(x) - x at the label, and the gradient of that: softmax(x) less a one there.
 
     Labels are given as rows of zeros and a one for each, all of the step behind each other.
     """
     places = {
-        "x": Placing(memory.at(loss.logits, batch), MATRIX),
-        "t": Placing(memory.targets + batch * tile.columns * tile.samples, MATRIX),
-        "y": Placing(memory.at(loss.gradient, batch), MATRIX),
-        "loss": Placing(memory.at(loss.losses, batch), SAMPLE),
-        **{name: Placing(room.take(tile.samples, WIDE), SAMPLE) for name in ("most", "sum", "aimed", "part")},
-        "w": Placing(room.take(tile.columns * tile.samples, WIDE), MATRIX),
+        "x": OperandPlacement(memory.at(loss.logits, batch), MATRIX),
+        "t": OperandPlacement(memory.targets + batch * tile.columns * tile.samples, MATRIX),
+        "y": OperandPlacement(memory.at(loss.gradient, batch), MATRIX),
+        "loss": OperandPlacement(memory.at(loss.losses, batch), SAMPLE),
+        **{
+            name: OperandPlacement(room.take(tile.samples, ELEMENT_DTYPE), SAMPLE)
+            for name in ("most", "sum", "aimed", "part")
+        },
+        "w": OperandPlacement(room.take(tile.columns * tile.samples, ELEMENT_DTYPE), MATRIX),
     }
     # Loops as the compiler would write them: what is known of loops on tiles serves here too.
-    for reads, steps, stores in _STEPS:
+    for reads, steps, stores in _LOSS_STEPS:
         names = reads.split()
         body = [Scalar("load", float32, (), k) for k in range(len(names))]
         letters = {name: k for k, name in enumerate(names)}
@@ -35,11 +38,11 @@ def lower_loss(loss: Loss, memory: MemoryMap, tile: Tile, batch: int, room: Room
             letters[to] = len(body)
             body.append(Scalar(op, float32, tuple(letters[a] for a in arguments)))
         outputs = [(name, letters[value], reduce) for name, value, reduce in stores]
-        nest = _nest(len(names), body, outputs)
+        nest = _make_nest(len(names), body, outputs)
         emit_nest(nest, [places[n] for n in names], [places[n] for n, _, _ in outputs], tile, room, builder)
 
 
-_STEPS: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str, str], ...]], ...] = (
+_LOSS_STEPS: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str, str], ...]], ...] = (
     ("x", (), (("most", "x", "maximum"),)),
     (
         "x most t",
@@ -52,10 +55,10 @@ _STEPS: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str, str], ...]], ...
 """What is read, what is worked out of it, and where that goes: name, value, and how it is combined over a row."""
 
 
-def _nest(inputs: int, body: list[Scalar], outputs: list[tuple[str, int, str]]) -> Nest:
+def _make_nest(inputs: int, body: list[Scalar], outputs: list[tuple[str, int, str]]) -> Nest:
     # Extents and strides are looked at nowhere below: how an operand lies is said by its placing.
     one, access = Type((1, 1), float32), Access((1, 1))
-    stores = tuple(Store(k, value, reduce) for k, (_, value, reduce) in enumerate(outputs))
+    stores = tuple(NestStore(k, value, reduce) for k, (_, value, reduce) in enumerate(outputs))
     return Nest(
         name="loss",
         loops=(Loop("i0", 1), Loop("i1", 1)),

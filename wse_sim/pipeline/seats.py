@@ -14,14 +14,14 @@ from lazytensor.errors import PlacementError
 from wse_sim.fabric.mesh import EAST, NORTH, SOUTH, WEST
 from wse_sim.layout import Rect
 
-Cell = tuple[int, int]
+CoreCoordinates = tuple[int, int]
 """Column and row of a core."""
-Path = tuple[Cell, ...]
+CorePath = tuple[CoreCoordinates, ...]
 """Cores from a sender to a receiver, each next to the one before."""
 
 
 @dataclass(frozen=True)
-class Seat:
+class LayerRegion:
     """A layer on `width` x `height` cores that compute, along the inner and the outer axis."""
 
     rect: Rect
@@ -31,7 +31,7 @@ class Seat:
     inputs: int
     outputs: int
 
-    def cell(self, u: int, v: int) -> Cell:
+    def cell(self, u: int, v: int) -> CoreCoordinates:
         """The core at a position."""
         return (self.rect.x + v, self.rect.y + u) if self.is_turned else (self.rect.x + u, self.rect.y + v)
 
@@ -54,17 +54,17 @@ class Seat:
         return [(u, v) for v in range(self.height) for u in range(self.width)]
 
     @property
-    def after(self) -> Cell:
+    def after(self) -> CoreCoordinates:
         """The core that takes the results."""
         return self.cell(0, self.height)
 
     @property
-    def before(self) -> Cell:
+    def before(self) -> CoreCoordinates:
         """The core that takes gradients for the layer before; of the first layer the one that gives samples."""
         return self.cell(self.width - 1, self.height) if self.width > 1 else self.cell(0, self.height + 1)
 
 
-def seat(rect: Rect, inputs: int, outputs: int, name: str) -> Seat:
+def make_layer_region(rect: Rect, inputs: int, outputs: int, name: str) -> LayerRegion:
     """The largest part of a rectangle that leaves room for the ports. Raises PlacementError if there is none."""
     # Ports take a line: the shorter side of the rectangle loses less.
     is_turned = rect.width > rect.height
@@ -75,23 +75,23 @@ def seat(rect: Rect, inputs: int, outputs: int, name: str) -> Seat:
     if height < 1:
         hint = "Give three cores at least; a line of two has no room for the ports."
         raise PlacementError(f"{name} on {rect}: no room for a core that computes beside its ports", hint=hint)
-    return Seat(rect, is_turned=is_turned, width=width, height=height, inputs=inputs, outputs=outputs)
+    return LayerRegion(rect, is_turned=is_turned, width=width, height=height, inputs=inputs, outputs=outputs)
 
 
-def between(start: Cell, end: Cell, is_row_first: bool) -> Path:
+def make_core_path(start: CoreCoordinates, end: CoreCoordinates, is_row_first: bool) -> CorePath:
     """The cores from one to another, along the row and then the column, or the other way round."""
     # One turn at most: no way is shorter, and each turn takes cycles on some machines.
     (x, y), (to_x, to_y) = start, end
-    row, column = _steps(x, to_x), _steps(y, to_y)
+    row, column = _coordinate_range(x, to_x), _coordinate_range(y, to_y)
     if is_row_first:
         return (*((i, y) for i in (x, *row)), *((to_x, j) for j in column))
     return (*((x, j) for j in (y, *column)), *((i, to_y) for i in row))
 
 
-def _steps(start: int, end: int) -> Sequence[int]:
+def _coordinate_range(start: int, end: int) -> Sequence[int]:
     return range(start + 1, end + 1) if end > start else range(start - 1, end - 1, -1)
 
 
-def direction(start: Cell, end: Cell) -> int:
+def link_direction(start: CoreCoordinates, end: CoreCoordinates) -> int:
     """The direction from a core to one next to it."""
     return {(0, -1): NORTH, (1, 0): EAST, (0, 1): SOUTH, (-1, 0): WEST}[end[0] - start[0], end[1] - start[1]]

@@ -13,10 +13,10 @@ from wse_sim.fabric.run import RunResult, simulate
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.pipeline.chain import Loss, Value, chain_of
-from wse_sim.pipeline.lower import mesh_of_pipeline
-from wse_sim.pipeline.memory_map import MemoryMap, given
-from wse_sim.pipeline.sites import Sites, sites_of
+from wse_sim.pipeline.chain import ChainValue, LossWork, chain_of
+from wse_sim.pipeline.lower import lower_pipeline
+from wse_sim.pipeline.memory_map import MemoryMap, find_external_values
+from wse_sim.pipeline.sites import ChainPlacement, sites_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class PipelineRun:
 
     fetches: tuple[np.ndarray, ...]
     state: dict[str, np.ndarray]
-    sites: Sites
+    sites: ChainPlacement
     result: RunResult
 
     @property
@@ -43,21 +43,21 @@ class PipelineStep:
 
     def __init__(self, program: Program, rects: Sequence[Rect], machine: Machine, micro: int = 1):
         self.program, self.sites = program, sites_of(chain_of(program), rects, micro)
-        self.mesh = mesh_of_pipeline(self.sites, machine)
+        self.mesh = lower_pipeline(self.sites, machine)
 
     def load(self, store: Store, batch: Sequence[np.ndarray]) -> None:
         """Put state and batch into the memories of the cores."""
         # State that the step does not touch stays as it is and is no business of the cores.
         states = {old: name for name, (old, _) in self.program.state.items()}
-        values = given(self.sites.chain).values()
+        values = find_external_values(self.sites.chain).values()
         arrays = {value.buffer: store.array(states[value.buffer]) for value in values if value.buffer in states}
         arrays |= dict(zip(self.program.batch, batch, strict=True))
-        self.mesh.reload(_loaded(self.sites, self.mesh, arrays))
+        self.mesh.reload(_initial_memories(self.sites, self.mesh, arrays))
 
     def read(self, result: RunResult) -> PipelineRun:
         """What a run of the mesh left."""
         program, finals = self.program, self.sites.chain.finals
-        reader = _Reader(self.sites, result.memory)
+        reader = _ArrayAccess(self.sites, result.memory)
         state = {name: reader.array(finals[new]) for name, (_, new) in program.state.items() if new in finals}
         fetches = tuple(reader.array(finals[f]) for f in program.fetches)
         return PipelineRun(fetches, state, sites=self.sites, result=result)
@@ -76,36 +76,36 @@ def run_pipeline(
     return PipelineStep(program, rects, machine, micro).run(store, batch)
 
 
-def _loaded(sites: Sites, mesh: Mesh, arrays: dict[int, np.ndarray]) -> np.ndarray:
+def _initial_memories(sites: ChainPlacement, mesh: Mesh, arrays: dict[int, np.ndarray]) -> np.ndarray:
     """All memories before the step."""
     machine = mesh.machine
     if mesh.words * WORD_BYTES > machine.usable_bytes_per_pe:
         text = f"{mesh.words * WORD_BYTES:,} bytes on a core of {machine.usable_bytes_per_pe:,}"
         raise PlacementError(text, hint="Use larger rectangles, or fewer samples.")
-    reader = _Reader(sites, np.zeros((mesh.height, mesh.width, mesh.words), np.float32))
-    for value in given(sites.chain).values():
+    reader = _ArrayAccess(sites, np.zeros((mesh.height, mesh.width, mesh.words), np.float32))
+    for value in find_external_values(sites.chain).values():
         reader.put(value, np.asarray(arrays[value.buffer], np.float32))
     for work in sites.chain.works:
-        if isinstance(work, Loss):
+        if isinstance(work, LossWork):
             # Cores have no gather over a row; a row of zeros and a one turns the lookup into a product.
             labels = np.asarray(arrays[work.labels.buffer]).reshape(-1, 1)
             reader.put_targets((labels == np.arange(work.logits.shape[-1])).astype(np.float32))
     return reader.memory
 
 
-class _Reader:
+class _ArrayAccess:
     """Finds the host's arrays in the memories of all cores."""
 
-    def __init__(self, sites: Sites, memory: np.ndarray):
+    def __init__(self, sites: ChainPlacement, memory: np.ndarray):
         self.sites, self.memory = sites, memory
 
-    def put(self, value: Value, array: np.ndarray) -> None:
+    def put(self, value: ChainValue, array: np.ndarray) -> None:
         """Put an array where its value lies."""
         pieces = self._pieces(value, array)
         for where, piece in pieces:
             where[:] = piece.reshape(-1)
 
-    def array(self, value: Value) -> np.ndarray:
+    def array(self, value: ChainValue) -> np.ndarray:
         """The array of a value."""
         array = np.zeros(value.shape, np.float32)
         for where, piece in self._pieces(value, array):
@@ -115,19 +115,19 @@ class _Reader:
     def put_targets(self, rows: np.ndarray) -> None:
         """Put the rows of a loss."""
         x, y = self.sites.seats[-1].after
-        words, at = self._transposed(rows).reshape(-1), self.sites.end.targets
+        words, at = self._batch_columns(rows).reshape(-1), self.sites.end.targets
         self.memory[y, x, at : at + words.size] = words
 
-    def _pieces(self, value: Value, array: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _pieces(self, value: ChainValue, array: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Stretches of memories, and the parts of the array (views) that lie there."""
         site, n = value.home.site, value.home.layer
         # Pieces are views, so that one walk serves both to load an array and to read it.
         if site == "feed":
-            return [(self._words(self.sites.seats[0].before, 0, array.size), self._transposed(array))]
+            return [(self._words(self.sites.seats[0].before, 0, array.size), self._batch_columns(array))]
         if site == "end":
             is_rows = len(array.shape) > 1
             words = self._words(self.sites.seats[-1].after, self.sites.end.at(value, 0), array.size)
-            return [(words, self._transposed(array) if is_rows else array)]
+            return [(words, self._batch_columns(array) if is_rows else array)]
         on, memory = self.sites.seats[n], self.sites.maps[n]
         if value.when == "sample":
             raise LazyError(
@@ -144,11 +144,11 @@ class _Reader:
             pieces.append((self._at(on.cell(u, v), memory, value, tile.size), tile))
         return pieces
 
-    def _transposed(self, array: np.ndarray) -> np.ndarray:
+    def _batch_columns(self, array: np.ndarray) -> np.ndarray:
         """Rows of samples as micro-batches of columns."""
         return array.reshape(self.sites.count, self.sites.micro, -1).swapaxes(1, 2)
 
-    def _at(self, cell: tuple[int, int], memory: MemoryMap, value: Value, words: int) -> np.ndarray:
+    def _at(self, cell: tuple[int, int], memory: MemoryMap, value: ChainValue, words: int) -> np.ndarray:
         return self._words(cell, memory.at(value, 0), words)
 
     def _words(self, cell: tuple[int, int], at: int, words: int) -> np.ndarray:

@@ -13,17 +13,17 @@ from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory, Operand
 from wse_sim.kernels.kernel import Room
 from wse_sim.kernels.scalars import append, pointwise
-from wse_sim.pipeline.chain import Value
+from wse_sim.pipeline.chain import ChainValue
 
-WIDE = "float32"
-COMBINES = {"add": ("add", 0.0), "maximum": ("max", float("-inf"))}
+ELEMENT_DTYPE = "float32"
+REDUCTION_INSTRUCTIONS = {"add": ("add", 0.0), "maximum": ("max", float("-inf"))}
 """Reduction of a store -> the instruction, and what it begins with."""
 MATRIX, COLUMN, SAMPLE, SINGLE = "matrix", "column", "sample", "single"
 """What an operand has of its own for each column and sample, column, sample, or not at all."""
-HINT = "Use operations element by element on rows of activations, and sums over samples or over all of a row."
+NEST_HINT = "Use operations element by element on rows of activations, and sums over samples or over all of a row."
 
 
-def kind_of(access: Access, nest: Nest, value: Value) -> str:
+def operand_kind(access: Access, nest: Nest, value: ChainValue) -> str:
     """How an operand lies on a core. Raises LazyError for an order that is not the host's."""
     extents = [loop.extent for loop in nest.loops]
     strides = [stride if extent > 1 else 0 for stride, extent in zip(access.strides, extents, strict=True)]
@@ -37,12 +37,12 @@ def kind_of(access: Access, nest: Nest, value: Value) -> str:
     else:
         kinds = {(extents[1], 1): MATRIX, (0, 1): COLUMN, (1, 0): SAMPLE}
     if access.offset or tuple(strides) not in kinds:
-        raise LazyError(f"{nest.name} reads with strides {strides}", hint=HINT)
+        raise LazyError(f"{nest.name} reads with strides {strides}", hint=NEST_HINT)
     return kinds[tuple(strides)]
 
 
 @dataclass(frozen=True)
-class Tile:
+class NestTile:
     """What a core holds of a nest: so many columns and samples."""
 
     columns: int
@@ -54,7 +54,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Placing:
+class OperandPlacement:
     """An operand on a core: its address and how it lies."""
 
     address: int
@@ -62,21 +62,26 @@ class Placing:
 
 
 def emit_nest(
-    nest: Nest, reads: Sequence[Placing], writes: Sequence[Placing], tile: Tile, room: Room, builder: Builder
+    nest: Nest,
+    reads: Sequence[OperandPlacement],
+    writes: Sequence[OperandPlacement],
+    tile: NestTile,
+    room: Room,
+    builder: Builder,
 ) -> None:
     """Append a nest over one tile; `room` gives words to work in. Sums over samples add to what is there."""
-    _Emitter(nest, (*reads,), (*writes,), tile, room, builder).run()
+    _NestEmitter(nest, (*reads,), (*writes,), tile, room, builder).run()
 
 
-class _Emitter:
+class _NestEmitter:
     """One nest over one tile."""
 
     def __init__(
         self,
         nest: Nest,
-        reads: tuple[Placing, ...],
-        writes: tuple[Placing, ...],
-        tile: Tile,
+        reads: tuple[OperandPlacement, ...],
+        writes: tuple[OperandPlacement, ...],
+        tile: NestTile,
         room: Room,
         builder: Builder,
     ):
@@ -100,11 +105,11 @@ class _Emitter:
         if not self.length:
             return
         for store, write in zip(self.nest.stores, self.writes, strict=True):
-            if store.reduce and store.reduce not in COMBINES:
-                raise LazyError(f"{self.nest.name} combines by {store.reduce!r}", hint=HINT)
+            if store.reduce and store.reduce not in REDUCTION_INSTRUCTIONS:
+                raise LazyError(f"{self.nest.name} combines by {store.reduce!r}", hint=NEST_HINT)
             # Sums within a sample begin anew with each; those over samples go on.
             if store.reduce and write.kind == SAMPLE:
-                self.builder.move(Memory(write.address), COMBINES[store.reduce][1], self.tile.samples)
+                self.builder.move(Memory(write.address), REDUCTION_INSTRUCTIONS[store.reduce][1], self.tile.samples)
         if self.flat:
             self._body()
             return
@@ -119,7 +124,7 @@ class _Emitter:
         for store, write in zip(self.nest.stores, self.writes, strict=True):
             target, value = self._vector(write), operands[store.value]
             if store.reduce:
-                append(self.builder, COMBINES[store.reduce][0], (target, target, value), self.length)
+                append(self.builder, REDUCTION_INSTRUCTIONS[store.reduce][0], (target, target, value), self.length)
             elif target != value:
                 self.builder.move(target, value, self.length)
 
@@ -129,17 +134,17 @@ class _Emitter:
         if scalar.op == "load":
             return self._vector(self.reads[int(scalar.attr)])
         if scalar.op == "index":
-            raise LazyError(f"{self.nest.name} reads the number of a row", hint=HINT)
+            raise LazyError(f"{self.nest.name} reads the number of a row", hint=NEST_HINT)
         operation = pointwise(self.nest, scalar)
         # What is stored as it is, is worked out where it will lie; operands are read before that.
         stores = zip(self.nest.stores, self.writes, strict=True)
         target = next((self._vector(w) for s, w in stores if s.value == n and not s.reduce), None)
-        target = target or Memory(self.room.take(self.length, WIDE))
-        spare = [Memory(self.room.take(self.length, WIDE)) for _ in range(operation.spares)]
+        target = target or Memory(self.room.take(self.length, ELEMENT_DTYPE))
+        spare = [Memory(self.room.take(self.length, ELEMENT_DTYPE)) for _ in range(operation.spares)]
         operation.emit(self.builder, target, [operands[a] for a in scalar.args], self.length, spare)
         return target
 
-    def _vector(self, placing: Placing) -> Memory:
+    def _vector(self, placing: OperandPlacement) -> Memory:
         if placing.kind == SINGLE:
             return Memory(placing.address, stride=0)
         if self.flat:

@@ -6,17 +6,17 @@ from itertools import pairwise
 
 from lazytensor.errors import PlacementError
 from wse_sim.fabric.mesh import RAMP, Mesh
-from wse_sim.pipeline.seats import Cell, Path, direction
+from wse_sim.pipeline.seats import CoreCoordinates, CorePath, link_direction
 
 
-class Wires:
+class RouteColours:
     """Routes of a mesh. `words` counts routes on each link, (core, direction)."""
 
     def __init__(self, mesh: Mesh):
         self.mesh = mesh
-        self._used: dict[Cell, set[int]] = defaultdict(set)
+        self._used: dict[CoreCoordinates, set[int]] = defaultdict(set)
 
-    def free(self, cells: Iterable[Cell], what: str) -> int:
+    def free(self, cells: Iterable[CoreCoordinates], what: str) -> int:
         """Take a colour that is free on all of these routers. Raises PlacementError if each is in use somewhere."""
         # A router takes a colour from one side only, so that routes share one only where they share no router.
         here = list(cells)
@@ -37,13 +37,13 @@ class Wires:
         """Colours on the fullest router."""
         return max(map(len, self._used.values()), default=0)
 
-    def path(self, path: Path, what: str) -> int:
+    def path(self, path: CorePath, what: str) -> int:
         """The colour of a route from the first core to the last."""
         colour = self.free(path, what)
         self._lay(colour, path)
         return colour
 
-    def links(self, cells: Sequence[Cell], what: str) -> list[int]:
+    def links(self, cells: Sequence[CoreCoordinates], what: str) -> list[int]:
         """The colours of single steps from each core to the next: two in turn, as a core takes on one and sends on the
         other.
         """
@@ -52,7 +52,7 @@ class Wires:
             self._lay(colours[n % 2], step)
         return [colours[n % 2] for n in range(len(cells) - 1)]
 
-    def spread(self, lines: Sequence[Path], what: str) -> int:
+    def spread(self, lines: Sequence[CorePath], what: str) -> int:
         """One colour for lines that have no core in common: each router gives what the first sends to its core too."""
         # One sender for each line and every core a reader: one colour, whatever the length.
         colour = self.free((cell for line in lines for cell in line), what)
@@ -60,10 +60,10 @@ class Wires:
             self._lay(colour, line)
             # The last router gives it to its core already.
             for before, cell in pairwise(line[:-1]):
-                self.mesh.route(colour, *cell, direction(cell, before), [RAMP])
+                self.mesh.route(colour, *cell, link_direction(cell, before), [RAMP])
         return colour
 
-    def sums(self, lines: Sequence[Path], what: str) -> list[int]:
+    def sums(self, lines: Sequence[CorePath], what: str) -> list[int]:
         """As `links`, the same colours for lines of one length that have no core in common."""
         # Lines side by side do not meet, so that a hundred rows need no more colours than one.
         cells = [cell for line in lines for cell in line]
@@ -73,9 +73,9 @@ class Wires:
                 self._lay(colours[n % 2], step)
         return [colours[n % 2] for n in range(len(lines[0]) - 1)]
 
-    def _lay(self, colour: int, path: Path) -> None:
+    def _lay(self, colour: int, path: CorePath) -> None:
         # Up the ramp at one end and down it at the other; no core in between takes part.
         for n, cell in enumerate(path):
-            source = direction(cell, path[n - 1]) if n else RAMP
-            target = direction(cell, path[n + 1]) if n < len(path) - 1 else RAMP
+            source = link_direction(cell, path[n - 1]) if n else RAMP
+            target = link_direction(cell, path[n + 1]) if n < len(path) - 1 else RAMP
             self.mesh.route(colour, *cell, source, [target])

@@ -20,31 +20,33 @@ from numba import njit
 
 from wse_sim.machine_code import kept
 
-CUT, FIRST, SECOND, PARENT, ROOT = range(5)
-ROWS = 5
+CUT_ROW, FIRST_ROW, SECOND_ROW, PARENT_ROW, ROOT_ROW = range(5)
+TREE_ROWS = 5
 """Rows of `tree`: direction of a cut, its parts, the cut above, and in the first column of the last one the root."""
 # All that ends up inside the entry points: an edit of either file must not leave old machine code in use.
-DIGEST = hashlib.blake2b(b"".join(Path(__file__).with_name(f"{n}.py").read_bytes() for n in ("annealed", "columns")))
-ABOVE = 1
-NEVER = 16000
+ANNEALING_DIGEST = hashlib.blake2b(
+    b"".join(Path(__file__).with_name(f"{n}.py").read_bytes() for n in ("annealed", "columns"))
+)
+HORIZONTAL_CUT = 1
+INFEASIBLE = 16000
 
-Array = Any
+CompiledArray = Any
 """An array in compiled code."""
 
 
-def leaf(function: Any) -> Any:
+def compile_inlined(function: Any) -> Any:
     """Compile a function that only the search calls."""
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return njit(function, error_model="numpy", **options)
 
 
-def entry(signature: str) -> Callable[[Any], Any]:
+def compile_entry_point(signature: str) -> Callable[[Any], Any]:
     """Compile an entry point, or load it. It lets other threads run."""
-    return kept(signature, identity=DIGEST.hexdigest(), nogil=True)
+    return kept(signature, identity=ANNEALING_DIGEST.hexdigest(), nogil=True)
 
 
-@leaf
-def draw(random: Array, below: int) -> int:
+@compile_inlined
+def draw_random(random: CompiledArray, below: int) -> int:
     """A number from 0 to `below` - 1; xorshift, so that a seed means the same everywhere."""
     x = random[0]
     x ^= x << np.uint64(13)
@@ -54,8 +56,8 @@ def draw(random: Array, below: int) -> int:
     return int(np.int64((x >> np.uint64(11)) % np.uint64(below)))
 
 
-@leaf
-def invert(curves: Array, node: int, source: int, length: int, to: int, end: int) -> None:
+@compile_inlined
+def invert_curve(curves: CompiledArray, node: int, source: int, length: int, to: int, end: int) -> None:
     """The least width for each height, or the other way round, within a node's row."""
     rest = end
     for i in range(length):
@@ -65,25 +67,33 @@ def invert(curves: Array, node: int, source: int, length: int, to: int, end: int
             rest -= 1
             curves[node, rest] = i + 1
     for i in range(to, rest):
-        curves[node, i] = NEVER
+        curves[node, i] = INFEASIBLE
 
 
-@leaf
-def combine(tree: Array, curves: Array, node: int, room: int) -> None:
+@compile_inlined
+def combine_curves(tree: CompiledArray, curves: CompiledArray, node: int, room: int) -> None:
     """The curves of a cut, from those of its parts."""
-    one, other, end = tree[FIRST, node], tree[SECOND, node], curves.shape[1]
-    if tree[CUT, node] == ABOVE:
+    one, other, end = tree[FIRST_ROW, node], tree[SECOND_ROW, node], curves.shape[1]
+    if tree[CUT_ROW, node] == HORIZONTAL_CUT:
         for i in range(room):
-            curves[node, i] = min(NEVER, curves[one, i] + curves[other, i])
-        invert(curves, node, 0, room, room, end)
+            curves[node, i] = min(INFEASIBLE, curves[one, i] + curves[other, i])
+        invert_curve(curves, node, 0, room, room, end)
     else:
         for i in range(room, end):
-            curves[node, i] = min(NEVER, curves[one, i] + curves[other, i])
-        invert(curves, node, room, end - room, 0, room)
+            curves[node, i] = min(INFEASIBLE, curves[one, i] + curves[other, i])
+        invert_curve(curves, node, room, end - room, 0, room)
 
 
-@leaf
-def refresh(tree: Array, curves: Array, kept: Array, kept_nodes: Array, node: int, is_new: bool, room: int) -> None:
+@compile_inlined
+def refresh_curves(
+    tree: CompiledArray,
+    curves: CompiledArray,
+    kept: CompiledArray,
+    kept_nodes: CompiledArray,
+    node: int,
+    is_new: bool,
+    room: int,
+) -> None:
     """The curves of a node and of all above it, until nothing changes. One in a new place always counts as changed."""
     last = len(kept_nodes) - 1
     while node >= 0:
@@ -92,7 +102,7 @@ def refresh(tree: Array, curves: Array, kept: Array, kept_nodes: Array, node: in
         kept_nodes[last] = depth + 1
         for i in range(curves.shape[1]):
             kept[depth, i] = curves[node, i]
-        combine(tree, curves, node, room)
+        combine_curves(tree, curves, node, room)
         # Without a branch, so that many entries are compared at once.
         differs = 0
         for i in range(curves.shape[1]):
@@ -101,96 +111,100 @@ def refresh(tree: Array, curves: Array, kept: Array, kept_nodes: Array, node: in
         if differs == 0 and not is_new:
             return
         is_new = False
-        node = tree[PARENT, node]
+        node = tree[PARENT_ROW, node]
 
 
-@leaf
-def copy(source: Array, to: Array) -> None:
+@compile_inlined
+def copy_topology(source: CompiledArray, to: CompiledArray) -> None:
     """Keep a topology, or go back to it."""
-    for row in range(ROWS):
+    for row in range(TREE_ROWS):
         for i in range(source.shape[1]):
             to[row, i] = source[row, i]
 
 
-@leaf
-def undo(tree: Array, old: Array, curves: Array, kept: Array, kept_nodes: Array) -> None:
+@compile_inlined
+def undo_change(
+    tree: CompiledArray, old: CompiledArray, curves: CompiledArray, kept: CompiledArray, kept_nodes: CompiledArray
+) -> None:
     """Go back to before the last change, last curve first: one may have been overwritten twice."""
-    copy(old, tree)
+    copy_topology(old, tree)
     for depth in range(kept_nodes[len(kept_nodes) - 1] - 1, -1, -1):
         node = kept_nodes[depth]
         for i in range(curves.shape[1]):
             curves[node, i] = kept[depth, i]
 
 
-@leaf
-def hang(tree: Array, parent: int, old: int, new: int) -> None:
+@compile_inlined
+def replace_child(tree: CompiledArray, parent: int, old: int, new: int) -> None:
     """Put a node where another one hangs."""
-    tree[PARENT, new] = parent
+    tree[PARENT_ROW, new] = parent
     if parent < 0:
-        tree[ROOT, 0] = new
-    elif tree[FIRST, parent] == old:
-        tree[FIRST, parent] = new
+        tree[ROOT_ROW, 0] = new
+    elif tree[FIRST_ROW, parent] == old:
+        tree[FIRST_ROW, parent] = new
     else:
-        tree[SECOND, parent] = new
+        tree[SECOND_ROW, parent] = new
 
 
-@leaf
-def sibling(tree: Array, node: int) -> int:
+@compile_inlined
+def sibling_node(tree: CompiledArray, node: int) -> int:
     """The other part of the cut that a node hangs on."""
-    p = tree[PARENT, node]
-    return int(tree[SECOND, p] if tree[FIRST, p] == node else tree[FIRST, p])
+    p = tree[PARENT_ROW, node]
+    return int(tree[SECOND_ROW, p] if tree[FIRST_ROW, p] == node else tree[FIRST_ROW, p])
 
 
-@leaf
-def is_above(tree: Array, one: int, other: int) -> bool:
+@compile_inlined
+def is_ancestor(tree: CompiledArray, one: int, other: int) -> bool:
     """Whether `other` is part of `one`, or the same."""
     while other >= 0 and other != one:
-        other = tree[PARENT, other]
+        other = tree[PARENT_ROW, other]
     return bool(other == one)
 
 
-@leaf
-def mirror(tree: Array, node: int) -> None:
+@compile_inlined
+def swap_children(tree: CompiledArray, node: int) -> None:
     """The parts of a cut change sides."""
-    tree[FIRST, node], tree[SECOND, node] = tree[SECOND, node], tree[FIRST, node]
+    tree[FIRST_ROW, node], tree[SECOND_ROW, node] = tree[SECOND_ROW, node], tree[FIRST_ROW, node]
 
 
-@leaf
-def exchange(tree: Array, one: int, other: int) -> bool:
+@compile_inlined
+def exchange_nodes(tree: CompiledArray, one: int, other: int) -> bool:
     """Two nodes change places, if neither is part of the other."""
-    if is_above(tree, one, other) or is_above(tree, other, one):
+    if is_ancestor(tree, one, other) or is_ancestor(tree, other, one):
         return False
-    p, q = tree[PARENT, one], tree[PARENT, other]
+    p, q = tree[PARENT_ROW, one], tree[PARENT_ROW, other]
     if p == q:
-        mirror(tree, p)
+        swap_children(tree, p)
         return True
-    is_first = tree[FIRST, q] == other
-    hang(tree, p, one, other)
+    is_first = tree[FIRST_ROW, q] == other
+    replace_child(tree, p, one, other)
     # `other` hangs on both for a moment, so its old place is asked for by side.
-    tree[FIRST if is_first else SECOND, q] = one
-    tree[PARENT, one] = q
+    tree[FIRST_ROW if is_first else SECOND_ROW, q] = one
+    tree[PARENT_ROW, one] = q
     return True
 
 
-@leaf
-def move(tree: Array, node: int, to: int, cut: int, is_first: bool) -> bool:
+@compile_inlined
+def move_node(tree: CompiledArray, node: int, to: int, cut: int, is_first: bool) -> bool:
     """A node goes to another one, and takes the cut that it hung on along."""
     # Nothing can be hung below itself, and the whole mesh hangs nowhere.
-    p = tree[PARENT, node]
-    if p < 0 or p == to or is_above(tree, node, to):
+    p = tree[PARENT_ROW, node]
+    if p < 0 or p == to or is_ancestor(tree, node, to):
         return False
-    hang(tree, tree[PARENT, p], p, sibling(tree, node))
-    hang(tree, tree[PARENT, to], to, p)
-    tree[CUT, p] = cut
-    tree[FIRST, p] = node if is_first else to
-    tree[SECOND, p] = to if is_first else node
-    tree[PARENT, node] = p
-    tree[PARENT, to] = p
+    replace_child(tree, tree[PARENT_ROW, p], p, sibling_node(tree, node))
+    replace_child(tree, tree[PARENT_ROW, to], to, p)
+    tree[CUT_ROW, p] = cut
+    tree[FIRST_ROW, p] = node if is_first else to
+    tree[SECOND_ROW, p] = to if is_first else node
+    tree[PARENT_ROW, node] = p
+    tree[PARENT_ROW, to] = p
     return True
 
 
-@leaf
-def change(tree: Array, ends: Array, random: Array, touched: Array) -> bool:
+@compile_inlined
+def apply_random_change(
+    tree: CompiledArray, ends: CompiledArray, random: CompiledArray, touched: CompiledArray
+) -> bool:
     """Change the topology at random. False if what was drawn is not possible.
 
     `touched` are the nodes from which curves change, -1 for none, and whether the second is in a new place.
@@ -199,40 +213,40 @@ def change(tree: Array, ends: Array, random: Array, touched: Array) -> bool:
     blocks = (nodes + 1) // 2
     # Mirrors leave all curves as they are: they are the cheapest change, and drawn often.
     touched[0], touched[1], touched[2] = -1, -1, 0
-    kind = draw(random, 16)
+    kind = draw_random(random, 16)
     if kind < 5:
-        node = blocks + draw(random, blocks - 1)
+        node = blocks + draw_random(random, blocks - 1)
         if kind < 3:
-            mirror(tree, node)
+            swap_children(tree, node)
         else:
-            tree[CUT, node] = 1 - tree[CUT, node]
+            tree[CUT_ROW, node] = 1 - tree[CUT_ROW, node]
             touched[0] = node
         return True
-    one, to = draw(random, nodes), draw(random, nodes)
+    one, to = draw_random(random, nodes), draw_random(random, nodes)
     if kind < 11:
         if kind < 8:
             # With the sibling of its parent: the tree leans over.
-            p = tree[PARENT, one]
-            if p < 0 or tree[PARENT, p] < 0:
+            p = tree[PARENT_ROW, one]
+            if p < 0 or tree[PARENT_ROW, p] < 0:
                 return False
-            to = sibling(tree, p)
-        touched[0], touched[1] = tree[PARENT, one], tree[PARENT, to]
-        return bool(exchange(tree, one, to))
+            to = sibling_node(tree, p)
+        touched[0], touched[1] = tree[PARENT_ROW, one], tree[PARENT_ROW, to]
+        return bool(exchange_nodes(tree, one, to))
     if kind < 14 and len(ends):
         # Next to a block that it is wired to, or to what that is part of.
-        wire, side = draw(random, len(ends)), draw(random, 2)
+        wire, side = draw_random(random, len(ends)), draw_random(random, 2)
         one, to = ends[wire, side], ends[wire, 1 - side]
-        for _ in range(draw(random, 3)):
-            to = max(to, tree[PARENT, to])
+        for _ in range(draw_random(random, 3)):
+            to = max(to, tree[PARENT_ROW, to])
     # Curves change where it came from, and where it went.
-    p = tree[PARENT, one]
+    p = tree[PARENT_ROW, one]
     if p >= 0:
-        touched[0], touched[1], touched[2] = tree[PARENT, p], p, 1
-    return bool(move(tree, one, to, draw(random, 2), draw(random, 2) == 0))
+        touched[0], touched[1], touched[2] = tree[PARENT_ROW, p], p, 1
+    return bool(move_node(tree, one, to, draw_random(random, 2), draw_random(random, 2) == 0))
 
 
-@leaf
-def put(stack: Array, at: int, node: int, x: int, y: int, width: int, height: int) -> None:
+@compile_inlined
+def push_part(stack: CompiledArray, at: int, node: int, x: int, y: int, width: int, height: int) -> None:
     """A node's part of the mesh, to be cut later."""
     stack[at, 0] = node
     stack[at, 1] = x
@@ -241,11 +255,19 @@ def put(stack: Array, at: int, node: int, x: int, y: int, width: int, height: in
     stack[at, 4] = height
 
 
-@leaf
-def locate(tree: Array, curves: Array, centres: Array, stack: Array, room: int, width: int, height: int) -> None:
+@compile_inlined
+def locate_blocks(
+    tree: CompiledArray,
+    curves: CompiledArray,
+    centres: CompiledArray,
+    stack: CompiledArray,
+    room: int,
+    width: int,
+    height: int,
+) -> None:
     """The doubled centres of all blocks."""
     blocks = len(centres)
-    put(stack, 0, tree[ROOT, 0], 0, 0, width, height)
+    push_part(stack, 0, tree[ROOT_ROW, 0], 0, 0, width, height)
     size = 1
     while size:
         size -= 1
@@ -255,43 +277,51 @@ def locate(tree: Array, curves: Array, centres: Array, stack: Array, room: int, 
             wide = curves[node, room + high - 1]
             centres[node, 0] = 2 * (x + (w - wide) // 2) + wide
             centres[node, 1] = 2 * (y + (h - high) // 2) + high
-        elif tree[CUT, node] == ABOVE:
-            at = curves[tree[FIRST, node], w - 1]
-            put(stack, size, tree[FIRST, node], x, y, w, at)
-            put(stack, size + 1, tree[SECOND, node], x, y + at, w, h - at)
+        elif tree[CUT_ROW, node] == HORIZONTAL_CUT:
+            at = curves[tree[FIRST_ROW, node], w - 1]
+            push_part(stack, size, tree[FIRST_ROW, node], x, y, w, at)
+            push_part(stack, size + 1, tree[SECOND_ROW, node], x, y + at, w, h - at)
             size += 2
         else:
-            at = curves[tree[FIRST, node], room + h - 1]
-            put(stack, size, tree[FIRST, node], x, y, at, h)
-            put(stack, size + 1, tree[SECOND, node], x + at, y, w - at, h)
+            at = curves[tree[FIRST_ROW, node], room + h - 1]
+            push_part(stack, size, tree[FIRST_ROW, node], x, y, at, h)
+            push_part(stack, size + 1, tree[SECOND_ROW, node], x + at, y, w - at, h)
             size += 2
 
 
-@leaf
-def beyond(tree: Array, curves: Array, room: int, width: int, height: int) -> int:
-    """Rows or columns by which a tree is larger than the mesh, whichever are less; `NEVER` if it has no layout."""
-    root = tree[ROOT, 0]
+@compile_inlined
+def mesh_excess(tree: CompiledArray, curves: CompiledArray, room: int, width: int, height: int) -> int:
+    """Rows or columns by which a tree is larger than the mesh, whichever are less; `INFEASIBLE` if it has no layout."""
+    root = tree[ROOT_ROW, 0]
     # A tree that is too high is often only a little too wide, and the other way round: curves are staircases.
     high, wide = curves[root, width - 1], curves[root, room + height - 1]
-    if high >= NEVER and wide >= NEVER:
-        return NEVER
+    if high >= INFEASIBLE and wide >= INFEASIBLE:
+        return INFEASIBLE
     return int(max(0, min(high - height, wide - width)))
 
 
-@leaf
-def lay(tree: Array, curves: Array, centres: Array, stack: Array, room: int, width: int, height: int) -> None:
+@compile_inlined
+def locate_on_least_mesh(
+    tree: CompiledArray,
+    curves: CompiledArray,
+    centres: CompiledArray,
+    stack: CompiledArray,
+    room: int,
+    width: int,
+    height: int,
+) -> None:
     """The doubled centres of all blocks, on the mesh or one that is as little larger as the tree asks for."""
-    root = tree[ROOT, 0]
+    root = tree[ROOT_ROW, 0]
     # Beyond the mesh in one direction only, so that what lies in it keeps its distances.
     high, wide = curves[root, width - 1], curves[root, room + height - 1]
     if high - height <= wide - width:
-        locate(tree, curves, centres, stack, room, width, max(high, height))
+        locate_blocks(tree, curves, centres, stack, room, width, max(high, height))
     else:
-        locate(tree, curves, centres, stack, room, max(wide, width), height)
+        locate_blocks(tree, curves, centres, stack, room, max(wide, width), height)
 
 
-@leaf
-def length(centres: Array, ends: Array, weights: Array) -> int:
+@compile_inlined
+def doubled_wirelength(centres: CompiledArray, ends: CompiledArray, weights: CompiledArray) -> int:
     """The doubled length of all wires."""
     total = 0
     for i in range(len(ends)):
@@ -300,19 +330,19 @@ def length(centres: Array, ends: Array, weights: Array) -> int:
     return total
 
 
-@entry(
+@compile_entry_point(
     "void(int32[:,::1], int16[:,::1], int32[::1], int32[:,::1], int32[:,::1], int32[:,::1], int64[::1], float64[::1],"
     "int64, int64, int64)"
 )
-def start(
-    tree: Array,
-    curves: Array,
-    nodes: Array,
-    centres: Array,
-    stack: Array,
-    ends: Array,
-    weights: Array,
-    state: Array,
+def evaluate_tree(
+    tree: CompiledArray,
+    curves: CompiledArray,
+    nodes: CompiledArray,
+    centres: CompiledArray,
+    stack: CompiledArray,
+    ends: CompiledArray,
+    weights: CompiledArray,
+    state: CompiledArray,
     room: int,
     width: int,
     height: int,
@@ -321,42 +351,42 @@ def start(
     blocks = (tree.shape[1] + 1) // 2
     # From the root down into a list, which holds those to come and those that were there at its other end.
     size, count = 1, len(nodes)
-    nodes[0] = tree[ROOT, 0]
+    nodes[0] = tree[ROOT_ROW, 0]
     while size:
         size -= 1
         node = nodes[size]
         if node >= blocks:
             count -= 1
             nodes[count] = node
-            nodes[size], nodes[size + 1] = tree[FIRST, node], tree[SECOND, node]
+            nodes[size], nodes[size + 1] = tree[FIRST_ROW, node], tree[SECOND_ROW, node]
             size += 2
     for i in range(count, len(nodes)):
-        combine(tree, curves, nodes[i], room)
-    excess = beyond(tree, curves, room, width, height)
+        combine_curves(tree, curves, nodes[i], room)
+    excess = mesh_excess(tree, curves, room, width, height)
     state[3] = state[4] = np.inf
-    if excess < NEVER:
-        lay(tree, curves, centres, stack, room, width, height)
-        state[3] = state[2] * excess + length(centres, ends, weights)
+    if excess < INFEASIBLE:
+        locate_on_least_mesh(tree, curves, centres, stack, room, width, height)
+        state[3] = state[2] * excess + doubled_wirelength(centres, ends, weights)
         if excess == 0:
             state[4] = state[3]
 
 
-@entry(
+@compile_entry_point(
     "void(int32[:,::1], int16[:,::1], int32[:,:,::1], int16[:,::1], int32[::1], int32[:,::1], int32[:,::1],"
     "int32[:,::1], int64[::1], uint64[::1], float64[::1], int64, int64, int64, int64)"
 )
-def anneal(
-    tree: Array,
-    curves: Array,
-    topologies: Array,
-    kept: Array,
-    kept_nodes: Array,
-    centres: Array,
-    stack: Array,
-    ends: Array,
-    weights: Array,
-    random: Array,
-    state: Array,
+def anneal_tree(
+    tree: CompiledArray,
+    curves: CompiledArray,
+    topologies: CompiledArray,
+    kept: CompiledArray,
+    kept_nodes: CompiledArray,
+    centres: CompiledArray,
+    stack: CompiledArray,
+    ends: CompiledArray,
+    weights: CompiledArray,
+    random: CompiledArray,
+    state: CompiledArray,
     room: int,
     width: int,
     height: int,
@@ -369,30 +399,30 @@ def anneal(
     """
     old, best, touched = topologies[0], topologies[1], np.zeros(3, np.int64)
     last = len(kept_nodes) - 1
-    copy(tree, old)
+    copy_topology(tree, old)
     for _ in range(changes):
         # Falls with every change, and not in steps: then a round may be of any length.
         state[0] *= state[1]
         kept_nodes[last] = 0
-        is_changed = change(tree, ends, random, touched)
+        is_changed = apply_random_change(tree, ends, random, touched)
         if not is_changed:
             continue
         for k in range(2):
             if touched[k] >= 0:
-                refresh(tree, curves, kept, kept_nodes, touched[k], k == 1 and touched[2] == 1, room)
+                refresh_curves(tree, curves, kept, kept_nodes, touched[k], k == 1 and touched[2] == 1, room)
         # What may still be accepted is drawn first: most changes are too high for the mesh, and need no wires.
-        uniform = (draw(random, 1 << 30) + 0.5) / (1 << 30)
+        uniform = (draw_random(random, 1 << 30) + 0.5) / (1 << 30)
         allowed = state[3] - state[0] * math.log(uniform)
-        excess = beyond(tree, curves, room, width, height)
+        excess = mesh_excess(tree, curves, room, width, height)
         new = state[2] * excess
-        if excess < NEVER and new <= allowed:
-            lay(tree, curves, centres, stack, room, width, height)
-            new += length(centres, ends, weights)
+        if excess < INFEASIBLE and new <= allowed:
+            locate_on_least_mesh(tree, curves, centres, stack, room, width, height)
+            new += doubled_wirelength(centres, ends, weights)
             if new <= allowed:
                 state[3] = new
-                copy(tree, old)
+                copy_topology(tree, old)
                 if new < state[4] and excess == 0:
                     state[4] = new
-                    copy(tree, best)
+                    copy_topology(tree, best)
                 continue
-        undo(tree, old, curves, kept, kept_nodes)
+        undo_change(tree, old, curves, kept, kept_nodes)

@@ -7,21 +7,23 @@ number of blocks, where the last column of the narrowest columns for them begins
 import math
 from typing import Any
 
-from wse_sim.placement.annealed import NEVER, draw, entry, leaf, length
+from wse_sim.placement.annealed import INFEASIBLE, compile_entry_point, compile_inlined, doubled_wirelength, draw_random
 
-Array = Any
+CompiledArray = Any
 """An array in compiled code."""
 
 
-@leaf
-def narrow(curves: Array, line: Array, widths: Array, stack: Array, height: int) -> int:
-    """The width of the narrowest columns for all blocks in their order, `NEVER` if the mesh allows none.
+@compile_inlined
+def pack_columns(
+    curves: CompiledArray, line: CompiledArray, widths: CompiledArray, stack: CompiledArray, height: int
+) -> int:
+    """The width of the narrowest columns for all blocks in their order, `INFEASIBLE` if the mesh allows none.
 
     None is wider than `stack` is long.
     """
     blocks, room, widest = curves.shape[0], curves.shape[1], len(stack)
     for n in range(blocks + 1):
-        widths[n] = NEVER
+        widths[n] = INFEASIBLE
     widths[0] = 0
     for begin in range(blocks):
         left = min(widest, room - widths[begin])
@@ -51,8 +53,8 @@ def narrow(curves: Array, line: Array, widths: Array, stack: Array, height: int)
     return int(widths[blocks])
 
 
-@leaf
-def stand(curves: Array, line: Array, widths: Array, centres: Array) -> None:
+@compile_inlined
+def locate_columns(curves: CompiledArray, line: CompiledArray, widths: CompiledArray, centres: CompiledArray) -> None:
     """The doubled centres of all blocks; every other column runs upwards."""
     # From the last column to the first, for each knows the one before.
     stop, number = curves.shape[0], 0
@@ -70,16 +72,16 @@ def stand(curves: Array, line: Array, widths: Array, centres: Array) -> None:
         number += 1
 
 
-@leaf
-def shuffle(line: Array, old: Array, random: Array) -> None:
+@compile_inlined
+def change_order(line: CompiledArray, old: CompiledArray, random: CompiledArray) -> None:
     """Change the order a little, from what is kept in `old`: swap two, move one, or turn a stretch around."""
     blocks = len(old)
-    one = draw(random, blocks)
+    one = draw_random(random, blocks)
     # Mostly near: far changes cost wires.
-    reach = 2 + draw(random, blocks) if draw(random, 4) == 0 else 5
-    other = min(blocks - 1, max(0, one + draw(random, 2 * reach + 1) - reach))
+    reach = 2 + draw_random(random, blocks) if draw_random(random, 4) == 0 else 5
+    other = min(blocks - 1, max(0, one + draw_random(random, 2 * reach + 1) - reach))
     first, last = min(one, other), max(one, other)
-    kind = draw(random, 3)
+    kind = draw_random(random, 3)
     for i in range(blocks):
         line[0, i] = old[i]
     if kind == 0:
@@ -97,21 +99,21 @@ def shuffle(line: Array, old: Array, random: Array) -> None:
         line[0, other] = old[one]
 
 
-@entry(
+@compile_entry_point(
     "void(int32[:,::1], int32[:,::1], int32[:,::1], int32[::1], int32[::1], int32[:,::1], int32[:,::1], int64[::1],"
     "uint64[::1], float64[::1], int64, int64, int64)"
 )
 def anneal_order(
-    curves: Array,
-    line: Array,
-    orders: Array,
-    widths: Array,
-    stack: Array,
-    centres: Array,
-    ends: Array,
-    weights: Array,
-    random: Array,
-    state: Array,
+    curves: CompiledArray,
+    line: CompiledArray,
+    orders: CompiledArray,
+    widths: CompiledArray,
+    stack: CompiledArray,
+    centres: CompiledArray,
+    ends: CompiledArray,
+    weights: CompiledArray,
+    random: CompiledArray,
+    state: CompiledArray,
     width: int,
     height: int,
     changes: int,
@@ -124,16 +126,16 @@ def anneal_order(
     old, best = orders[0], orders[1]
     for _ in range(changes):
         state[0] *= state[1]
-        shuffle(line, old, random)
-        uniform = (draw(random, 1 << 30) + 0.5) / (1 << 30)
+        change_order(line, old, random)
+        uniform = (draw_random(random, 1 << 30) + 0.5) / (1 << 30)
         allowed = state[3] - state[0] * math.log(uniform)
-        total = narrow(curves, line, widths, stack, height)
+        total = pack_columns(curves, line, widths, stack, height)
         # As for trees, what cannot be accepted any more needs no wires.
         new = state[2] * max(0, total - width)
-        if total >= NEVER or new > allowed:
+        if total >= INFEASIBLE or new > allowed:
             continue
-        stand(curves, line, widths, centres)
-        new += length(centres, ends, weights)
+        locate_columns(curves, line, widths, centres)
+        new += doubled_wirelength(centres, ends, weights)
         if new <= allowed:
             state[3] = new
             for i in range(len(old)):

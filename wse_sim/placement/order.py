@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def line_up(count: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+def order_blocks(count: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """Blocks 0 to `count` - 1 so that each comes after those it reads, as soon after the last of them as it can.
 
     Blocks on a cycle of edges come in their own order.

@@ -10,27 +10,28 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wse_sim.placement.curves import NEVER, Curve
-from wse_sim.placement.slicing import ABOVE, BESIDE, Cuts, Intervals, Tree
+from wse_sim.placement.curves import INFEASIBLE, ShapeCurve
+from wse_sim.placement.slicing import HORIZONTAL_CUT, VERTICAL_CUT, IntervalCurves, SlicingTree, SlicingTreeBuilder
 
-ROOMY = 1.25
+MAX_COLUMN_WIDTH_RATIO = 1.25
 """A column is at most so many times as wide as its first block has to be, where that is wider than others are."""
 
 
-class Snake:
+class SerpentineColumns:
     """The narrowest columns for a line of blocks below a height.
 
-    None is wider than `widest`, but where its first block needs that, and as much more as `ROOMY` has it.
+    None is wider than `widest`, but where its first block needs that, and as much more as `MAX_COLUMN_WIDTH_RATIO` has
+    it.
     """
 
-    def __init__(self, curves: Sequence[Curve], width: int, height: int, group: int, widest: int | None = None):
+    def __init__(self, curves: Sequence[ShapeCurve], width: int, height: int, group: int, widest: int | None = None):
         self.n, self.width, self.height = len(curves), width, height
         self.group = min(group, self.n)
-        self.table = Intervals(curves, width, height, self.group)
-        self.narrowest = [0] + [NEVER] * self.n
+        self.table = IntervalCurves(curves, width, height, self.group)
+        self.narrowest = [0] + [INFEASIBLE] * self.n
         self.begin = [0] * (self.n + 1)
         alone = [self.table.least_width(n, n + 1) for n in range(self.n)]
-        most = [max(widest, math.ceil(ROOMY * own)) if widest else width for own in alone]
+        most = [max(widest, math.ceil(MAX_COLUMN_WIDTH_RATIO * own)) if widest else width for own in alone]
         self._most = np.minimum(most, width)
         # Columns are cut from left to right, each as narrow as its blocks allow: which blocks share one is all there
         # is to choose, and the narrowest way to the first so many of them holds for all that follow.
@@ -43,7 +44,7 @@ class Snake:
 
     @property
     def least_width(self) -> int:
-        """The width of all columns together, `NEVER` if the mesh is too narrow for them."""
+        """The width of all columns together, `INFEASIBLE` if the mesh is too narrow for them."""
         return self.narrowest[self.n]
 
     def _columns(self) -> list[list[tuple[int, int]]]:
@@ -70,26 +71,26 @@ class Snake:
             # What is too high even on all the width that it may have is so with more blocks too.
             is_low = curves[np.arange(len(starts)), self._most[starts] - 1] <= self.height
             starts, curves = starts[is_low], curves[is_low]
-            curves[curves > self.height] = NEVER
-            stacks[size] = np.full((self.n, wide), NEVER, np.int16)
+            curves[curves > self.height] = INFEASIBLE
+            stacks[size] = np.full((self.n, wide), INFEASIBLE, np.int16)
             stacks[size][starts] = curves
             stacks.pop(size - self.group, None)
             yield starts, size, curves
 
-    def tree(self) -> Tree | None:
+    def tree(self) -> SlicingTree | None:
         """The columns as a tree, if they fit."""
         if self.least_width > self.width:
             return None
         ends = [self.n]
         while ends[-1]:
             ends.append(self.begin[ends[-1]])
-        cuts = Cuts(self.n)
+        cuts = SlicingTreeBuilder(self.n)
         columns: list[int] = []
         for stop, start in zip(ends[-2::-1], ends[:0:-1], strict=True):
             columns.append(self._column(cuts, start, stop, is_upward=len(columns) % 2 == 1))
-        return cuts.tree(cuts.chain(BESIDE, columns))
+        return cuts.tree(cuts.chain(VERTICAL_CUT, columns))
 
-    def _column(self, cuts: Cuts, start: int, stop: int, is_upward: bool) -> int:
+    def _column(self, cuts: SlicingTreeBuilder, start: int, stop: int, is_upward: bool) -> int:
         width = self.narrowest[stop] - self.narrowest[start]
         high = {start: 0}
         before: dict[int, int] = {}
@@ -105,6 +106,6 @@ class Snake:
         if is_upward:
             # What lies above within a group comes to lie below, as the line runs.
             for i in range(first, len(cuts.cuts)):
-                if cuts.cuts[i] == ABOVE:
+                if cuts.cuts[i] == HORIZONTAL_CUT:
                     cuts.first[i], cuts.second[i] = cuts.second[i], cuts.first[i]
-        return cuts.chain(ABOVE, nodes if is_upward else nodes[::-1])
+        return cuts.chain(HORIZONTAL_CUT, nodes if is_upward else nodes[::-1])

@@ -10,7 +10,7 @@ from math import ceil, inf, prod
 
 from wse_sim.machine import MACHINES
 from wse_sim.plan.prices import Prices
-from wse_sim.plan.wiring import Wiring
+from wse_sim.plan.wiring import Dataflow
 
 MAX_PES_PER_ELEMENT = 4
 """With more PEs for each element there is a smaller part that has one PE for each."""
@@ -20,33 +20,35 @@ LONG_SIDES = 2
 MAX_FINER_SIDE = 32
 """On a short side each PE more or less changes the price of a kernel by percents."""
 
-Size = tuple[int, int]
+TileSize = tuple[int, int]
 
-_WAFERS = [(m.usable_width, m.usable_height) for m in MACHINES.values()]
-_SIDES = [sorted({*sides, *(1 << n for n in range(32))}) for sides in zip(*_WAFERS, strict=True)]
+_WAFER_SIDES = [(m.usable_width, m.usable_height) for m in MACHINES.values()]
+_SIDES = [sorted({*sides, *(1 << n for n in range(32))}) for sides in zip(*_WAFER_SIDES, strict=True)]
 
 
-def best_part(prices: Prices, wiring: Wiring, i: int, mesh: Size, share: float = 1.0) -> tuple[int, Size]:
+def find_best_tile(
+    prices: Prices, dataflow: Dataflow, i: int, mesh: TileSize, share: float = 1.0
+) -> tuple[int, TileSize]:
     """Return the least cycles of kernel `i` on a part of the mesh, and the width and height of that part.
 
     With a `share` of the batch the kernel takes that share of its cycles; its latency does not shrink with it.
     """
-    work, most = share * prices.least_work(wiring, i), MAX_PES_PER_ELEMENT * prices.longest(wiring, i)
+    work, most = share * prices.least_work(dataflow, i), MAX_PES_PER_ELEMENT * prices.longest(dataflow, i)
     best, part = inf, (1, 1)
     # From the most PEs on: when too few are left for the work, all further parts have too few.
-    for size in sorted(_sizes(*prices.part(wiring, i, *mesh)), key=lambda size: (-prod(size), size)):
+    for size in sorted(_sizes(*prices.part(dataflow, i, *mesh)), key=lambda size: (-prod(size), size)):
         if ceil(work / prod(size)) >= best:
             break
         if prod(size) > most:
             continue
-        cost = prices.kernel(wiring, i, *size)
+        cost = prices.kernel(dataflow, i, *size)
         cycles = cost.latency_cycles + ceil(share * (cost.cycles - cost.latency_cycles))
         if cycles < best:
             best, part = cycles, size
     return int(best), part
 
 
-def _sizes(width: int, height: int) -> set[Size]:
+def _sizes(width: int, height: int) -> set[TileSize]:
     """Return the sizes of the parts to price, a single PE among them."""
     across, down = (
         [side, *(s for s in reversed(known) if s < side)] for side, known in zip((width, height), _SIDES, strict=True)

@@ -17,39 +17,39 @@ from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Work
 from wse_sim.kernels.attention.block import Given, Kind, ScoreBlock, Step, Value
 
-FORWARD, BACKWARD = "attention", "attention_gradient"
-KERNELS = FORWARD, BACKWARD
-Version = tuple[int, int]
+FORWARD_KERNEL, BACKWARD_KERNEL = "attention", "attention_gradient"
+ATTENTION_KERNELS = FORWARD_KERNEL, BACKWARD_KERNEL
+TensorVersion = tuple[int, int]
 """A buffer, and the instruction that wrote it last; -1 for what was there before the step."""
 
 
-class _NoBlockError(Exception):
+class _NotABlockError(Exception):
     """What shares these scores is no block."""
 
 
-def in_blocks(program: Program, accepts: Callable[[Instr], bool] = lambda instr: True) -> Program:
+def fuse_attention_blocks(program: Program, accepts: Callable[[Instr], bool] = lambda instr: True) -> Program:
     """The program with its attention blocks as single instructions, as far as `accepts` takes all of a block's."""
     if not any(instr.kernel == "softmax" for instr in program.instrs):
         return program
-    return _Search(program, accepts).rewritten()
+    return _BlockFinder(program, accepts).rewritten()
 
 
 @dataclass
-class _Group:
+class _ScoreGroup:
     """Instructions that share scores: the extents, and the versions of scores and statistics by kind."""
 
     shape: tuple[int, ...]
-    members: dict[Version, Kind] = field(default_factory=dict)
+    members: dict[TensorVersion, Kind] = field(default_factory=dict)
     instrs: set[int] = field(default_factory=set)
     makers: set[int] = field(default_factory=set)
 
 
-class _Search:
+class _BlockFinder:
     def __init__(self, program: Program, accepts: Callable[[Instr], bool]):
         self.program, self.accepts = program, accepts
         self.buffers, self.instrs = program.buffers, program.instrs
-        self.reads: list[tuple[Version, ...]] = []
-        self.readers: dict[Version, list[int]] = defaultdict(list)
+        self.reads: list[tuple[TensorVersion, ...]] = []
+        self.readers: dict[TensorVersion, list[int]] = defaultdict(list)
         self.writers: dict[int, list[int]] = defaultdict(list)
         holder: dict[int, int] = {}
         # A buffer may be written several times: scores are told apart by who wrote them last.
@@ -77,7 +77,7 @@ class _Search:
                 if group.instrs & gone:
                     continue
                 whole = dict(self._instructions(group))
-            except _NoBlockError:
+            except _NotABlockError:
                 continue
             if all(self.accepts(one) for one in whole.values()):
                 placed |= whole
@@ -97,12 +97,12 @@ class _Search:
 
     # What belongs together.
 
-    def _group(self, softmax: int) -> _Group:
+    def _group(self, softmax: int) -> _ScoreGroup:
         shape = self.buffers[self.instrs[softmax].reads[0]].type.shape
         # With a single row or key its scores and its statistics would look alike.
         if len(shape) < len("hij") or min(shape[-2:]) < 2:
-            raise _NoBlockError
-        group = _Group(shape)
+            raise _NotABlockError
+        group = _ScoreGroup(shape)
         waiting = [softmax]
         while waiting:
             i = waiting.pop()
@@ -113,37 +113,37 @@ class _Search:
             for version, kind in self._shared(group, i):
                 # What is fetched has to be whole.
                 if group.members.setdefault(version, kind) != kind or version in self.asked_for:
-                    raise _NoBlockError
+                    raise _NotABlockError
                 if version[1] < 0:
-                    raise _NoBlockError
+                    raise _NotABlockError
                 waiting += [version[1], *self.readers[version]]
         return group
 
-    def _shared(self, group: _Group, i: int) -> Iterator[tuple[Version, Kind]]:
+    def _shared(self, group: _ScoreGroup, i: int) -> Iterator[tuple[TensorVersion, Kind]]:
         """The scores and statistics that an instruction reads or makes; what else it does has to fit in a block."""
         instr, own = self.instrs[i], [(w, i) for w in self.instrs[i].writes]
         if instr.kernel == "softmax":
             if instr.attrs["dim"] not in (-1, len(group.shape) - 1) or self._shape(own[0]) != group.shape:
-                raise _NoBlockError
+                raise _NotABlockError
             yield self.reads[i][0], "tile"
             yield own[0], "tile"
         elif _is_draw(instr):
             if self._shape(own[0]) != group.shape or instr.attrs["attrs"].get("seed") is not None:
-                raise _NoBlockError
+                raise _NotABlockError
             yield own[0], "tile"
         elif instr.kernel == "matmul":
             # One that reads scores sums them up; one that makes scores takes two other matrices.
             if not any(version in group.members for version in self.reads[i]):
                 if self._shape(own[0]) != group.shape:
-                    raise _NoBlockError
+                    raise _NotABlockError
                 yield own[0], "tile"
         elif instr.nest:
-            yield from self._of_nest(group, i, instr.nest)
+            yield from self._nest_members(group, i, instr.nest)
         else:
-            raise _NoBlockError
+            raise _NotABlockError
 
-    def _of_nest(self, group: _Group, i: int, nest: Nest) -> Iterator[tuple[Version, Kind]]:
-        nest = _spread(nest, group.shape)
+    def _nest_members(self, group: _ScoreGroup, i: int, nest: Nest) -> Iterator[tuple[TensorVersion, Kind]]:
+        nest = _expand_nest(nest, group.shape)
         whole, lines = _strides(group.shape), (*_strides(group.shape[:-1]), 0)
         for version, access in zip(self.reads[i], nest.reads, strict=True):
             buffer = self.buffers[version[0]]
@@ -164,16 +164,16 @@ class _Search:
             elif store.reduce == "add" and access == Access(lines) and summed[-1] and not any(summed[:-1]):
                 yield version, "stat"
             else:
-                raise _NoBlockError
+                raise _NotABlockError
 
-    def _is_inner(self, group: _Group, version: Version) -> bool:
+    def _is_inner(self, group: _ScoreGroup, version: TensorVersion) -> bool:
         """Whether a tensor as large as the scores is one of theirs: of a product, of another nest over them, drawn."""
         if version in group.members:
             return True
         maker = self.instrs[version[1]] if version[1] >= 0 else None
         return maker is not None and (maker.kernel == "matmul" or _is_draw(maker) or maker.nest is not None)
 
-    def _maker(self, group: _Group, version: Version, access: Access) -> Nest | None:
+    def _maker(self, group: _ScoreGroup, version: TensorVersion, access: Access) -> Nest | None:
         """The nest that makes a mask of rows and keys from their places alone."""
         if version[1] < 0 or access != Access((*(0,) * (len(group.shape) - 2), *_strides(group.shape[-2:]))):
             return None
@@ -188,16 +188,16 @@ class _Search:
         if along and across and any(lead):
             # A constant may be the same for all heads though it has room for each.
             if value is None or value.shape != shape or (value != value.reshape(-1, *shape[-2:])[0]).any():
-                raise _NoBlockError
+                raise _NotABlockError
             lead = [0] * len(lead)
         return Access((*lead, along, across), access.offset)
 
-    def _shape(self, version: Version) -> tuple[int, ...]:
+    def _shape(self, version: TensorVersion) -> tuple[int, ...]:
         return self.buffers[version[0]].type.shape
 
     # What becomes of it.
 
-    def _instructions(self, group: _Group) -> Iterator[tuple[int, Instr]]:
+    def _instructions(self, group: _ScoreGroup) -> Iterator[tuple[int, Instr]]:
         """One instruction for each sweep, and in whose place."""
         backward: list[int] = []
         # What reads a gradient is of the way back, whoever recorded it.
@@ -207,12 +207,12 @@ class _Search:
         forward = sorted(group.instrs.difference(backward))
         # Before the last product its other matrix may not be there; on the way back all is there from the first on.
         last = max((i for i in forward if self.instrs[i].kernel == "matmul"), default=-1)
-        yield last, self._one(group, forward, [], last, FORWARD)
+        yield last, self._make_instruction(group, forward, [], last, FORWARD_KERNEL)
         if backward:
             again = self._again(group, forward, backward)
-            yield backward[0], self._one(group, backward, again, backward[0], BACKWARD)
+            yield backward[0], self._make_instruction(group, backward, again, backward[0], BACKWARD_KERNEL)
 
-    def _again(self, group: _Group, forward: Sequence[int], backward: Sequence[int]) -> list[int]:
+    def _again(self, group: _ScoreGroup, forward: Sequence[int], backward: Sequence[int]) -> list[int]:
         """The forward instructions that make what backward ones read."""
         wanted = {v for i in backward for v in self.reads[i] if v in group.members}
         again = []
@@ -222,12 +222,14 @@ class _Search:
                 wanted |= {v for v in self.reads[i] if v in group.members}
         return again[::-1]
 
-    def _one(self, group: _Group, own: Sequence[int], again: Sequence[int], place: int, kernel: str) -> Instr:
-        block = _Block(self, group)
+    def _make_instruction(
+        self, group: _ScoreGroup, own: Sequence[int], again: Sequence[int], place: int, kernel: str
+    ) -> Instr:
+        block = _BlockBuilder(self, group)
         for i in (*again, *own):
             block.add(i)
         if not block.results:
-            raise _NoBlockError
+            raise _NotABlockError
         self._require_movable(block, own, place)
         reads, writes = [version[0] for version in block.arrays], [version[0] for version, _, _ in block.results]
         named = next((i for i in own if self.instrs[i].kernel == "matmul"), own[0])
@@ -238,7 +240,10 @@ class _Search:
             reads=tuple(reads),
             writes=tuple(writes),
             # Numbers of draws stand where prices leave them out: layers that are alike have one price.
-            attrs={"block": self._shared_block(block.block()), "attrs": {"call": calls_of(self.instrs, draws)}},
+            attrs={
+                "block": self._shared_block(block.block()),
+                "attrs": {"call": draw_call_numbers(self.instrs, draws)},
+            },
             work=Work(sum(_flops(self.instrs[i]) for i in own), *sizes),
             where=self.instrs[named].where,
             direction=self.instrs[named].direction,
@@ -248,11 +253,11 @@ class _Search:
         """An equal block of another layer, if there is one: prices know it again at a glance."""
         return self._blocks.setdefault(block, block)
 
-    def _require_movable(self, block: "_Block", own: Sequence[int], place: int) -> None:
+    def _require_movable(self, block: "_BlockBuilder", own: Sequence[int], place: int) -> None:
         """All that is read is there, and nobody has written over it; no one asks for results before, or is in them."""
         for buffer, source in block.arrays:
             if source >= place:
-                raise _NoBlockError
+                raise _NotABlockError
             for w in self.writers[buffer]:
                 if source < w < place:
                     self._require_late(w)
@@ -261,7 +266,7 @@ class _Search:
             for i in between:
                 others = (*self.instrs[i].reads, *self.instrs[i].writes)
                 if i not in own and buffer in others:
-                    raise _NoBlockError
+                    raise _NotABlockError
 
     def _require_late(self, i: int) -> None:
         """That an instruction may come at the end, as what advances the state of a generator may: it goes there."""
@@ -269,20 +274,20 @@ class _Search:
         is_read = any(self.readers[w, i] for w in own)
         is_changed = any(w > i for b in (*own, *self.instrs[i].reads) for w in self.writers[b])
         if is_read or is_changed:
-            raise _NoBlockError
+            raise _NotABlockError
         self.late.add(i)
 
 
-class _Block:
+class _BlockBuilder:
     """Collects the steps of a block; versions become values."""
 
-    def __init__(self, search: _Search, group: _Group):
+    def __init__(self, search: _BlockFinder, group: _ScoreGroup):
         self.search, self.group = search, group
         self.values: list[Value] = []
         self.steps: list[Step] = []
         self.given: list[Given] = []
-        self.arrays: list[Version] = []
-        self.results: list[tuple[Version, int, bool]] = []
+        self.arrays: list[TensorVersion] = []
+        self.results: list[tuple[TensorVersion, int, bool]] = []
         self._known: dict[object, int] = {}
 
     def block(self) -> ScoreBlock:
@@ -316,17 +321,17 @@ class _Block:
     def _step(self, op: str, writes: tuple[int, ...], reads: tuple[int, ...], nest: Nest | None = None) -> None:
         self.steps.append(Step(op, writes, reads, nest))  # type: ignore[arg-type]
 
-    def _inner(self, version: Version) -> int:
+    def _inner(self, version: TensorVersion) -> int:
         kind = self.group.members[version]
         if version not in self._known:
             self._known[version] = self._new(kind, version)
         return self._known[version]
 
-    def _new(self, kind: Kind, version: Version, width: int = 1) -> int:
+    def _new(self, kind: Kind, version: TensorVersion, width: int = 1) -> int:
         self.values.append(Value(kind, self.search.buffers[version[0]].type.dtype.name, width))
         return len(self.values) - 1
 
-    def _value(self, key: object, value: Value, version: Version | None, **how: object) -> int:
+    def _value(self, key: object, value: Value, version: TensorVersion | None, **how: object) -> int:
         """What is given, once for all that want it so."""
         if (key, version) not in self._known:
             self.values.append(value)
@@ -337,19 +342,19 @@ class _Block:
             self.given.append(Given(len(self.values) - 1, read, **how))  # type: ignore[arg-type]
         return self._known[key, version]
 
-    def _matrix(self, kind: Kind, version: Version, is_turned: bool) -> int:
+    def _matrix(self, kind: Kind, version: TensorVersion, is_turned: bool) -> int:
         kept = self.search.buffers[version[0]].type
         width = kept.shape[-2 if is_turned else -1]
         return self._value((kind, is_turned), Value(kind, kept.dtype.name, width), version, is_turned=is_turned)
 
-    def _product(self, instr: Instr, reads: Sequence[Version], own: Version) -> None:
+    def _product(self, instr: Instr, reads: Sequence[TensorVersion], own: TensorVersion) -> None:
         """Pairs of rows and keys; or sums over keys or rows, of scores from the left or, the other way, the right."""
         flips = [bool(instr.attrs.get(f"transpose_{name}")) for name in "ab"]
         inside = [version in self.group.members for version in reads]
         lead = self.group.shape[:-2]
         # A matrix that several heads share would have to be broadcast to their teams.
         if any(self.search._shape(version)[:-2] != lead for version in (*reads, own)) or all(inside):
-            raise _NoBlockError
+            raise _NotABlockError
         if not any(inside):
             rows = self._matrix("rows", reads[0], flips[0])
             keys = self._matrix("keys", reads[1], not flips[1])
@@ -365,8 +370,8 @@ class _Block:
         self._step("key_sum" if is_over_rows else "row_sum", (result,), (self._inner(reads[is_right]), matrix))
         self.results.append((own, result, is_right))
 
-    def _nest(self, nest: Nest, reads: Sequence[Version], own: Sequence[Version]) -> None:
-        nest = _spread(nest, self.group.shape)
+    def _nest(self, nest: Nest, reads: Sequence[TensorVersion], own: Sequence[TensorVersion]) -> None:
+        nest = _expand_nest(nest, self.group.shape)
         values = [self._read(version, access) for version, access in zip(reads, nest.reads, strict=True)]
         values += self._indices(nest, 0)
         self._step("nest", tuple(map(self._inner, own)), tuple(values), nest)
@@ -378,7 +383,7 @@ class _Block:
             if s.op == "index"
         ]
 
-    def _read(self, version: Version, access: Access) -> int:
+    def _read(self, version: TensorVersion, access: Access) -> int:
         if version in self.group.members:
             return self._inner(version)
         if maker := self.search._maker(self.group, version, access):
@@ -389,7 +394,7 @@ class _Block:
             return self._known[version]
         return self._vector(version, access)
 
-    def _vector(self, version: Version | None, access: Access) -> int:
+    def _vector(self, version: TensorVersion | None, access: Access) -> int:
         """A number for each row or each key, or a mask that all heads share."""
         buffer = self.search.buffers[version[0]] if version else None
         access = self.search._require_vector(access, buffer.value if buffer else None, self.group.shape)
@@ -398,11 +403,11 @@ class _Block:
         dtype = buffer.type.dtype.name if buffer else "float32"
         if buffer is None and kind == "grid":
             # The place of a pair is the sum of a row's and a key's: two values, which no nest of ours adds.
-            raise _NoBlockError
+            raise _NotABlockError
         return self._value(access, Value(kind, dtype), version, access=access)
 
 
-def calls_of(instrs: Sequence[Instr], draws: Sequence[int]) -> tuple[int, ...]:
+def draw_call_numbers(instrs: Sequence[Instr], draws: Sequence[int]) -> tuple[int, ...]:
     """The numbers of draws of random bits."""
     return tuple([instrs[i].attrs["attrs"]["call"] for i in draws])
 
@@ -423,15 +428,15 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(stride if extent > 1 else 0 for stride, extent in zip(reversed(strides), shape, strict=True))
 
 
-def _spread(nest: Nest, shape: tuple[int, ...]) -> Nest:
+def _expand_nest(nest: Nest, shape: tuple[int, ...]) -> Nest:
     """The nest with a loop for every extent of `shape`: those of a single round were left out of it."""
     loops = iter(nest.loops)
     if [loop.extent for loop in nest.loops if loop.extent > 1] != [extent for extent in shape if extent > 1]:
-        raise _NoBlockError
+        raise _NotABlockError
     if len(nest.loops) == len(shape):
         return nest
     if any(loop.extent == 1 for loop in nest.loops):
-        raise _NoBlockError
+        raise _NotABlockError
     every = tuple(next(loops) if extent > 1 else Loop("one", 1) for extent in shape)
 
     def spread(access: Access) -> Access:

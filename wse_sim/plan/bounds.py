@@ -7,10 +7,10 @@ from wse_sim.plan.micro_batches import rate_text
 
 
 @dataclass(frozen=True)
-class Bound:
+class RateBound:
     """Something that allows at most so many samples a second, all systems together, and where that figure is from.
 
-    `kind` is one of `ADVICE`; `where` is a line of the user's script.
+    `kind` is one of `LIMIT_ADVICE`; `where` is a line of the user's script.
     """
 
     kind: str
@@ -20,7 +20,7 @@ class Bound:
     where: str = ""
 
 
-ADVICE: Mapping[str, str] = {
+LIMIT_ADVICE: Mapping[str, str] = {
     "compute": "a larger machine, 16-bit types or a smaller layer would help",
     "moving": "tiles of a better shape or a smaller machine part would help: cores wait for data of one another",
     "link": "narrower activations between these two layers, or fewer that skip layers, would help",
@@ -34,7 +34,7 @@ ADVICE: Mapping[str, str] = {
     "nothing": "there is nothing to compute",
 }
 """Kind of a bound -> what would help where it is the limit."""
-NAMES: Mapping[str, str] = {
+LIMIT_NAMES: Mapping[str, str] = {
     "compute": "wafer compute",
     "moving": "moving data between cores",
     "link": "the fullest link between layers",
@@ -49,7 +49,7 @@ NAMES: Mapping[str, str] = {
 }
 
 
-def verdict(bounds: Sequence[Bound], blame: Mapping[str, Sequence[str]] | None = None) -> tuple[Bound, str]:
+def find_limit(bounds: Sequence[RateBound], blame: Mapping[str, Sequence[str]] | None = None) -> tuple[RateBound, str]:
     """The bound that limits, and the sentence that says so: what, at which line, and what would help.
 
     `blame` names, for a kind that holds others in it (a whole step), those that it is put down to if they make up most.
@@ -65,4 +65,4 @@ def verdict(bounds: Sequence[Bound], blame: Mapping[str, Sequence[str]] | None =
         least = replace(min(parts, key=lambda b: b.samples_per_s), samples_per_s=least.samples_per_s)
     what, where = f" of {least.what}" if least.what else "", f" ({least.where})" if least.where else ""
     rate = rate_text(least.samples_per_s)
-    return least, f"Limited by {NAMES[least.kind]}{what}{where}: {rate}; {ADVICE[least.kind]}."
+    return least, f"Limited by {LIMIT_NAMES[least.kind]}{what}{where}: {rate}; {LIMIT_ADVICE[least.kind]}."

@@ -15,16 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-WAYS = 2
+WAYS_PER_ROUTE = 2
 """Ways that a route can go."""
-PATIENCE = 15
+PATIENCE_STEPS_PER_ROUTE = 15
 """So many steps for each route without one more that has a colour end the search."""
-LEAST_PATIENCE = 500
+MIN_PATIENCE_STEPS = 500
 """Steps that are taken however few routes there are."""
-_NEVER = 1 << 20
+_FORBIDDEN_COST = 1 << 20
 
 
-class Choice(NamedTuple):
+class ColouredWay(NamedTuple):
     """The way of a route, 0 or 1, and its colour."""
 
     way: int
@@ -32,7 +32,7 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Span:
+class RowSpans:
     """What part of a way passes in the rows from `row` on: of each the columns from `first` to `last`, if any.
 
     A row that it does not pass has its last column before the first.
@@ -43,7 +43,7 @@ class Span:
     last: NDArray[np.int64]
 
 
-def clashes_of(ways: Sequence[tuple[Span, Span]], height: int) -> NDArray[np.bool_]:
+def find_clashes(ways: Sequence[tuple[RowSpans, RowSpans]], height: int) -> NDArray[np.bool_]:
     """[way, way]: which of the ways, on a mesh so high, pass a common core."""
     # Narrow numbers: each row compares every two ways that pass it.
     first, last = (np.full((height, 2, len(ways)), end, np.int16) for end in (np.iinfo(np.int16).max, -1))
@@ -60,7 +60,7 @@ def clashes_of(ways: Sequence[tuple[Span, Span]], height: int) -> NDArray[np.boo
     return clashes
 
 
-class Colouring:
+class RouteColouring:
     """Routes with and without a colour. Ways 2 n and 2 n + 1 are those of route n.
 
     `limits` says how many colours each way can have, from 0 on. Of ways that take theirs from as many, one that
@@ -72,10 +72,10 @@ class Colouring:
         clashes: NDArray[np.bool_],
         limits: Sequence[int],
         is_heavy: Sequence[bool],
-        start: Sequence[Choice | None],
+        start: Sequence[ColouredWay | None],
     ):
         self.clashes = clashes
-        self.choices: list[Choice | None] = [None] * len(start)
+        self.choices: list[ColouredWay | None] = [None] * len(start)
         extents = len(limits), max(limits, default=0)
         self._is_there = np.arange(extents[1]) < np.asarray(limits).reshape(-1, 1)
         self._is_heavy = np.asarray(is_heavy, np.int64).reshape(-1, 1)
@@ -87,10 +87,10 @@ class Colouring:
             if choice is not None:
                 self._put(n, choice)
 
-    def search(self) -> list[Choice | None]:
+    def search(self) -> list[ColouredWay | None]:
         """What routes have in the end: all a colour, or as many as ever had one at once."""
         best, draw, since = list(self.choices), random.Random(0), 0
-        fewest, most = len(self.without), max(LEAST_PATIENCE, PATIENCE * len(best))
+        fewest, most = len(self.without), max(MIN_PATIENCE_STEPS, PATIENCE_STEPS_PER_ROUTE * len(best))
         # Where kernels leave a route nothing on either way, no search helps.
         if self._is_there.reshape(len(best), -1).any(axis=1).all():
             while self.without and since < most:
@@ -103,28 +103,28 @@ class Colouring:
 
     def _step(self, draw: random.Random, are_heavy_last: bool) -> None:
         self._steps += 1
-        ways = [WAYS * n + way for n in self.without for way in range(WAYS)]
+        ways = [WAYS_PER_ROUTE * n + way for n in self.without for way in range(WAYS_PER_ROUTE)]
         may = self._is_there[ways] & (self._tabu[ways] <= self._steps)
-        costs = np.where(may, 2 * self._taken[ways] + are_heavy_last * self._is_heavy[ways], _NEVER)
+        costs = np.where(may, 2 * self._taken[ways] + are_heavy_last * self._is_heavy[ways], _FORBIDDEN_COST)
         least = int(costs.min())
-        if least == _NEVER:
+        if least == _FORBIDDEN_COST:
             # Not for long: nothing is forbidden for ever.
             return
         at, colour = divmod(int(draw.choice(np.flatnonzero(costs == least).tolist())), costs.shape[1])
-        n, way = divmod(ways[at], WAYS)
+        n, way = divmod(ways[at], WAYS_PER_ROUTE)
         for other, choice in enumerate(self.choices):
-            if choice and choice.colour == colour and self.clashes[ways[at], WAYS * other + choice.way]:
+            if choice and choice.colour == colour and self.clashes[ways[at], WAYS_PER_ROUTE * other + choice.way]:
                 self._take_back(other, choice)
                 until = self._steps + draw.randrange(10) + len(self.without) * 3 // 5
-                self._tabu[WAYS * other : WAYS * (other + 1), colour] = until
+                self._tabu[WAYS_PER_ROUTE * other : WAYS_PER_ROUTE * (other + 1), colour] = until
         self.without.remove(n)
-        self._put(n, Choice(way, colour))
+        self._put(n, ColouredWay(way, colour))
 
-    def _put(self, n: int, choice: Choice) -> None:
+    def _put(self, n: int, choice: ColouredWay) -> None:
         self.choices[n] = choice
-        self._taken[:, choice.colour] += self.clashes[WAYS * n + choice.way]
+        self._taken[:, choice.colour] += self.clashes[WAYS_PER_ROUTE * n + choice.way]
 
-    def _take_back(self, n: int, choice: Choice) -> None:
+    def _take_back(self, n: int, choice: ColouredWay) -> None:
         self.choices[n] = None
         self.without.append(n)
-        self._taken[:, choice.colour] -= self.clashes[WAYS * n + choice.way]
+        self._taken[:, choice.colour] -= self.clashes[WAYS_PER_ROUTE * n + choice.way]

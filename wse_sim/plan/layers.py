@@ -15,11 +15,11 @@ from functools import cached_property
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Where
-from wse_sim.plan.blocks import KERNELS as BLOCKS
-from wse_sim.plan.wiring import BufferVersion, Sweep, Wiring
+from wse_sim.plan.blocks import ATTENTION_KERNELS as BLOCKS
+from wse_sim.plan.wiring import BufferVersion, Dataflow, Sweep
 
 SWEEPS: tuple[Sweep, ...] = ("forward", "backward", "update")
-STEP = "whole step"
+WHOLE_STEP = "whole step"
 """The layer of what belongs to no weight."""
 
 
@@ -47,52 +47,52 @@ class Layer:
         return tuple(i for sweep in SWEEPS for i in self.kernels[sweep])
 
 
-def fold(wiring: Wiring) -> tuple[Layer, ...]:
+def fold(dataflow: Dataflow) -> tuple[Layer, ...]:
     """The layers of a program in the order in which samples come to them. Every kernel is in exactly one."""
-    return _Folding(wiring).layers()
+    return _LayerGrouping(dataflow).layers()
 
 
-def operation_of(instr: Instr) -> str:
+def operation_name(instr: Instr) -> str:
     """The operation that an instruction computes: its kernel, or what the kernel of last resort was called for."""
     return str(instr.attrs.get("op", instr.kernel)) if instr.kernel == "call" else instr.kernel
 
 
 def is_product_of_tensors(instr: Instr) -> bool:
     """Whether it multiplies two tensors; where neither is a weight it is part of an attention block."""
-    operation = operation_of(instr)
+    operation = operation_name(instr)
     # Convolutions and their gradients share the beginning of their names.
     return operation == "matmul" or operation in BLOCKS or operation.startswith("conv")
 
 
-_Key = tuple[str, int]
+_LayerKey = tuple[str, int]
 
 
-class _Folding:
+class _LayerGrouping:
     """Gives each kernel a key, in the order of the program; keys that share a kernel become one."""
 
-    def __init__(self, wiring: Wiring):
-        self.wiring, self.sweeps = wiring, wiring.sweeps
-        self.keys: dict[int, _Key] = {}
-        self._same: dict[_Key, _Key] = {}
-        self._products: set[_Key] = set()
+    def __init__(self, dataflow: Dataflow):
+        self.dataflow, self.sweeps = dataflow, dataflow.sweeps
+        self.keys: dict[int, _LayerKey] = {}
+        self._same: dict[_LayerKey, _LayerKey] = {}
+        self._products: set[_LayerKey] = set()
         self._anchors: set[int] = set()
-        self._used: set[_Key] = set()
-        self._asked_for = {version.buffer for version in wiring.final.values()}
-        self._starts = {end: start for start, end in wiring.program.state.values()}
+        self._used: set[_LayerKey] = set()
+        self._asked_for = {version.buffer for version in dataflow.final.values()}
+        self._starts = {end: start for start, end in dataflow.program.state.values()}
         self._roots: dict[int, frozenset[int]] = {}
         self._readers: dict[int, list[int]] = defaultdict(list)
         self._fed: set[int] = set()  # kernels of what is made of the batch
-        for i in wiring.kernels:
-            if any(o.source in self._fed or wiring.kind(o.buffer) == "batch" for o in wiring.operands[i]):
+        for i in dataflow.kernels:
+            if any(o.source in self._fed or dataflow.kind(o.buffer) == "batch" for o in dataflow.operands[i]):
                 self._fed.add(i)
-            self._roots[i] = self._roots_of(i)
-            for o in wiring.operands[i]:
+            self._roots[i] = self._find_parameters(i)
+            for o in dataflow.operands[i]:
                 self._readers[o.buffer].append(i)
 
     def layers(self) -> tuple[Layer, ...]:
         waiting: list[int] = []
-        aside = {i for i in self.wiring.kernels if self._is_aside(i)}
-        for i in self.wiring.kernels:
+        aside = {i for i in self.dataflow.kernels if self._is_weight_preparation(i)}
+        for i in self.dataflow.kernels:
             if i in aside:
                 continue
             if own := self._key(i):
@@ -104,35 +104,35 @@ class _Folding:
             self.keys[i] = self._weight_key(self._roots[i])
         # What has no operand from a layer, such as zeros to add to, lies with its first reader.
         for i in reversed(waiting):
-            users = (u for b in self.wiring.results[i] for u in self.wiring.users.get((b, i), ()))
-            self.keys[i] = next((self.keys[u] for u in users if u in self.keys), (STEP, 0))
+            users = (u for b in self.dataflow.results[i] for u in self.dataflow.users.get((b, i), ()))
+            self.keys[i] = next((self.keys[u] for u in users if u in self.keys), (WHOLE_STEP, 0))
         # Keys that became one along the way are one layer, in the order in which samples come to them: masks of random
         # bits and moving averages of weights are made before the first layer, and tell nothing of the order.
-        members: dict[_Key, list[int]] = {}
-        for i in sorted(self.wiring.kernels, key=lambda i: i not in self._fed):
+        members: dict[_LayerKey, list[int]] = {}
+        for i in sorted(self.dataflow.kernels, key=lambda i: i not in self._fed):
             members.setdefault(self._find(self.keys[i]), []).append(i)
         products = {self._find(key) for key in self._products}
-        states: dict[_Key, list[int]] = defaultdict(list)
-        for buffer, parameter in self.wiring.groups.items():
+        states: dict[_LayerKey, list[int]] = defaultdict(list)
+        for buffer, parameter in self.dataflow.groups.items():
             states[self._find(("weight", parameter))].append(buffer)
         return tuple(
             self._layer(key, sorted(members[key]), tuple(states[key]), key in products)
             for key in self._in_order(members)
         )
 
-    def _in_order(self, members: Mapping[_Key, Sequence[int]]) -> list[_Key]:
+    def _in_order(self, members: Mapping[_LayerKey, Sequence[int]]) -> list[_LayerKey]:
         """Keys as they are, but for attention blocks: each comes right behind the last layer that it reads from."""
         # One that layers come to a second time, with other samples, would lie behind all of these else.
         places = {key: n for n, key in enumerate(members)}
-        behind: dict[_Key, int] = {}
+        behind: dict[_LayerKey, int] = {}
         for key in (key for key in members if key[0] == "attention"):
             forward = [i for i in members[key] if self.sweeps[i] == "forward"]
-            sources = (o.source for i in forward for o in self.wiring.operands[i])
+            sources = (o.source for i in forward for o in self.dataflow.operands[i])
             makers = {self._find(self.keys[s]) for s in sources if s in self.keys}
             behind[key] = max((places[m] for m in makers if m[0] == "weight"), default=places[key])
         return sorted(members, key=lambda key: (behind.get(key, places[key]), key in behind, places[key]))
 
-    def _is_aside(self, i: int) -> bool:
+    def _is_weight_preparation(self, i: int) -> bool:
         """Whether a kernel makes something of weights alone, such as a copy or an average: it lies where they do.
 
         Their layers are those of what reads them with samples, and are known by then.
@@ -140,16 +140,16 @@ class _Folding:
         if i in self._fed or self.sweeps[i] == "update" or not self._roots[i]:
             return False
         # A product of weights alone, as of two factors, is a layer.
-        is_nest = self.sweeps[i] == "forward" and self.wiring.program.instrs[i].kernel == "nest"
-        return is_nest or i in self.wiring.preparing
+        is_nest = self.sweeps[i] == "forward" and self.dataflow.program.instrs[i].kernel == "nest"
+        return is_nest or i in self.dataflow.preparing
 
-    def _key(self, i: int) -> _Key | None:
-        wiring, instr, roots = self.wiring, self.wiring.program.instrs[i], self._roots[i]
-        versions = [BufferVersion(b, i) for b in wiring.results[i]]
-        if gradients := {wiring.gradients[v] for v in versions if v in wiring.gradients}:
+    def _key(self, i: int) -> _LayerKey | None:
+        dataflow, instr, roots = self.dataflow, self.dataflow.program.instrs[i], self._roots[i]
+        versions = [BufferVersion(b, i) for b in dataflow.results[i]]
+        if gradients := {dataflow.gradients[v] for v in versions if v in dataflow.gradients}:
             return self._weight_key(gradients)
         if self.sweeps[i] == "update":
-            return self._settling_key(i)
+            return self._update_key(i)
         is_product = is_product_of_tensors(instr)
         if is_product or (roots and instr.kernel != "nest"):
             key = self._weight_key(roots) if roots else self._attention_key(i)
@@ -164,21 +164,21 @@ class _Folding:
             near = near or own
             if own not in self._same and own not in self._used:
                 self._same[own] = self._find(near)
-        if near is None and any(self.wiring.kind(o.buffer) == "batch" for o in self.wiring.operands[i]):
+        if near is None and any(self.dataflow.kind(o.buffer) == "batch" for o in self.dataflow.operands[i]):
             return "kernel", i
         return near
 
-    def _settling_key(self, i: int) -> _Key | None:
-        wiring = self.wiring
-        operands = wiring.operands[i]
-        touched = [self._starts.get(b, b) for b in (*wiring.results[i], *[o.buffer for o in operands])]
-        groups = {wiring.groups[b] for b in touched if b in wiring.groups and wiring.type(b).size > 1}
-        groups |= {wiring.gradients[o] for o in operands if o in wiring.gradients}
+    def _update_key(self, i: int) -> _LayerKey | None:
+        dataflow = self.dataflow
+        operands = dataflow.operands[i]
+        touched = [self._starts.get(b, b) for b in (*dataflow.results[i], *[o.buffer for o in operands])]
+        groups = {dataflow.groups[b] for b in touched if b in dataflow.groups and dataflow.type(b).size > 1}
+        groups |= {dataflow.gradients[o] for o in operands if o in dataflow.gradients}
         groups |= {p for o in operands if o.source in self._roots for p in self._roots[o.source]}
         # One parameter: its layer's own. Several, or none: the step's.
-        return ("weight", next(iter(groups))) if len(groups) == 1 else (STEP, 0)
+        return ("weight", next(iter(groups))) if len(groups) == 1 else (WHOLE_STEP, 0)
 
-    def _weight_key(self, groups: Iterable[int]) -> _Key:
+    def _weight_key(self, groups: Iterable[int]) -> _LayerKey:
         first, *others = (self._find(("weight", g)) for g in sorted(groups))
         # A kernel that reads two parameters, such as a norm, ties them together for good.
         for other in others:
@@ -186,10 +186,10 @@ class _Folding:
                 self._same[other] = first
         return first
 
-    def _attention_key(self, i: int) -> _Key:
+    def _attention_key(self, i: int) -> _LayerKey:
         """That of a block around the tensors it reads: their maker's or, in the backward sweep, another reader's."""
-        operands = self.wiring.operands[i]
-        if operation_of(self.wiring.program.instrs[i]) in BLOCKS:
+        operands = self.dataflow.operands[i]
+        if operation_name(self.dataflow.program.instrs[i]) in BLOCKS:
             # All blocks of a step may share a mask, and the state of a generator: queries are a block's own.
             operands = operands[:1]
         for o in operands:
@@ -202,49 +202,53 @@ class _Folding:
             return key
         return "attention", i
 
-    def _neighbour(self, i: int) -> _Key | None:
+    def _neighbour(self, i: int) -> _LayerKey | None:
         """The layer of what made its operands: the last of them, or in the backward sweep that of what was saved."""
         # The last maker, not the first: a sum with a residual stream belongs to the layer that it ends.
-        sources = [o.source for o in self.wiring.operands[i] if o.source in self.keys]
+        sources = [o.source for o in self.dataflow.operands[i] if o.source in self.keys]
         if self.sweeps[i] == "backward":
-            sources = [s for s in sources if self.sweeps[s] == "forward" and s not in self.wiring.preparing] or sources
+            sources = [
+                s for s in sources if self.sweeps[s] == "forward" and s not in self.dataflow.preparing
+            ] or sources
         # What was made of the batch alone, such as the labels of a loss, comes to where the rest is.
         sources = [s for s in sources if self.keys[s][0] != "kernel"] or sources
         return self.keys[max(sources)] if sources else None
 
-    def _find(self, key: _Key) -> _Key:
+    def _find(self, key: _LayerKey) -> _LayerKey:
         while key in self._same and self._same[key] != key:
             key = self._same[key]
         return key
 
-    def _roots_of(self, i: int) -> frozenset[int]:
+    def _find_parameters(self, i: int) -> frozenset[int]:
         """Parameters of floating point that a kernel reads, itself or as a copy that was prepared of them."""
         roots: set[int] = set()
-        for o in self.wiring.operands[i]:
-            kind = self.wiring.type(o.buffer)
+        for o in self.dataflow.operands[i]:
+            kind = self.dataflow.type(o.buffer)
             # A scalar is a scale or a rate, and no weight.
             if not kind.shape:
                 continue
-            if o.source in self.wiring.preparing:
+            if o.source in self.dataflow.preparing:
                 roots |= self._roots[o.source]
-            elif o.buffer in self.wiring.groups and kind.dtype.is_floating_point:
-                roots.add(self.wiring.groups[o.buffer])
+            elif o.buffer in self.dataflow.groups and kind.dtype.is_floating_point:
+                roots.add(self.dataflow.groups[o.buffer])
         return frozenset(roots)
 
-    def _layer(self, key: _Key, kernels: list[int], states: tuple[int, ...], has_product: bool) -> Layer:
-        wiring, program = self.wiring, self.wiring.program
+    def _layer(self, key: _LayerKey, kernels: list[int], states: tuple[int, ...], has_product: bool) -> Layer:
+        dataflow, program = self.dataflow, self.dataflow.program
         # The kernel that reads the weight names the layer; a cast before it may stand on another line.
         first = next((i for i in kernels if i in self._anchors), min(kernels, key=lambda i: i not in self._fed))
         where = program.instrs[first].where
         is_attention = key[0] == "attention"
         inner = self._inner(kernels) if is_attention else frozenset[int]()
         return Layer(
-            name=STEP
-            if key[0] == STEP
-            else _name(where.scope if where else "", program.instrs[first].label, self._attention_name(kernels, key)),
+            name=WHOLE_STEP
+            if key[0] == WHOLE_STEP
+            else _layer_name(
+                where.scope if where else "", program.instrs[first].label, self._attention_name(kernels, key)
+            ),
             where=where,
             kernels={s: tuple(i for i in kernels if self.sweeps[i] == s) for s in SWEEPS},
-            parameters=tuple(b for b in states if wiring.groups[b] == b),
+            parameters=tuple(b for b in states if dataflow.groups[b] == b),
             states=states,
             inner=inner,
             recomputed=self._recomputed(kernels, inner),
@@ -252,34 +256,34 @@ class _Folding:
             is_attention=is_attention,
         )
 
-    def _attention_name(self, kernels: list[int], key: _Key) -> str:
+    def _attention_name(self, kernels: list[int], key: _LayerKey) -> str:
         """Whether a block is one kernel, or what it consists of; "" for other layers."""
         if key[0] != "attention":
             return ""
-        operations = {operation_of(self.wiring.program.instrs[i]) for i in kernels}
+        operations = {operation_name(self.dataflow.program.instrs[i]) for i in kernels}
         return "attention" if operations.intersection(BLOCKS) else "attention in parts"
 
     def _inner(self, kernels: list[int]) -> frozenset[int]:
         """Tensors that only this block's kernels read, other than what it hands on."""
         # What is fetched, or read by the next layer, has to be whole.
         own = set(kernels)
-        results = {b: self._readers[b] for i in kernels for b in self.wiring.results[i]}
+        results = {b: self._readers[b] for i in kernels for b in self.dataflow.results[i]}
         return frozenset(
             b for b, readers in results.items() if readers and own.issuperset(readers) and b not in self._asked_for
         )
 
     def _recomputed(self, kernels: list[int], inner: frozenset[int]) -> tuple[int, ...]:
         """From the last forward kernel back: those of inner tensors that backward kernels, or these again, read."""
-        needed = {o.buffer for i in kernels if self.sweeps[i] == "backward" for o in self.wiring.operands[i]} & inner
+        needed = {o.buffer for i in kernels if self.sweeps[i] == "backward" for o in self.dataflow.operands[i]} & inner
         again: list[int] = []
         for i in reversed(kernels):
-            if self.sweeps[i] == "forward" and needed.intersection(self.wiring.results[i]):
+            if self.sweeps[i] == "forward" and needed.intersection(self.dataflow.results[i]):
                 again.append(i)
-                needed |= {o.buffer for o in self.wiring.operands[i]} & inner
+                needed |= {o.buffer for o in self.dataflow.operands[i]} & inner
         return tuple(reversed(again))
 
 
-def _name(scope: str, label: str, attention: str) -> str:
+def _layer_name(scope: str, label: str, attention: str) -> str:
     if attention:
         return f"{scope}/{attention}" if scope else attention
     return scope or label

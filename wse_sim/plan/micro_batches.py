@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wse_sim.number_format import figure
+from wse_sim.number_format import format_number
 
-SHOWN_SIZES = 12
+MAX_SHOWN_SIZES = 12
 """Sizes of a search that a text has; JSON has all of them."""
 
 
 @dataclass(frozen=True)
-class Explored:
+class ExploredSize:
     """A size of micro-batches that was tried: `micro_batches` of `samples` each. All else is 0 if it does not fit."""
 
     samples: int
@@ -22,7 +22,7 @@ class Explored:
     samples_per_s: float = 0.0
 
 
-class Cut(Protocol):
+class MicroBatchReport(Protocol):
     """A report that says how the batch of a system is cut; see `ModeReport`."""
 
     @property
@@ -42,11 +42,11 @@ class Cut(Protocol):
         """Whether the forward sweep is computed again."""
 
     @property
-    def explored(self) -> Sequence[Explored]:
+    def explored(self) -> Sequence[ExploredSize]:
         """The sizes that were tried."""
 
 
-def cut_text(report: Cut) -> str:
+def micro_batch_text(report: MicroBatchReport) -> str:
     """Return how the batch of a system is cut, and the sizes that were tried; nothing if it is whole by itself."""
     count, size, asked = report.micro_batches, report.micro_batch_size, report.asked_micro_batch_size
     if count == 1 and not (report.has_recompute or asked or report.explored):
@@ -57,14 +57,14 @@ def cut_text(report: Cut) -> str:
     return f"{parts}{changed}{again}{f'; {_explored_text(report.explored)}' if report.explored else ''}"
 
 
-def _explored_text(explored: Sequence[Explored]) -> str:
+def _explored_text(explored: Sequence[ExploredSize]) -> str:
     """Return the rates of the sizes that were tried, the fastest first."""
     fitting = sorted((one for one in explored if one.fits), key=lambda one: one.step_cycles)
     rates = "; ".join(
         f"{one.samples:,}: {one.step_cycles:,} cycles a step, {rate_text(one.samples_per_s)}"
-        for one in fitting[:SHOWN_SIZES]
+        for one in fitting[:MAX_SHOWN_SIZES]
     )
-    more = f"; {len(fitting) - SHOWN_SIZES} more that are slower" if len(fitting) > SHOWN_SIZES else ""
+    more = f"; {len(fitting) - MAX_SHOWN_SIZES} more that are slower" if len(fitting) > MAX_SHOWN_SIZES else ""
     too_large = [one.samples for one in explored if not one.fits]
     unfit = f"; {len(too_large)} of {min(too_large):,} samples and more that do not fit" if too_large else ""
     return f"micro-batch sizes explored: {rates}{more}{unfit}"
@@ -72,4 +72,4 @@ def _explored_text(explored: Sequence[Explored]) -> str:
 
 def rate_text(samples_per_s: float) -> str:
     """Return a rate with its unit."""
-    return f"{figure(samples_per_s)} samples/s"
+    return f"{format_number(samples_per_s)} samples/s"

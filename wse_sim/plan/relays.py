@@ -14,66 +14,66 @@ from itertools import pairwise
 
 from lazytensor.ir.nest import Access, Nest
 from wse_sim.plan.stages import Stage, sample_bytes
-from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
+from wse_sim.plan.wiring import EXTERNAL_SOURCE, BufferVersion, Dataflow
 
-Flows = Mapping[tuple[int, int], int]
+StageFlows = Mapping[tuple[int, int], int]
 """(stage, stage) -> bytes for each sample."""
 
 
-def relayed_flows(wiring: Wiring, stages: Sequence[Stage]) -> Flows:
+def relay_flows(dataflow: Dataflow, stages: Sequence[Stage]) -> StageFlows:
     """Bytes for each sample from stage to stage, as `routes.flows_between` has them, but in relays."""
     number = {i: n for n, stage in enumerate(stages) for layer in stage.layers for i in layer.every_kernel}
     between: dict[tuple[int, int], int] = defaultdict(int)
-    sums = list(_sums(wiring, number))
+    sums = list(_find_sums(dataflow, number))
     for target, makers, size in sums:
-        for side in _sides(target, makers):
+        for side in _stages_by_side(target, makers):
             for ends in pairwise([*reversed(side), target]):
                 between[ends] += size
     added = {version for _, makers, _ in sums for version in makers.values()}
-    for version, users in ((BufferVersion(*ends), users) for ends, users in wiring.users.items()):
-        if _flows(wiring, version) and version not in added:
-            source, size = number[version.source], sample_bytes(wiring, version.buffer)
-            for side in _sides(source, {number[i] for i in users}):
+    for version, users in ((BufferVersion(*ends), users) for ends, users in dataflow.users.items()):
+        if _is_flow(dataflow, version) and version not in added:
+            source, size = number[version.source], sample_bytes(dataflow, version.buffer)
+            for side in _stages_by_side(source, {number[i] for i in users}):
                 for ends in pairwise([source, *side]):
                     between[ends] += size
     return dict(between)
 
 
-def _flows(wiring: Wiring, version: BufferVersion) -> bool:
-    return version.source != OUTSIDE and version.buffer in wiring.per_sample
+def _is_flow(dataflow: Dataflow, version: BufferVersion) -> bool:
+    return version.source != EXTERNAL_SOURCE and version.buffer in dataflow.per_sample
 
 
-def _sides(stage: int, others: Collection[int]) -> list[list[int]]:
+def _stages_by_side(stage: int, others: Collection[int]) -> list[list[int]]:
     """Other stages before one and those behind it, the nearest first."""
     behind, before = (n for n in sorted(others) if n > stage), (n for n in sorted(others, reverse=True) if n < stage)
     return [side for side in (list(behind), list(before)) if side]
 
 
-def _sums(wiring: Wiring, number: Mapping[int, int]) -> Iterator[tuple[int, Mapping[int, BufferVersion], int]]:
+def _find_sums(dataflow: Dataflow, number: Mapping[int, int]) -> Iterator[tuple[int, Mapping[int, BufferVersion], int]]:
     """(stage, maker of each part -> part, bytes of a part for each sample) of sums of what no other stage reads."""
-    for i in wiring.kernels:
-        nest, operands = wiring.program.instrs[i].nest, wiring.operands[i]
+    for i in dataflow.kernels:
+        nest, operands = dataflow.program.instrs[i].nest, dataflow.operands[i]
         # Operands that are one tensor stand there once, and then their places tell nothing.
         if nest is None or len(operands) != len(nest.inputs):
             continue
-        for slots in _added(nest):
+        for slots in _find_sum_operands(nest):
             # Makers add up what lies as their own part does.
             parts: dict[tuple[int, Access], dict[int, BufferVersion]] = defaultdict(dict)
             for slot in slots:
                 version = operands[slot]
-                if not _flows(wiring, version):
+                if not _is_flow(dataflow, version):
                     continue
                 maker = number[version.source]
                 # Who makes a part may read it too.
-                if {i} == {user for user in wiring.users[version] if number[user] != maker}:
+                if {i} == {user for user in dataflow.users[version] if number[user] != maker}:
                     # Of two that one stage makes the second keeps its own way.
-                    parts[sample_bytes(wiring, version.buffer), nest.reads[slot]].setdefault(maker, version)
+                    parts[sample_bytes(dataflow, version.buffer), nest.reads[slot]].setdefault(maker, version)
             for (size, _), makers in parts.items():
                 if len(makers) > 1:
                     yield number[i], makers, size
 
 
-def _added(nest: Nest) -> Iterator[Sequence[int]]:
+def _find_sum_operands(nest: Nest) -> Iterator[Sequence[int]]:
     """The operands of each sum in a body: those that are loaded for nothing else, and whose sums are."""
     uses = Counter([a for scalar in nest.body for a in scalar.args] + [store.value for store in nest.stores])
     loads = Counter(scalar.attr for scalar in nest.body if scalar.op == "load")

@@ -11,14 +11,14 @@ from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim import floors
 from wse_sim.machine import Machine
-from wse_sim.number_format import duration, figure, percent, short
-from wse_sim.plan.bounds import NAMES, Bound
-from wse_sim.plan.micro_batches import Explored, cut_text
+from wse_sim.number_format import format_duration, format_number, format_percent, format_short
+from wse_sim.plan.bounds import LIMIT_NAMES, RateBound
+from wse_sim.plan.micro_batches import ExploredSize, micro_batch_text
 
 # Fits a terminal beside an editor; limits and reasons are wrapped to it.
-WIDTH = 110
+TEXT_WIDTH = 110
 _LABEL_WIDTH, _END_WIDTH = 30, 22
-SHOWN_LAYERS, SHOWN_ROUTES = 40, 8
+MAX_SHOWN_LAYERS, MAX_SHOWN_ROUTES = 40, 8
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class ModeReport:
     samples_per_s: float = 0.0
     limit: str = ""
     verdict: str = ""
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[RateBound, ...] = ()
     joules_per_sample: float = 0.0
     peak_bytes_per_pe: int = 0
     edge_bytes_in: int = 0
@@ -115,7 +115,7 @@ class ModeReport:
     micro_batches: int = 1
     micro_batch_size: int = 0
     asked_micro_batch_size: int = 0
-    explored: tuple[Explored, ...] = ()
+    explored: tuple[ExploredSize, ...] = ()
     is_as_run: bool = False
     not_run: str = ""
     has_recompute: bool = False
@@ -136,12 +136,12 @@ class ModeReport:
     def from_dict(cls, data: Mapping[str, Any]) -> "ModeReport":
         """The report that `Report.as_dict` was made from."""
         rows = (LayerRow(**{**row, "rect": _as_rect(row["rect"])}) for row in data["rows"])
-        bounds = (Bound(**bound) for bound in data["bounds"])
+        bounds = (RateBound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
         routes = tuple(RouteRow(**route) for route in data["routes"])
         columns, rows_of_copies = data["copy_grid"]
         # Reports of before sizes were explored have none.
-        explored = tuple(Explored(**one) for one in data.get("explored", ()))
+        explored = tuple(ExploredSize(**one) for one in data.get("explored", ()))
         known = {"rows": tuple(rows), "bounds": tuple(bounds), "alternatives": others, "routes": routes}
         return cls(**{**data, **known, "copy_grid": (columns, rows_of_copies), "explored": explored})
 
@@ -234,7 +234,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        data: dict[str, Any] = _plain(asdict(self))
+        data: dict[str, Any] = _to_plain_data(asdict(self))
         return data
 
     @classmethod
@@ -251,47 +251,48 @@ class Report:
             f"{self.usable_bytes_per_pe:,} of {self.sram_bytes_per_pe:,} bytes a PE are usable"
         )
         # What limits comes first: most readers look for that alone.
-        first = _wrapped(self.verdict if self.fits else f"It does not fit. {self.chosen.reason}")
+        first = _wrap_text(self.verdict if self.fits else f"It does not fit. {self.chosen.reason}")
         parts = [first, head, *(self._mode_text(m) for m in (self.pipelined, self.streaming))]
         if self.rows:
-            parts.append(_text_of(self.rows, max_rows))
+            parts.append(_layer_table_text(self.rows, max_rows))
         if self.chosen.routes:
             parts.append(_route_text(self.chosen.routes))
         if self.precision:
-            parts.append(_wrapped(f"Precision: {self.precision}."))
+            parts.append(_wrap_text(f"Precision: {self.precision}."))
         if self.error_band:
-            parts.append(_wrapped(self.error_band))
+            parts.append(_wrap_text(self.error_band))
         return "\n\n".join(parts) + "\n"
 
     def _repr_html_(self) -> str:
         """The verdict, the rectangles of a pipeline, and a row for each layer."""
         first = self.verdict if self.fits else f"It does not fit. {self.chosen.reason}"
-        shown = self.rows[:SHOWN_LAYERS]
-        table = Table(_COLUMNS, [attrgetter(*_FIELDS)(row) for row in shown]).html() if shown else ""
+        shown = self.rows[:MAX_SHOWN_LAYERS]
+        table = Table(_LAYER_COLUMNS, [attrgetter(*_LAYER_FIELDS)(row) for row in shown]).html() if shown else ""
         rest = f"<p>... and {len(self.rows) - len(shown)} more layers</p>" if len(self.rows) > len(shown) else ""
-        rate = f"{self.step_cycles:,} cycles a step, {figure(self.samples_per_s)} samples/s"
+        rate = f"{self.step_cycles:,} cycles a step, {format_number(self.samples_per_s)} samples/s"
         return f"<p><b>{escape(first)}</b></p><p>{self.machine}, {self.mode}: {rate}</p>{self._picture()}{table}{rest}"
 
     def _picture(self) -> str:
         # Layers that stream take the mesh in turn: their rectangles lie over each other.
-        stages = floors.by_rectangle(self.rows) if self.mode == "pipelined" else {}
+        stages = floors.group_by_rectangle(self.rows) if self.mode == "pipelined" else {}
         if not stages:
             return ""
         wide, high = (max(r[k] + r[k + 2] for r in stages) for k in (0, 1))
         # By the last part of their labels: the first is the model that all of them lie in.
         names = [main.label.rpartition("/")[2] for main, *_ in stages.values()]
-        drawing = floors.svg(names, list(stages), (), wide, high)
+        drawing = floors.draw_svg(names, list(stages), (), wide, high)
         return f'<div style="max-width:480px;background:white">{drawing}</div>'
 
     def _mode_text(self, mode: ModeReport) -> str:
         name = f"{mode.mode}{' (chosen)' if mode.mode == self.mode else ''}"
         if not mode.fits:
-            return _wrapped(f"{name}: does not fit. {mode.reason}{_largest_text(mode)}")
+            return _wrap_text(f"{name}: does not fit. {mode.reason}{_largest_text(mode)}")
         share = mode.peak_bytes_per_pe / self.sram_bytes_per_pe
         lines = [
-            f"{name}: step {mode.step_cycles:,} cycles = {duration(mode.step_cycles / self.clock_hz)}, "
-            f"fill {mode.fill_cycles:,} cycles, {figure(mode.samples_per_s)} samples/s",
-            f"  memory: at most {mode.peak_bytes_per_pe:,} bytes a PE ({percent(share)} of {self.sram_bytes_per_pe:,})",
+            f"{name}: step {mode.step_cycles:,} cycles = {format_duration(mode.step_cycles / self.clock_hz)}, "
+            f"fill {mode.fill_cycles:,} cycles, {format_number(mode.samples_per_s)} samples/s",
+            f"  memory: at most {mode.peak_bytes_per_pe:,} bytes a PE ({format_percent(share)} of "
+            f"{self.sram_bytes_per_pe:,})",
             f"  edge: {mode.edge_bytes_in:,} bytes in, {mode.edge_bytes_out:,} bytes out for each step",
         ]
         if mode.bound_cycles:
@@ -308,25 +309,25 @@ class Report:
             lines.append("  priced as simulated cores run the whole step, word by word")
         elif mode.not_run:
             # Whoever compares small meshes should know that the one figure is of another kind than the other.
-            lines.append(_wrapped(f"  priced by its kernels alone; simulated cores do not run it: {mode.not_run}"))
+            lines.append(_wrap_text(f"  priced by its kernels alone; simulated cores do not run it: {mode.not_run}"))
         if mode.joules_per_sample:
             lines.append(
-                f"  energy: {figure(mode.joules_per_sample)} J a sample, at the power of a CS-2 under a stencil"
+                f"  energy: {format_number(mode.joules_per_sample)} J a sample, at the power of a CS-2 under a stencil"
             )
         if mode.edge_bytes_in < mode.dense_bytes_in:
             lines.append(
                 f"  sparse weights: with dense ones {mode.dense_bytes_in:,} bytes would come in; "
-                f"{percent(mode.work_share)} of the operations are done, the others have a zero"
+                f"{format_percent(mode.work_share)} of the operations are done, the others have a zero"
             )
-        if cut := cut_text(mode):
-            lines.append(_wrapped(f"  {cut}"))
+        if cut := micro_batch_text(mode):
+            lines.append(_wrap_text(f"  {cut}"))
         # Tightest first, as what follows would count only if the ones above were mended.
         if mode.copies > 1 or mode.used_systems > 1:
-            lines.append(_wrapped(f"  {_copies_text(mode)}"))
+            lines.append(_wrap_text(f"  {_copies_text(mode)}"))
         if mode.alternatives:
-            lines.append(_wrapped(f"  instead: {'; '.join(map(_alternative_text, mode.alternatives))}"))
-        lines += [_wrapped(f"  {_bound_text(b)}") for b in sorted(mode.bounds, key=lambda b: b.samples_per_s)]
-        return "\n".join([*lines, _wrapped(f"  verdict: {mode.verdict}")])
+            lines.append(_wrap_text(f"  instead: {'; '.join(map(_alternative_text, mode.alternatives))}"))
+        lines += [_wrap_text(f"  {_bound_text(b)}") for b in sorted(mode.bounds, key=lambda b: b.samples_per_s)]
+        return "\n".join([*lines, _wrap_text(f"  verdict: {mode.verdict}")])
 
 
 def _largest_text(mode: ModeReport) -> str:
@@ -348,59 +349,59 @@ def _copies_text(mode: ModeReport) -> str:
 def _alternative_text(other: Alternative) -> str:
     systems = f"{other.systems} system{'s' * (other.systems > 1)}"
     copies = f" with {other.copies} cop{'ies' if other.copies > 1 else 'y'} each"
-    return f"{systems}{copies} {figure(other.samples_per_s)} samples/s ({NAMES[other.limit]})"
+    return f"{systems}{copies} {format_number(other.samples_per_s)} samples/s ({LIMIT_NAMES[other.limit]})"
 
 
-def _bound_text(bound: Bound) -> str:
+def _bound_text(bound: RateBound) -> str:
     what = f" of {bound.what}" if bound.what else ""
-    return f"at most {figure(bound.samples_per_s)} samples/s: {NAMES[bound.kind]}{what} ({bound.source})"
+    return f"at most {format_number(bound.samples_per_s)} samples/s: {LIMIT_NAMES[bound.kind]}{what} ({bound.source})"
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_data(value: Any) -> Any:
     # Tuples become lists, as they come back from JSON: so a report that was read again compares equal.
     if isinstance(value, dict):
-        return {key: _plain(v) for key, v in value.items()}
+        return {key: _to_plain_data(v) for key, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [_to_plain_data(v) for v in value]
     return value
 
 
-def _wrapped(text: str) -> str:
-    return fill(text, WIDTH, subsequent_indent="    ")
+def _wrap_text(text: str) -> str:
+    return fill(text, TEXT_WIDTH, subsequent_indent="    ")
 
 
-def _text_of(rows: tuple[LayerRow, ...], max_rows: int) -> str:
+def _layer_table_text(rows: tuple[LayerRow, ...], max_rows: int) -> str:
     """The table of the layers, cut after `max_rows` with a line that says what is left out."""
-    table = Table(_COLUMNS, [attrgetter(*_FIELDS)(row) for row in rows[:max_rows]])
+    table = Table(_LAYER_COLUMNS, [attrgetter(*_LAYER_FIELDS)(row) for row in rows[:max_rows]])
     lines = [table.text(gap=1)]
     if rest := rows[max_rows:]:
         lines.append(f"... and {len(rest)} more layers, {sum(r.cycles for r in rest):,} cycles")
     return "\n".join(lines)
 
 
-def _label(text: str, width: int = _LABEL_WIDTH) -> str:
+def _shorten_label(text: str, width: int = _LABEL_WIDTH) -> str:
     """The end of a label tells kernels apart: the beginning is the module that all of them lie in."""
     return text if len(text) <= width else "..." + text[3 - width :]
 
 
-def _place(rect: tuple[int, int, int, int] | None) -> str:
+def _rect_text(rect: tuple[int, int, int, int] | None) -> str:
     if rect is None:
         return "-"
     x, y, width, height = rect
     return f"{width}x{height}+{x}+{y}"
 
 
-_COLUMNS = (
-    Column("layer", _label, is_words=True, width=_LABEL_WIDTH),
-    Column("rectangle", _place, width=15),
-    Column("forward", short, width=10),
-    Column("backward", short, width=10),
-    Column("update", short, width=10),
-    Column("FLOPs", short, width=10),
+_LAYER_COLUMNS = (
+    Column("layer", _shorten_label, is_words=True, width=_LABEL_WIDTH),
+    Column("rectangle", _rect_text, width=15),
+    Column("forward", format_short, width=10),
+    Column("backward", format_short, width=10),
+    Column("update", format_short, width=10),
+    Column("FLOPs", format_short, width=10),
     Column("bytes/PE", "{:,}".format, width=9),
-    Column("of peak", percent, width=8),
+    Column("of peak", format_percent, width=8),
 )
-_FIELDS = (
+_LAYER_FIELDS = (
     "label",
     "rect",
     "forward_cycles",
@@ -413,7 +414,7 @@ _FIELDS = (
 """The fields of a `LayerRow` in the order of the columns."""
 
 
-def _route_text(routes: Sequence[RouteRow], max_rows: int = SHOWN_ROUTES) -> str:
+def _route_text(routes: Sequence[RouteRow], max_rows: int = MAX_SHOWN_ROUTES) -> str:
     """The table of routes, those with the fullest links first."""
     # Whoever looks for what to mend looks at the fullest first.
     ordered = sorted(routes, key=lambda r: -r.link_bytes)
@@ -421,19 +422,19 @@ def _route_text(routes: Sequence[RouteRow], max_rows: int = SHOWN_ROUTES) -> str
     rows = [(*attrgetter(*_ROUTE_FIELDS)(r), link) for r, link in zip(ordered[:max_rows], links, strict=False)]
     lines = [Table(_ROUTE_COLUMNS, rows).text(gap=1)]
     if rest := ordered[max_rows:]:
-        lines.append(f"... and {len(rest)} more routes, at most {figure(rest[0].link_bytes)} bytes on a link")
+        lines.append(f"... and {len(rest)} more routes, at most {format_number(rest[0].link_bytes)} bytes on a link")
     return "\n".join(lines)
 
 
 _ROUTE_COLUMNS = (
-    Column("route from", lambda name: _label(name, _END_WIDTH), is_words=True),
-    Column("to", lambda name: _label(name, _END_WIDTH), is_words=True),
-    Column("bytes", short),
-    Column("hops", short),
-    Column("lanes", short),
-    Column("ports", short),
+    Column("route from", lambda name: _shorten_label(name, _END_WIDTH), is_words=True),
+    Column("to", lambda name: _shorten_label(name, _END_WIDTH), is_words=True),
+    Column("bytes", format_short),
+    Column("hops", format_short),
+    Column("lanes", format_short),
+    Column("ports", format_short),
     Column("colour"),
-    Column("on link", short),
+    Column("on link", format_short),
     Column("fullest link", is_words=True),
 )
 _ROUTE_FIELDS = ("source", "target", "sample_bytes", "hops", "lanes", "ports", "colour", "link_bytes")

@@ -26,25 +26,25 @@ from numpy.typing import NDArray
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.plan.colouring import WAYS, Choice, Colouring, Span, clashes_of
+from wse_sim.plan.colouring import WAYS_PER_ROUTE, ColouredWay, RouteColouring, RowSpans, find_clashes
 from wse_sim.plan.stages import Stage, sample_bytes
-from wse_sim.plan.wiring import OUTSIDE, Wiring
+from wse_sim.plan.wiring import EXTERNAL_SOURCE, Dataflow
 
-EAST, WEST, SOUTH, NORTH = range(4)
-DIRECTIONS = ("east", "west", "south", "north")
+EAST_LINK, WEST_LINK, SOUTH_LINK, NORTH_LINK = range(4)
+LINK_DIRECTIONS = ("east", "west", "south", "north")
 NO_COLOUR = -1
-Lines = NDArray[np.int64]
+LineNumbers = NDArray[np.int64]
 _WORD_BYTES = 4
 
 
-class NoColours(PlacementError):
+class NoColoursError(PlacementError):
     """Colours do not suffice. `share` of all routes find none; it is 0 if a kernel alone wants too many."""
 
     share: float = 0.0
 
 
 @dataclass(frozen=True)
-class Link:
+class RouteLink:
     """The link that leaves a core in a direction, and the bytes of all routes that pass it for each sample."""
 
     x: int
@@ -53,7 +53,7 @@ class Link:
     bytes: float
 
 
-NO_LINK = Link(0, 0, "", 0.0)
+NO_LINK = RouteLink(0, 0, "", 0.0)
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ class Route:
     ports: int
     colour: int
     is_row_first: bool = True
-    link: Link = NO_LINK
+    link: RouteLink = NO_LINK
     full: tuple[int, int] = (0, 0)
 
-    def lanes_on(self, rects: Sequence[Rect]) -> "Iterator[tuple[Run, Run]]":
-        """Its lanes on a placement, as `lanes_of` has them."""
-        return lanes_of(rects[self.source], rects[self.target], self.is_row_first)
+    def placed_lanes(self, rects: Sequence[Rect]) -> "Iterator[tuple[LaneRun, LaneRun]]":
+        """Its lanes on a placement, as `route_lanes` has them."""
+        return route_lanes(rects[self.source], rects[self.target], self.is_row_first)
 
     @property
     def port_words(self) -> int:
@@ -122,21 +122,21 @@ class Routes:
         return max((route.colour + 1 for route in self.routes), default=0)
 
 
-def flows_between(wiring: Wiring, stages: Sequence[Stage]) -> Mapping[tuple[int, int], int]:
+def stage_flows(dataflow: Dataflow, stages: Sequence[Stage]) -> Mapping[tuple[int, int], int]:
     """Bytes for each sample from stage to stage, activations and gradients alike."""
     number = {i: n for n, stage in enumerate(stages) for layer in stage.layers for i in layer.every_kernel}
     between: dict[tuple[int, int], int] = {}
-    for (buffer, source), users in wiring.users.items():
-        if source == OUTSIDE or buffer not in wiring.per_sample:
+    for (buffer, source), users in dataflow.users.items():
+        if source == EXTERNAL_SOURCE or buffer not in dataflow.per_sample:
             continue
         # However many kernels of a stage read a tensor, it is sent there once.
         for target in {number[i] for i in users} - {number[source]}:
             ends = number[source], target
-            between[ends] = between.get(ends, 0) + sample_bytes(wiring, buffer)
+            between[ends] = between.get(ends, 0) + sample_bytes(dataflow, buffer)
     return between
 
 
-def routes_of(
+def lay_routes(
     flows: Mapping[tuple[int, int], int],
     rects: Sequence[Rect],
     machine: Machine,
@@ -147,16 +147,17 @@ def routes_of(
     if not flows:
         return Routes((), router_colours=most)
     alone = max(
-        size / max(_narrow(rects[n], rects[m], is_row) for is_row in (True, False)) for (n, m), size in flows.items()
+        size / max(_min_end_lines(rects[n], rects[m], is_row) for is_row in (True, False))
+        for (n, m), size in flows.items()
     )
-    mesh = _Links(machine, alone)
+    mesh = _MeshLoads(machine, alone)
     # Kernels first: what they take is taken whatever passes over their rectangles.
     for rect, colours in zip(rects, stage_colours, strict=False):
         mesh.take(rect, colours.count)
     kernels = mesh.taken.copy()
     laid = {ends: mesh.lay(ends, size, rects) for ends, size in flows.items()}
     if any(route.colour == NO_COLOUR for route in laid.values()):
-        mesh = _laid_anew(flows, rects, mesh, kernels, laid)
+        mesh = _recolour_routes(flows, rects, mesh, kernels, laid)
     # Only now: a link is as full as all routes make it, those laid later too.
     routes = tuple(mesh.with_link(laid[ends], rects) for ends in flows)
     return Routes(
@@ -169,29 +170,29 @@ def routes_of(
     )
 
 
-def _laid_anew(
+def _recolour_routes(
     flows: Mapping[tuple[int, int], int],
     rects: Sequence[Rect],
-    mesh: "_Links",
+    mesh: "_MeshLoads",
     kernels: NDArray[np.uint64],
     laid: dict[tuple[int, int], Route],
-) -> "_Links":
+) -> "_MeshLoads":
     """The mesh where `kernels` alone take colours, with all of `laid` anew, of which as many as possible have some."""
     anew = copy(mesh)
     anew.loads, anew.taken = np.zeros_like(mesh.loads), kernels
     ways = [(rects[n], rects[m], is_first) for n, m in flows for is_first in (True, False)]
-    legs, narrow = [_legs_of(*way) for way in ways], [_narrow(*way) for way in ways]
-    sizes = (size for size in flows.values() for _ in range(WAYS))
-    colouring = Colouring(
-        clashes_of([(one.span(), other.span()) for one, other in legs], len(kernels)),
+    legs, narrow = [_make_legs(*way) for way in ways], [_min_end_lines(*way) for way in ways]
+    sizes = (size for size in flows.values() for _ in range(WAYS_PER_ROUTE))
+    colouring = RouteColouring(
+        find_clashes([(one.span(), other.span()) for one, other in legs], len(kernels)),
         limits=[mesh.colours - anew.used(own).bit_count() for own in legs],
         is_heavy=[flow > mesh.enough * lines for flow, lines in zip(sizes, narrow, strict=True)],
-        start=[None if r.colour == NO_COLOUR else Choice(1 - r.is_row_first, r.colour) for r in laid.values()],
+        start=[None if r.colour == NO_COLOUR else ColouredWay(1 - r.is_row_first, r.colour) for r in laid.values()],
     )
     pairs = list(zip(flows.items(), colouring.search(), strict=True))
     # What goes without is laid last: it says where it finds the most colours taken.
     for (ends, size), choice in sorted(pairs, key=lambda pair: pair[1] is None):
-        way, colour = choice or Choice(0, NO_COLOUR)
+        way, colour = choice or ColouredWay(0, NO_COLOUR)
         laid[ends] = anew.put(ends, size, rects, is_row_first=not way, colour=colour)
     return anew
 
@@ -207,8 +208,8 @@ def require_colours(
     has = f"{machine.name} has {int(machine.colours)} colours"
     for stage, rect, colours in zip(stages, rects, stage_colours, strict=False):
         if colours.count > machine.colours:
-            raise NoColours(
-                f"{_wanted(stage, colours)} on every router from ({rect.x}, {rect.y}) on; {has}",
+            raise NoColoursError(
+                f"{_colour_demand_text(stage, colours)} on every router from ({rect.x}, {rect.y}) on; {has}",
                 where=stage.where,
                 hint="Use weight-streaming mode, or another batch, for which the kernel is cut otherwise.",
             )
@@ -218,8 +219,8 @@ def require_colours(
             ends = f"{stages[route.source].name} to {stages[route.target].name}"
             x, y = route.full
             at = (n for n, rect in enumerate(rects) if rect.overlaps(Rect(x, y, 1, 1)) and n < len(stage_colours))
-            whose = next((f", where {_wanted(stages[n], stage_colours[n])}" for n in at), "")
-            error = NoColours(
+            whose = next((f", where {_colour_demand_text(stages[n], stage_colours[n])}" for n in at), "")
+            error = NoColoursError(
                 f"the route from {ends} finds no colour that is free on its way; {has}. It is fullest at core "
                 f"({x}, {y}){whose}",
                 where=stages[route.source].where,
@@ -229,14 +230,14 @@ def require_colours(
             raise error
 
 
-def _wanted(stage: Stage, colours: StageColours) -> str:
+def _colour_demand_text(stage: Stage, colours: StageColours) -> str:
     # Which kernel it is tells a user what to change; the flow is as large whatever the kernel.
     own = f"{colours.kernel} of {stage.name} takes {colours.own} colours"
     return f"{own}, and what comes in and goes out {colours.flow}," if colours.flow else own
 
 
 @dataclass(frozen=True)
-class Run:
+class LaneRun:
     """Cores of a lane in one line, from `start` to `end`: along row `line`, or along that column."""
 
     is_row: bool
@@ -249,21 +250,21 @@ class Run:
         is_up = self.end > self.start
         along = slice(self.start, self.end) if is_up else slice(self.end + 1, self.start + 1)
         if self.is_row:
-            return EAST if is_up else WEST, self.line, along
-        return SOUTH if is_up else NORTH, along, self.line
+            return EAST_LINK if is_up else WEST_LINK, self.line, along
+        return SOUTH_LINK if is_up else NORTH_LINK, along, self.line
 
 
-def lanes_of(one: Rect, other: Rect, is_row_first: bool = True) -> Iterator[tuple[Run, Run]]:
+def route_lanes(one: Rect, other: Rect, is_row_first: bool = True) -> Iterator[tuple[LaneRun, LaneRun]]:
     """The lanes of a route: each along a row of the first rectangle, and then along a column of the second.
 
     Otherwise along a column of the first, and then along a row of the second.
     """
-    first, second = _legs_of(one, other, is_row_first)
+    first, second = _make_legs(one, other, is_row_first)
     return zip(first.runs(), second.runs(), strict=True)
 
 
 @dataclass(frozen=True)
-class _Patch:
+class _LegPatch:
     """How many legs pass each core of a rectangle of the mesh, or each of the links that leave them in a direction.
 
     `counts` [lines, along]; a line is a row if `is_row`, else a column.
@@ -275,7 +276,7 @@ class _Patch:
     counts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, is_row: bool, lines: Lines, starts: Lines, ends: Lines) -> "_Patch":
+    def of(cls, is_row: bool, lines: LineNumbers, starts: LineNumbers, ends: LineNumbers) -> "_LegPatch":
         """Of legs that pass what lies from `starts` to before `ends`."""
         line, along = int(lines.min()), int(starts.min())
         changes = np.zeros((int(lines.max()) - line + 1, int(ends.max()) - along + 1), np.int64)
@@ -291,70 +292,72 @@ class _Patch:
 
 
 @dataclass(frozen=True)
-class _Legs:
+class _RouteLegs:
     """The runs of all lanes of a route before they turn, or behind."""
 
     is_row: bool
-    lines: Lines
-    starts: Lines
-    ends: Lines
+    lines: LineNumbers
+    starts: LineNumbers
+    ends: LineNumbers
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[LaneRun]:
         """One for each lane."""
         for line, start, end in zip(self.lines.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True):
-            yield Run(self.is_row, line, start, end)
+            yield LaneRun(self.is_row, line, start, end)
 
-    def cells(self) -> _Patch:
+    def cells(self) -> _LegPatch:
         """All cores that they pass."""
-        return _Patch.of(
+        return _LegPatch.of(
             self.is_row, self.lines, np.minimum(self.starts, self.ends), np.maximum(self.starts, self.ends) + 1
         )
 
-    def span(self) -> Span:
+    def span(self) -> RowSpans:
         """The cores that they pass, row by row."""
         patch = self.cells()
         passed = patch.counts > 0 if self.is_row else (patch.counts > 0).T
         row, column = (patch.line, patch.along) if self.is_row else (patch.along, patch.line)
         # Lanes lie side by side: what they pass of a row has no gap.
         last = column + passed.shape[1] - 1 - passed[:, ::-1].argmax(axis=1)
-        return Span(row, column + passed.argmax(axis=1), np.where(passed.any(axis=1), last, -1))
+        return RowSpans(row, column + passed.argmax(axis=1), np.where(passed.any(axis=1), last, -1))
 
-    def links(self) -> Iterator[tuple[int, _Patch]]:
+    def links(self) -> Iterator[tuple[int, _LegPatch]]:
         """By direction, the links that leave their cores but the last one."""
         up, down = self.ends > self.starts, self.ends < self.starts
-        upward, downward = (EAST, WEST) if self.is_row else (SOUTH, NORTH)
+        upward, downward = (EAST_LINK, WEST_LINK) if self.is_row else (SOUTH_LINK, NORTH_LINK)
         if up.any():
-            yield upward, _Patch.of(self.is_row, self.lines[up], self.starts[up], self.ends[up])
+            yield upward, _LegPatch.of(self.is_row, self.lines[up], self.starts[up], self.ends[up])
         if down.any():
-            yield downward, _Patch.of(self.is_row, self.lines[down], self.ends[down] + 1, self.starts[down] + 1)
+            yield downward, _LegPatch.of(self.is_row, self.lines[down], self.ends[down] + 1, self.starts[down] + 1)
 
 
-def _legs_of(one: Rect, other: Rect, is_row_first: bool) -> tuple[_Legs, _Legs]:
+def _make_legs(one: Rect, other: Rect, is_row_first: bool) -> tuple[_RouteLegs, _RouteLegs]:
     (x, y), (to_x, to_y) = _centre(one), _centre(other)
     # Where there are more of the one than of the other, several lanes share a row, or a column.
-    count = max(_sides(one, other, is_row_first))
-    out, into = (np.arange(count) * lines // count for lines in _sides(one, other, is_row_first))
+    count = max(_end_line_counts(one, other, is_row_first))
+    out, into = (np.arange(count) * lines // count for lines in _end_line_counts(one, other, is_row_first))
     if (to_x > x) == (to_y > y):
         # What comes first turns last, so that no lane crosses another.
         into = into[0] + into[-1] - into
     if is_row_first:
         rows, columns = one.y + out, other.x + into
-        return _Legs(True, rows, np.full(count, x), columns), _Legs(False, columns, rows, np.full(count, to_y))
+        return _RouteLegs(True, rows, np.full(count, x), columns), _RouteLegs(
+            False, columns, rows, np.full(count, to_y)
+        )
     columns, rows = one.x + out, other.y + into
-    return _Legs(False, columns, np.full(count, y), rows), _Legs(True, rows, columns, np.full(count, to_x))
+    return _RouteLegs(False, columns, np.full(count, y), rows), _RouteLegs(True, rows, columns, np.full(count, to_x))
 
 
-def _narrow(one: Rect, other: Rect, is_row_first: bool) -> int:
+def _min_end_lines(one: Rect, other: Rect, is_row_first: bool) -> int:
     """Lines at the end of a route where there are fewer: the least that share its bytes."""
-    return min(_sides(one, other, is_row_first))
+    return min(_end_line_counts(one, other, is_row_first))
 
 
-def _sides(one: Rect, other: Rect, is_row_first: bool) -> tuple[int, int]:
+def _end_line_counts(one: Rect, other: Rect, is_row_first: bool) -> tuple[int, int]:
     """Lines that a route leaves the first rectangle along, and those along which it enters the second."""
     return (one.height, other.width) if is_row_first else (one.width, other.height)
 
 
-class _Links:
+class _MeshLoads:
     """What links and routers of a mesh carry: bytes for each sample, and the colours that are taken, a bit for each.
 
     Where the first way of a route makes a link pass more than `enough` bytes, it may go the other way.
@@ -375,12 +378,12 @@ class _Links:
     def lay(self, ends: tuple[int, int], size: int, rects: Sequence[Rect]) -> Route:
         """A route with the first colour that is free on its way."""
         one, other = (rects[n] for n in ends)
-        is_row_first, legs = True, _legs_of(one, other, True)
+        is_row_first, legs = True, _make_legs(one, other, True)
         colour, load = self._free(legs), self._load(one, other, True, legs, size)
         # The other turn passes other links and routers: it is taken where the first way has too much to pass, or no
         # colour left.
         if colour == NO_COLOUR or load > self.enough:
-            turned = _legs_of(one, other, False)
+            turned = _make_legs(one, other, False)
             free = self._free(turned)
             is_emptier = load > self.enough and self._load(one, other, False, turned, size) < load
             if free != NO_COLOUR and (colour == NO_COLOUR or is_emptier):
@@ -390,7 +393,7 @@ class _Links:
     def put(self, ends: tuple[int, int], size: int, rects: Sequence[Rect], is_row_first: bool, colour: int) -> Route:
         """A route that goes that way, with a colour or without one; what it loads is added up."""
         one, other = (rects[n] for n in ends)
-        legs = _legs_of(one, other, is_row_first)
+        legs = _make_legs(one, other, is_row_first)
         lanes = len(legs[0].lines)
         for own in legs:
             for direction, patch in own.links():
@@ -399,7 +402,7 @@ class _Links:
                 patch = own.cells()
                 patch.on(self.taken)[patch.counts > 0] |= np.uint64(1 << colour)
         (x, y), (to_x, to_y) = _centre(one), _centre(other)
-        out, into = _sides(one, other, is_row_first)
+        out, into = _end_line_counts(one, other, is_row_first)
         return Route(
             *ends,
             sample_bytes=size,
@@ -411,12 +414,12 @@ class _Links:
             full=self._fullest(legs) if colour == NO_COLOUR else (0, 0),
         )
 
-    def _free(self, legs: Sequence[_Legs]) -> int:
+    def _free(self, legs: Sequence[_RouteLegs]) -> int:
         """The first colour that is free on a way, or NO_COLOUR."""
         used = self.used(legs)
         return next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
 
-    def used(self, legs: Sequence[_Legs]) -> int:
+    def used(self, legs: Sequence[_RouteLegs]) -> int:
         """The colours, a bit for each, that are taken on any core of a way."""
         used = 0
         # A router takes a colour from one side only: a route needs one that nobody else has on any core of its way.
@@ -424,13 +427,13 @@ class _Links:
             used |= int(np.bitwise_or.reduce(patch.on(self.taken)[patch.counts > 0]))
         return used
 
-    def _load(self, one: Rect, other: Rect, is_row_first: bool, legs: Sequence[_Legs], size: int) -> float:
+    def _load(self, one: Rect, other: Rect, is_row_first: bool, legs: Sequence[_RouteLegs], size: int) -> float:
         """Bytes on the fullest link of a way with those of a new route on it."""
         # Lanes that are more than the lines share them.
-        shares = (size / count for count in _sides(one, other, is_row_first))
+        shares = (size / count for count in _end_line_counts(one, other, is_row_first))
         return max(share + self._fullest_link([own]) for own, share in zip(legs, shares, strict=True))
 
-    def _fullest(self, legs: Sequence[_Legs]) -> tuple[int, int]:
+    def _fullest(self, legs: Sequence[_RouteLegs]) -> tuple[int, int]:
         """Column and row of the core on a way where the most colours are taken."""
         is_passed = np.zeros(self.taken.shape, bool)
         for patch in (own.cells() for own in legs):
@@ -441,7 +444,7 @@ class _Links:
 
     def with_link(self, route: Route, rects: Sequence[Rect]) -> Route:
         """The route with the fullest link on its way, when all are laid."""
-        legs = _legs_of(rects[route.source], rects[route.target], route.is_row_first)
+        legs = _make_legs(rects[route.source], rects[route.target], route.is_row_first)
         most = self._fullest_link(legs)
         # Of equal ones that of the first lane.
         for run in (run for lane in zip(*(own.runs() for own in legs), strict=True) for run in lane):
@@ -450,10 +453,10 @@ class _Links:
             if line.size and line.max() == most:
                 at = min(run.start, run.end) + int(line.argmax()) + (run.end < run.start)
                 x, y = (at, run.line) if run.is_row else (run.line, at)
-                return replace(route, link=Link(x, y, DIRECTIONS[run.links()[0]], most))
+                return replace(route, link=RouteLink(x, y, LINK_DIRECTIONS[run.links()[0]], most))
         return route
 
-    def _fullest_link(self, legs: Sequence[_Legs]) -> float:
+    def _fullest_link(self, legs: Sequence[_RouteLegs]) -> float:
         """Bytes on the fullest of the links that legs pass."""
         patches = [(direction, patch) for own in legs for direction, patch in own.links()]
         return max((float(patch.on(self.loads[d])[patch.counts > 0].max()) for d, patch in patches), default=0.0)

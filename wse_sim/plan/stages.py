@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lazytensor.ir.types import Where
 from wse_sim.plan.layers import Layer
-from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Sweep, Wiring, is_elementwise
+from wse_sim.plan.wiring import EXTERNAL_SOURCE, BufferVersion, Dataflow, Sweep, is_elementwise
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Stage:
         """All that its PEs hold."""
         return self.state_bytes + self.waiting_bytes + self.working_bytes
 
-    def receiving(self, more: int) -> "Stage":
+    def with_input_bytes(self, more: int) -> "Stage":
         """The stage where so many bytes more come in for each sample, or fewer."""
         return replace(self, bytes_in=self.bytes_in + more, working_bytes=self.working_bytes + more)
 
@@ -56,40 +56,40 @@ class Stage:
         return tuple(i for layer in self.layers for i in layer.kernels[sweep])
 
 
-def computed_again(wiring: Wiring, layers: tuple[Layer, ...]) -> frozenset[BufferVersion]:
+def computed_again(dataflow: Dataflow, layers: tuple[Layer, ...]) -> frozenset[BufferVersion]:
     """What forward kernels make once more for the backward sweep: results of one element of kept tensors each.
 
     The output of an activation function is such a result, as its gradient keeps the input; so is a cast. It costs
     vector operations where keeping it would cost memory for as long as a sample is on its way.
     """
-    sweeps = wiring.sweeps
+    sweeps = dataflow.sweeps
     inner = {b for layer in layers for b in layer.inner}
     # A kernel may write over what it reads: that the backward sweep reads a buffer says nothing of what was there
     # before.
-    backward = {o for i, sweep in sweeps.items() if sweep == "backward" for o in wiring.operands[i]}
+    backward = {o for i, sweep in sweeps.items() if sweep == "backward" for o in dataflow.operands[i]}
     again: set[BufferVersion] = set()
     for i, sweep in sweeps.items():
-        if sweep != "forward" or not is_elementwise(wiring.program.instrs[i]):
+        if sweep != "forward" or not is_elementwise(dataflow.program.instrs[i]):
             continue
-        versions = (BufferVersion(b, i) for b in wiring.results[i])
-        wanted = [v for v in versions if v in backward and v.buffer in wiring.per_sample and v.buffer not in inner]
+        versions = (BufferVersion(b, i) for b in dataflow.results[i])
+        wanted = [v for v in versions if v in backward and v.buffer in dataflow.per_sample and v.buffer not in inner]
         # Every operand has to be there: a weight, or what the backward sweep reads, or makes again, in any case.
         kept = all(
-            o.buffer not in wiring.per_sample or (o.source != OUTSIDE and (o in backward or o in again))
-            for o in wiring.operands[i]
+            o.buffer not in dataflow.per_sample or (o.source != EXTERNAL_SOURCE and (o in backward or o in again))
+            for o in dataflow.operands[i]
         )
-        if wanted and kept and wiring.operands[i]:
+        if wanted and kept and dataflow.operands[i]:
             again.update(wanted)
     return frozenset(again)
 
 
-def stages_of(wiring: Wiring, layers: Sequence[Layer], again: frozenset[BufferVersion]) -> tuple[Stage, ...]:
+def stages_of(dataflow: Dataflow, layers: Sequence[Layer], again: frozenset[BufferVersion]) -> tuple[Stage, ...]:
     """The stages of a program, in the order of its layers; `again` is what the backward sweep computes again."""
-    census = _Census(wiring, tuple(_groups(layers)), again)
+    census = _StageAnalysis(dataflow, tuple(_group_layers(layers)), again)
     return tuple(census.stage(n) for n in range(len(census.groups)))
 
 
-def _groups(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
+def _group_layers(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
     # In the order of the program, so that neighbours in it stay neighbours on the mesh.
     group: list[Layer] = []
     rest: list[tuple[Layer, ...]] = []
@@ -106,42 +106,42 @@ def _groups(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
     yield from rest
 
 
-def stage_depths(wiring: Wiring, number: dict[int, int]) -> dict[int, int]:
+def stage_depths(dataflow: Dataflow, number: dict[int, int]) -> dict[int, int]:
     """The number of stages that a sample has passed when it leaves each kernel, on the longest path."""
     depths: dict[int, int] = {}
-    for i in wiring.kernels:
+    for i in dataflow.kernels:
         # Longest path, not shortest: a sample leaves when the slowest of its operands has come.
         own, depth = number[i], 1
-        for _, s in wiring.operands[i]:
-            if s != OUTSIDE and (passed := depths[s] + (number[s] != own)) > depth:
+        for _, s in dataflow.operands[i]:
+            if s != EXTERNAL_SOURCE and (passed := depths[s] + (number[s] != own)) > depth:
                 depth = passed
         depths[i] = depth
     return depths
 
 
-def sample_bytes(wiring: Wiring, buffer: int) -> int:
+def sample_bytes(dataflow: Dataflow, buffer: int) -> int:
     """Bytes of a tensor for one sample, or of all of it if it is not cut into samples."""
-    size = wiring.nbytes[buffer]
-    return -(-size // wiring.batch_size) if buffer in wiring.per_sample else size
+    size = dataflow.nbytes[buffer]
+    return -(-size // dataflow.batch_size) if buffer in dataflow.per_sample else size
 
 
-class _Census:
+class _StageAnalysis:
     """Who reads and who made each tensor, looked up once for all stages."""
 
-    def __init__(self, wiring: Wiring, groups: tuple[tuple[Layer, ...], ...], again: frozenset[BufferVersion]):
-        self.wiring, self.groups, self.again = wiring, groups, again
+    def __init__(self, dataflow: Dataflow, groups: tuple[tuple[Layer, ...], ...], again: frozenset[BufferVersion]):
+        self.dataflow, self.groups, self.again = dataflow, groups, again
         # Of what flows through the stages, for each sample.
-        self.bytes = {b: sample_bytes(wiring, b) for b in wiring.per_sample}
+        self.bytes = {b: sample_bytes(dataflow, b) for b in dataflow.per_sample}
         self.made_again = {version.source for version in again}
         self.number = {i: n for n, group in enumerate(groups) for layer in group for i in layer.every_kernel}
-        self.depths = stage_depths(wiring, self.number)
+        self.depths = stage_depths(dataflow, self.number)
         # Where the way back begins: the depth of the last kernel that only knows what is before it.
-        sweeps = wiring.sweeps
+        sweeps = dataflow.sweeps
         self.middle = max((d for i, d in self.depths.items() if sweeps[i] == "forward"), default=0)
         # The largest of a parameter's gradients: a cast of it takes the place of what it was made from.
         self.gradient_bytes: dict[int, int] = {}
-        for version, parameter in wiring.gradients.items():
-            size = wiring.nbytes[version.buffer]
+        for version, parameter in dataflow.gradients.items():
+            size = dataflow.nbytes[version.buffer]
             self.gradient_bytes[parameter] = max(self.gradient_bytes.get(parameter, 0), size)
 
     def stage(self, n: int) -> Stage:
@@ -169,9 +169,9 @@ class _Census:
         working = 0
         sizes, number = self.bytes, self.number
         for i in kernels:
-            operands = self.wiring.operands[i]
-            touched = {*self.wiring.results[i], *[buffer for buffer, _ in operands]}
-            entering.update([buffer for buffer, source in operands if source == OUTSIDE or number[source] != n])
+            operands = self.dataflow.operands[i]
+            touched = {*self.dataflow.results[i], *[buffer for buffer, _ in operands]}
+            entering.update([buffer for buffer, source in operands if source == EXTERNAL_SOURCE or number[source] != n])
             working = max(working, sum([sizes[b] for b in touched if b in sizes and b not in inner]))
         return working, sum([sizes[b] for b in entering if b in sizes])
 
@@ -182,7 +182,7 @@ class _Census:
     def _waiting(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
         """Bytes of activations that wait in stage `n`, and bytes that leave it for each sample."""
         waiting = bytes_out = 0
-        results, users_of, depths, number = self.wiring.results, self.wiring.users, self.depths, self.number
+        results, users_of, depths, number = self.dataflow.results, self.dataflow.users, self.depths, self.number
         sizes, again, middle = self.bytes, self.again, self.middle
         for i in kernels:
             depth = depths[i]
@@ -204,16 +204,16 @@ class _Census:
 
     def _state_bytes(self, group: Sequence[Layer]) -> int:
         """Bytes of states, of the copies prepared of them, and of one gradient for each parameter."""
-        wiring = self.wiring
-        nbytes, preparing = wiring.nbytes, wiring.preparing
+        dataflow = self.dataflow
+        nbytes, preparing = dataflow.nbytes, dataflow.preparing
         states = sum([nbytes[b] for layer in group for b in layer.states])
         # A half-precision copy lies beside the weight that the update works on.
-        copies = {b for layer in group for i in layer.every_kernel if i in preparing for b in wiring.results[i]}
+        copies = {b for layer in group for i in layer.every_kernel if i in preparing for b in dataflow.results[i]}
         gradients = sum(self.gradient_bytes.get(p, 0) for layer in group for p in layer.parameters)
         return states + sum([nbytes[b] for b in copies]) + gradients
 
 
-def numbered_names(stages: Sequence[Stage]) -> list[str]:
+def unique_stage_names(stages: Sequence[Stage]) -> list[str]:
     """A name for each stage: its own, with a number where several have the same, as in a step without modules."""
     total = Counter(stage.name for stage in stages)
     so_far = Counter[str]()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Task:
+class TimelineTask:
     """Something that takes cycles on a lane once the tasks `after` (positions in the list) are done."""
 
     lane: str
@@ -67,7 +67,7 @@ class Timeline:
         return tuple(reversed(path))
 
 
-def schedule(tasks: Sequence[Task]) -> Timeline:
+def schedule_tasks(tasks: Sequence[TimelineTask]) -> Timeline:
     """Start each task as soon as its lane is free and what it waits for is done, in the order of the list.
 
     A task may wait only for earlier ones.

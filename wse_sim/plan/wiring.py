@@ -27,7 +27,7 @@ from lazytensor.ir.types import Type, Work
 from wse_sim.plan.state import state_groups
 
 # No index of an instruction, so it can stand in the same place and compare unequal to all.
-OUTSIDE = -1
+EXTERNAL_SOURCE = -1
 """The source of a tensor that no kernel of the program made."""
 
 
@@ -54,7 +54,7 @@ class BufferVersion(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Flow:
+class KernelFlow:
     """A tensor that travels between two kernels in a step."""
 
     source: int
@@ -71,7 +71,7 @@ class Sparsity:
 
 
 @dataclass(frozen=True, eq=False)
-class Wiring:
+class Dataflow:
     """A program, looked up. All tuples have one entry for each instruction."""
 
     program: Program
@@ -106,7 +106,7 @@ class Wiring:
     @cached_property
     def users(self) -> Mapping[tuple[int, int], Sequence[int]]:
         """(buffer, writer or OUTSIDE) -> instructions that read it."""
-        return _users(self.operands)
+        return _find_users(self.operands)
 
     @cached_property
     def nbytes(self) -> list[int]:
@@ -127,28 +127,28 @@ class Wiring:
         return self.settling | self.preparing
 
 
-def work_of(instr: Instr) -> Work:
+def instruction_work(instr: Instr) -> Work:
     """The work of an instruction, or of its nest if the instruction does not say."""
-    return instr.nest.work if instr.nest and _is_none(instr.work) else instr.work
+    return instr.nest.work if instr.nest and _is_empty_work(instr.work) else instr.work
 
 
-def is_free(instr: Instr) -> bool:
+def has_no_work(instr: Instr) -> bool:
     """True for views and frees: they need no PE."""
-    return _is_none(work_of(instr))
+    return _is_empty_work(instruction_work(instr))
 
 
-def _is_none(work: Work) -> bool:
+def _is_empty_work(work: Work) -> bool:
     # Asked of each instruction a dozen times: a comparison of records would take most of a plan.
     return not (work.flops or work.bytes_read or work.bytes_written)
 
 
-def batch_size(program: Program) -> int:
+def program_batch_size(program: Program) -> int:
     """Leading extent of the first batch tensor that has one; 1 without a batch."""
     shapes = (program.buffers[b].type.shape for b in program.batch)
     return next((shape[0] for shape in shapes if shape and shape[0]), 1)
 
 
-def wire(program: Program) -> Wiring:
+def wire(program: Program) -> Dataflow:
     """Look up `program` in one pass over its instructions."""
     holder: dict[int, BufferVersion] = {}
     resident = {b.index for b in program.buffers if b.kind in ("state", "const")}
@@ -158,16 +158,16 @@ def wire(program: Program) -> Wiring:
     kernels: list[int] = []
     for i, instr in enumerate(program.instrs):
         # A buffer may be written several times: who wrote it last before this instruction is what its reader waits for.
-        read = tuple(dict.fromkeys([holder.get(r) or BufferVersion(r, OUTSIDE) for r in instr.reads]))
-        if is_free(instr):
-            _look_through(instr, read, holder, resident)
+        read = tuple(dict.fromkeys([holder.get(r) or BufferVersion(r, EXTERNAL_SOURCE) for r in instr.reads]))
+        if has_no_work(instr):
+            _propagate_view(instr, read, holder, resident)
             operands.append(())
             results.append(())
             continue
         kernels.append(i)
         # Casts and transposes of weights depend on no sample: done once for a batch, they are weights like those that
         # they read.
-        if _prepares(program, instr, read, resident):
+        if _is_preparation(program, instr, read, resident):
             preparing.add(i)
             resident.update(instr.writes)
         # After the reads: an instruction may write the buffer that it reads.
@@ -175,12 +175,12 @@ def wire(program: Program) -> Wiring:
             holder[w] = BufferVersion(w, i)
         operands.append(read)
         results.append(tuple(dict.fromkeys(instr.writes)))
-    final = {b: holder.get(b, BufferVersion(b, OUTSIDE)) for b in _asked_for(program)}
+    final = {b: holder.get(b, BufferVersion(b, EXTERNAL_SOURCE)) for b in _requested_buffers(program)}
     groups = state_groups(program)
     gradients = find_gradients(program, operands, groups)
     touched = [({o.buffer for o in operands[i]}, set(results[i])) for i in kernels]
-    per_sample = _per_sample(program, touched, resident, gradients)
-    return Wiring(
+    per_sample = _find_per_sample(program, touched, resident, gradients)
+    return Dataflow(
         program=program,
         kernels=tuple(kernels),
         operands=tuple(operands),
@@ -188,11 +188,11 @@ def wire(program: Program) -> Wiring:
         resident=frozenset(resident),
         per_sample=per_sample,
         preparing=frozenset(preparing),
-        settling=_settling(program, kernels, touched, _users(operands), per_sample, preparing),
+        settling=_find_settling(program, kernels, touched, _find_users(operands), per_sample, preparing),
         groups=groups,
         gradients=gradients,
         final=final,
-        batch_size=batch_size(program),
+        batch_size=program_batch_size(program),
     )
 
 
@@ -211,7 +211,7 @@ def find_gradients(
         waiting = [(o, g) for g in states for o in operands[i] if sizes[o.buffer] == sizes[g] > 1]
         while waiting:
             version, group = waiting.pop()
-            if version.source == OUTSIDE or version in gradients or version.buffer in groups:
+            if version.source == EXTERNAL_SOURCE or version in gradients or version.buffer in groups:
                 continue
             # An update may take several instructions: what lies between them is no gradient, but leads to it.
             if program.instrs[version.source].direction != "update":
@@ -229,16 +229,16 @@ def is_elementwise(instr: Instr) -> bool:
     return instr.nest is not None and not any(loop.is_reduction for loop in instr.nest.loops)
 
 
-def _look_through(
+def _propagate_view(
     instr: Instr, read: Sequence[BufferVersion], holder: dict[int, BufferVersion], resident: set[int]
 ) -> None:
     for w in instr.writes:
-        holder[w] = read[0] if read else BufferVersion(w, OUTSIDE)
+        holder[w] = read[0] if read else BufferVersion(w, EXTERNAL_SOURCE)
         if read and read[0].buffer in resident:
             resident.add(w)
 
 
-def _prepares(program: Program, instr: Instr, read: Sequence[BufferVersion], resident: set[int]) -> bool:
+def _is_preparation(program: Program, instr: Instr, read: Sequence[BufferVersion], resident: set[int]) -> bool:
     """From resident tensors alone and no larger than they are; a random mask made of a counter is not that."""
     if instr.direction == "update" or not read or not resident.issuperset([o.buffer for o in read]):
         return False
@@ -248,7 +248,7 @@ def _prepares(program: Program, instr: Instr, read: Sequence[BufferVersion], res
     return max((program.buffers[w].type.size for w in instr.writes), default=0) <= size_in
 
 
-def _per_sample(
+def _find_per_sample(
     program: Program,
     kernels: Sequence[tuple[set[int], set[int]]],
     resident: set[int],
@@ -267,7 +267,7 @@ def _per_sample(
             size_in = sum([types[b].size for b in known])
             of_weights |= {w for w in written if known and types[w].size <= size_in}
             blank |= written - of_weights
-    batch = batch_size(program)
+    batch = program_batch_size(program)
     rows = [type.shape[0] if type.shape else 0 for type in types]
     shaped = {b for b, n in enumerate(rows) if n and n % batch == 0 and b not in of_weights}
     samples = shaped - blank
@@ -278,7 +278,7 @@ def _per_sample(
     return frozenset(samples)
 
 
-def _settling(
+def _find_settling(
     program: Program,
     kernels: Sequence[int],
     touched: Sequence[tuple[set[int], set[int]]],
@@ -299,11 +299,11 @@ def _settling(
     return frozenset(settling)
 
 
-def _asked_for(program: Program) -> tuple[int, ...]:
+def _requested_buffers(program: Program) -> tuple[int, ...]:
     return (*program.fetches, *(end for _, end in program.state.values()))
 
 
-def _users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int, int], list[int]]:
+def _find_users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int, int], list[int]]:
     users: dict[tuple[int, int], list[int]] = {}
     for i, read in enumerate(operands):
         for o in read:
@@ -311,23 +311,27 @@ def _users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int, int
     return users
 
 
-def flows(wiring: Wiring) -> Iterator[Flow]:
+def find_flows(dataflow: Dataflow) -> Iterator[KernelFlow]:
     """Every tensor that leaves the kernel that made it, in a step of pipelined mode; OUTSIDE is the wafer's edge.
 
     A kernel keeps its copy of a state tensor, so a state flows only when it is new, from the kernel that updates it.
     """
-    nbytes = wiring.nbytes
-    for (buffer, source), users in wiring.users.items():
+    nbytes = dataflow.nbytes
+    for (buffer, source), users in dataflow.users.items():
         # State and constants lie with each of their readers and need not travel.
-        if source != OUTSIDE or wiring.kind(buffer) == "batch":
-            yield from (Flow(source, i, nbytes[buffer]) for i in users)
+        if source != EXTERNAL_SOURCE or dataflow.kind(buffer) == "batch":
+            yield from (KernelFlow(source, i, nbytes[buffer]) for i in users)
     # A result that is fetched twice leaves the wafer once.
-    for fetch in dict.fromkeys(wiring.program.fetches):
-        buffer, source = wiring.final[fetch]
-        if source != OUTSIDE:
-            yield Flow(source, OUTSIDE, nbytes[buffer])
-    for start, end in dict.fromkeys(wiring.program.state.values()):
-        buffer, source = wiring.final[end]
-        if source != OUTSIDE:
+    for fetch in dict.fromkeys(dataflow.program.fetches):
+        buffer, source = dataflow.final[fetch]
+        if source != EXTERNAL_SOURCE:
+            yield KernelFlow(source, EXTERNAL_SOURCE, nbytes[buffer])
+    for start, end in dict.fromkeys(dataflow.program.state.values()):
+        buffer, source = dataflow.final[end]
+        if source != EXTERNAL_SOURCE:
             # The kernel that updates a weight has the new one already.
-            yield from (Flow(source, i, nbytes[buffer]) for i in wiring.users.get((start, OUTSIDE), ()) if i != source)
+            yield from (
+                KernelFlow(source, i, nbytes[buffer])
+                for i in dataflow.users.get((start, EXTERNAL_SOURCE), ())
+                if i != source
+            )

@@ -26,7 +26,7 @@ from wse_sim.machine import Machine
 
 
 @dataclass(frozen=True)
-class Terms:
+class LineTerms:
     """The terms of one algorithm on one line. Wavelets for `energy` and `contention`, hops for `distance`.
 
     `starts` counts operations whose setup nothing hides.
@@ -54,31 +54,31 @@ class Terms:
         return math.ceil(self.exact_cycles(machine))
 
 
-NOTHING = Terms()
+ZERO_TERMS = LineTerms()
 
 
-def slowest(ways: Iterable[Terms], machine: Machine) -> Terms:
+def slowest_terms(ways: Iterable[LineTerms], machine: Machine) -> LineTerms:
     """Of several ways that words go at the same time the one that ends last."""
     return max(ways, key=lambda terms: terms.exact_cycles(machine))
 
 
-def broadcast(pes: int, words: int, source: int = 0) -> Terms:
+def broadcast_terms(pes: int, words: int, source: int = 0) -> LineTerms:
     """One sender, a multicast along the line: B + P + 2 T_R cycles on the WSE-2, and a start."""
     # Nobody to send to: also no setup, for the lowering emits no operation then.
     if pes < 2 or not words:
-        return NOTHING
-    return Terms(1, distance=max(source, pes - 1 - source), energy=words * (pes - 1), contention=words, starts=1)
+        return ZERO_TERMS
+    return LineTerms(1, distance=max(source, pes - 1 - source), energy=words * (pes - 1), contention=words, starts=1)
 
 
-def broadcast_plane(width: int, height: int, words: int, source: int = 0) -> Terms:
+def plane_broadcast_terms(width: int, height: int, words: int, source: int = 0) -> LineTerms:
     """One PE to all, from a corner in B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start."""
     if width * height < 2 or not words:
-        return NOTHING
+        return ZERO_TERMS
     # The farthest corner decides. One way of words forks at routers without a loss, so the distance is not the sum of
     # copies.
     row, column = divmod(source, width)
     far = max(row, height - 1 - row) + max(column, width - 1 - column)
-    return Terms(1, distance=far, energy=words * (width * height - 1), contention=words, starts=1)
+    return LineTerms(1, distance=far, energy=words * (width * height - 1), contention=words, starts=1)
 
 
 @lru_cache(maxsize=1024)
@@ -96,7 +96,7 @@ def shift_pairs(pes: int, hops: int, wrap: str = "") -> tuple[tuple[int, int], .
     return tuple((ring[i], ring[j]) for i, j in ends if 0 <= j < pes and i != j)
 
 
-def shift(pes: int, words: int, hops: int, wrap: str, machine: Machine) -> Terms:
+def shift_terms(pes: int, words: int, hops: int, wrap: str, machine: Machine) -> LineTerms:
     """Every PE to the one `hops` further; where the line is closed to a ring see `phase.Shift`.
 
     The slowest of three: a core that sends and receives B words each, 2 B; the last words of a sender,
@@ -105,27 +105,27 @@ def shift(pes: int, words: int, hops: int, wrap: str, machine: Machine) -> Terms
     """
     pairs = shift_pairs(pes, hops, wrap)
     if not pairs or not words:
-        return NOTHING
-    loads, ways = _shift_ways(pairs, pes)
+        return ZERO_TERMS
+    loads, ways = _shift_link_loads(pairs, pes)
     total = words * sum(abs(i - j) for i, j in pairs)
-    alone = [_turns(words, near, machine) for _, near in ways]
+    alone = [_alternation_cycles(words, near, machine) for _, near in ways]
     sent = [
-        Terms(1, distance=far, energy=total, contention=wavelets, starts=1)
+        LineTerms(1, distance=far, energy=total, contention=wavelets, starts=1)
         for (far, _), wavelets in zip(ways, alone, strict=True)
     ]
     # The last wavelet over the fullest link is any sender's if each has many, but that of the farthest if each has one;
     # (loads - 1) / words passes from the one case to the other.
-    linked = Terms(
+    linked = LineTerms(
         1, distance=max(far for far, _ in ways), energy=total, contention=words * loads - (loads - 1) / words, starts=1
     )
     # A core that sends and receives issues 2 B operations in turn, whatever the links allow.
-    shared = Terms(
+    shared = LineTerms(
         0, distance=0, energy=total, contention=2 * words if any(near is not None for _, near in ways) else 0, starts=1
     )
-    return slowest([linked, shared, *sent], machine)
+    return slowest_terms([linked, shared, *sent], machine)
 
 
-def _turns(words: int, near: int | None, machine: Machine) -> float:
+def _alternation_cycles(words: int, near: int | None, machine: Machine) -> float:
     """Cycles of a core that sends while words come from `near` hops away: its turn comes late once they arrive."""
     if near is None:
         return words
@@ -134,7 +134,7 @@ def _turns(words: int, near: int | None, machine: Machine) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _shift_ways(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int, tuple[tuple[int, int | None], ...]]:
+def _shift_link_loads(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int, tuple[tuple[int, int | None], ...]]:
     """The most pairs on one link in one direction; for each kind of sender how far it sends and what it gets from."""
     most = 0
     # Links are full duplex: words to the right never wait for words to the left.
@@ -147,46 +147,46 @@ def _shift_ways(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int, tupl
     return most, tuple({(abs(j - i), gets.get(i)) for i, j in pairs})
 
 
-def star(pes: int, words: int, machine: Machine) -> Terms:
+def star_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """All to one, directly: B (P - 1) + 2 T_R + 1, a start, and the hop of the nearest.
 
     The distance is that of the nearest: the far wavelets travel while those of the near PEs queue at the root's ramp.
     """
     if pes < 2 or not words:
-        return NOTHING
-    return Terms(1, distance=1, energy=words * pes * (pes - 1) / 2, contention=words * (pes - 1), starts=1)
+        return ZERO_TERMS
+    return LineTerms(1, distance=1, energy=words * pes * (pes - 1) / 2, contention=words * (pes - 1), starts=1)
 
 
-def chain(pes: int, words: int, machine: Machine) -> Terms:
+def chain_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """Each PE adds its words to the stream that passes: B + (2 T_R + 2) (P - 1), and a start."""
     if pes < 2 or not words:
-        return NOTHING
-    return Terms(pes - 1, distance=pes - 1, energy=words * (pes - 1), contention=words, starts=1)
+        return ZERO_TERMS
+    return LineTerms(pes - 1, distance=pes - 1, energy=words * (pes - 1), contention=words, starts=1)
 
 
-def tree(pes: int, words: int, machine: Machine) -> Terms:
+def tree_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """Pairwise in log2 P rounds: B log2 P + (P - 1) + (2 T_R + 1) log2 P, and a start for each round.
 
     The paper prints a maximum over that whole sum, which is smaller by at most the last two terms.
     """
     if pes < 2 or not words:
-        return NOTHING
+        return ZERO_TERMS
     # In the round of step s every (2 s)-th PE gets from the one s further; the last sender may be missing on a line
     # that is no power of two.
     steps = [1 << n for n in range(math.ceil(math.log2(pes)))]
     hops = sum(step * len(range(step, pes, 2 * step)) for step in steps)
-    return replace(_last_of_a_tree(pes, words, machine), energy=words * hops)
+    return replace(_last_word_terms(pes, words, machine), energy=words * hops)
 
 
-def _last_of_a_tree(pes: int, words: int, machine: Machine) -> Terms:
+def _last_word_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """What the last word takes on the way to the root: through the sender of the last round, or through the root."""
     if pes < 2:
-        return NOTHING
+        return ZERO_TERMS
     # The two halves of the last round: `near` ends at the root, `far` sends its sum over `step` hops.
-    step = _power_above(pes) // 2
-    near, far = (_last_of_a_tree(n, words, machine) for n in (step, pes - step))
+    step = _next_power_of_two(pes) // 2
+    near, far = (_last_word_terms(n, words, machine) for n in (step, pes - step))
     # First way: the far half is later, and its sum streams into a root that waits for it.
-    comes = Terms(
+    comes = LineTerms(
         depth=far.depth + 1,
         distance=far.distance + step,
         energy=0,
@@ -196,8 +196,8 @@ def _last_of_a_tree(pes: int, words: int, machine: Machine) -> Terms:
     )
     # Second way: the root still adds up its own half when the far words arrive, and their queue holds up what it needs.
     early = near.exact_cycles(machine) - (comes.exact_cycles(machine) - words * machine.wavelet_cycles)
-    stolen = stolen_cycles(early, words, step - 2 * _power_above(pes - step), machine)
-    waits = Terms(
+    stolen = stolen_cycles(early, words, step - 2 * _next_power_of_two(pes - step), machine)
+    waits = LineTerms(
         depth=near.depth,
         distance=near.distance,
         energy=0,
@@ -205,7 +205,7 @@ def _last_of_a_tree(pes: int, words: int, machine: Machine) -> Terms:
         starts=near.starts + 1,
         local_cycles=near.local_cycles + stolen,
     )
-    return slowest((comes, waits), machine)
+    return slowest_terms((comes, waits), machine)
 
 
 def queue_words(machine: Machine) -> float:
@@ -213,7 +213,7 @@ def queue_words(machine: Machine) -> float:
     return 2 * machine.queue_depth + machine.hop_cycles + machine.ramp_cycles - 2
 
 
-def way_words(hops: int, machine: Machine) -> float:
+def path_words(hops: int, machine: Machine) -> float:
     """Wavelets that a sender can give away while a core `hops` further takes none: what all queues on the way hold."""
     # The ramps at both ends, and then the hops between them.
     ramps = 2 * (machine.queue_depth + machine.ramp_cycles) - 1
@@ -238,37 +238,37 @@ def stolen_cycles(early: float, words: int, hops: int, machine: Machine) -> floa
     return max(0.0, min(early - 1, queue_words(machine) + on_the_way, words))
 
 
-def _power_above(count: int) -> int:
+def _next_power_of_two(count: int) -> int:
     """The least power of two that is not below `count`."""
     return 1 << (count - 1).bit_length()
 
 
-def two_phase(pes: int, words: int, machine: Machine, group: int = 0) -> Terms:
+def two_phase_terms(pes: int, words: int, machine: Machine, group: int = 0) -> LineTerms:
     """Chains in groups of S, then a chain over the G leaders: 2 B + (P - 1) + (S + G - 2) (2 T_R + 1), and two starts.
 
     `group` is S; 0 takes the square root of P, which has the least depth. A last group that is shorter sends earlier,
     and then the last but one decides.
     """
     if pes < 2 or not words:
-        return NOTHING
+        return ZERO_TERMS
     size = min(pes, group or max(1, round(math.sqrt(pes))))
     groups = ceil_div(pes, size)
     # One group, or groups of one: there is only one chain, and its leaders are all of it.
     if 1 in (size, groups):
-        return chain(pes, words, machine)
+        return chain_terms(pes, words, machine)
     last = pes - (groups - 1) * size
     energy = words * (2 * pes - groups - size)
     rounds = 1 + (last > 1)
     # First way: from the end of the line through the short last group and over all leaders.
-    ragged = Terms(last - 1 + groups - 1, distance=pes - 1, energy=energy, contention=rounds * words, starts=rounds)
+    ragged = LineTerms(last - 1 + groups - 1, distance=pes - 1, energy=energy, contention=rounds * words, starts=rounds)
     # The last group's sum arrives at the group before it while that one still adds up, and both share a link.
-    first = Terms(
+    first = LineTerms(
         last - 1 + 1, distance=last - 1 + size, energy=0, contention=(rounds - 1) * words, starts=rounds
     ).exact_cycles(machine)
-    early = chain(size, words, machine).exact_cycles(machine) - first
+    early = chain_terms(size, words, machine).exact_cycles(machine) - first
     stolen = stolen_cycles(early, words, size - last - rounds, machine)
     # Second way: from the last full group, which is later than the short one by as many PEs as that lacks.
-    whole = Terms(
+    whole = LineTerms(
         depth=size - 1 + groups - 2,
         distance=size - 1 + (groups - 2) * size,
         energy=energy,
@@ -276,17 +276,17 @@ def two_phase(pes: int, words: int, machine: Machine, group: int = 0) -> Terms:
         starts=2,
         local_cycles=stolen,
     )
-    return slowest((ragged, whole), machine)
+    return slowest_terms((ragged, whole), machine)
 
 
-def ring_all_reduce(pes: int, words: int, machine: Machine) -> Terms:
+def ring_all_reduce_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """Reduce-scatter and all-gather on a folded ring, in 2 (P - 1) rounds.
 
     The paper has 2 (P - 1) B / P + 4 P - 6 + 2 (P - 1) (2 T_R + 1), for cores that send and receive at once. Here every
     round is a sending and a receiving, each with a start; every second core of the ring begins with the sending.
     """
     if pes < 2 or not words:
-        return NOTHING
+        return ZERO_TERMS
     rounds = 2 * (pes - 1)
     hops = sum(abs(i - j) for i, j in shift_pairs(pes, 1, "folded"))
     cycles = _ring_cycles(pes, words, machine)
@@ -294,7 +294,7 @@ def ring_all_reduce(pes: int, words: int, machine: Machine) -> Terms:
     # starts, so that a latency can be told from a price for each word.
     starts = min(2 * rounds, int(cycles / machine.dsd_setup_cycles))
     rest = cycles - starts * machine.dsd_setup_cycles
-    return Terms(energy=rounds * words / pes * hops, starts=starts, local_cycles=rest)
+    return LineTerms(energy=rounds * words / pes * hops, starts=starts, local_cycles=rest)
 
 
 @lru_cache(maxsize=256)
@@ -303,10 +303,10 @@ def _ring_cycles(pes: int, words: int, machine: Machine) -> float:
 
     A sending ends when all but as many words are taken as the queues on the way hold.
     """
-    setup, ring = machine.dsd_setup_cycles, [i for i, _ in _along_ring(pes)]
-    hops = np.array([abs(i - j) for i, j in _along_ring(pes)])
+    setup, ring = machine.dsd_setup_cycles, [i for i, _ in _ring_pairs(pes)]
+    hops = np.array([abs(i - j) for i, j in _ring_pairs(pes)])
     steps = machine.depth_step_cycles + hops * machine.hop_cycles
-    way_holds = np.array([way_words(int(n), machine) for n in hops])
+    way_holds = np.array([path_words(int(n), machine) for n in hops])
     # Part k of the words is cut as `lowering.reductions` cuts it, so that uneven parts are priced in the right rounds.
     sizes = np.diff([words * k // pes for k in range(pes + 1)]) * machine.wavelet_cycles
     rank = np.arange(pes)
@@ -319,11 +319,11 @@ def _ring_cycles(pes: int, words: int, machine: Machine) -> float:
         # has.
         groups = [first[:-1], first[-1:], second] if pes % 2 else [first, second]
         for senders in groups:
-            _pass_on(free, senders, size, setup, steps, way_holds)
+            _advance_ring_step(free, senders, size, setup, steps, way_holds)
     return float(free.max())
 
 
-def _along_ring(pes: int) -> list[tuple[int, int]]:
+def _ring_pairs(pes: int) -> list[tuple[int, int]]:
     """The pairs of a folded ring in its order, from PE 0."""
     after = dict(shift_pairs(pes, 1, "folded"))
     pairs = [(0, after[0])]
@@ -332,7 +332,7 @@ def _along_ring(pes: int) -> list[tuple[int, int]]:
     return pairs
 
 
-def _pass_on(
+def _advance_ring_step(
     free: np.ndarray, senders: np.ndarray, size: np.ndarray, setup: float, steps: np.ndarray, way_holds: np.ndarray
 ) -> None:
     """Some cores of a ring send to the next ones: advance the cycles at which both are free."""
@@ -349,9 +349,9 @@ def _pass_on(
     free[takers] = comes + count
 
 
-REDUCE_ALGORITHMS: dict[str, Callable[[int, int, Machine], Terms]] = {
-    "chain": chain,
-    "tree": tree,
-    "two_phase": two_phase,
-    "star": star,
+REDUCE_ALGORITHMS: dict[str, Callable[[int, int, Machine], LineTerms]] = {
+    "chain": chain_terms,
+    "tree": tree_terms,
+    "two_phase": two_phase_terms,
+    "star": star_terms,
 }

@@ -5,19 +5,19 @@ to the start of a loop takes the machine's `loop_cycles`; any other control inst
 """
 
 from wse_sim.isa.core_program import Branch, Instruction, LoopEnd, LoopStart, Vector
-from wse_sim.isa.issue_rates import Demand, demand, loop_back_cycles, step_rate, whole_cycles
+from wse_sim.isa.issue_rates import IssueDemand, issue_demand, loop_back_cycles, round_cycles, step_rate
 from wse_sim.isa.record import FULL_RATE
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
 
-LONG, KEPT = 200, 64
+MIN_KEPT_INSTRUCTIONS, MAX_KEPT_BODIES = 200, 64
 """Instructions of a body from which on its times are kept, as many rectangles may run the same one; and of how many."""
-_timed: dict[tuple[int, int], tuple[tuple[int, int], tuple[Instruction, ...], Machine]] = {}
+_kept_times: dict[tuple[int, int], tuple[tuple[int, int], tuple[Instruction, ...], Machine]] = {}
 
 
-def _element_cycles(vector: Vector, machine: Machine, rates: dict[Demand, int]) -> int:
+def _element_cycles(vector: Vector, machine: Machine, rates: dict[IssueDemand, int]) -> int:
     """`rates` are those that are known of the machine."""
-    needs = demand(vector, machine)
+    needs = issue_demand(vector, machine)
     rate = rates.get(needs)
     if rate is None:
         rate = rates[needs] = step_rate(needs, machine)
@@ -36,22 +36,22 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
 
 def body_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, int]:
     """`body_cycles`, and those of them in which the core issues something: of each setup and jump only the first."""
-    if len(body) < LONG:
-        return _times(body, machine)
+    if len(body) < MIN_KEPT_INSTRUCTIONS:
+        return _compute_times(body, machine)
     # With both themselves, so that no other ones come by their numbers; another thread may empty the table.
-    known = _timed.get((id(body), id(machine)))
+    known = _kept_times.get((id(body), id(machine)))
     if known is None:
-        if len(_timed) >= KEPT:
-            _timed.clear()
-        known = _timed[id(body), id(machine)] = _times(body, machine), body, machine
+        if len(_kept_times) >= MAX_KEPT_BODIES:
+            _kept_times.clear()
+        known = _kept_times[id(body), id(machine)] = _compute_times(body, machine), body, machine
     return known[0]
 
 
-def _times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, int]:
-    setup, jump = whole_cycles(machine.dsd_setup_cycles), loop_back_cycles(machine)
+def _compute_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, int]:
+    setup, jump = round_cycles(machine.dsd_setup_cycles), loop_back_cycles(machine)
     total = issuing = 0
     # Of one body alone: a table by machine would hash all of its figures for each operation.
-    rates: dict[Demand, int] = {}
+    rates: dict[IssueDemand, int] = {}
     outside: list[tuple[int, int, int]] = []
     for instruction in body:
         match instruction:

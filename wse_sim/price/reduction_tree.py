@@ -17,15 +17,15 @@ import numpy as np
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.price import collectives
-from wse_sim.price.collectives import NOTHING, REDUCE_ALGORITHMS, Terms
+from wse_sim.price.collectives import REDUCE_ALGORITHMS, ZERO_TERMS, LineTerms
 
 # Half of a router's 24 colours; the other half is left to what moves beside the tree.
-COLOURS = 12
+MAX_TREE_COLOURS = 12
 """Ways over one router that a tree may have; the best tree for one word has many more on a long line."""
 
 
 @dataclass(frozen=True)
-class Stretches:
+class StretchTable:
     """For every number of PEs r up to `len(complete) - 1`: cycles until the root's first
     word can leave and until the sum is complete, and the best q."""
 
@@ -35,7 +35,7 @@ class Stretches:
 
 
 @lru_cache(maxsize=512)
-def _stretches(pes: int, words: int, machine: Machine) -> Stretches:
+def _compute_stretches(pes: int, words: int, machine: Machine) -> StretchTable:
     """All stretches up to `pes` PEs, a power of two."""
     # In each row below index n of a slice stands for q = n + 1, so all cuts of a stretch are weighed in one NumPy
     # expression; the loop over r stays, for every stretch needs the shorter ones.
@@ -58,29 +58,29 @@ def _stretches(pes: int, words: int, machine: Machine) -> Stretches:
         # of a stretch, `children` those that end at its root: the way to the new root lies over the whole stretch of q.
         colours = np.maximum(np.maximum(crossed[r - 1 : 0 : -1], children[r - 1 : 0 : -1] + 1), crossed[1:r] + 1)
         # A tree that the router cannot hold is no candidate; a chain (q = r - 1) always fits, so one remains.
-        leave[colours > COLOURS] = np.inf
+        leave[colours > MAX_TREE_COLOURS] = np.inf
         heads[r] = head = 1 + int(leave.argmin())
         leaves[r], crossed[r], children[r] = leave[head - 1], colours[head - 1], children[head] + 1
         complete[r] = leaves[r] + stream
-    return Stretches(leaves, complete, heads)
+    return StretchTable(leaves, complete, heads)
 
 
-def _table(pes: int, words: int, machine: Machine) -> Stretches:
+def _stretch_table(pes: int, words: int, machine: Machine) -> StretchTable:
     # A table has all shorter lines in it: rounding up to a power of two lets a sweep over sizes share a few tables.
-    return _stretches(1 << (pes - 1).bit_length(), words, machine)
+    return _compute_stretches(1 << (pes - 1).bit_length(), words, machine)
 
 
 @lru_cache(maxsize=4096)
-def auto_gen(pes: int, words: int, machine: Machine) -> Terms:
+def auto_gen_terms(pes: int, words: int, machine: Machine) -> LineTerms:
     """The terms of the fastest pre-order tree: those of its slowest way."""
     if pes < 2 or not words:
-        return NOTHING
-    parents = generated_tree(pes, words, machine)
+        return ZERO_TERMS
+    parents = generate_tree(pes, words, machine)
     energy = words * sum(i - p for i, p in enumerate(parents) if p >= 0)
-    return replace(_slowest_way(_table(pes, words, machine), pes, words, machine), energy=energy)
+    return replace(_slowest_path_terms(_stretch_table(pes, words, machine), pes, words, machine), energy=energy)
 
 
-def _slowest_way(table: Stretches, pes: int, words: int, machine: Machine) -> Terms:
+def _slowest_path_terms(table: StretchTable, pes: int, words: int, machine: Machine) -> LineTerms:
     """From the root back to where the words that come last began."""
     depth, distance, sums, starts, stolen = 0, 0, 1, 0, 0.0
     while pes > 1:
@@ -95,7 +95,7 @@ def _slowest_way(table: Stretches, pes: int, words: int, machine: Machine) -> Te
             sums, starts, pes = sums + (head > 1), starts + 1, head
             # Its own words only: no earlier operation, so the setup was already counted.
             if head == 1:
-                return Terms(
+                return LineTerms(
                     depth=depth,
                     distance=distance,
                     energy=0,
@@ -103,18 +103,18 @@ def _slowest_way(table: Stretches, pes: int, words: int, machine: Machine) -> Te
                     starts=starts,
                     local_cycles=stolen,
                 )
-    return Terms(
+    return LineTerms(
         depth=depth, distance=distance, energy=0, contention=sums * words, starts=starts + 1, local_cycles=stolen
     )
 
 
 @lru_cache(maxsize=512)
-def generated_tree(pes: int, words: int, machine: Machine) -> tuple[int, ...]:
+def generate_tree(pes: int, words: int, machine: Machine) -> tuple[int, ...]:
     """To whom each PE sends in the fastest pre-order tree; the root, PE 0, has -1.
 
     A PE takes the sums of its senders in the order of their positions.
     """
-    heads = _table(pes, words, machine).heads
+    heads = _stretch_table(pes, words, machine).heads
     parents = [-1] * pes
     # A stretch is its root with q - 1 others, then the next child at q: unwound from the last child to the first.
     waiting = [(0, pes)]
@@ -128,14 +128,14 @@ def generated_tree(pes: int, words: int, machine: Machine) -> tuple[int, ...]:
     return tuple(parents)
 
 
-ALGORITHMS: dict[str, Callable[[int, int, Machine], Terms]] = {**REDUCE_ALGORITHMS, "auto_gen": auto_gen}
+REDUCTION_TERMS: dict[str, Callable[[int, int, Machine], LineTerms]] = {**REDUCE_ALGORITHMS, "auto_gen": auto_gen_terms}
 
 
-def reduce_terms(pes: int, words: int, algorithm: str, size: int, machine: Machine) -> Terms:
+def reduce_terms(pes: int, words: int, algorithm: str, size: int, machine: Machine) -> LineTerms:
     """The terms of a reduction along a line; without a name those of the fastest."""
     if algorithm == "two_phase":
-        return collectives.two_phase(pes, words, machine, size)
-    return ALGORITHMS[algorithm or choose_reduce(pes, words, machine)](pes, words, machine)
+        return collectives.two_phase_terms(pes, words, machine, size)
+    return REDUCTION_TERMS[algorithm or choose_reduce(pes, words, machine)](pes, words, machine)
 
 
 @lru_cache(maxsize=4096)
@@ -143,7 +143,7 @@ def choose_reduce(pes: int, words: int, machine: Machine) -> str:
     """The name of the fastest reduction of a line, the simplest of those that are equally fast."""
     # `min` keeps the first of equals, and the table has the simplest first: a generated tree has to be faster to be
     # taken.
-    return min(ALGORITHMS, key=lambda name: ALGORITHMS[name](pes, words, machine).cycles(machine))
+    return min(REDUCTION_TERMS, key=lambda name: REDUCTION_TERMS[name](pes, words, machine).cycles(machine))
 
 
 def choose_all_reduce(pes: int, words: int, machine: Machine) -> str:
@@ -163,6 +163,6 @@ def choose_plane(rect: Rect, words: int, algorithm: str, machine: Machine) -> st
     # With few words latency decides and two short lines win; with many the second pass over all words costs more than
     # the longer chain.
     rows, column = (reduce_terms(n, words, algorithm, 0, machine).cycles(machine) for n in (rect.width, rect.height))
-    if algorithm or collectives.chain(rect.area, words, machine).cycles(machine) >= rows + column:
+    if algorithm or collectives.chain_terms(rect.area, words, machine).cycles(machine) >= rows + column:
         return ""
     return "snake"

@@ -2,7 +2,7 @@
 
 import math
 
-from wse_sim.isa.issue_rates import whole_cycles
+from wse_sim.isa.issue_rates import round_cycles
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
 
@@ -25,4 +25,4 @@ def adapter_cycles(port_words: int, machine: Machine) -> int:
     One after the other, as its core does both. Source: the ports of `wse_sim.pipeline`, which run so on simulated
     cores; `tests/wse_sim/test_routes.py` holds this to what they are busy.
     """
-    return 2 * (whole_cycles(machine.dsd_setup_cycles) + port_words) if port_words else 0
+    return 2 * (round_cycles(machine.dsd_setup_cycles) + port_words) if port_words else 0

@@ -18,12 +18,12 @@ import numpy as np
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 
-_FEW = 8
+_MAX_PAIRWISE_PARTS = 8
 """Parts of which pairs are compared one by one."""
 
 
 @dataclass(frozen=True)
-class Load:
+class PhaseLoad:
     """A part on its own: where, how long, and what it does to others.
 
     `words` pass the cores on its slowest way, `issue_cycles` are those that its busiest core issues something in, by so
@@ -51,23 +51,23 @@ class Load:
         # A move is taken as ready all the time: when its words wait, they wait for cores, and these are what is shared.
         return self.issue_cycles / self.cycles if self.is_local and self.cycles else 1
 
-    def contended_cycles(self, move: "Load") -> float:
+    def contended_cycles(self, move: "PhaseLoad") -> float:
         """The issue cycles of this local work that come after a move has begun."""
         return self.density * max(0.0, self.cycles - move.quiet_cycles)
 
-    def meets(self, other: "Load") -> bool:
+    def meets(self, other: "PhaseLoad") -> bool:
         """Whether the two have a core in common."""
         # Parts of one kernel have the same rectangle, mostly the same object.
         is_same = bool(self.rects) and self.rects == other.rects
         return is_same or any(a.overlaps(b) for a in self.rects for b in other.rects)
 
-    def then(self, other: "Load") -> "Load":
+    def then(self, other: "PhaseLoad") -> "PhaseLoad":
         """Both, one after the other."""
         if not self.cycles or not other.cycles:
             return self if self.cycles else other
         # Lead, slack and quiet cycles are lost here: they say when a single move begins and what binds it, and of a
         # sequence only the sums matter to those beside it.
-        return Load(
+        return PhaseLoad(
             rects=tuple(dict.fromkeys(self.rects + other.rects)),
             cycles=self.cycles + other.cycles,
             words=self.words + other.words,
@@ -79,11 +79,11 @@ class Load:
             threads=max(self.threads, other.threads),
         )
 
-    def times(self, n: int) -> "Load":
+    def times(self, n: int) -> "PhaseLoad":
         """The same `n` times, one after the other."""
         if not n:
-            return Load()
-        return Load(
+            return PhaseLoad()
+        return PhaseLoad(
             rects=self.rects,
             cycles=n * self.cycles,
             words=n * self.words,
@@ -96,13 +96,13 @@ class Load:
         )
 
 
-def together(loads: Sequence[Load], machine: Machine) -> Load:
+def combine_loads(loads: Sequence[PhaseLoad], machine: Machine) -> PhaseLoad:
     """Parts at the same time, as one."""
     loads = [load for load in loads if load.cycles]
     if len(loads) < 2:
-        return loads[0] if loads else Load()
-    near = _meetings(loads)
-    ends = [_beside(load, [loads[j] for j in others]) for load, others in zip(loads, near, strict=True)]
+        return loads[0] if loads else PhaseLoad()
+    near = _find_overlaps(loads)
+    ends = [_shared_cycles(load, [loads[j] for j in others]) for load, others in zip(loads, near, strict=True)]
     for load, others in zip(loads, near, strict=True):
         work = [ends[j] for j in others if loads[j].is_local]
         # Tasks run to their end. So the later operations of a move, and those of all moves on its cores, start only
@@ -110,7 +110,7 @@ def together(loads: Sequence[Load], machine: Machine) -> Load:
         if work and not load.is_local and load.later_cycles:
             later = [other.later_cycles for other in (load, *(loads[j] for j in others)) if not other.is_local]
             ends.append(max(work) + sum(cycles + machine.task_start_cycles for cycles in later if cycles))
-    return Load(
+    return PhaseLoad(
         rects=tuple(dict.fromkeys(rect for load in loads for rect in load.rects)),
         # What parts lose to one another is an estimate; never is it worse than to run one after the other.
         cycles=min(max(ends), sum(load.cycles for load in loads)),
@@ -123,9 +123,9 @@ def together(loads: Sequence[Load], machine: Machine) -> Load:
     )
 
 
-def _meetings(loads: Sequence[Load]) -> list[list[int]]:
+def _find_overlaps(loads: Sequence[PhaseLoad]) -> list[list[int]]:
     """For each part the others with which it has a core in common, by number."""
-    if len(loads) <= _FEW:
+    if len(loads) <= _MAX_PAIRWISE_PARTS:
         return [[j for j, other in enumerate(loads) if j != i and load.meets(other)] for i, load in enumerate(loads)]
     # Hundreds of lines beside each other, as convolutions have, are hundreds of thousands of pairs: compared at once.
     owners = np.array([i for i, load in enumerate(loads) for _ in load.rects])
@@ -138,7 +138,7 @@ def _meetings(loads: Sequence[Load]) -> list[list[int]]:
     return [sorted(others - {i}) for i, others in enumerate(near)]
 
 
-def _beside(load: Load, others: Sequence[Load]) -> float:
+def _shared_cycles(load: PhaseLoad, others: Sequence[PhaseLoad]) -> float:
     """Cycles of a part with others on its cores."""
     contention = sum(_contention_cycles(load, other) for other in others)
     # The main thread issues the first operations of all moves one after another, a cycle each, before it goes on.
@@ -150,7 +150,7 @@ def _beside(load: Load, others: Sequence[Load]) -> float:
     return load.cycles + waits + max(0.0, contention - load.issue_slack_cycles)
 
 
-def _contention_cycles(load: Load, other: Load) -> float:
+def _contention_cycles(load: PhaseLoad, other: PhaseLoad) -> float:
     """What a part loses to another one on its cores.
 
     Local work that could issue something in a part d of its time, and waits for k threads each time, takes a turn of

@@ -18,36 +18,36 @@ def content_digest(value: Any) -> str:
 
     Raises LazyError for what is no data.
     """
-    return hashlib.blake2b(_said(value, {}), digest_size=16).hexdigest()
+    return hashlib.blake2b(_encode_value(value, {}), digest_size=16).hexdigest()
 
 
-_PLAIN = {str, int, float, bool, type(None)}
+_PLAIN_TYPES = {str, int, float, bool, type(None)}
 
 
-def _said(value: Any, known: dict[int, tuple[Any, bytes]]) -> bytes:
+def _encode_value(value: Any, known: dict[int, tuple[Any, bytes]]) -> bytes:
     """The words of a value. Not its pickle: that depends on which of its parts are one object.
 
     `known` has what parts say that are one object in many places, as the loops of equal layers are, and the parts:
     the number of one that is gone may be another's.
     """
-    if value.__class__ in _PLAIN:
+    if value.__class__ in _PLAIN_TYPES:
         return f"{value.__class__.__name__} {value!r}\0".encode()
     if id(value) in known:
         return known[id(value)][1]
-    word, parts = _spoken(value)
+    word, parts = _describe_value(value)
     said = f"{word}\0".encode()
     if parts:
-        said += b"".join([_said(part, known) for part in parts])
+        said += b"".join([_encode_value(part, known) for part in parts])
         known[id(value)] = value, said
     return said
 
 
 @cache
-def _members(kind: type[Any]) -> list[str]:
+def _field_names(kind: type[Any]) -> list[str]:
     return [field.name for field in fields(kind) if field.init]
 
 
-def _spoken(value: Any) -> tuple[str, Collection[Any]]:
+def _describe_value(value: Any) -> tuple[str, Collection[Any]]:
     """A word for a value, and what it consists of."""
     if value is None or isinstance(value, str | int | float):
         return f"{type(value).__name__} {value!r}", ()
@@ -65,5 +65,5 @@ def _spoken(value: Any) -> tuple[str, Collection[Any]]:
     if isinstance(value, set | frozenset):
         return f"set {len(value)}", sorted(map(content_digest, value))
     if is_dataclass(value):
-        return type(value).__name__, [getattr(value, name) for name in _members(value.__class__)]
+        return type(value).__name__, [getattr(value, name) for name in _field_names(value.__class__)]
     raise LazyError(f"a {type(value).__name__} is no data that has a digest", hint="Give programs of plain records.")

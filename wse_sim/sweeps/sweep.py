@@ -17,12 +17,12 @@ from wse_sim.plan.modes import require_mode
 from wse_sim.plan.wiring import wire
 from wse_sim.sweeps.digest import content_digest
 from wse_sim.sweeps.sweep_file import SweepFile
-from wse_sim.sweeps.sweep_record import Point, SweepRecord
-from wse_sim.sweeps.tasks import Step, Task, executed, in_turn, packed, plan_task
+from wse_sim.sweeps.sweep_record import SweepPoint, SweepRecord
+from wse_sim.sweeps.tasks import SweepStep, SweepTask, attach_readings, execute_tasks, pack_step, plan_task
 
 
 def sweep(
-    programs: Mapping[str, Step] | Step,
+    programs: Mapping[str, SweepStep] | SweepStep,
     machines: Sequence[Machine | str] = ("wse2",),
     modes: Sequence[str] = ("auto",),
     batches: Sequence[int] = (),
@@ -59,16 +59,18 @@ def sweep(
     # By name: a machine that is asked for twice, as a record and by its name, is one.
     places = {m.name: m for m in (Machine.by_name(m) if isinstance(m, str) else m for m in machines)}
     # Programs are told apart by it, points of a file, and what was sent to another process.
-    digest = _digest if has_digests or len(steps) > 1 or executor is not None or path is not None else _no_digest
+    digest = (
+        _step_digest if has_digests or len(steps) > 1 or executor is not None or path is not None else _empty_digest
+    )
     tasks = [
         replace(task, has_routes=has_routes)
-        for task in _tasks(steps, places, modes, batches, systems, host, precision_level, digest)
+        for task in _make_tasks(steps, places, modes, batches, systems, host, precision_level, digest)
     ]
     facts = {
-        "release": _release(),
+        "release": _installed_release(),
         "precision_level": precision_level,
         "host": content_digest({name: value for name, value in vars(host).items() if name != "sources"}),
-        "machines": {name: content_digest(_numbers(machine)) for name, machine in places.items()},
+        "machines": {name: content_digest(_machine_numbers(machine)) for name, machine in places.items()},
     }
     records: dict[Any, SweepRecord] = {}
     with ExitStack() as stack:
@@ -78,7 +80,7 @@ def sweep(
             records.update(file.records)
         missing = [task for task in tasks if task.point.key not in records]
         # A stop on the way takes back what the executor has not begun.
-        for record in stack.enter_context(closing(_planned(missing, executor))):
+        for record in stack.enter_context(closing(_plan_all(missing, executor))):
             if file is not None:
                 file.append(record)
             records[record.point.key] = record
@@ -86,35 +88,35 @@ def sweep(
     return [records[task.point.key] for task in tasks]
 
 
-def _planned(tasks: Iterable[Task], executor: Executor | None) -> Generator[SweepRecord]:
+def _plan_all(tasks: Iterable[SweepTask], executor: Executor | None) -> Generator[SweepRecord]:
     if executor is None:
-        yield from map(plan_task, in_turn(tasks))
+        yield from map(plan_task, attach_readings(tasks))
     else:
-        yield from executed(_packed(tasks), executor)
+        yield from execute_tasks(_pack_tasks(tasks), executor)
 
 
-def _packed(tasks: Iterable[Task]) -> list[Task]:
+def _pack_tasks(tasks: Iterable[SweepTask]) -> list[SweepTask]:
     """Tasks that can be sent, each step of them packed once."""
     steps: dict[str, bytes] = {}
     ready = []
     for task in tasks:
         digest, name = task.point.digest, task.point.program
         if digest not in steps and not isinstance(task.step, bytes):
-            steps[digest] = packed(task.step, name)
+            steps[digest] = pack_step(task.step, name)
         ready.append(replace(task, step=steps[digest]))
     return ready
 
 
-def _tasks(
-    programs: Mapping[str, Step],
+def _make_tasks(
+    programs: Mapping[str, SweepStep],
     machines: Mapping[str, Machine],
     modes: Sequence[str],
     batches: Sequence[int],
     systems: Sequence[int],
     host: Host,
     precision_level: int | None,
-    digest_of: Callable[[Step], str],
-) -> Iterator[Task]:
+    digest_of: Callable[[SweepStep], str],
+) -> Iterator[SweepTask]:
     # Before anything is planned: a mistake in a name is no result of a point.
     for mode in modes:
         require_mode(mode)
@@ -128,11 +130,11 @@ def _tasks(
             raise LazyError(f"{named[digest]} and {name} are one program", hint="Leave out one of them.")
         named[digest] = name
         # Batches first: what a kernel takes at one size is known for all modes and systems then.
-        for size in _unique(batches) or [_own_batch(step)]:
+        for size in _unique(batches) or [_default_batch(step)]:
             for machine in machines.values():
-                for count in _unique(systems) or [_own_systems(step)]:
+                for count in _unique(systems) or [_default_systems(step)]:
                     for mode in _unique(modes):
-                        point = Point(
+                        point = SweepPoint(
                             program=name,
                             digest=digest,
                             machine=machine.name,
@@ -140,38 +142,38 @@ def _tasks(
                             batch_size=size,
                             systems=count,
                         )
-                        yield Task(point, step, machine, host, precision_level)
+                        yield SweepTask(point, step, machine, host, precision_level)
 
 
 def _unique(values: Sequence[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
 
 
-def _own_batch(step: Step) -> int:
+def _default_batch(step: SweepStep) -> int:
     return wire(step).batch_size if isinstance(step, Program) else step.batch_size
 
 
-def _own_systems(step: Step) -> int:
+def _default_systems(step: SweepStep) -> int:
     return step.systems if isinstance(step, Program) else step.program(step.batch_size).systems
 
 
-def _digest(step: Step) -> str:
+def _step_digest(step: SweepStep) -> str:
     # A step that is known for any batch is cut into micro-batches otherwise than a lone program.
     lone = isinstance(step, Program)
     program = step if isinstance(step, Program) else step.program(step.batch_size)
     return content_digest(["program" if lone else "family", program])
 
 
-def _no_digest(step: Step) -> str:
+def _empty_digest(step: SweepStep) -> str:
     return ""
 
 
-def _numbers(machine: Machine) -> dict[str, Any]:
+def _machine_numbers(machine: Machine) -> dict[str, Any]:
     # Where a number is from may be told better one day, and the machine stays the same.
     return {name: value for name, value in vars(machine).items() if name != "sources"}
 
 
-def _release() -> str:
+def _installed_release() -> str:
     try:
         return metadata.version("lazywafer")
     except metadata.PackageNotFoundError:

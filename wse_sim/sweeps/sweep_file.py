@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Any
 
 from lazytensor.errors import LazyError
-from wse_sim.sweeps.sweep_record import Point, SweepRecord
+from wse_sim.sweeps.sweep_record import SweepPoint, SweepRecord
 
 SCHEMA = "lazywafer-sweep"
-VERSION = 1
+SCHEMA_VERSION = 1
 """Of the lines: a field that goes or changes its meaning raises it."""
 
 
@@ -26,10 +26,10 @@ class SweepFile:
     Raises LazyError, and leaves the file as it is, if it is no such file or has other points or facts.
     """
 
-    def __init__(self, path: pathlib.Path, facts: Mapping[str, Any], points: Sequence[Point]):
+    def __init__(self, path: pathlib.Path, facts: Mapping[str, Any], points: Sequence[SweepPoint]):
         self.path, self._points = path, {point.key: point for point in points}
         self.records: dict[Any, SweepRecord] = {}
-        self._header = {"schema": SCHEMA, "version": VERSION, **facts}
+        self._header = {"schema": SCHEMA, "version": SCHEMA_VERSION, **facts}
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             self._lock()
@@ -89,7 +89,7 @@ class SweepFile:
             header = None
         if not isinstance(header, dict) or header.get("schema") != SCHEMA:
             raise LazyError(f"{self.path} is no file of a sweep", hint="Give a path at which there is no file yet.")
-        different = list(_different(header, self._header))
+        different = list(_differing_keys(header, self._header))
         if different:
             raise self._other(f"{', '.join(different)} of its header differ")
 
@@ -110,7 +110,7 @@ class SweepFile:
         return LazyError(f"{self.path} is the file of another sweep: {what}", hint=hint)
 
 
-def _different(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
+def _differing_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
     """Keys under which two headers say different things. One machine more makes no other sweep."""
     for key in sorted({*a, *b}):
         x, y = a.get(key), b.get(key)

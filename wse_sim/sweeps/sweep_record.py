@@ -7,13 +7,13 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from wse_sim.bands import error_band
-from wse_sim.plan.bounds import Bound
-from wse_sim.plan.micro_batches import Explored
+from wse_sim.plan.bounds import RateBound
+from wse_sim.plan.micro_batches import ExploredSize
 from wse_sim.plan.report import Alternative, ModeReport, Report, RouteRow
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One combination: a program by its name and the digest of its content, and what it is planned for."""
 
     program: str
@@ -69,21 +69,21 @@ class SweepRecord:
     micro_batches: int = 1
     micro_batch_size: int = 0
     asked_micro_batch_size: int = 0
-    explored: tuple[Explored, ...] = ()
+    explored: tuple[ExploredSize, ...] = ()
     has_recompute: bool = False
     used_systems: int = 0
     copies: int = 0
     alternatives: tuple[Alternative, ...] = ()
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[RateBound, ...] = ()
     error_band: str = ""
     router_colours: int = 0
     routes: tuple[RouteRow, ...] = ()
     error: str = ""
 
     @property
-    def point(self) -> Point:
+    def point(self) -> SweepPoint:
         """The point that it is the record of."""
-        return Point(
+        return SweepPoint(
             program=self.program,
             digest=self.digest,
             machine=self.machine,
@@ -99,21 +99,21 @@ class SweepRecord:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SweepRecord":
         """The record that `as_dict` was made from."""
-        bounds = tuple(Bound(**bound) for bound in data["bounds"])
+        bounds = tuple(RateBound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
         # Lines of before routes and explored sizes were kept have none.
         routes = tuple(RouteRow(**route) for route in data.get("routes", ()))
-        explored = tuple(Explored(**one) for one in data.get("explored", ()))
+        explored = tuple(ExploredSize(**one) for one in data.get("explored", ()))
         return cls(**{**data, "bounds": bounds, "alternatives": others, "routes": routes, "explored": explored})
 
 
-def record_of(point: Point, whole: Report, has_routes: bool = False) -> SweepRecord:
+def make_record(point: SweepPoint, whole: Report, has_routes: bool = False) -> SweepRecord:
     """The record of a point that was planned, whether it fits or not."""
     report: ModeReport = whole.chosen
     band = error_band(report.mode, whole.machine) if report.fits else None
     # Each field by itself: a record is a line of a file and a row of a table, and outlives changes of the report.
     return SweepRecord(
-        **_known(point),
+        **_point_fields(point),
         mode=report.mode,
         fits=report.fits,
         samples_per_s=report.samples_per_s,
@@ -141,7 +141,7 @@ def record_of(point: Point, whole: Report, has_routes: bool = False) -> SweepRec
     )
 
 
-def failed(point: Point, error: Exception) -> SweepRecord:
+def make_failed_record(point: SweepPoint, error: Exception) -> SweepRecord:
     """The record of a point that could not be planned."""
     words = str(error)
     if not isinstance(error, LazyError):
@@ -151,10 +151,10 @@ def failed(point: Point, error: Exception) -> SweepRecord:
             trace = trace.tb_next
         place = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace is not None else ""
         words = f"{type(error).__name__}: {words}{place}"
-    return SweepRecord(**_known(point), mode=point.mode, error=words)
+    return SweepRecord(**_point_fields(point), mode=point.mode, error=words)
 
 
-def _known(point: Point) -> dict[str, Any]:
+def _point_fields(point: SweepPoint) -> dict[str, Any]:
     # In a record `mode` is what `auto` came to.
     facts = asdict(point)
     facts["asked_mode"] = facts.pop("mode")

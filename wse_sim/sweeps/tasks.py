@@ -15,61 +15,61 @@ from lazytensor.ir.program import Program
 from wse_sim.host import Host
 from wse_sim.machine import Machine
 from wse_sim.plan.modes import Source, plan
-from wse_sim.plan.modes.mode_plan import Readings
+from wse_sim.plan.modes.mode_plan import AnalysisCache
 from wse_sim.plan.prices import Prices
-from wse_sim.sweeps.sweep_record import Point, SweepRecord, failed, record_of
+from wse_sim.sweeps.sweep_record import SweepPoint, SweepRecord, make_failed_record, make_record
 
-Step = Program | Source
-IN_FLIGHT = 64
+SweepStep = Program | Source
+MAX_GROUPS_IN_FLIGHT = 64
 """Groups that an executor has at a time: more than processes, and fewer than would fill its memory."""
-KIN = 8
+MAX_GROUP_TASKS = 8
 """Tasks of a group at most: what is lost with a process is planned again."""
-_KEPT = 4
-RESUME = (
+_MAX_KEPT_ENTRIES = 4
+RESUME_HINT = (
     "What it had finished is in the file, if the sweep has one (path=...): sweep again with another executor, or with "
     "none, and the rest is planned."
 )
 
 
 @dataclass(frozen=True)
-class Task:
+class SweepTask:
     """A point with all that it takes to plan it; `step` may be packed, to be sent.
 
     `readings` are those of tasks of the same step, planned before it.
     """
 
-    point: Point
-    step: Step | bytes
+    point: SweepPoint
+    step: SweepStep | bytes
     machine: Machine
     host: Host
     precision_level: int | None
     has_routes: bool = False
-    readings: Readings | None = field(default=None, repr=False, compare=False)
+    readings: AnalysisCache | None = field(default=None, repr=False, compare=False)
 
 
-def plan_task(task: Task) -> SweepRecord:
+def plan_task(task: SweepTask) -> SweepRecord:
     """The record of a task; it raises nothing."""
     point = task.point
     # One point must not end a sweep of a night, whatever is wrong with it.
     try:
         whole = plan(
-            _unpacked(task.step) if isinstance(task.step, bytes) else task.step,
+            _unpack_step(task.step) if isinstance(task.step, bytes) else task.step,
             task.machine,
             point.mode,
             point.batch_size,
             point.systems,
             task.host,
-            _prices(task.machine),
+            _thread_prices(task.machine),
             other=point.mode == "auto",
             precision_level=task.precision_level,
             readings=task.readings,
         )
-        return record_of(point, whole.report, task.has_routes)
+        return make_record(point, whole.report, task.has_routes)
     except Exception as error:
-        return failed(point, error)
+        return make_failed_record(point, error)
 
 
-def packed(step: Step, name: str) -> bytes:
+def pack_step(step: SweepStep, name: str) -> bytes:
     """A step as bytes for another process; a recorded one is recorded for other batches first.
 
     Raises LazyError for a source that holds what only this process has.
@@ -83,73 +83,73 @@ def packed(step: Step, name: str) -> bytes:
 
 
 # Points of one program come one after the other.
-@lru_cache(maxsize=_KEPT)
-def _unpacked(step: bytes) -> Step:
-    whole: Step = pickle.loads(zlib.decompress(step))
+@lru_cache(maxsize=_MAX_KEPT_ENTRIES)
+def _unpack_step(step: bytes) -> SweepStep:
+    whole: SweepStep = pickle.loads(zlib.decompress(step))
     return whole
 
 
-_own = threading.local()
+_thread_state = threading.local()
 
 
-def _prices(machine: Machine) -> Prices:
+def _thread_prices(machine: Machine) -> Prices:
     """The prices of a machine, kept from task to task; of each thread its own, since they number what they see."""
-    known: dict[Machine, Prices] = _own.__dict__.setdefault("prices", {})
-    if machine not in known and len(known) == _KEPT:
+    known: dict[Machine, Prices] = _thread_state.__dict__.setdefault("prices", {})
+    if machine not in known and len(known) == _MAX_KEPT_ENTRIES:
         # Points come in the order of machines, over and over: whichever goes may be asked for again.
         known.clear()
     return known.setdefault(machine, Prices(machine))
 
 
-def in_turn(tasks: Iterable[Task]) -> Iterator[Task]:
+def attach_readings(tasks: Iterable[SweepTask]) -> Iterator[SweepTask]:
     """Tasks for one thread, which looks up a step once for all modes, machines and systems that follow each other."""
     # A step at the sizes that one batch asks for, and no more: a long sweep is to hold no more at its end.
     for _, own in groupby(tasks, lambda task: (id(task.step), task.point.batch_size)):
-        readings = Readings()
+        readings = AnalysisCache()
         yield from (replace(task, readings=readings) for task in own)
 
 
-def plan_tasks(tasks: Iterable[Task], ticket: str = "") -> list[SweepRecord]:
+def plan_tasks(tasks: Iterable[SweepTask], ticket: str = "") -> list[SweepRecord]:
     """The records of tasks that one process plans one after the other.
 
     Some executors take equal calls for one, and would have what is asked for again wait for what was cancelled before:
     the `ticket` tells them apart.
     """
-    return [plan_task(task) for task in in_turn(tasks)]
+    return [plan_task(task) for task in attach_readings(tasks)]
 
 
-def kin(tasks: Iterable[Task]) -> list[list[Task]]:
-    """Tasks in groups that ask for the same prices, at most `KIN` in each, the largest groups first.
+def group_tasks(tasks: Iterable[SweepTask]) -> list[list[SweepTask]]:
+    """Tasks in groups that ask for the same prices, at most `MAX_GROUP_TASKS` in each, the largest groups first.
 
     Those of a program on a machine and in a mode, whose batches are the same but for factors of two: two systems share
     a batch, and micro-batches halve it, so that each of them asks for what the others do. Modes keep other operands in
     place, and ask for prices of their own.
     """
-    groups: dict[tuple[object, ...], list[list[Task]]] = {}
+    groups: dict[tuple[object, ...], list[list[SweepTask]]] = {}
     for task in tasks:
         point, batch = task.point, task.point.batch_size
         # The lowest bit that is set is the power of two in it.
         among = groups.setdefault((point.digest, task.machine, point.mode, batch // (batch & -batch)), [[]])
-        if len(among[-1]) == KIN:
+        if len(among[-1]) == MAX_GROUP_TASKS:
             among.append([])
         among[-1].append(task)
     # Small ones last: then no process waits long for the last of the others.
     return sorted((group for among in groups.values() for group in among), key=len, reverse=True)
 
 
-def executed(tasks: Iterable[Task], executor: Executor) -> Iterator[SweepRecord]:
+def execute_tasks(tasks: Iterable[SweepTask], executor: Executor) -> Iterator[SweepRecord]:
     """Records of tasks as an executor finishes them. Raises ExecutorLost when it dies, after all that it finished."""
     # A process keeps prices, and knows nothing of those of others: what asks for the same goes to the same process.
-    rest, waiting = iter(kin(tasks)), set[Future[list[SweepRecord]]]()
+    rest, waiting = iter(group_tasks(tasks)), set[Future[list[SweepRecord]]]()
     lost: Exception | None = None
     try:
         while lost is None:
-            lost = _submit(islice(rest, IN_FLIGHT - len(waiting)), executor, waiting)
+            lost = _submit_groups(islice(rest, MAX_GROUPS_IN_FLIGHT - len(waiting)), executor, waiting)
             if not waiting:
                 break
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             # A pool that breaks fails all that waits; what it had finished by then is as good as any.
-            for outcome in map(_outcome, done if lost is None else done | {f for f in waiting if f.done()}):
+            for outcome in map(_group_outcome, done if lost is None else done | {f for f in waiting if f.done()}):
                 if isinstance(outcome, list):
                     yield from outcome
                 else:
@@ -159,11 +159,11 @@ def executed(tasks: Iterable[Task], executor: Executor) -> Iterator[SweepRecord]
         for future in waiting:
             future.cancel()
     if lost is not None:
-        raise ExecutorLost(f"the executor has ended: {type(lost).__name__}: {lost}", hint=RESUME) from lost
+        raise ExecutorLost(f"the executor has ended: {type(lost).__name__}: {lost}", hint=RESUME_HINT) from lost
 
 
-def _submit(
-    groups: Iterable[list[Task]], executor: Executor, waiting: set[Future[list[SweepRecord]]]
+def _submit_groups(
+    groups: Iterable[list[SweepTask]], executor: Executor, waiting: set[Future[list[SweepRecord]]]
 ) -> Exception | None:
     """Hand tasks over; returns the error of an executor that takes none any more."""
     try:
@@ -173,7 +173,7 @@ def _submit(
     return None
 
 
-def _outcome(future: Future[list[SweepRecord]]) -> list[SweepRecord] | Exception:
+def _group_outcome(future: Future[list[SweepRecord]]) -> list[SweepRecord] | Exception:
     # A task raises nothing of its own: whatever comes instead of a record is about the executor.
     try:
         return future.result()

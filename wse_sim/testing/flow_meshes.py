@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wse_sim.fabric import RAMP, Builder, Memory, Mesh, Received, Sent
-from wse_sim.fabric.mesh import STEPS
+from wse_sim.fabric.mesh import DIRECTION_OFFSETS
 from wse_sim.isa.core_program import CoreProgram
 from wse_sim.machine import WSE2, WSE3, Machine
 
@@ -22,12 +22,12 @@ except ModuleNotFoundError as e:
         "wse_sim.testing needs Hypothesis: pip install 'lazywafer[testing]'", name="hypothesis"
     ) from e
 
-REGION = 64
+REGION_WORDS = 64
 """Words of memory for each flow; the last one is for the task of a control wavelet."""
-DTYPES = ("float32", "float32", "float16", "bfloat16", "uint16")
-TURNED = (3, 2, 1, 0, 4)
+FLOW_DTYPES = ("float32", "float32", "float16", "bfloat16", "uint16")
+TURNED_DIRECTIONS = (3, 2, 1, 0, 4)
 """Each direction, where columns become rows."""
-Cell = tuple[int, int]
+CoreCoordinates = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Flow:
     """
 
     colour: int
-    path: tuple[Cell, ...]
+    path: tuple[CoreCoordinates, ...]
     moves: tuple[int, ...]
     words: int
     dtype: str
-    senders: tuple[Cell, ...]
-    takes: dict[Cell, int]
+    senders: tuple[CoreCoordinates, ...]
+    takes: dict[CoreCoordinates, int]
     ends_with: str = ""
     by_control: bool = False
 
@@ -58,7 +58,7 @@ class Flow:
         """Data wavelets of one sender."""
         return -(-self.words // self.per_wavelet)
 
-    def data(self, sender: Cell) -> np.ndarray:
+    def data(self, sender: CoreCoordinates) -> np.ndarray:
         """What a sender has: small whole numbers, exact in every type."""
         first = 1 + 20 * self.senders.index(sender)
         return np.arange(first, first + self.words) % 200
@@ -75,13 +75,13 @@ class Flow:
 
 
 @st.composite
-def paths(draw: st.DrawFn, width: int, height: int) -> tuple[tuple[Cell, ...], tuple[int, ...]]:
+def paths(draw: st.DrawFn, width: int, height: int) -> tuple[tuple[CoreCoordinates, ...], tuple[int, ...]]:
     """A walk over the mesh that never meets itself, and its directions."""
     cells = [(draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1)))]
     moves = []
     for move in draw(st.lists(st.integers(0, 3), max_size=12)):
         # A path that met itself would have two sources at one router, which a mesh refuses.
-        x, y = cells[-1][0] + STEPS[move][0], cells[-1][1] + STEPS[move][1]
+        x, y = cells[-1][0] + DIRECTION_OFFSETS[move][0], cells[-1][1] + DIRECTION_OFFSETS[move][1]
         if 0 <= x < width and 0 <= y < height and (x, y) not in cells:
             cells.append((x, y))
             moves.append(move)
@@ -100,10 +100,10 @@ def flows(draw: st.DrawFn, width: int, height: int, even: bool) -> list[Flow]:
         more_senders = draw(st.lists(st.sampled_from(path[:-1]), max_size=2))
         senders = tuple(cell for cell in path if cell in {path[0], *more_senders})
         after = path[path.index(senders[-1]) + 1 :]
-        words, dtype = draw(st.integers(1, 12)), draw(st.sampled_from(DTYPES))
+        words, dtype = draw(st.integers(1, 12)), draw(st.sampled_from(FLOW_DTYPES))
         # Behind the last sender everything has joined, so that all receivers see the same words.
         taps = set(draw(st.lists(st.sampled_from(after), max_size=3))) | {path[-1]}
-        flow = Flow(colour, path, moves, words, dtype, senders, {}, *draw(ends(len(senders))))
+        flow = Flow(colour, path, moves, words, dtype, senders, {}, *draw(flow_ends(len(senders))))
         total = len(flow.arriving())
         # Now and then a receiver waits for one too many or leaves one: runs have to end in the same way then too.
         surplus = st.just(0) if even else st.sampled_from([0, 0, 0, 0, 0, 0, 1, -1])
@@ -112,7 +112,7 @@ def flows(draw: st.DrawFn, width: int, height: int, even: bool) -> list[Flow]:
     return listed
 
 
-def ends(senders: int) -> st.SearchStrategy[tuple[str, bool]]:
+def flow_ends(senders: int) -> st.SearchStrategy[tuple[str, bool]]:
     """How a flow ends, and what turns its switches."""
     # A lone sender has no switch that would have to turn.
     turned = st.booleans() if senders > 1 else st.just(False)
@@ -124,7 +124,7 @@ def meshes(draw: st.DrawFn, even: bool) -> "FlowMesh":
     """A mesh with flows, and the flows. An `even` one gives every operation its own thread and matching counts."""
     width, height = draw(st.integers(1, 5)), draw(st.integers(1, 5))
     machine, drawn = draw(st.sampled_from([WSE2, WSE3])), draw(flows(width, height, even))
-    orders = {c: draw(st.permutations(a)) for c, a in _actions(drawn).items()}
+    orders = {c: draw(st.permutations(a)) for c, a in _core_actions(drawn).items()}
     is_async = {c: [even or draw(st.booleans()) for _ in actions] for c, actions in orders.items()}
     return FlowMesh(machine=machine, width=width, height=height, flows=tuple(drawn), orders=orders, is_async=is_async)
 
@@ -137,8 +137,8 @@ class FlowMesh:
     width: int
     height: int
     flows: tuple[Flow, ...]
-    orders: dict[Cell, list[tuple[Flow, str]]]
-    is_async: dict[Cell, list[bool]]
+    orders: dict[CoreCoordinates, list[tuple[Flow, str]]]
+    is_async: dict[CoreCoordinates, list[bool]]
 
     def mesh(self, copies: int = 1, is_turned: bool = False) -> Mesh:
         """The mesh. With `is_turned` columns are rows, and the copies lie beside each other."""
@@ -147,27 +147,27 @@ class FlowMesh:
         # Copies far apart must not know of each other: laws compare one with many of them.
         rows = self.height * np.arange(copies)
 
-        def places(cell: Cell) -> tuple[Any, Any]:
+        def places(cell: CoreCoordinates) -> tuple[Any, Any]:
             return (cell[1] + rows, cell[0]) if is_turned else (cell[0], cell[1] + rows)
 
         for i, flow in enumerate(self.flows):
-            for cell, source, targets, position in _routes(flow):
-                turned = [TURNED[d] if is_turned else d for d in (source, *targets)]
+            for cell, source, targets, position in _flow_routes(flow):
+                turned = [TURNED_DIRECTIONS[d] if is_turned else d for d in (source, *targets)]
                 mesh.route(flow.colour, *places(cell), turned[0], turned[1:], position)
             for cell in flow.senders:
                 # Addresses count elements, of which half types have two in a word.
-                first = i * REGION * 4 // {"float32": 4}.get(flow.dtype, 2)
+                first = i * REGION_WORDS * 4 // {"float32": 4}.get(flow.dtype, 2)
                 mesh.load(flow.data(cell), *places(cell), first, flow.dtype)
         for cell, actions in self.orders.items():
             mesh.run(self._program(cell, actions), *places(cell))
         return mesh
 
-    def _program(self, cell: Cell, actions: list[tuple[Flow, str]]) -> CoreProgram:
-        builder = Builder(f"at {cell}", REGION * len(self.flows))
+    def _program(self, cell: CoreCoordinates, actions: list[tuple[Flow, str]]) -> CoreProgram:
+        builder = Builder(f"at {cell}", REGION_WORDS * len(self.flows))
         called = []
         for (flow, verb), is_async in zip(actions, self.is_async[cell], strict=True):
             i = self.flows.index(flow)
-            memory = Memory(i * REGION * (1 if flow.dtype == "float32" else 2), dtype=flow.dtype)
+            memory = Memory(i * REGION_WORDS * (1 if flow.dtype == "float32" else 2), dtype=flow.dtype)
             if verb == "take":
                 builder.move(memory, Received(flow.colour, flow.dtype), flow.takes[cell], asynchronous=is_async)
                 called += [i] if flow.ends_with == "task" else []
@@ -176,14 +176,14 @@ class FlowMesh:
         # Tasks stand behind the main one, which begins; a control wavelet, or the end of a send, lets them run.
         for i in called:
             builder.task(f"task {i}")
-            builder.move(Memory((i + 1) * REGION - 1), 1.0, 1)
+            builder.move(Memory((i + 1) * REGION_WORDS - 1), 1.0, 1)
         for i, flow in enumerate(self.flows):
             if cell in flow.senders:
                 builder.task(f"behind {i}")
-                _send_behind(builder, flow, cell, i)
+                _send_flow_end(builder, flow, cell, i)
         return builder.build()
 
-    def _send(self, builder: Builder, flow: Flow, memory: Memory, cell: Cell, is_async: bool) -> None:
+    def _send(self, builder: Builder, flow: Flow, memory: Memory, cell: CoreCoordinates, is_async: bool) -> None:
         """The words; then, when they are out, a task sends what goes behind them."""
         turns = cell != flow.senders[0] and not flow.by_control
         task = f"behind {self.flows.index(flow)}"
@@ -192,7 +192,7 @@ class FlowMesh:
         )
 
 
-def _send_behind(builder: Builder, flow: Flow, cell: Cell, i: int) -> None:
+def _send_flow_end(builder: Builder, flow: Flow, cell: CoreCoordinates, i: int) -> None:
     """What a sender lets follow: the turn of its switch, or, the last to send, the end of the flow."""
     if cell != flow.senders[0]:
         if flow.by_control:
@@ -201,9 +201,9 @@ def _send_behind(builder: Builder, flow: Flow, cell: Cell, i: int) -> None:
         builder.control(flow.colour, task=f"task {i}" if flow.ends_with == "task" else "")
 
 
-def _actions(flows: Sequence[Flow]) -> dict[Cell, list[tuple[Flow, str]]]:
+def _core_actions(flows: Sequence[Flow]) -> dict[CoreCoordinates, list[tuple[Flow, str]]]:
     """What each core has to do."""
-    todo: dict[Cell, list[tuple[Flow, str]]] = {}
+    todo: dict[CoreCoordinates, list[tuple[Flow, str]]] = {}
     for flow in flows:
         for cell in flow.senders:
             todo.setdefault(cell, []).append((flow, "send"))
@@ -212,7 +212,7 @@ def _actions(flows: Sequence[Flow]) -> dict[Cell, list[tuple[Flow, str]]]:
     return todo
 
 
-def _routes(flow: Flow) -> Iterator[tuple[Cell, int, list[int], int]]:
+def _flow_routes(flow: Flow) -> Iterator[tuple[CoreCoordinates, int, list[int], int]]:
     """Cell, source, targets, position: the router of a sender first takes what that sends, then what is behind it."""
     for i, cell in enumerate(flow.path):
         targets = [flow.moves[i]] if i < len(flow.moves) else []

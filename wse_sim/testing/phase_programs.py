@@ -10,7 +10,7 @@ from dataclasses import replace
 from wse_sim.isa.core_program import LoopEnd, LoopStart, Memory, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import (
-    REDUCTIONS,
+    REDUCTION_ALGORITHMS,
     AllReduce,
     Broadcast,
     Compute,
@@ -33,12 +33,12 @@ except ModuleNotFoundError as e:
 
 MEMORY_WORDS = 2100
 """Words that a core has to have for every program."""
-BLOCK = 400
+PART_WORDS = 400
 """Words that a part of several has for itself."""
-FEW = 16
-Counts = st.SearchStrategy[int]
-words = st.one_of(st.integers(1, 12), st.integers(1, BLOCK // 2))
-many = st.integers(FEW, BLOCK // 2)
+MIN_LARGE_WORDS = 16
+CountStrategy = st.SearchStrategy[int]
+word_counts = st.one_of(st.integers(1, 12), st.integers(1, PART_WORDS // 2))
+large_word_counts = st.integers(MIN_LARGE_WORDS, PART_WORDS // 2)
 
 
 @st.composite
@@ -49,30 +49,32 @@ def rects(draw: st.DrawFn, side: int) -> Rect:
     )
 
 
-def length_of(rect: Rect, axis: str, groups: int = 1) -> int:
+def line_length(rect: Rect, axis: str, groups: int = 1) -> int:
     """PEs of a line along an axis, or of each of its groups."""
     return {"x": rect.width, "y": rect.height, "xy": rect.area}[axis] // groups
 
 
 @st.composite
-def shifts(draw: st.DrawFn, rect: Rect, axes: str = "xy", hops: int = 3, at: int = 0, counts: Counts = words) -> Shift:
+def shifts(
+    draw: st.DrawFn, rect: Rect, axes: str = "xy", hops: int = 3, at: int = 0, counts: CountStrategy = word_counts
+) -> Shift:
     """Lines that are closed to a ring turn by one place; beside others only folded ones are."""
     # On a ring every PE sends and takes: several places at once would share links, as no form says.
     wrap = draw(st.sampled_from(["", "folded", *["line"] * (not at)]))
     far = draw(st.integers(1, 1 if wrap else hops)) * draw(st.sampled_from([1, -1]))
-    put = at + (BLOCK // 2 if draw(st.booleans()) or at else 0)
+    put = at + (PART_WORDS // 2 if draw(st.booleans()) or at else 0)
     axis, count = draw(st.sampled_from(axes)), draw(counts)
     return Shift(rect, axis, words=count, hops=far, wrap=wrap, take=at, put=put)
 
 
 @st.composite
-def lined(
-    draw: st.DrawFn, rect: Rect, axes: tuple[str, ...] = ("x", "y", "xy"), counts: Counts = words
+def line_arguments(
+    draw: st.DrawFn, rect: Rect, axes: tuple[str, ...] = ("x", "y", "xy"), counts: CountStrategy = word_counts
 ) -> tuple[Rect, str, int, int]:
     """An axis, words and a number of groups."""
     axis = draw(st.sampled_from(axes))
     # One group most of the time: lines of full length are what the forms are for.
-    groups = 1 if axis == "xy" else draw(st.sampled_from([1, 1, draw(st.integers(1, length_of(rect, axis)))]))
+    groups = 1 if axis == "xy" else draw(st.sampled_from([1, 1, draw(st.integers(1, line_length(rect, axis)))]))
     return rect, axis, draw(counts), groups
 
 
@@ -82,13 +84,13 @@ def broadcasts(
     rect: Rect,
     axes: tuple[str, ...] = ("x", "y", "xy"),
     at: int = 0,
-    counts: Counts = words,
+    counts: CountStrategy = word_counts,
 ) -> Broadcast:
     """A broadcast along lines from any of their PEs."""
-    rect, axis, count, groups = draw(lined(rect, axes, counts))
+    rect, axis, count, groups = draw(line_arguments(rect, axes, counts))
     # From an inner PE words go both ways.
-    source = draw(st.integers(0, length_of(rect, axis, groups) - 1))
-    put = at or draw(st.sampled_from([0, BLOCK // 2]))
+    source = draw(st.integers(0, line_length(rect, axis, groups) - 1))
+    put = at or draw(st.sampled_from([0, PART_WORDS // 2]))
     return Broadcast(rect, axis, words=count, groups=groups, source=source, take=at, put=put)
 
 
@@ -96,11 +98,11 @@ def broadcasts(
 def reductions(draw: st.DrawFn, kind: type[Reduce] | type[AllReduce], rect: Rect) -> Reduce | AllReduce:
     """A sum or a maximum along lines by any algorithm, in any type."""
     # The empty name is the price's own choice; rings only make sense where everyone wants the result.
-    names = ["", *REDUCTIONS] + ["ring"] * (kind is AllReduce)
+    names = ["", *REDUCTION_ALGORITHMS] + ["ring"] * (kind is AllReduce)
     name = draw(st.sampled_from(names))
     size = draw(st.integers(0, 9)) if name == "two_phase" else 0
     dtype, combine = draw(st.sampled_from(["float32", "float16", "bfloat16"])), draw(st.sampled_from(["add", "max"]))
-    return kind(*draw(lined(rect)), name, size, 0, dtype, combine)
+    return kind(*draw(line_arguments(rect)), name, size, 0, dtype, combine)
 
 
 @st.composite
@@ -124,7 +126,7 @@ def computes(draw: st.DrawFn, rect: Rect, shortest: int = 0) -> Compute:
 
 
 @st.composite
-def locals_(draw: st.DrawFn, rect: Rect, shortest: int = 1) -> Local:
+def local_phases(draw: st.DrawFn, rect: Rect, shortest: int = 1) -> Local:
     """A loop over multiply-adds, rows of a tile for example."""
     length = draw(st.integers(max(1, shortest), 40))
     # Operands that begin in one bank of memory, or do not.
@@ -135,7 +137,7 @@ def locals_(draw: st.DrawFn, rect: Rect, shortest: int = 1) -> Local:
 
 def local_works(rect: Rect, shortest: int = 0) -> st.SearchStrategy[Phase]:
     """Work that needs no links."""
-    return st.one_of(computes(rect, shortest), locals_(rect, shortest))
+    return st.one_of(computes(rect, shortest), local_phases(rect, shortest))
 
 
 @st.composite
@@ -153,7 +155,7 @@ def leaves(draw: st.DrawFn, rect: Rect, hops: int = 3) -> Phase:
 
 
 @st.composite
-def apart(draw: st.DrawFn, side: int) -> Par:
+def disjoint_pairs(draw: st.DrawFn, side: int) -> Par:
     """Two leaves beside each other.
 
     Shifts that share their links are left out: who goes first there depends on the number of colours of the whole mesh.
@@ -165,25 +167,33 @@ def apart(draw: st.DrawFn, side: int) -> Par:
 
 
 @st.composite
-def beside_work(draw: st.DrawFn, side: int) -> Par:
+def moves_with_local_work(draw: st.DrawFn, side: int) -> Par:
     """Local work, and moves on the same cores: along each axis a broadcast or a shift, or one reduction."""
     rect = draw(rects(side))
     moves: list[Phase] = []
     if draw(st.booleans()):
         name = draw(st.sampled_from(["chain", "star"]))
-        moves.append(Reduce(*draw(lined(rect, ("x", "y"), many)), name))
+        moves.append(Reduce(*draw(line_arguments(rect, ("x", "y"), large_word_counts)), name))
     else:
         # Each axis has words of its own: what arrives must not be what another move sends.
         for i, axis in enumerate(draw(st.sampled_from(["x", "y", "xy"]))):
-            at = (i + 1) * BLOCK
-            moves.append(draw(st.one_of(shifts(rect, axis, 1, at, many), broadcasts(rect, (axis,), at, many))))
-    return Par((*moves, draw(local_works(rect, FEW // 2))))
+            at = (i + 1) * PART_WORDS
+            moves.append(
+                draw(
+                    st.one_of(
+                        shifts(rect, axis, 1, at, large_word_counts), broadcasts(rect, (axis,), at, large_word_counts)
+                    )
+                )
+            )
+    return Par((*moves, draw(local_works(rect, MIN_LARGE_WORDS // 2))))
 
 
 def programs(side: int) -> st.SearchStrategy[Phase]:
     """Programs on meshes of up to side x side PEs and a border for streams."""
     # Leaves twice as often as compositions, which hold several.
-    one = st.one_of(rects(side).flatmap(leaves), rects(side).flatmap(leaves), apart(side), beside_work(side))
+    one = st.one_of(
+        rects(side).flatmap(leaves), rects(side).flatmap(leaves), disjoint_pairs(side), moves_with_local_work(side)
+    )
     return st.recursive(
         one,
         lambda inner: st.one_of(
@@ -198,6 +208,6 @@ def programs(side: int) -> st.SearchStrategy[Phase]:
 def any_two_moves(draw: st.DrawFn, side: int) -> Par:
     """Two moves that may share their links: no closed form says who waits."""
     rect = draw(rects(side))
-    one, other = (draw(st.one_of(shifts(rect, at=at), broadcasts(rect, at=at))) for at in (BLOCK, 2 * BLOCK))
-    third = Reduce(*draw(lined(rect)), draw(st.sampled_from(REDUCTIONS)))
+    one, other = (draw(st.one_of(shifts(rect, at=at), broadcasts(rect, at=at))) for at in (PART_WORDS, 2 * PART_WORDS))
+    third = Reduce(*draw(line_arguments(rect)), draw(st.sampled_from(REDUCTION_ALGORITHMS)))
     return Par((one, draw(st.sampled_from([other, third]))))

@@ -4,24 +4,24 @@ import argparse
 import sys
 from typing import Any
 
-from lazytensor.command_line import Parser, existing_file, name
+from lazytensor.command_line import Parser, existing_file, nonempty_text
 from lazytensor.errors import LazyError
 from lazytensor.output_files import json_text
-from lazytensor.terminal import tell
+from lazytensor.terminal import print_escaped
 from wse_sim.plan.modes import Source
 from wse_sim.validation import table
-from wse_sim.validation.coverage import FITTED
-from wse_sim.validation.placements import as_dicts, place_nets
-from wse_sim.validation.placements import table as placement_table
+from wse_sim.validation.coverage import FITTED_ROWS
+from wse_sim.validation.placements import make_placement_table as placement_table
+from wse_sim.validation.placements import place_nets, placements_as_dict
 from wse_sim.validation.results import results
-from wse_sim.validation.rows import MEASURED, load
-from wse_sim.validation.simulated import simulated
-from wse_sim.validation.whole_runs import Recorder, choose, plan_runs, write
+from wse_sim.validation.rows import MEASURED_FILE, load
+from wse_sim.validation.simulated import simulated_cycles
+from wse_sim.validation.whole_runs import StepRecorder, choose_rows, plan_runs, write_runs
 
 HELP = "hold the wafer model to published measurements and print the errors"
 
 
-def add_parser(commands: "argparse._SubParsersAction[Any]", record: Recorder | None = None) -> None:
+def add_parser(commands: "argparse._SubParsersAction[Any]", record: StepRecorder | None = None) -> None:
     """Add `validate` to a command line; `record` gives the steps of the scripts of published runs."""
     parser = commands.add_parser("validate", help=HELP)
     parser.set_defaults(execute=execute, recorder=record)
@@ -31,7 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]", record: Recorder | N
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command, for both of its entries."""
     parser.add_argument(
-        "names", nargs="*", type=name, metavar="NAME", help="beginnings of ids, or categories; all without any"
+        "names", nargs="*", type=nonempty_text, metavar="NAME", help="beginnings of ids, or categories; all without any"
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="every row with its source and errors, for tools")
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recorded", action="store_true", help="whole runs as they were planned last")
     parser.add_argument("--record", action="store_true", help="keep the planned runs, for the error bands of reports")
     parser.add_argument("--placement", action="store_true", help="nets in pipelined mode against their area bound")
-    parser.add_argument("--rows", type=existing_file, default=MEASURED, metavar="FILE", help="other measured rows")
+    parser.add_argument("--rows", type=existing_file, default=MEASURED_FILE, metavar="FILE", help="other measured rows")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -48,21 +48,21 @@ def execute(options: argparse.Namespace) -> int:
     try:
         if options.placement:
             return _print_placement(options)
-        rows = choose(load(options.rows), options.names)
+        rows = choose_rows(load(options.rows), options.names)
         record = None if options.recorded else options.recorder
-        runs = plan_runs(rows, _announced(record), FITTED) if record else None
+        runs = plan_runs(rows, _announce_scripts(record), FITTED_ROWS) if record else None
     except LazyError as e:
-        tell(f"validate: {e}", sys.stderr)
+        print_escaped(f"validate: {e}", sys.stderr)
         return 2
     if options.record and runs is not None:
-        write(runs)
-    verdicts = results(rows, simulated if options.simulate else None, runs)
+        write_runs(runs)
+    verdicts = results(rows, simulated_cycles if options.simulate else None, runs)
     if options.json:
         print(json_text(table.as_dict(verdicts), indent=1))
     elif options.markdown:
-        tell("\n\n".join(part for part in (table.markdown(verdicts), table.runs_markdown(verdicts)) if part))
+        print_escaped("\n\n".join(part for part in (table.markdown(verdicts), table.runs_markdown(verdicts)) if part))
     else:
-        tell(table.text(verdicts))
+        print_escaped(table.text(verdicts))
     return 0
 
 
@@ -70,16 +70,16 @@ def _print_placement(options: argparse.Namespace) -> int:
     """The table of placed nets. Raises LazyError where no command line is there that records scripts."""
     if options.recorder is None:
         raise LazyError("scripts of nets are not recorded here", hint="Use `lazywafer validate --placement`.")
-    placed = place_nets(options.names, _announced(options.recorder))
+    placed = place_nets(options.names, _announce_scripts(options.recorder))
     if options.json:
-        print(json_text(as_dicts(placed), indent=1))
+        print(json_text(placements_as_dict(placed), indent=1))
     else:
         table_of_nets = placement_table(placed)
-        tell(table_of_nets.markdown() if options.markdown else table_of_nets.text())
+        print_escaped(table_of_nets.markdown() if options.markdown else table_of_nets.text())
     return 0
 
 
-def _announced(record: Recorder) -> Recorder:
+def _announce_scripts(record: StepRecorder) -> StepRecorder:
     """The same, and a line on stderr for each script: planning all of them takes a minute or two."""
 
     def announced(script: str, args: tuple[str, ...]) -> Source:

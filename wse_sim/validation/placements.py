@@ -12,14 +12,14 @@ from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim.machine import Machine
 from wse_sim.plan.modes import plan
-from wse_sim.validation.whole_runs import Recorder
+from wse_sim.validation.whole_runs import StepRecorder
 
-LARGEST_RATIO = 1.05
+MAX_BOUND_RATIO = 1.05
 """The bar: the slowest stage over the area bound, where it is the fastest."""
 
 
 @dataclass(frozen=True)
-class Net:
+class NetConfig:
     """What is placed: a script, and on what."""
 
     script: str
@@ -28,12 +28,12 @@ class Net:
     args: tuple[str, ...] = ()
 
 
-NETS: Mapping[str, Net] = {
-    "fc_mnist": Net("fc_mnist.py", "wse2", 256),
-    "resnet18": Net("resnet18.py", "wse2", 64),
-    "bert_large": Net("bert_large.py", "wse2", 1024),
-    "gpt2_small": Net("gpt2.py", "wse2", 120, ("--length", "1024")),
-    "gpt2_small_cs3": Net("gpt2.py", "wse3", 120, ("--length", "1024")),
+NETS: Mapping[str, NetConfig] = {
+    "fc_mnist": NetConfig("fc_mnist.py", "wse2", 256),
+    "resnet18": NetConfig("resnet18.py", "wse2", 64),
+    "bert_large": NetConfig("bert_large.py", "wse2", 1024),
+    "gpt2_small": NetConfig("gpt2.py", "wse2", 120, ("--length", "1024")),
+    "gpt2_small_cs3": NetConfig("gpt2.py", "wse3", 120, ("--length", "1024")),
 }
 
 
@@ -66,7 +66,7 @@ class PlacedNet:
         return self.shortest_cycles / self.bound_cycles if self.bound_cycles else float("inf")
 
 
-def place_nets(names: Iterable[str], record: Recorder) -> list[PlacedNet]:
+def place_nets(names: Iterable[str], record: StepRecorder) -> list[PlacedNet]:
     """Place the nets of these names, all without any. Raises LazyError for a name that there is not."""
     wanted = list(names)
     if unknown := [name for name in wanted if name not in NETS]:
@@ -74,7 +74,7 @@ def place_nets(names: Iterable[str], record: Recorder) -> list[PlacedNet]:
     return [place_net(name, NETS[name], record) for name in wanted or NETS]
 
 
-def place_net(name: str, net: Net, record: Recorder) -> PlacedNet:
+def place_net(name: str, net: NetConfig, record: StepRecorder) -> PlacedNet:
     """Place one net as one copy of its pipeline."""
     machine = Machine.by_name(net.machine)
     # The program alone, which is known for no share of its batch: one copy, on the whole mesh.
@@ -104,17 +104,17 @@ def place_net(name: str, net: Net, record: Recorder) -> PlacedNet:
     )
 
 
-def as_dicts(placed: Sequence[PlacedNet]) -> dict[str, Any]:
+def placements_as_dict(placed: Sequence[PlacedNet]) -> dict[str, Any]:
     """Plain data for JSON."""
-    return {"largest_ratio": LARGEST_RATIO, "nets": [{**asdict(one), "ratio": one.ratio} for one in placed]}
+    return {"largest_ratio": MAX_BOUND_RATIO, "nets": [{**asdict(one), "ratio": one.ratio} for one in placed]}
 
 
-def table(placed: Sequence[PlacedNet]) -> Table:
+def make_placement_table(placed: Sequence[PlacedNet]) -> Table:
     """The table of all of them."""
-    return Table(_COLUMNS, [_row(one) for one in placed])
+    return Table(_PLACEMENT_COLUMNS, [_table_row(one) for one in placed])
 
 
-def _row(one: PlacedNet) -> tuple[Any, ...]:
+def _table_row(one: PlacedNet) -> tuple[Any, ...]:
     # Why it does not fit stands where the last figure would.
     if one.reason:
         return one.net, one.machine, one.batch_size, 0, "-", "-", "-", "-", "-", "-", one.reason
@@ -133,7 +133,7 @@ def _row(one: PlacedNet) -> tuple[Any, ...]:
     )
 
 
-_COLUMNS = (
+_PLACEMENT_COLUMNS = (
     Column("net", is_words=True),
     Column("machine", is_words=True),
     Column("batch", "{:,}".format),

@@ -7,13 +7,13 @@ from wse_sim.machine import Machine
 from wse_sim.phase import Phase
 from wse_sim.price.cost import cost
 
-Cycles = Callable[[Phase, Machine], float]
+CycleReading = Callable[[Phase, Machine], float]
 
 
-class NotRead(LazyError):
+class UnsupportedPhaseError(LazyError):
     """A reading cannot take this program: no small mesh stands for its own, for example."""
 
 
-def closed_form(phase: Phase, machine: Machine) -> float:
+def closed_form_cycles(phase: Phase, machine: Machine) -> float:
     """Cycles by the closed forms."""
     return cost(phase, machine).cycles

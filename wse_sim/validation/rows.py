@@ -8,8 +8,8 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 
-MEASURED = pathlib.Path(__file__).parent / "measured.json"
-_TEXTS = ("id", "category", "platform", "workload", "unit", "source", "kind")
+MEASURED_FILE = pathlib.Path(__file__).parent / "measured.json"
+_TEXT_FIELDS = ("id", "category", "platform", "workload", "unit", "source", "kind")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class MeasuredRow:
     kind: str
 
 
-def load(path: pathlib.Path = MEASURED) -> list[MeasuredRow]:
+def load(path: pathlib.Path = MEASURED_FILE) -> list[MeasuredRow]:
     """The rows of a JSON file {"points": [...]}, each with the fields of `MeasuredRow`; further fields are ignored.
 
     Raises LazyError if the file is missing or no such table.
@@ -35,13 +35,14 @@ def load(path: pathlib.Path = MEASURED) -> list[MeasuredRow]:
     try:
         points = json.loads(path.read_text(encoding="utf-8"))["points"]
         return [
-            MeasuredRow(params=p["params"], value=p["value"], **{name: str(p[name]) for name in _TEXTS}) for p in points
+            MeasuredRow(params=p["params"], value=p["value"], **{name: str(p[name]) for name in _TEXT_FIELDS})
+            for p in points
         ]
     except (OSError, ValueError, LookupError, TypeError) as e:
-        hint = f'Give a JSON file {{"points": [...]}}, each point with params, value, {", ".join(_TEXTS)}.'
+        hint = f'Give a JSON file {{"points": [...]}}, each point with params, value, {", ".join(_TEXT_FIELDS)}.'
         raise LazyError(f"{path} holds no table of measurements ({type(e).__name__}: {e})", hint=hint) from e
 
 
-def beginning(row: MeasuredRow, names: Iterable[str]) -> str:
+def longest_prefix(row: MeasuredRow, names: Iterable[str]) -> str:
     """The longest of `names` that the row's id begins with; empty if there is none."""
     return max((name for name in names if row.id.startswith(name)), key=len, default="")

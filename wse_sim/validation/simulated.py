@@ -14,35 +14,35 @@ from lazytensor.errors import LazyError
 from wse_sim.fabric import simulate_phase
 from wse_sim.machine import Machine
 from wse_sim.phase import Compute, Local, Par, Phase, Repeat, Rounds, Seq
-from wse_sim.validation.cut import corner, extents, one_line, words_of
-from wse_sim.validation.reading import NotRead
+from wse_sim.validation.cut import cut_to_corner, cut_to_line, memory_words, mesh_extents
+from wse_sim.validation.reading import UnsupportedPhaseError
 
 
-def simulated(phase: Phase, machine: Machine) -> float:
+def simulated_cycles(phase: Phase, machine: Machine) -> float:
     """Cycles on the simulated fabric. Raises NotRead if part of the program cannot be cut to a mesh of a few PEs."""
     match phase:
         case Seq(parts):
-            return sum(simulated(part, machine) for part in parts)
+            return sum(simulated_cycles(part, machine) for part in parts)
         case Repeat(times, body):
-            return times * simulated(body, machine)
+            return times * simulated_cycles(body, machine)
         case Rounds():
-            return sum(times * simulated(part, machine) for part, times in phase.looked_at)
+            return sum(times * simulated_cycles(part, machine) for part, times in phase.priced_rounds)
         case Par(parts):
             # The corner is too short for the length of a line, a line alone has no sharing: whichever is longer is
             # closer.
-            alone = [simulated(part, machine) for part in parts if not isinstance(part, Compute | Local)]
-            return max(_cycles(corner(phase), machine), *alone)
-    line = one_line(phase)
-    return simulated(line, machine) if isinstance(line, Repeat) else _cycles(line, machine)
+            alone = [simulated_cycles(part, machine) for part in parts if not isinstance(part, Compute | Local)]
+            return max(_simulate_cycles(cut_to_corner(phase), machine), *alone)
+    line = cut_to_line(phase)
+    return simulated_cycles(line, machine) if isinstance(line, Repeat) else _simulate_cycles(line, machine)
 
 
 @lru_cache(maxsize=4096)
-def _cycles(phase: Phase, machine: Machine) -> float:
+def _simulate_cycles(phase: Phase, machine: Machine) -> float:
     """Cycles of a phase on the smallest mesh that holds it; the numbers in memory do not matter."""
-    width, height = extents(phase)
-    memory = np.zeros((height, width, words_of(phase, machine)), np.float32)
+    width, height = mesh_extents(phase)
+    memory = np.zeros((height, width, memory_words(phase, machine)), np.float32)
     try:
         return simulate_phase(phase, machine, memory).expect_finished().cycles
     except LazyError as e:
         hint = "Read it by the closed forms."
-        raise NotRead(f"{type(phase).__name__} does not run on the fabric: {e.what}", hint=hint) from e
+        raise UnsupportedPhaseError(f"{type(phase).__name__} does not run on the fabric: {e.what}", hint=hint) from e

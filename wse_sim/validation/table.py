@@ -6,64 +6,67 @@ from typing import Any
 
 from lazytensor.table import Column, Table
 from wse_sim import number_format
-from wse_sim.bands import Band, band_of
-from wse_sim.validation.cut import CORNER_PES, RELAY_HOPS
+from wse_sim.bands import ErrorBand, make_error_band
+from wse_sim.validation.cut import CORNER_SIDE_PES, MAX_RELAY_HOPS
 from wse_sim.validation.results import ErrorGroup, RowResult, summary
 from wse_sim.validation.whole_runs import PlannedRun
 
-_NONE = "-"
-_WIDTH = 118
+_MISSING_TEXT = "-"
+_TEXT_WIDTH = 118
 FITTED_MARK = "* a constant of the model was fitted on this row"
 SIMULATED_CAPTION = (
     "Simulated is each part of a row's program wavelet by wavelet, and not the whole mesh at once: a move on one of "
     "its lines at full length, work on one PE, equal rounds once and multiplied. What runs beside each other takes as "
-    f"long as its longest move alone or as all of it on a corner of {CORNER_PES} x {CORNER_PES} PEs (the products in "
-    f"gemm and of prefill, the solver); shifts by more than {RELAY_HOPS} PEs are relayed (fft)."
+    f"long as its longest move alone or as all of it on a corner of {CORNER_SIDE_PES} x {CORNER_SIDE_PES} "
+    f"PEs (the products in "
+    f"gemm and of prefill, the solver); shifts by more than {MAX_RELAY_HOPS} PEs are relayed (fft)."
 )
 
 
-def figure(value: Any) -> str:
+def format_figure(value: Any) -> str:
     """Four digits of a number; lists and None as they are read best."""
     if value is None:
-        return _NONE
+        return _MISSING_TEXT
     if isinstance(value, list):
-        return " to ".join(figure(v) for v in value)
-    return number_format.figure(value)
+        return " to ".join(format_figure(v) for v in value)
+    return number_format.format_number(value)
 
 
-def percent(error: float | None) -> str:
+def format_signed_percent(error: float | None) -> str:
     """A relative error with its sign."""
-    return _NONE if error is None else f"{100 * error:+.1f} %"
+    return _MISSING_TEXT if error is None else f"{100 * error:+.1f} %"
 
 
-def share(error: float | None) -> str:
+def format_error_share(error: float | None) -> str:
     """An absolute error."""
-    return _NONE if error is None else f"{100 * error:.1f} %"
+    return _MISSING_TEXT if error is None else f"{100 * error:.1f} %"
 
 
 def text(verdicts: Sequence[RowResult]) -> str:
     """The covered rows, the groups, what is large and why, and the rows without a figure with their reasons."""
     # Whole runs have a table of their own: their figures are rates, and off by factors and not by percents.
     covered = [r for r in verdicts if r.is_covered and r.run is None]
-    notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _WIDTH) if _has_simulated(verdicts) else [])]
+    notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _TEXT_WIDTH) if _has_simulated(verdicts) else [])]
     lines = [
-        *(f"{r.row.id}: {_both_errors(r)}. {r.reason}" for r in covered if r.reason),
-        *_gaps(covered),
-        *_uncovered(verdicts),
+        *(f"{r.row.id}: {_errors_text(r)}. {r.reason}" for r in covered if r.reason),
+        *_simulation_gap_lines(covered),
+        *_uncovered_lines(verdicts),
     ]
     tables = (_row_table(verdicts).text(), "\n".join(notes), _group_table(verdicts).text()) if covered else ()
-    return "\n\n".join((*tables, *run_parts(runs_of(verdicts), Table.text), "\n".join(lines)))
+    return "\n\n".join((*tables, *run_sections(planned_runs(verdicts), Table.text), "\n".join(lines)))
 
 
-def _gaps(covered: Sequence[RowResult]) -> list[str]:
+def _simulation_gap_lines(covered: Sequence[RowResult]) -> list[str]:
     """Why rows that should have been simulated are not."""
     gaps = [f"  {r.row.id}: {r.gap}" for r in covered if r.gap]
     return ["Not simulated:", *gaps] if gaps else []
 
 
-def _uncovered(verdicts: Sequence[RowResult]) -> list[str]:
+def _uncovered_lines(verdicts: Sequence[RowResult]) -> list[str]:
     """Why rows have no figure of ours."""
-    reasons = [f"  {r.row.id}  {figure(r.row.value)} {r.row.unit}: {r.reason}" for r in verdicts if not r.is_covered]
+    reasons = [
+        f"  {r.row.id}  {format_figure(r.row.value)} {r.row.unit}: {r.reason}" for r in verdicts if not r.is_covered
+    ]
     return ["Not covered:", *reasons] if reasons else []
 
 
@@ -71,26 +74,31 @@ def _has_simulated(verdicts: Sequence[RowResult]) -> bool:
     return any(r.simulated is not None for r in verdicts)
 
 
-def _both_errors(r: RowResult) -> str:
+def _errors_text(r: RowResult) -> str:
     """The error of the closed form, and that of the simulation where there is one."""
-    simulated = f" (simulated {percent(r.simulated_error)})" if r.simulated is not None else ""
-    return percent(r.closed_error) + simulated
+    simulated = f" (simulated {format_signed_percent(r.simulated_error)})" if r.simulated is not None else ""
+    return format_signed_percent(r.closed_error) + simulated
 
 
 _ROW_COLUMNS = (
     *(Column(head, is_words=True) for head in ("row", "unit")),
-    *(Column("measured", figure), Column("closed form", figure), Column("error", percent)),
-    *(Column("simulated", figure), Column("error", percent)),
+    *(Column("measured", format_figure), Column("closed form", format_figure), Column("error", format_signed_percent)),
+    *(Column("simulated", format_figure), Column("error", format_signed_percent)),
 )
 _GROUP_COLUMNS = (
     Column("rows", is_words=True),
-    *(Column("covered"), Column("of them test"), Column("median error", share), Column("largest", share)),
-    *(Column("simulated", figure), Column("median", share), Column("largest", share)),
+    *(
+        Column("covered"),
+        Column("of them test"),
+        Column("median error", format_error_share),
+        Column("largest", format_error_share),
+    ),
+    *(Column("simulated", format_figure), Column("median", format_error_share), Column("largest", format_error_share)),
 )
 _CLOSED_COLUMNS = 5  # before the simulated ones, in both tables
 
 
-def _cut(columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]], has_simulated: bool) -> Table:
+def _make_table(columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]], has_simulated: bool) -> Table:
     """Without the columns of the simulation if nothing was simulated."""
     count = len(columns) if has_simulated else _CLOSED_COLUMNS
     return Table(columns[:count], [row[:count] for row in rows])
@@ -106,7 +114,7 @@ def _row_table(verdicts: Sequence[RowResult]) -> Table:
         for r in verdicts
         if r.is_covered and r.run is None
     ]
-    return _cut(_ROW_COLUMNS, rows, _has_simulated(verdicts))
+    return _make_table(_ROW_COLUMNS, rows, _has_simulated(verdicts))
 
 
 def _group_table(verdicts: Sequence[RowResult]) -> Table:
@@ -114,13 +122,13 @@ def _group_table(verdicts: Sequence[RowResult]) -> Table:
     simulated = {g.name: g for g in summary(verdicts, "simulated")}
     # Medians of the two readings may be of different rows, where one was not simulated.
     rows = [
-        (g.name, g.rows, g.test_rows, g.median, g.largest, *_simulated(simulated.get(g.name)))
+        (g.name, g.rows, g.test_rows, g.median, g.largest, *_simulated_columns(simulated.get(g.name)))
         for g in summary(verdicts)
     ]
-    return _cut(_GROUP_COLUMNS, rows, bool(simulated))
+    return _make_table(_GROUP_COLUMNS, rows, bool(simulated))
 
 
-def _simulated(group: ErrorGroup | None) -> tuple[int | None, float | None, float | None]:
+def _simulated_columns(group: ErrorGroup | None) -> tuple[int | None, float | None, float | None]:
     return (group.rows, group.median, group.largest) if group else (None, None, None)
 
 
@@ -129,28 +137,33 @@ def markdown(verdicts: Sequence[RowResult]) -> str:
     lines = [_group_table(verdicts).markdown(), ""]
     if _has_simulated(verdicts):
         lines += [SIMULATED_CAPTION, *(f"`{r.row.id}` is not simulated: {r.gap}." for r in verdicts if r.gap), ""]
-    lines += [f"- `{r.row.id}`, {_both_errors(r)}: {r.reason}." for r in verdicts if r.is_large]
+    lines += [f"- `{r.row.id}`, {_errors_text(r)}: {r.reason}." for r in verdicts if r.is_large]
     return "\n".join(lines)
 
 
 def runs_markdown(verdicts: Sequence[RowResult]) -> str:
     """The whole runs as a table, and below it their bands and the runs that are no test."""
-    return "\n\n".join(run_parts(runs_of(verdicts), Table.markdown))
+    return "\n\n".join(run_sections(planned_runs(verdicts), Table.markdown))
 
 
-def runs_of(verdicts: Sequence[RowResult]) -> list[PlannedRun]:
+def planned_runs(verdicts: Sequence[RowResult]) -> list[PlannedRun]:
     """The planned runs among the rows."""
     return [r.run for r in verdicts if r.run is not None]
 
 
 _RUN_COLUMNS = (
     *(Column(head, is_words=True) for head in ("run", "mode", "systems")),
-    *(Column("batch"), Column("published", figure), Column("planned", figure), Column("factor", "{:.2f}".format)),
+    *(
+        Column("batch"),
+        Column("published", format_figure),
+        Column("planned", format_figure),
+        Column("factor", "{:.2f}".format),
+    ),
     *(Column("of peak", "{:.0%}".format), Column("limit", is_words=True)),
 )
 
 
-def run_parts(runs: Sequence[PlannedRun], form: Callable[[Table], str]) -> list[str]:
+def run_sections(runs: Sequence[PlannedRun], form: Callable[[Table], str]) -> list[str]:
     """The table of the runs in samples/s, their bands, and what is to be said of single runs; nothing without runs."""
     if not runs:
         return []
@@ -165,19 +178,19 @@ def run_parts(runs: Sequence[PlannedRun], form: Callable[[Table], str]) -> list[
     return [form(Table(_RUN_COLUMNS, rows)), "\n".join([*_band_lines(runs), *_run_notes(runs)])]
 
 
-def bands(runs: Sequence[PlannedRun]) -> list[Band]:
+def error_bands(runs: Sequence[PlannedRun]) -> list[ErrorBand]:
     """The bands of the runs that are a test: by mode, and of all."""
     # A fitted run is right by itself, and an impossible one cannot be: neither says how good the model is.
     tests = [run for run in runs if run.is_test]
     modes = dict.fromkeys(run.mode for run in tests)
-    families = [band_of(mode, (r.factor for r in tests if r.mode == mode)) for mode in modes]
-    return [band for band in (*families, band_of("all", (r.factor for r in tests))) if band is not None]
+    families = [make_error_band(mode, (r.factor for r in tests if r.mode == mode)) for mode in modes]
+    return [band for band in (*families, make_error_band("all", (r.factor for r in tests))) if band is not None]
 
 
 def _band_lines(runs: Sequence[PlannedRun]) -> list[str]:
     return [
         f"{band.family}: {band.rows} runs, median factor {band.median:.2f}, worst {band.worst:.2f}"
-        for band in bands(runs)
+        for band in error_bands(runs)
     ]
 
 
@@ -197,13 +210,13 @@ def as_dict(verdicts: Sequence[RowResult]) -> dict[str, Any]:
     """Rows in full, and the groups of both columns."""
     columns = ("closed", "simulated")
     return {
-        "rows": [_row(r) for r in verdicts],
+        "rows": [_row_as_dict(r) for r in verdicts],
         **{c: [vars(g) for g in summary(verdicts, c)] for c in columns},
-        "bands": [vars(band) for band in bands(runs_of(verdicts))],
+        "bands": [vars(band) for band in error_bands(planned_runs(verdicts))],
     }
 
 
-def _row(r: RowResult) -> dict[str, Any]:
+def _row_as_dict(r: RowResult) -> dict[str, Any]:
     return {
         **vars(r.row),
         "closed": r.closed,

@@ -13,17 +13,17 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
-from lazytensor.output_files import write_whole
-from wse_sim.bands import RECORDED, factor, recorded
+from lazytensor.output_files import write_file_atomically
+from wse_sim.bands import WHOLE_RUNS_FILE, error_factor, load_recorded_runs
 from wse_sim.host import APPLIANCE
 from wse_sim.machine import Machine
 from wse_sim.plan.modes import Source, plan
 from wse_sim.plan.prices import Prices
 from wse_sim.validation.rows import MeasuredRow
 
-_FOLDERS = re.compile(r"[^\s(]*/(?=[^\s/]+\.py:\d)")
+_FOLDER_PATTERN = re.compile(r"[^\s(]*/(?=[^\s/]+\.py:\d)")
 
-Recorder = Callable[[str, tuple[str, ...]], Source]
+StepRecorder = Callable[[str, tuple[str, ...]], Source]
 """From the name of a script and its arguments to its recorded step."""
 
 
@@ -41,7 +41,7 @@ class WholeRun:
 
 
 # Up to release 1.8 a run was pipelined if its log says so; from 1.9 on weight streaming is the only mode.
-RUNS: Mapping[str, WholeRun] = {
+WHOLE_RUNS: Mapping[str, WholeRun] = {
     "fcmnist_cs1": WholeRun(script="fc_mnist.py", machine="wse1", mode="pipelined", batch_size=256),
     "fcmnist_cs2_a": WholeRun(script="fc_mnist.py", machine="wse2", mode="pipelined", batch_size=256),
     "fcmnist_cs2_b": WholeRun(script="fc_mnist.py", machine="wse2", mode="pipelined", batch_size=256),
@@ -91,18 +91,18 @@ class PlannedRun:
     @property
     def factor(self) -> float:
         """How many times the planned rate is off."""
-        return factor(self.published, self.planned)
+        return error_factor(self.published, self.planned)
 
 
-def plan_runs(rows: Iterable[MeasuredRow], record: Recorder, fitted: Iterable[str] = ()) -> list[PlannedRun]:
+def plan_runs(rows: Iterable[MeasuredRow], record: StepRecorder, fitted: Iterable[str] = ()) -> list[PlannedRun]:
     """Plan the runs among `rows`; those of one script are recorded once, those of one machine share their prices."""
     steps: dict[tuple[str, tuple[str, ...]], Source] = {}
     prices: dict[str, Prices] = {}
     planned = []
     for row in rows:
-        if row.id not in RUNS:
+        if row.id not in WHOLE_RUNS:
             continue
-        run = RUNS[row.id]
+        run = WHOLE_RUNS[row.id]
         # Recording a large model takes seconds, and rows of one script differ in machine and batch alone.
         if (run.script, run.args) not in steps:
             steps[run.script, run.args] = record(run.script, run.args)
@@ -128,7 +128,7 @@ def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> P
         planned=report.samples_per_s if report.fits else 0.0,
         limit=report.limit if report.fits else "does not fit",
         # Lines are named by the script alone: what is recorded is read on other machines.
-        verdict=_FOLDERS.sub("", words),
+        verdict=_FOLDER_PATTERN.sub("", words),
         peak_share=peak_share(row.value, step.program(run.batch_size), run, machine),
     )
 
@@ -140,23 +140,25 @@ def peak_share(samples_per_s: float, program: Program, run: WholeRun, machine: M
     return samples_per_s * program.work.flops / run.batch_size / (run.systems * peak)
 
 
-def last_planned() -> list[PlannedRun]:
+def load_planned_runs() -> list[PlannedRun]:
     """The runs as they were planned when they were last recorded."""
     # What the file has besides, such as whether a run is a test, follows from these.
     names = PlannedRun.__dataclass_fields__
-    return [PlannedRun(**{key: value for key, value in run.items() if key in names}) for run in recorded()]
+    return [PlannedRun(**{key: value for key, value in run.items() if key in names}) for run in load_recorded_runs()]
 
 
-def write(runs: Iterable[PlannedRun], path: pathlib.Path = RECORDED) -> None:
+def write_runs(runs: Iterable[PlannedRun], path: pathlib.Path = WHOLE_RUNS_FILE) -> None:
     """Record the runs, for the error bands of reports; runs of before that are not among them stay."""
     # Runs that were not planned now keep their figures, so that one of them can be recorded alone.
-    latest = {run.id: run for run in (*last_planned(), *runs)}
-    data: list[dict[str, Any]] = [{**asdict(latest[i]), "is_test": latest[i].is_test} for i in RUNS if i in latest]
-    write_whole(path, json.dumps({"runs": data}, indent=1) + "\n")
-    recorded.cache_clear()
+    latest = {run.id: run for run in (*load_planned_runs(), *runs)}
+    data: list[dict[str, Any]] = [
+        {**asdict(latest[i]), "is_test": latest[i].is_test} for i in WHOLE_RUNS if i in latest
+    ]
+    write_file_atomically(path, json.dumps({"runs": data}, indent=1) + "\n")
+    load_recorded_runs.cache_clear()
 
 
-def choose(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
+def choose_rows(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
     """The rows whose ids, or categories, begin with one of `names`; all without any. Raises LazyError for unknown."""
     listed, wanted = list(rows), list(names)
     for name in wanted:

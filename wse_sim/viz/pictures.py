@@ -17,14 +17,20 @@ from wse_sim.fabric.tracing import Moment
 from wse_sim.machine import Machine
 from wse_sim.plan.report import ModeReport
 from wse_sim.plan.timeline import Timeline
-from wse_sim.viz.meshes import PORTS, STATES, busiest_links, link_counts
+from wse_sim.viz.meshes import CORE_STATES, PORT_NAMES, busiest_links, link_counts
 from wse_sim.viz.sizes import SizePoint
 
 Figure = Any
 """A matplotlib.figure.Figure; matplotlib is not there for everybody."""
 
-_COLOURS = {"busy": "#2a6f97", "on_input": "#f4a259", "on_output": "#bc4b51", "on_memory": "#8e7dbe", "idle": "#f2f2f2"}
-_DOES = {
+_STATE_COLOURS = {
+    "busy": "#2a6f97",
+    "on_input": "#f4a259",
+    "on_output": "#bc4b51",
+    "on_memory": "#8e7dbe",
+    "idle": "#f2f2f2",
+}
+_STATE_LABELS = {
     "busy": "busy",
     "on_input": "waits for words",
     "on_output": "waits for room on a route",
@@ -32,21 +38,21 @@ _DOES = {
     "idle": "idle",
 }
 """State -> what a legend says of it. An operation is slow if it takes more than a cycle for each of its elements."""
-_EVEN, _CRITICAL = "#a9c4d6", "#bc4b51"
-_WIDE, _ROW = 9.0, 0.3  # inches
+_SPAN_COLOUR, _CRITICAL_SPAN_COLOUR = "#a9c4d6", "#bc4b51"
+_FIGURE_WIDTH_INCHES, _ROW_HEIGHT_INCHES = 9.0, 0.3  # inches
 
 
-def _load(name: str) -> ModuleType:
+def _import_matplotlib(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"matplotlib.{name}")
     except ModuleNotFoundError as error:
         raise LazyError(f"a picture needs matplotlib ({error})", hint="pip install lazywafer[viz]") from error
 
 
-def _figure(high: float, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:
+def _make_figure(high: float, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:
     """A figure of `high` inches and its axes, [rows, columns] of them."""
     # Without pyplot: no global state, no window, no choice of a backend.
-    figure = _load("figure").Figure(figsize=(_WIDE, high), layout="constrained")
+    figure = _import_matplotlib("figure").Figure(figsize=(_FIGURE_WIDTH_INCHES, high), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
@@ -54,37 +60,37 @@ def space_time(moments: Sequence[Moment]) -> Figure:
     """Draw a row for each core, a column for each cycle, and what the core did as a colour that the legend names."""
     cores = sorted({(m.y, m.x) for m in moments})
     place = {core: i for i, core in enumerate(cores)}
-    grid = np.full((max(1, len(cores)), max((m.cycle for m in moments), default=0) + 1), STATES.index("idle"))
+    grid = np.full((max(1, len(cores)), max((m.cycle for m in moments), default=0) + 1), CORE_STATES.index("idle"))
     for m in moments:
-        grid[place[m.y, m.x], m.cycle] = STATES.index(m.did)
-    figure, ((axes,),) = _figure(1.4 + _ROW * len(cores))
-    axes.imshow(grid, aspect="auto", interpolation="nearest", cmap=_colour_map(), vmin=0, vmax=len(STATES) - 1)
+        grid[place[m.y, m.x], m.cycle] = CORE_STATES.index(m.did)
+    figure, ((axes,),) = _make_figure(1.4 + _ROW_HEIGHT_INCHES * len(cores))
+    axes.imshow(grid, aspect="auto", interpolation="nearest", cmap=_colour_map(), vmin=0, vmax=len(CORE_STATES) - 1)
     axes.set_yticks(range(len(cores)), [f"({x}, {y})" for y, x in cores])
     axes.set_xlabel("cycle")
-    _add_legend(figure, {_DOES[state]: _COLOURS[state] for state in STATES})
+    _add_legend(figure, {_STATE_LABELS[state]: _STATE_COLOURS[state] for state in CORE_STATES})
     return figure
 
 
 def _add_legend(figure: Figure, colours: Mapping[str, str]) -> None:
     """Add a legend above the axes with a label for each colour."""
-    patch = _load("patches").Patch
+    patch = _import_matplotlib("patches").Patch
     # With edges, or the light grey of idle cores would not be seen on white.
     signs = [patch(facecolor=colour, edgecolor="#808080", label=label) for label, colour in colours.items()]
     figure.legend(handles=signs, ncols=3, loc="outside upper center")
 
 
 def _colour_map() -> Any:
-    return _load("colors").ListedColormap([_COLOURS[s] for s in STATES])
+    return _import_matplotlib("colors").ListedColormap([_STATE_COLOURS[s] for s in CORE_STATES])
 
 
 def heat_map(done: RunResult, count: int = 10) -> Figure:
     """Wavelets a cycle on the links of every router, one map for each direction; crosses mark the `count` busiest."""
-    figure, axes = _figure(3.2, len(PORTS))
+    figure, axes = _make_figure(3.2, len(PORT_NAMES))
     marked = busiest_links(done, count)
-    loads = [link_counts(done, port) / max(1, done.cycles) for port in PORTS]
+    loads = [link_counts(done, port) / max(1, done.cycles) for port in PORT_NAMES]
     # One scale for all maps, or a quiet direction would look as full as a busy one.
     fullest = max(float(load.max()) for load in loads) or 1
-    for one, port, load in zip(axes[0], PORTS, loads, strict=True):
+    for one, port, load in zip(axes[0], PORT_NAMES, loads, strict=True):
         image = one.imshow(load, vmin=0, vmax=fullest, cmap="magma", interpolation="nearest")
         ours = [link for link in marked if link.direction == port]
         one.plot([link.x for link in ours], [link.y for link in ours], "x", color="#7fd1ae")
@@ -97,9 +103,9 @@ def heat_map(done: RunResult, count: int = 10) -> Figure:
 
 def activity(done: RunResult) -> Figure:
     """The share of its cycles that every core spent in each state, one map for each."""
-    figure, axes = _figure(3.2, len(STATES))
-    total = np.maximum(1, sum(done.counters[s] for s in STATES))
-    for one, state in zip(axes[0], STATES, strict=True):
+    figure, axes = _make_figure(3.2, len(CORE_STATES))
+    total = np.maximum(1, sum(done.counters[s] for s in CORE_STATES))
+    for one, state in zip(axes[0], CORE_STATES, strict=True):
         image = one.imshow(done.counters[state] / total, vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
         one.set_title(state)
         one.set_xticks([])
@@ -110,13 +116,13 @@ def activity(done: RunResult) -> Figure:
 
 def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> Figure:
     """Cycles by the closed form and by the simulation over sizes, and below them the error of the closed form."""
-    figure, ((above,), (below,)) = _figure(5, rows=2)
+    figure, ((above,), (below,)) = _make_figure(5, rows=2)
     sizes = [s.size for s in points]
-    above.loglog(sizes, [s.closed_cycles for s in points], "-", color=_COLOURS["busy"], label="closed form")
-    above.loglog(sizes, [s.simulated_cycles for s in points], "o", color=_COLOURS["on_output"], label="simulated")
+    above.loglog(sizes, [s.closed_cycles for s in points], "-", color=_STATE_COLOURS["busy"], label="closed form")
+    above.loglog(sizes, [s.simulated_cycles for s in points], "o", color=_STATE_COLOURS["on_output"], label="simulated")
     above.set_ylabel("cycles")
     above.legend()
-    below.semilogx(sizes, [100 * s.error for s in points], "o-", color=_COLOURS["busy"])
+    below.semilogx(sizes, [100 * s.error for s in points], "o-", color=_STATE_COLOURS["busy"])
     below.axhline(0, color="#808080", linewidth=0.8)
     below.set_xlabel(name)
     below.set_ylabel("error of the closed form, %")
@@ -125,9 +131,9 @@ def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> Figure:
 
 def floor_plan(report: ModeReport, machine: Machine) -> Figure:
     """Draw the rectangles of a mode's layers on the mesh, each with the label of its layer with most cycles."""
-    figure, ((axes,),) = _figure(_WIDE * machine.usable_height / machine.usable_width)
-    rectangle = _load("patches").Rectangle
-    for n, ((x, y, width, height), (row, *_)) in enumerate(floors.by_rectangle(report.rows).items()):
+    figure, ((axes,),) = _make_figure(_FIGURE_WIDTH_INCHES * machine.usable_height / machine.usable_width)
+    rectangle = _import_matplotlib("patches").Rectangle
+    for n, ((x, y, width, height), (row, *_)) in enumerate(floors.group_by_rectangle(report.rows).items()):
         axes.add_patch(rectangle((x, y), width, height, facecolor=f"C{n % 10}", edgecolor="white", alpha=0.7))
         axes.text(x + width / 2, y + height / 2, row.label, ha="center", va="center", fontsize="x-small", clip_on=True)
     axes.set_xlim(0, machine.usable_width)
@@ -140,13 +146,16 @@ def floor_plan(report: ModeReport, machine: Machine) -> Figure:
 def gantt(timeline: Timeline) -> Figure:
     """Draw a bar for each span on its lane, those of the critical path in red."""
     lanes, critical = timeline.lanes, set(timeline.critical_path())
-    figure, ((axes,),) = _figure(1.2 + _ROW * len(lanes))
+    figure, ((axes,),) = _make_figure(1.2 + _ROW_HEIGHT_INCHES * len(lanes))
     for i, spans in enumerate(lanes.values()):
         for span in spans:
-            long, colour = span.end_cycles - span.start_cycles, _CRITICAL if span in critical else _EVEN
+            long, colour = (
+                span.end_cycles - span.start_cycles,
+                _CRITICAL_SPAN_COLOUR if span in critical else _SPAN_COLOUR,
+            )
             axes.barh(i, long, left=span.start_cycles, height=0.8, color=colour, edgecolor="white", linewidth=0.3)
     axes.set_yticks(range(len(lanes)), list(lanes))
     axes.invert_yaxis()
     axes.set_xlabel("cycle")
-    _add_legend(figure, {"on the critical path": _CRITICAL, "others": _EVEN})
+    _add_legend(figure, {"on the critical path": _CRITICAL_SPAN_COLOUR, "others": _SPAN_COLOUR})
     return figure

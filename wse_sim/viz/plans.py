@@ -7,7 +7,7 @@ from wse_sim.machine import Machine
 from wse_sim.plan.report import LayerRow, ModeReport
 from wse_sim.plan.timeline import Timeline, TimeSpan
 
-_EMPTY = "."
+_IDLE_SIGN = "."
 
 
 def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
@@ -24,17 +24,17 @@ def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
     >>> print(floor_plan(report.chosen, TINY).splitlines()[0])
     tiny: 8 x 8 PEs, a character is 1.0 x 1.0
     """
-    stages = floors.by_rectangle(report.rows)
+    stages = floors.group_by_rectangle(report.rows)
     if not stages:
         return f"nothing placed{': ' + report.reason if report.reason else ''}\n"
-    lines, scale = floors.cells(list(stages), machine.usable_width, machine.usable_height, columns)
+    lines, scale = floors.draw_text(list(stages), machine.usable_width, machine.usable_height, columns)
     title = f"{machine.name}: {machine.usable_width} x {machine.usable_height} PEs, {scale}"
     return "\n".join([title, *lines, *_legend(stages)]) + "\n"
 
 
-def _legend(stages: Mapping[floors.Extents, Sequence[LayerRow]]) -> Iterator[str]:
+def _legend(stages: Mapping[floors.RectTuple, Sequence[LayerRow]]) -> Iterator[str]:
     for n, ((_, _, width, height), (main, *others)) in enumerate(stages.items()):
-        yield f"{floors.letter(n)} {main.label} {width}x{height}, {main.cycles:,} cycles"
+        yield f"{floors.index_letter(n)} {main.label} {width}x{height}, {main.cycles:,} cycles"
         yield from (f"  {row.label}, {row.cycles:,} cycles" for row in others)
 
 
@@ -56,12 +56,12 @@ def gantt(timeline: Timeline, columns: int = 72) -> str:
     lines = [f"{'':<{margin}} 0{f'{end:,} cycles':>{columns - 1}}"]
     for name, spans in timeline.lanes.items():
         shown = name if len(name) <= margin else name[: margin - 3] + "..."
-        lines.append(f"{shown:<{margin}} {_bar(spans, critical, end, columns)}")
+        lines.append(f"{shown:<{margin}} {_bar_text(spans, critical, end, columns)}")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _bar(spans: tuple[TimeSpan, ...], critical: set[TimeSpan], end: int, columns: int) -> str:
-    cells = [_EMPTY] * columns
+def _bar_text(spans: tuple[TimeSpan, ...], critical: set[TimeSpan], end: int, columns: int) -> str:
+    cells = [_IDLE_SIGN] * columns
     for span in spans:
         if span.end_cycles == span.start_cycles:
             continue

@@ -9,8 +9,8 @@ TRACE, VERBOSE = 5, 15
 """Levels of logging below and above DEBUG."""
 NOTSET, DEBUG, INFO, WARNING, ERROR, CRITICAL, FATAL = 0, 10, 20, 30, 40, 50, 50
 ROOTNAME, WSC_ROOTNAME = "cerebras", "cerebras.wsc"
-MODES = ("compile", "execute")
-ROLES = ("crd", "wrk", "wgt", "act", "cmd", "br", "chf")
+JOB_MODES = ("compile", "execute")
+TASK_ROLES = ("crd", "wrk", "wgt", "act", "cmd", "br", "chf")
 """Kinds of jobs of the cluster, and of the tasks in them, whose levels of logging can be set."""
 
 for _name, _level in (("TRACE", TRACE), ("VERBOSE", VERBOSE)):
@@ -30,7 +30,7 @@ class _Logger(logging.Logger):
         self.log(VERBOSE, msg, *args, **{"stacklevel": 2, **kwargs})
 
 
-def _named(name: str) -> Any:
+def _make_logger(name: str) -> Any:
     known = logging.getLogger(name)
     # Changed in place: somebody may hold a logger of this name already, and it stays the one in the tree.
     if type(known) is logging.Logger:
@@ -38,7 +38,7 @@ def _named(name: str) -> Any:
     return known
 
 
-logger, wsc_logger = _named(ROOTNAME), _named(WSC_ROOTNAME)
+logger, wsc_logger = _make_logger(ROOTNAME), _make_logger(WSC_ROOTNAME)
 
 
 class ClassLogger:
@@ -54,13 +54,13 @@ def named_class_logger(cls_or_namespace: Any = None) -> Any:
     """A decorator that gives a class a logger of its name, or of the one given."""
     # Used bare, `@named_class_logger`, or with a name, `@named_class_logger("x")`.
     if isinstance(cls_or_namespace, type):
-        return _decorator(None)(cls_or_namespace)
-    return _decorator(cls_or_namespace)
+        return _make_decorator(None)(cls_or_namespace)
+    return _make_decorator(cls_or_namespace)
 
 
-def _decorator(namespace: str | None) -> Callable[[Any], Any]:
+def _make_decorator(namespace: str | None) -> Callable[[Any], Any]:
     def decorate(kind: Any) -> Any:
-        kind.logger = _named(f"{ROOTNAME}.{namespace or f'{kind.__module__}.{kind.__qualname__}'}")
+        kind.logger = _make_logger(f"{ROOTNAME}.{namespace or f'{kind.__module__}.{kind.__qualname__}'}")
         return kind
 
     return decorate
@@ -84,12 +84,12 @@ class WscLogSetting:
     @staticmethod
     def allowed_modes() -> list[str]:
         """Kinds of jobs."""
-        return list(MODES)
+        return list(JOB_MODES)
 
     @staticmethod
     def allowed_roles() -> list[str]:
         """Kinds of tasks."""
-        return list(ROLES)
+        return list(TASK_ROLES)
 
 
 def collect_wsc_log_settings() -> list[WscLogSetting]:

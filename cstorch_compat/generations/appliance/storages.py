@@ -14,10 +14,10 @@ from lazytensor.errors import OptionMissing
 S3_SCHEME = "s3://"
 
 
-class Storage:
+class CheckpointStorage:
     """One place of a checkpoint. The class answers for all kinds of places, `get` gives the one that a path names."""
 
-    _kinds: ClassVar[tuple[type["Storage"], ...]] = ()
+    _kinds: ClassVar[tuple[type["CheckpointStorage"], ...]] = ()
 
     def __init__(self, path: Any):
         self._path: str = os.fspath(path)
@@ -28,12 +28,12 @@ class Storage:
         return self._path
 
     @classmethod
-    def get_subclasses(cls) -> Iterator[type["Storage"]]:
+    def get_subclasses(cls) -> Iterator[type["CheckpointStorage"]]:
         """The kinds of places."""
         yield from cls._kinds
 
     @classmethod
-    def get_type(cls, path: Any) -> type["Storage"]:
+    def get_type(cls, path: Any) -> type["CheckpointStorage"]:
         """The kind of place that a path names. Raises ValueError for a path that names none."""
         for kind in cls._kinds:
             if kind.is_valid_path(path):
@@ -61,7 +61,7 @@ class Storage:
         return cls.get_type(path).path_exists(path)
 
 
-class H5Interface(Storage):
+class H5Interface(CheckpointStorage):
     """A file."""
 
     @classmethod
@@ -75,12 +75,12 @@ class H5Interface(Storage):
         return pathlib.Path(path).exists()
 
 
-class S3Interface(Storage):
+class S3Interface(CheckpointStorage):
     """A place in a bucket, which cannot be reached from here."""
 
     def __init__(self, path: Any):
         super().__init__(path)
-        raise _no_bucket(path)
+        raise _make_bucket_error(path)
 
     @classmethod
     def is_valid_path(cls, path: Any) -> bool:
@@ -91,11 +91,11 @@ class S3Interface(Storage):
     def path_exists(cls, path: Any) -> bool:
         """Raises OptionMissing for an address in a bucket; nothing else is in one."""
         if cls.is_valid_path(path):
-            raise _no_bucket(path)
+            raise _make_bucket_error(path)
         return False
 
 
-def _no_bucket(path: Any) -> OptionMissing:
+def _make_bucket_error(path: Any) -> OptionMissing:
     return OptionMissing(
         f"{path} lies in a bucket of S3, and there is no client for it",
         where=source.where(),
@@ -103,7 +103,7 @@ def _no_bucket(path: Any) -> OptionMissing:
     )
 
 
-class StorageReader(Storage):
+class StorageReader(CheckpointStorage):
     """Where checkpoints are read from."""
 
     @dataclass
@@ -118,11 +118,11 @@ class StorageReader(Storage):
         return self.path_exists(self.path)
 
 
-class StorageWriter(Storage):
+class StorageWriter(CheckpointStorage):
     """Where checkpoints are written to."""
 
 
-class StorageDeleter(Storage):
+class StorageDeleter(CheckpointStorage):
     """Where checkpoints are deleted."""
 
 

@@ -3,9 +3,9 @@
 from numbers import Number
 from typing import Any
 
-DECIMAL = ("B", "KB", "MB", "GB", "TB", "PB")
-BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-SECONDS = {
+DECIMAL_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
+BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+SECONDS_PER_UNIT = {
     "ns": 1e-9,
     "us": 1e-6,
     "ms": 1e-3,
@@ -19,11 +19,11 @@ SECONDS = {
 """How many seconds each unit of time has; of a year as many as the original counts."""
 
 
-def _bytes_of(unit: str, what: str) -> int:
-    if unit in BINARY:
-        return int(1024 ** BINARY.index(unit))
-    if unit in DECIMAL:
-        return int(1000 ** DECIMAL.index(unit))
+def _bytes_per_unit(unit: str, what: str) -> int:
+    if unit in BINARY_UNITS:
+        return int(1024 ** BINARY_UNITS.index(unit))
+    if unit in DECIMAL_UNITS:
+        return int(1000 ** DECIMAL_UNITS.index(unit))
     raise ValueError(f"Invalid `{what}`: {unit}")
 
 
@@ -34,7 +34,7 @@ def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 
     """
     if log_base not in (2, 10):
         raise ValueError(f"Invalid `log_base`: {log_base}")
-    base, units = (1024, BINARY) if log_base == 2 else (1000, DECIMAL)
+    base, units = (1024, BINARY_UNITS) if log_base == 2 else (1000, DECIMAL_UNITS)
     # By division and not by a logarithm, which rounds at the borders between units.
     value, place = float(num), 0
     while abs(value) >= base and place < len(units) - 1:
@@ -44,26 +44,26 @@ def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 
 
 def convert_byte_unit(num: int, tgt_unit: str, /, src_unit: str = "B", precision: int = 0) -> int | float:
     """A number of one unit of bytes in another, rounded to `precision` digits."""
-    return _rounded(num * _bytes_of(src_unit, "src_unit") / _bytes_of(tgt_unit, "tgt_unit"), precision)
+    return _round(num * _bytes_per_unit(src_unit, "src_unit") / _bytes_per_unit(tgt_unit, "tgt_unit"), precision)
 
 
 def convert_time_unit(num: Any, src_unit: str, tgt_unit: str, precision: int | None = None) -> int | float:
     """A number of one unit of time in another, rounded to `precision` digits if that is given."""
     for what, unit in (("src_unit", src_unit), ("tgt_unit", tgt_unit)):
-        if unit not in SECONDS:
+        if unit not in SECONDS_PER_UNIT:
             raise ValueError(f"Invalid `{what}`: {unit}")
-    value = num * SECONDS[src_unit] / SECONDS[tgt_unit]
-    return value if precision is None else _rounded(value, precision)
+    value = num * SECONDS_PER_UNIT[src_unit] / SECONDS_PER_UNIT[tgt_unit]
+    return value if precision is None else _round(value, precision)
 
 
 def time_to_human(num: Number, src_unit: str, fmt: str = "{value:.1f}{unit}") -> str:
     """A time in the largest unit of which there is at least one."""
     seconds = convert_time_unit(num, src_unit, "s")
     # From the smallest unit up, so the last one that fits is the largest; of no time at all it is none.
-    fitting = [unit for unit, size in SECONDS.items() if abs(seconds) >= size] or ["ns"]
-    return fmt.format(value=seconds / SECONDS[fitting[-1]], unit=fitting[-1])
+    fitting = [unit for unit, size in SECONDS_PER_UNIT.items() if abs(seconds) >= size] or ["ns"]
+    return fmt.format(value=seconds / SECONDS_PER_UNIT[fitting[-1]], unit=fitting[-1])
 
 
-def _rounded(value: float, digits: int) -> int | float:
+def _round(value: float, digits: int) -> int | float:
     # Without digits behind the point a whole number, as `round` gives it.
     return round(value, digits) if digits else round(value)

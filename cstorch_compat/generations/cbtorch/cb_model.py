@@ -8,7 +8,7 @@ from typing import Any
 
 from cstorch_compat.files.tree import map_tensors
 from cstorch_compat.generations.cbtorch.internals import state
-from cstorch_compat.run.plain_loop import running_loop
+from cstorch_compat.run.plain_loop import current_plain_loop
 from cstorch_compat.run.process import use_cs
 from cstorch_compat.torch.saving import save as _save
 from lazytensor.table import rate_text
@@ -62,7 +62,7 @@ def to_cpu(struct: Any) -> Any:
 
 def mark_step() -> None:
     """End the step; needed where a loop is left early."""
-    loop = running_loop()
+    loop = current_plain_loop()
     # Scripts call it in helper functions that also run on the CPU, where no loop is watched.
     if loop is not None:
         loop.mark_step()
@@ -74,7 +74,7 @@ def run_step_closures() -> None:
 
 def get_run_step() -> int:
     """The number of the step, counted from 1; 0 outside of a Session."""
-    loop = running_loop()
+    loop = current_plain_loop()
     return 0 if loop is None else loop.user_iteration
 
 

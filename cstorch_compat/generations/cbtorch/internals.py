@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from cstorch_compat.run.process import Slot
+from cstorch_compat.run.process import RunLocal
 from cstorch_compat.watch.rates import RateTracker
 
 
@@ -27,8 +27,8 @@ class Tracked:
         self.num_csx = number
 
 
-_tracked = Slot(Tracked)
-_environment = Slot(
+_tracked = RunLocal(Tracked)
+_environment = RunLocal(
     lambda: SimpleNamespace(
         weight_streaming_mode=True, service_workdir=None, compile_dir=None, appliance=True, compile_only=False
     )

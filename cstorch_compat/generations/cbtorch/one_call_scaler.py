@@ -3,12 +3,12 @@
 from typing import Any
 
 from cstorch_compat.generations.early import early_scaler
-from cstorch_compat.run.process import Slot
+from cstorch_compat.run.process import RunLocal
 from lazytensor.tensor import Tensor
 
-_latest = Slot[list["GradScaler"]](list)
+_latest_scaler = RunLocal[list["GradScaler"]](list)
 """The scaler that was made last."""
-_owing = Slot[list["GradScaler"]](list)
+_pending_scaler = RunLocal[list["GradScaler"]](list)
 """The scaler that scaled a loss since the last step."""
 
 
@@ -34,37 +34,37 @@ class GradScaler(early_scaler.GradScaler):
             max_gradient_norm=max_gradient_norm,
         )
         self._init_params = {"loss_scale": loss_scale, "mixed_precision": mixed_precision}
-        _latest.value = [self]
+        _latest_scaler.value = [self]
 
     def __call__(self, loss: Tensor) -> Tensor:
         """The scaled loss."""
-        _owing.value = [self]
+        _pending_scaler.value = [self]
         scaled: Tensor = self.scale(loss)
         return scaled
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale, then run the step, as releases with `amp.optimizer_step` do."""
         # Its step unscales; without this the next optimizer would do so a second time.
-        _owing.value = []
+        _pending_scaler.value = []
         return super().step(optimizer, *args, **kwargs)
 
 
-def owing() -> GradScaler | None:
+def take_pending_scaler() -> GradScaler | None:
     """The scaler whose scaled loss the step at hand answers for; it is no longer owing then."""
-    return _owing.value.pop() if _owing.value else None
+    return _pending_scaler.value.pop() if _pending_scaler.value else None
 
 
 def state_dict() -> dict[str, Any]:
     """The state of the scaler that was made last; empty without one."""
-    return _latest.value[-1].state_dict() if _latest.value else {}
+    return _latest_scaler.value[-1].state_dict() if _latest_scaler.value else {}
 
 
 def load_state_dict(state_dict: dict[str, Any]) -> None:
     """Restore what `state_dict` gave."""
-    if _latest.value and state_dict:
-        _latest.value[-1].load_state_dict(state_dict)
+    if _latest_scaler.value and state_dict:
+        _latest_scaler.value[-1].load_state_dict(state_dict)
 
 
 def get_init_params() -> dict[str, Any]:
     """What the scaler was made with; empty without one."""
-    return dict(_latest.value[-1]._init_params) if _latest.value else {}
+    return dict(_latest_scaler.value[-1]._init_params) if _latest_scaler.value else {}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cstorch_compat.run.plain_loop import running_loop
+from cstorch_compat.run.plain_loop import current_plain_loop
 
 
 class DataLoader:
@@ -13,7 +13,7 @@ class DataLoader:
         self.dataloader = dataloader
 
     def __iter__(self) -> Iterator[Any]:
-        loop = running_loop()
+        loop = current_plain_loop()
         return iter(self.dataloader) if loop is None else loop.batches(self.dataloader)
 
     def __len__(self) -> int:

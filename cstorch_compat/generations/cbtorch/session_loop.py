@@ -11,7 +11,7 @@ from cstorch_compat.generations.cbtorch.internals import env
 from cstorch_compat.generations.cbtorch.session_loader import DataLoader
 from cstorch_compat.generations.latest.mixed_precision import set_half_dtype
 from cstorch_compat.run import prepare, process, setting_checks, settings
-from cstorch_compat.run.plain_loop import PlainLoop, running_loop
+from cstorch_compat.run.plain_loop import PlainLoop, current_plain_loop
 from lazytensor import source
 from lazytensor.dtype import cbfloat16
 from lazytensor.errors import StateError
@@ -35,10 +35,10 @@ def initialize(
     effect; those that it does not know have none. Raise a StateError for a second call, and a TypeError for a value of
     another type.
     """
-    compile_dir = setting_checks.path_or_none("compile_dir", compile_dir)
-    service_workdir = setting_checks.path_or_none("service_workdir", service_workdir)
-    compile_only = setting_checks.switch("compile_only", compile_only)
-    use_cbfloat16 = setting_checks.switch("use_cbfloat16", use_cbfloat16)
+    compile_dir = setting_checks.check_optional_path("compile_dir", compile_dir)
+    service_workdir = setting_checks.check_optional_path("service_workdir", service_workdir)
+    compile_only = setting_checks.check_bool("compile_only", compile_only)
+    use_cbfloat16 = setting_checks.check_bool("use_cbfloat16", use_cbfloat16)
     if process.current_backend(raise_exception=False) is not None:
         raise StateError(
             "cbtorch.initialize was called a second time",
@@ -55,7 +55,7 @@ def initialize(
         "use_appliance_data": use_appliance_data,
         **others,
     }
-    settings.note("initialize", given, {"appliance": False, "use_appliance_data": False})
+    settings.note_without_effect("initialize", given, {"appliance": False, "use_appliance_data": False})
     env().service_workdir, env().compile_dir, env().appliance = service_workdir, compile_dir, appliance
 
 
@@ -67,7 +67,9 @@ def module(model: Module, device: Device | None = None) -> Module:
 
 def dataloader(torch_dataloader: Any, use_parallel_loader: bool = True) -> DataLoader:
     """Let a loader of PyTorch feed the system. Its batches are on the device inside of a Session."""
-    settings.note("dataloader", {"use_parallel_loader": use_parallel_loader}, {"use_parallel_loader": True})
+    settings.note_without_effect(
+        "dataloader", {"use_parallel_loader": use_parallel_loader}, {"use_parallel_loader": True}
+    )
     return DataLoader(torch_dataloader)
 
 
@@ -84,12 +86,12 @@ def compile(fabric_config_file: str | None = None, validate_only: bool = False) 
     step, and what refuses a step that cannot be compiled.
     """
     owner = process.current_backend()
-    is_only_traced = setting_checks.switch("validate_only", validate_only)
-    settings.note("compile", {"fabric_config_file": fabric_config_file})
+    is_only_traced = setting_checks.check_bool("validate_only", validate_only)
+    settings.note_without_effect("compile", {"fabric_config_file": fabric_config_file})
     # A check or a plan follows the loop in its own way, and says itself what cannot be compiled.
     if process.RUN.options.session is not None:
         return True
-    loop = running_loop()
+    loop = current_plain_loop()
     if loop is not None:
         loop.compile_step(is_only_traced)
     if not owner.runner.has_lowered:
@@ -111,7 +113,7 @@ class Session:
         # Scripts differ in what comes before the mode: a loader, or model, optimizer and criterion.
         if objects and isinstance(objects[-1], str):
             *objects, mode = objects  # type: ignore[assignment]
-        self.mode = session_modes.checked(mode)
+        self.mode = session_modes.check_mode(mode)
         self._loop = PlainLoop()
 
     def __enter__(self) -> "Session":

@@ -16,7 +16,7 @@ def is_valid(mode: object) -> bool:
     return mode in get_modes()
 
 
-def checked(mode: object) -> str:
+def check_mode(mode: object) -> str:
     """A mode that a Session can have. Raises OptionMissing for train_and_eval, OptionInvalid for what is no mode."""
     # It is a mode of the API, and the system refused it in these words.
     if mode == TRAIN_AND_EVAL:

@@ -7,13 +7,13 @@ from cstorch_compat.generations.cbtorch import one_call_scaler
 from cstorch_compat.optim import optimizers
 
 
-class Unscaling:
+class UnscalingOptimizer:
     """A step that unscales gradients first, if a scaler was called since the last one, and updates the scaler."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter once."""
         # The scaler was called with the loss, long before; the step is the first to know that the gradients are there.
-        scaler = one_call_scaler.owing()
+        scaler = one_call_scaler.take_pending_scaler()
         if scaler is None:
             return super().step(closure)  # type: ignore[misc]
         answer = scaler.step(self, closure)
@@ -21,18 +21,18 @@ class Unscaling:
         return answer
 
 
-NAMES = "ASGD SGD Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb NAdam RAdam RMSprop Rprop"
+OPTIMIZER_NAMES = "ASGD SGD Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb NAdam RAdam RMSprop Rprop"
 # Lion and Muon came after this generation and are not in it.
-_LATEST = {name: getattr(optimizers, name) for name in NAMES.split()}
-_OLDER = {
-    name: type(name, (Unscaling, kind), {"__doc__": kind.__doc__, "__module__": __name__})
-    for name, kind in _LATEST.items()
+_LATEST_CLASSES = {name: getattr(optimizers, name) for name in OPTIMIZER_NAMES.split()}
+_OLDER_CLASSES = {
+    name: type(name, (UnscalingOptimizer, kind), {"__doc__": kind.__doc__, "__module__": __name__})
+    for name, kind in _LATEST_CLASSES.items()
 }
-__all__ = [*_OLDER]  # noqa: PLE0604
+__all__ = [*_OLDER_CLASSES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> type:
     """The class of that name, one for each of the latest release."""
-    if name not in _OLDER:
+    if name not in _OLDER_CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _OLDER[name]
+    return _OLDER_CLASSES[name]

@@ -12,12 +12,12 @@ from lazytensor import source
 from lazytensor.errors import StateError
 
 
-def _level_or_none(name: str, value: Any) -> int | None:
-    return None if value is None else checks.level(name, value)
+def _check_optional_level(name: str, value: Any) -> int | None:
+    return None if value is None else checks.check_level(name, value)
 
 
-def _transfer_processes(name: str, value: Any) -> int:
-    return 5 if value is None else checks.positive(name, value)
+def _check_transfer_processes(name: str, value: Any) -> int:
+    return 5 if value is None else checks.check_positive(name, value)
 
 
 @dataclass
@@ -26,10 +26,10 @@ class CSConfig(ClusterConfig):
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
         **{name: check for name, check in ClusterConfig.CHECKS.items() if name != "mgmt_address"},
-        "max_wgt_servers": checks.count(24),
-        "max_act_per_csx": checks.count(1),
-        "transfer_processes": _transfer_processes,
-        "precision_opt_level": _level_or_none,
+        "max_wgt_servers": checks.make_count_check(24),
+        "max_act_per_csx": checks.make_count_check(1),
+        "transfer_processes": _check_transfer_processes,
+        "precision_opt_level": _check_optional_level,
     }
 
     max_wgt_servers: int = 24

@@ -11,7 +11,7 @@ from lazytensor import source
 from lazytensor.errors import OptionInvalid, StateError
 from lazytensor.random import manual_seed
 
-STREAMING = "WSE_WS"
+WAFER_BACKEND_NAME = "WSE_WS"
 """The name of the system's backend: weight streaming, the only mode of this API."""
 APPLIANCE_COMPILE_DIR = "/opt/cerebras/cached_compile"
 """The default folder for compiled kernels. It is on the appliance, and not on the user's machine."""
@@ -27,7 +27,7 @@ class Configuration:
     cluster: CSConfig | None = None
 
 
-_configuration = process.Slot[Configuration | None](lambda: None)
+_configuration = process.RunLocal[Configuration | None](lambda: None)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class BackendName:
 
     def is_wse(self) -> bool:
         """Whether it is the system."""
-        return self.name == STREAMING
+        return self.name == WAFER_BACKEND_NAME
 
     def is_gpu(self) -> bool:
         """Whether it is a GPU."""
@@ -74,7 +74,7 @@ def configure(
     ValueError for a count below its least value or for `compile_only` together with `validate_only`, and a TypeError
     for a value of another type or an unknown setting.
     """
-    checkpoint_steps = setting_checks.interval(0, OptionInvalid)("checkpoint_steps", checkpoint_steps) or 0
+    checkpoint_steps = setting_checks.make_interval_check(0, OptionInvalid)("checkpoint_steps", checkpoint_steps) or 0
     cluster: dict[str, Any] = {
         "mgmt_address": mgmt_address,
         "credentials_path": credentials_path,
@@ -91,14 +91,14 @@ def configure(
         "transfer_processes": transfer_processes,
     }
     configuration = Configuration(
-        compile_dir=setting_checks.path_or_none("compile_dir", compile_dir),
-        compile_only=setting_checks.switch("compile_only", compile_only),
-        validate_only=setting_checks.switch("validate_only", validate_only),
+        compile_dir=setting_checks.check_optional_path("compile_dir", compile_dir),
+        compile_only=setting_checks.check_bool("compile_only", compile_only),
+        validate_only=setting_checks.check_bool("validate_only", validate_only),
         cluster=CSConfig(**cluster),
     )
-    setting_checks.require_one_stop(compile_only, validate_only)
-    model_dir = setting_checks.path_or_none("model_dir", model_dir)
-    seed = setting_checks.of_type(int, type(None))("seed", seed)
+    setting_checks.refuse_both_stops(compile_only, validate_only)
+    model_dir = setting_checks.check_optional_path("model_dir", model_dir)
+    seed = setting_checks.make_type_check(int, type(None))("seed", seed)
     if _configuration.value is not None or process.current_backend(raise_exception=False) is not None:
         raise StateError(
             "cstorch.configure can only be called once in a process, and before cstorch.compile: it applies globally",
@@ -107,7 +107,9 @@ def configure(
         )
     _configuration.value = configuration
     early_executors.configured_checkpoint_steps.value = checkpoint_steps
-    settings.note("configure", {"model_dir": model_dir, "execution_strategy": execution_strategy}, {"model_dir": "./"})
+    settings.note_without_effect(
+        "configure", {"model_dir": model_dir, "execution_strategy": execution_strategy}, {"model_dir": "./"}
+    )
     if seed is not None:
         manual_seed(seed)
 
@@ -124,7 +126,7 @@ def compile(model: Any, backend: Any = "wse_ws") -> Any:
     name, configuration = backend.upper(), _configuration.value or Configuration()
     # A second model of the process joins the backend of the first.
     if process.current_backend(raise_exception=False) is None:
-        if name == STREAMING:
+        if name == WAFER_BACKEND_NAME:
             process.make_backend(
                 "CSX",
                 compile_dir=None if configuration.compile_dir == APPLIANCE_COMPILE_DIR else configuration.compile_dir,
@@ -144,7 +146,7 @@ def compile_step(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     traced = steps.trace_function(step_fn)
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        values = [early_executors.batch_of(a, step_fn.__name__) for a in args]
-        return traced(*values, **{k: early_executors.batch_of(v, step_fn.__name__) for k, v in kwargs.items()})
+        values = [early_executors.resolve_batch(a, step_fn.__name__) for a in args]
+        return traced(*values, **{k: early_executors.resolve_batch(v, step_fn.__name__) for k, v in kwargs.items()})
 
     return step

@@ -16,7 +16,7 @@ from lazytensor.nn.module import Module
 
 PLACEHOLDER_LR = 0.1
 """The rate of an optimizer that is given none: a schedule will set it."""
-PAIRS = {
+PAIRED_SETTINGS = {
     ("beta1", "beta2"): "betas",
     ("eps1", "eps2"): "eps",
     ("eta1", "eta2"): "etas",
@@ -32,19 +32,22 @@ SCHEDULE_ALIASES = {
     "boundaries": "milestones",
     "val": "learning_rate",
 }
-GROUPS = {"embedding": ("*embedding*weight",), "decoder_kernel": ("*decoder*dense*weight", "*decoder*linear*weight")}
+LR_GROUP_PATTERNS = {
+    "embedding": ("*embedding*weight",),
+    "decoder_kernel": ("*decoder*dense*weight", "*decoder*linear*weight"),
+}
 """Groups of parameters whose rate can be adjusted, by patterns of their names."""
 
 
-def _classes(module: Any, base: type) -> dict[str, type]:
+def _find_classes(module: Any, base: type) -> dict[str, type]:
     """The classes of a module below a base, by their name in small letters."""
     below = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base}
     # No second names, and no bases of this package.
     return {n.lower(): c for n, c in below.items() if n == c.__name__ and not n.startswith("_")}
 
 
-OPTIMIZERS = _classes(optimizers, optimizers.Optimizer)
-SCHEDULES = _classes(schedules, LRScheduler)
+OPTIMIZERS = _find_classes(optimizers, optimizers.Optimizer)
+SCHEDULES = _find_classes(schedules, LRScheduler)
 
 
 def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
@@ -60,7 +63,7 @@ def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
             f"Invalid optimizer type. Expected one of {known}. Got: {optimizer_type}", where=source.where()
         )
     arguments = inspect.signature(kind).parameters
-    settings = dict(_renamed(kwargs))
+    settings = dict(_rename_settings(kwargs))
     unknown = sorted(settings.keys() - arguments.keys())
     if unknown:
         warn(f"{kind.__name__} has no settings {', '.join(unknown)}: they are ignored")
@@ -70,13 +73,13 @@ def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
     return kind(params, **settings)
 
 
-def _renamed(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _rename_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Settings under the names that the classes have, with a warning for each that had another one."""
     left = dict(settings)
     if "weight_decay_rate" in left:
         warn("weight_decay_rate is an older name of weight_decay")
         left["weight_decay"] = left.pop("weight_decay_rate")
-    for pair, name in PAIRS.items():
+    for pair, name in PAIRED_SETTINGS.items():
         if all(part in left for part in pair):
             warn(f"{' and '.join(pair)} are given as {name} = ({', '.join(pair)})")
             left[name] = tuple(left.pop(part) for part in pair)
@@ -96,7 +99,7 @@ def configure_lr_scheduler(optimizer: Any, learning_rate: Any, adjust_learning_r
             return None
         # The factors of groups are applied by a schedule, so that a plain number needs one.
         learning_rate = {"scheduler": "Constant", "learning_rate": learning_rate}
-    schedule = _schedule(optimizer, learning_rate, bool(adjust_learning_rate))
+    schedule = _make_schedule(optimizer, learning_rate, bool(adjust_learning_rate))
     return schedules.ScalePerParamLR(optimizer, schedule) if adjust_learning_rate else schedule
 
 
@@ -107,57 +110,59 @@ def configure_lr_scheduler_1_8(optimizer: Any, learning_rate: Any) -> Any:
     return configure_lr_scheduler(optimizer, learning_rate)
 
 
-def _schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Scheduler:
+def _make_schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Scheduler:
     if isinstance(settings, Mapping):
-        return _one_schedule(optimizer, settings)
+        return _make_single_schedule(optimizer, settings)
     if not isinstance(settings, Sequence) or isinstance(settings, str):
-        raise _invalid(f"learning_rate is a number, a dict or a list of dicts. Got: {type(settings).__name__}")
-    parts = [_one_schedule(optimizer, part) for part in settings]
+        raise _make_config_error(
+            f"learning_rate is a number, a dict or a list of dicts. Got: {type(settings).__name__}"
+        )
+    parts = [_make_single_schedule(optimizer, part) for part in settings]
     if any(str(part.get("main_scheduler", "")).lower().startswith("chained") for part in settings):
         if is_adjusted:
-            raise _invalid("a chained schedule cannot be combined with adjust_learning_rate")
+            raise _make_config_error("a chained schedule cannot be combined with adjust_learning_rate")
         return schedules.ChainedLR(parts)
     # The last part has no end.
-    lengths = [_length(part) for part in settings[:-1]]
+    lengths = [_schedule_length(part) for part in settings[:-1]]
     return schedules.SequentialLR(optimizer, parts, list(itertools.accumulate(lengths)))
 
 
-def _length(part: Mapping[str, Any]) -> int:
+def _schedule_length(part: Mapping[str, Any]) -> int:
     lengths: list[int] = [part[name] for name in ("total_iters", "steps", "decay_steps") if name in part]
     if lengths:
         return lengths[0]
-    raise _invalid(f"each schedule of a list needs total_iters, the steps that it lasts. Got: {dict(part)}")
+    raise _make_config_error(f"each schedule of a list needs total_iters, the steps that it lasts. Got: {dict(part)}")
 
 
-def _one_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
+def _make_single_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
     settings = {k: v for k, v in part.items() if k not in ("scheduler", "main_scheduler", "adjust_learning_rate")}
     name = str(part.get("scheduler", "")).lower()
     kind = SCHEDULES.get(name) or SCHEDULES.get(f"{name}lr")
     if kind is None:
         known = sorted(c.__name__ for c in SCHEDULES.values())
-        raise _invalid(f"the key scheduler names one of {known}. Got: {part.get('scheduler')}")
-    schedule: Scheduler = kind(optimizer, **named_arguments(kind, settings))
+        raise _make_config_error(f"the key scheduler names one of {known}. Got: {part.get('scheduler')}")
+    schedule: Scheduler = kind(optimizer, **map_to_arguments(kind, settings))
     return schedule
 
 
-def named_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+def map_to_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings under the names that a schedule's class has for them, older names included.
 
     A length is left out where the class asks for none: it is that of the part in a list.
     """
-    arguments = _arguments(kind)
-    named = {_name_in(arguments, k): v for k, v in settings.items()}
+    arguments = _argument_names(kind)
+    named = {_resolve_alias(arguments, k): v for k, v in settings.items()}
     return {k: v for k, v in named.items() if k in arguments or SCHEDULE_ALIASES.get(k, k) != "total_iters"}
 
 
-def _arguments(kind: type) -> set[str]:
+def _argument_names(kind: type) -> set[str]:
     """The arguments of a schedule's class, as its callers name them."""
     # LRScheduler passes on whatever it is given, so the first class below it says what there is.
     first = next(vars(c)["__init__"] for c in kind.__mro__ if "__init__" in vars(c) and c is not LRScheduler)
     return {LRScheduler.NAMES.get(p, p) for p in inspect.signature(first).parameters}
 
 
-def _name_in(arguments: set[str], name: str) -> str:
+def _resolve_alias(arguments: set[str], name: str) -> str:
     """A key of a configuration as the argument that it stands for."""
     alias = SCHEDULE_ALIASES.get(name, name)
     return name if name in arguments or alias not in arguments else alias
@@ -182,20 +187,20 @@ def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -
     for name, p in model.named_parameters():
         if not p.requires_grad:
             continue
-        settings = {"weight_decay": 0.0 if id(p) in plain else decay, "adjust_learning_rate": _factor(name, factors)}
+        settings = {"weight_decay": 0.0 if id(p) in plain else decay, "adjust_learning_rate": _lr_factor(name, factors)}
         # Parameters with the same settings share a group, in the order in which they first appear.
         groups.setdefault(tuple(settings.values()), {"params": [], **settings})["params"].append(p)
     return list(groups.values())
 
 
-def _factor(name: str, factors: Mapping[str, float]) -> float:
+def _lr_factor(name: str, factors: Mapping[str, float]) -> float:
     """The factor of the first entry that a parameter's name belongs to, else 1."""
     for group, factor in factors.items():
         # The first entry that fits counts, so the order of the configuration matters.
-        if any(fnmatch.fnmatch(name, pattern) for pattern in GROUPS.get(group, (group,))):
+        if any(fnmatch.fnmatch(name, pattern) for pattern in LR_GROUP_PATTERNS.get(group, (group,))):
             return factor
     return 1.0
 
 
-def _invalid(what: str) -> OptionInvalid:
+def _make_config_error(what: str) -> OptionInvalid:
     return OptionInvalid(what, where=source.where(), hint="Correct the configuration of the learning rate.")

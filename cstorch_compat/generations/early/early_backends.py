@@ -29,7 +29,7 @@ SETTINGS_2_2: Defaults = {"CSX": {"retrace_every_iteration": False}, "CPU": {"mi
 """By type of backend, the settings that later moved elsewhere, and their defaults."""
 
 
-def _backend(settings_of: Defaults) -> Callable[..., Backend]:
+def _make_backend_function(settings_of: Defaults) -> Callable[..., Backend]:
     def backend(backend_type: Any, **kwargs: Any) -> Backend:
         """Make the backend of this process by its type. Raise as in the latest release. WSE is a name of CSX."""
         kind = str(getattr(backend_type, "name", backend_type)).upper()
@@ -37,17 +37,17 @@ def _backend(settings_of: Defaults) -> Callable[..., Backend]:
         defaults = settings_of.get(kind, {})
         older = {name: value for name, value in kwargs.items() if name in defaults}
         if older.get("max_checkpoints") is not None:
-            setting_checks.positive("max_checkpoints", older["max_checkpoints"])
+            setting_checks.check_positive("max_checkpoints", older["max_checkpoints"])
         # Flags check their values, and come before the backend, which cannot be made twice.
-        for group, name, value in _flags_of(older) if kind == "CSX" else ():
+        for group, name, value in _map_to_flags(older) if kind == "CSX" else ():
             setattr(getattr(process.RUN.flags, group), name, value)
-        settings.note("backend", older, defaults)
+        settings.note_without_effect("backend", older, defaults)
         return process.make_backend(kind, **{name: value for name, value in kwargs.items() if name not in defaults})
 
     return backend
 
 
-def _flags_of(older: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+def _map_to_flags(older: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
     """Yield the flags that later releases have for settings of a backend, and their values."""
     for name in ("drop_data", "log_initialization", "retrace_every_iteration"):
         if name in older:
@@ -60,7 +60,7 @@ def _flags_of(older: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         yield "performance", "micro_batch_size", None
 
 
-backend_1_9, backend_2_0, backend_2_2 = map(_backend, (SETTINGS_1_9, SETTINGS_2_0, SETTINGS_2_2))
+backend_1_9, backend_2_0, backend_2_2 = map(_make_backend_function, (SETTINGS_1_9, SETTINGS_2_0, SETTINGS_2_2))
 
 
 def manual_seed(seed: int) -> None:

@@ -10,7 +10,7 @@ from cstorch_compat.run import process, setting_checks, settings
 from cstorch_compat.run.warn import warn
 from cstorch_compat.watch.summary import SummaryWriter
 
-configured_checkpoint_steps = process.Slot(lambda: 0)
+configured_checkpoint_steps = process.RunLocal(lambda: 0)
 """What `configure` of release 1.8 said."""
 
 
@@ -19,12 +19,12 @@ def DataLoader(input_fn: Any, *args: Any, **kwargs: Any) -> Any:
 
     With a number of steps or epochs, as in release 1.8, it is iterated directly; without one it is for a DataExecutor.
     """
-    steps = {k: kwargs.pop(k) for k in list(kwargs) if k in STEPS}
+    steps = {k: kwargs.pop(k) for k in list(kwargs) if k in STEP_ARGUMENTS}
     loader = data.DataLoader(input_fn, *args, **kwargs)
     return SteppedLoader(loader, **steps) if steps else loader
 
 
-STEPS = ("num_steps", "max_steps", "num_epochs", "steps_per_epoch", "initial_step")
+STEP_ARGUMENTS = ("num_steps", "max_steps", "num_epochs", "steps_per_epoch", "initial_step")
 
 
 class SteppedLoader:
@@ -51,7 +51,7 @@ class SteppedLoader:
         # An epoch loop that is entered again after its last step has nothing left to do.
         if not steps:
             return
-        executor = _Steps(self.loader, num_steps=steps, checkpoint_steps=configured_checkpoint_steps.value)
+        executor = _SteppedExecutor(self.loader, num_steps=steps, checkpoint_steps=configured_checkpoint_steps.value)
         for batch in executor:
             self.batch = batch
             yield batch
@@ -65,7 +65,7 @@ class SteppedLoader:
         return getattr(self.loader.dataloader, name)
 
 
-class _Steps(data.DataExecutor):
+class _SteppedExecutor(data.DataExecutor):
     """The executor of such a loop: its checkpoint steps are those counted from 0, as on the page of release 1.8, and
     those counted from 1, as in its scripts.
     """
@@ -75,7 +75,7 @@ class _Steps(data.DataExecutor):
         return super()._fetches_after(step) or (every > 0 and (step - 1) % every == 0)
 
 
-def batch_of(argument: Any, step: str) -> Any:
+def resolve_batch(argument: Any, step: str) -> Any:
     """The present batch of a loader that was passed in its place; anything else as it is."""
     if not isinstance(argument, SteppedLoader) or argument.batch is None:
         return argument
@@ -86,7 +86,7 @@ def batch_of(argument: Any, step: str) -> Any:
     return argument.batch
 
 
-class _Executor(data.DataExecutor):
+class _EarlyExecutor(data.DataExecutor):
     """An executor with the settings of older releases."""
 
     writer: SummaryWriter | None = None
@@ -99,25 +99,25 @@ class _Executor(data.DataExecutor):
         if cs_config is not None:
             # Before the first batch, which is when workers are started.
             cs_config.take_effect(process.current_backend())
-        settings.note("DataExecutor", {name: value or None for name, value in unused.items()})
+        settings.note_without_effect("DataExecutor", {name: value or None for name, value in unused.items()})
         self.writer = writer
 
     def _cut(self, micro_batch_size: Any) -> None:
         """Set the flag that later releases have for micro-batches. Raise a ValueError for a search in a run."""
         process.RUN.flags.performance.micro_batch_size = micro_batch_size
-        if settings.is_search_in_a_run():
+        if settings.is_micro_batch_search():
             message = "micro_batch_size == 'explore' is only supported in compile_only mode."
             hint = "Make the backend with compile_only=True, or plan the script: lazywafer plan."
-            raise setting_checks.invalid("micro_batch_size", micro_batch_size, message, hint)
+            raise setting_checks.make_value_error("micro_batch_size", micro_batch_size, message, hint)
 
 
-def _required(num_steps: int | None) -> int:
+def _require_num_steps(num_steps: int | None) -> int:
     if num_steps is None:
         raise RuntimeError(f"Expected num_steps >= 1, but got {num_steps}")
     return num_steps
 
 
-class DataExecutor_1_9(_Executor):
+class DataExecutor_1_9(_EarlyExecutor):
     """The executor of release 1.9."""
 
     def __init__(
@@ -128,11 +128,11 @@ class DataExecutor_1_9(_Executor):
         cs_config: Any = None,
         writer: Any = None,
     ):
-        super().__init__(dataloader, _required(num_steps), checkpoint_steps)
+        super().__init__(dataloader, _require_num_steps(num_steps), checkpoint_steps)
         self._take(cs_config, writer)
 
 
-class DataExecutor_2_0(_Executor):
+class DataExecutor_2_0(_EarlyExecutor):
     """The executor of release 2.0."""
 
     def __init__(
@@ -144,11 +144,11 @@ class DataExecutor_2_0(_Executor):
         writer: Any = None,
         additional_activities: Any = None,
     ):
-        super().__init__(dataloader, _required(num_steps), checkpoint_steps)
+        super().__init__(dataloader, _require_num_steps(num_steps), checkpoint_steps)
         self._take(cs_config, writer, additional_activities=additional_activities)
 
 
-class DataExecutor_2_1(_Executor):
+class DataExecutor_2_1(_EarlyExecutor):
     """The executor of release 2.1."""
 
     def __init__(
@@ -162,11 +162,11 @@ class DataExecutor_2_1(_Executor):
         activation_steps: int | None = None,
         listeners: Any = None,
     ):
-        super().__init__(dataloader, _required(num_steps), checkpoint_steps, activation_steps)
+        super().__init__(dataloader, _require_num_steps(num_steps), checkpoint_steps, activation_steps)
         self._take(cs_config, writer, additional_activities=additional_activities, listeners=listeners)
 
 
-class DataExecutor_2_2(_Executor):
+class DataExecutor_2_2(_EarlyExecutor):
     """The executor of release 2.2."""
 
     def __init__(
@@ -186,7 +186,7 @@ class DataExecutor_2_2(_Executor):
         self._cut(micro_batch_size)
 
 
-class DataExecutor_2_3(_Executor):
+class DataExecutor_2_3(_EarlyExecutor):
     """The executor of release 2.3."""
 
     def __init__(

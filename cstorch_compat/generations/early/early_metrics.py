@@ -9,14 +9,14 @@ from lazytensor import source
 from lazytensor.errors import OptionInvalid
 
 
-class _PlacedMetric(metric.Metric):
+class _ComputeOnSystemMetric(metric.Metric):
     """A metric that takes `compute_on_system`. A run on the system, which is weight streaming, refuses False.
 
     Source: the page "cstorch API" of release 1.8, "Evaluation Metrics".
     """
 
     def __init__(self, name: str, compute_on_system: bool = True):
-        is_on_system: bool = setting_checks.of_type(bool)("compute_on_system", compute_on_system)
+        is_on_system: bool = setting_checks.make_type_check(bool)("compute_on_system", compute_on_system)
         _require_system(name, is_on_system)
         super().__init__(name)
         self._is_on_system = is_on_system
@@ -37,27 +37,27 @@ def _require_system(name: str, is_on_system: bool) -> None:
         )
 
 
-class AccuracyMetric(_PlacedMetric, metric.AccuracyMetric):
+class AccuracyMetric(_ComputeOnSystemMetric, metric.AccuracyMetric):
     """The share of right predictions. Raise an OptionInvalid on the system with `compute_on_system=False`."""
 
     def __init__(self, name: str = "accuracy", compute_on_system: bool = True):
         super().__init__(name, compute_on_system)
 
 
-class PerplexityMetric(_PlacedMetric, metric.PerplexityMetric):
+class PerplexityMetric(_ComputeOnSystemMetric, metric.PerplexityMetric):
     """exp(loss per token). Raise an OptionInvalid on the system with `compute_on_system=False`."""
 
     def __init__(self, name: str = "perplexity", compute_on_system: bool = True):
         super().__init__(name, compute_on_system)
 
 
-class Values(dict[str, float]):
+class MetricValues(dict[str, float]):
     """Values by the name of the metric. A loop over it gives pairs, as in release 1.8; it is a dict otherwise."""
 
     def __iter__(self) -> Iterator[tuple[str, float]]:  # type: ignore[override]
         return iter(self.items())
 
 
-def compute_all_metrics() -> Values:
+def compute_all_metrics() -> MetricValues:
     """The value of every metric."""
-    return Values(metric.compute_all_metrics())
+    return MetricValues(metric.compute_all_metrics())

@@ -7,7 +7,7 @@ from cstorch_compat.optim import scaler
 from lazytensor.dtype import bfloat16, float16
 from lazytensor.tensor import Tensor
 
-TOLERANCE = 0.05
+OVERFLOW_TOLERANCE = 0.05
 """The share of steps that may overflow; 0.0 from release 2.2 on."""
 
 
@@ -24,7 +24,7 @@ class GradScaler(scaler.GradScaler):
         steps_per_increase: int | None = None,
         min_loss_scale: float | None = None,
         max_loss_scale: float | None = None,
-        overflow_tolerance: float = TOLERANCE,
+        overflow_tolerance: float = OVERFLOW_TOLERANCE,
         max_gradient_norm: float | None = None,
     ):
         super().__init__(

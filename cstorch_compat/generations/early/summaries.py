@@ -12,16 +12,16 @@ from cstorch_compat.watch.summary import SummaryWriter
 from lazytensor import cells
 from lazytensor.tensor import Tensor
 
-_scalars = process.Slot[dict[str, Any]](dict)
+_logged_scalars = process.RunLocal[dict[str, Any]](dict)
 """What `scalar_summary` was given since the last `save_summaries`."""
 
 
-def _when_known(action: Callable[..., None]) -> Callable[..., None]:
+def _defer_until_known(action: Callable[..., None]) -> Callable[..., None]:
     """Call with values: at once where they are there, else when the step has run."""
-    later = steps.closure(action, needs_checkpoint=False)
+    later = steps.make_closure(action, needs_checkpoint=False)
 
     def call(name: str, value: Any) -> None:
-        (action if cells.here.current is None else later)(name, value)
+        (action if cells.thread_state.current is None else later)(name, value)
 
     call.__doc__ = action.__doc__
     return call
@@ -29,17 +29,17 @@ def _when_known(action: Callable[..., None]) -> Callable[..., None]:
 
 def _summarize_scalar(name: str, value: Any) -> None:
     """Log a scalar tensor or a number under `name`, with the writer of the running executor."""
-    for writer, step in _destination():
+    for writer, step in _writer_and_step():
         writer.add_scalar(name, float(value), step)
 
 
 def _summarize_tensor(name: str, value: Tensor) -> None:
     """Log a tensor of any shape under `name`, with the writer of the running executor."""
-    for writer, step in _destination():
+    for writer, step in _writer_and_step():
         writer.add_tensor(name, value, step)
 
 
-def _destination() -> Iterator[tuple[SummaryWriter, int]]:
+def _writer_and_step() -> Iterator[tuple[SummaryWriter, int]]:
     """The writer of the running executor, if it has one, and the step to write under."""
     executor = process.running_executor()
     # In 1.8 the executor has no writer; what is logged waits for `save_summaries`.
@@ -50,16 +50,16 @@ def _destination() -> Iterator[tuple[SummaryWriter, int]]:
 
 def _scalar_summary(name: str, value: Any) -> None:
     """Keep a scalar under `name` for `save_summaries`."""
-    _scalars.value[name] = float(value)
+    _logged_scalars.value[name] = float(value)
 
 
-summarize_scalar = _when_known(_summarize_scalar)
-summarize_tensor = _when_known(_summarize_tensor)
-scalar_summary = _when_known(_scalar_summary)
+summarize_scalar = _defer_until_known(_summarize_scalar)
+summarize_tensor = _defer_until_known(_summarize_tensor)
+scalar_summary = _defer_until_known(_scalar_summary)
 
 
 def save_summaries(writer: Any, step: int) -> None:
     """Write the scalars that were logged since the last call."""
-    for name, value in _scalars.value.items():
+    for name, value in _logged_scalars.value.items():
         writer.add_scalar(name, value, step)
-    _scalars.value.clear()
+    _logged_scalars.value.clear()

@@ -36,14 +36,14 @@ class DeviceConfig(AnnotationMode.Config):
     device: DeviceType
 
 
-def _unchanged(function: Any) -> Any:
+def _return_unchanged(function: Any) -> Any:
     return function
 
 
 def kernel_annotater(kernel: str | None = None) -> Callable[[Any], Any]:
     """A decorator: the function's operations are to take this kernel; off the wafer it stays as it is."""
     if kernel is None or not use_cs():
-        return _unchanged
+        return _return_unchanged
     return create_annotation(
         KernelConfig, lambda config, is_backward: AnnotationMode.Attribute("kernel", config.kernel), kernel=kernel
     )
@@ -52,7 +52,7 @@ def kernel_annotater(kernel: str | None = None) -> Callable[[Any], Any]:
 def groups_annotater(num_kv_groups: int | None = None) -> Callable[[Any], Any]:
     """A decorator: so many groups of keys and values has the function; off the wafer it stays as it is."""
     if num_kv_groups is None or not use_cs():
-        return _unchanged
+        return _return_unchanged
     return create_annotation(
         GroupsConfig,
         lambda config, is_backward: AnnotationMode.Attribute("num_kv_groups", config.num_kv_groups),

@@ -4,11 +4,11 @@ import inspect
 from collections.abc import Callable, Mapping
 
 from cstorch_compat.run import process
-from cstorch_compat.run.backend import MAKERS, Backend, BackendType
-from lazytensor.arrival import Handle
+from cstorch_compat.run.backend import BACKEND_FACTORIES, Backend, BackendType
+from lazytensor.arrival import RemovableHandle
 from lazytensor.tensor import Tensor
 
-_OURS = ("options", "flags")
+_INTERNAL_PARAMETERS = ("options", "flags")
 """What the makers take from the run and not from scripts."""
 
 
@@ -20,15 +20,15 @@ def current_backend_impl(raise_exception: bool = True) -> Backend:
 def get_backend_args(backend_type: str | BackendType) -> Mapping[str, inspect.Parameter]:
     """The parameters of a kind of backend by name, as its class has them. Raises ValueError for an unknown kind."""
     kind = backend_type if isinstance(backend_type, BackendType) else BackendType.from_str(backend_type)
-    parameters = inspect.signature(MAKERS[kind.name]).parameters
+    parameters = inspect.signature(BACKEND_FACTORIES[kind.name]).parameters
     # The makers here are functions; tools that read the original's classes skip its first two parameters by name.
     own = {name: inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "backend_type")}
-    return {**own, **{name: parameter for name, parameter in parameters.items() if name not in _OURS}}
+    return {**own, **{name: parameter for name, parameter in parameters.items() if name not in _INTERNAL_PARAMETERS}}
 
 
-def register_after_tensor_to_cpu(hook: Callable[[Tensor, str], None]) -> Handle:
+def register_after_tensor_to_cpu(hook: Callable[[Tensor, str], None]) -> RemovableHandle:
     """Call a function with each tensor that comes from the wafer to the client, and its name.
 
     Raises RuntimeError if there is no backend.
     """
-    return Handle(process.current_backend().arrivals, hook)
+    return RemovableHandle(process.current_backend().arrivals, hook)

@@ -19,7 +19,7 @@ def _is_floating(x: object) -> bool:
     return isinstance(x, Tensor) and x.dtype.kind == "f"
 
 
-def _in_type(function: Function, choose: Callable[[list[Tensor], DType], DType]) -> Function:
+def _cast_arguments(function: Function, choose: Callable[[list[Tensor], DType], DType]) -> Function:
     """The function with its floating tensors cast to what `choose` says of them and of the half type."""
 
     @functools.wraps(function)
@@ -39,17 +39,17 @@ def _in_type(function: Function, choose: Callable[[list[Tensor], DType], DType])
 
 def half_function(fn: Function) -> Function:
     """Decorate a function whose tensors are to be of the half type."""
-    return _in_type(fn, lambda tensors, half: half)
+    return _cast_arguments(fn, lambda tensors, half: half)
 
 
 def float_function(fn: Function) -> Function:
     """Decorate a function whose tensors are to be float32."""
-    return _in_type(fn, lambda tensors, half: float32)
+    return _cast_arguments(fn, lambda tensors, half: float32)
 
 
 def promote_function(fn: Function) -> Function:
     """Decorate a function whose tensors are to have the widest of their types."""
-    return _in_type(fn, lambda tensors, half: float32 if any(not t.dtype.is_half for t in tensors) else half)
+    return _cast_arguments(fn, lambda tensors, half: float32 if any(not t.dtype.is_half for t in tensors) else half)
 
 
 def _register(module: Any, name: str, decorate: Callable[[Function], Function]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from cstorch_compat.run import setting_checks as checks
 from cstorch_compat.run.setting_checks import Check
 
@@ -18,17 +18,17 @@ class ClusterConfig:
     """
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
-        "mgmt_address": checks.address,
-        "num_csx": checks.count(1),
-        "max_wgt_servers": checks.count(0),
-        "max_act_per_csx": checks.count(0),
-        "num_workers_per_csx": checks.count(1),
-        "job_labels": checks.labels,
-        "job_priority": checks.priority,
-        "job_time_sec": checks.seconds,
-        "mount_dirs": checks.folders,
-        "python_paths": checks.search_paths,
-        "notifications": checks.notification_targets,
+        "mgmt_address": checks.check_address,
+        "num_csx": checks.make_count_check(1),
+        "max_wgt_servers": checks.make_count_check(0),
+        "max_act_per_csx": checks.make_count_check(0),
+        "num_workers_per_csx": checks.make_count_check(1),
+        "job_labels": checks.check_labels,
+        "job_priority": checks.check_priority,
+        "job_time_sec": checks.check_seconds,
+        "mount_dirs": checks.check_paths,
+        "python_paths": checks.check_search_paths,
+        "notifications": checks.check_notification_targets,
     }
     """The checks by field; the other fields take any value, as in release 2.10."""
 
@@ -54,7 +54,7 @@ class ClusterConfig:
 
     def __setattr__(self, name: str, value: Any) -> None:
         check = self.CHECKS.get(name)
-        with as_builtin():
+        with reraise_as_builtin():
             super().__setattr__(name, check(name, value) if check else value)
 
     def __hash__(self) -> int:

@@ -2,45 +2,45 @@
 
 from cstorch_compat.data import place, role
 from cstorch_compat.data.place import DataLoaderCheckpoint
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 
 
 def is_streamer() -> bool:
     """Whether this process, which calls the input function at the moment, is a worker."""
-    return role.current() is not None
+    return role.current_role() is not None
 
 
 def is_receiver() -> bool:
     """Whether this process receives results: the client does."""
-    return role.current() is None
+    return role.current_role() is None
 
 
 def is_master_ordinal(local: bool = False) -> bool:
     """Whether this process is the client."""
-    return role.current() is None
+    return role.current_role() is None
 
 
 def get_ordinal() -> int:
     """The number of this worker; 0 of the client."""
-    worker = role.current()
+    worker = role.current_role()
     return 0 if worker is None else worker.rank
 
 
 def get_streaming_rank() -> int:
     """The number of this worker among those of all systems. Raises AssertionError in the client."""
-    with as_builtin():
+    with reraise_as_builtin():
         return role.streaming_rank()
 
 
 def num_streamers() -> int:
     """How many workers stream data, as a worker knows it; 0 in the client."""
-    worker = role.current()
+    worker = role.current_role()
     return 0 if worker is None else worker.cluster.workers
 
 
 def num_receivers() -> int:
     """How many processes receive results, as the client knows it; 0 in a worker."""
-    return int(role.current() is None)
+    return int(role.current_role() is None)
 
 
 def num_tasks() -> int:
@@ -58,10 +58,10 @@ def get_streaming_batch_size(effective_batch_size: int, global_rank: int | None 
             f"Expected effective batch size to be an integer, but got type {type(effective_batch_size)} with value "
             f"{effective_batch_size}."
         )
-    worker = role.current()
+    worker = role.current_role()
     return effective_batch_size if worker is None else worker.batch_size(effective_batch_size, global_rank)
 
 
 def get_worker_state() -> DataLoaderCheckpoint:
     """What this worker has streamed. Raises RuntimeError except for one call inside a loader's `state_dict`."""
-    return place.claim()
+    return place.claim_checkpoint()

@@ -2,7 +2,7 @@
 
 from typing import Any, NoReturn
 
-from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from cstorch_compat.run import process
 from lazytensor import source
 from lazytensor.errors import OptionMissing
@@ -16,7 +16,7 @@ def get_loop_iteration_slice(input_tensor: Tensor, index_tensor: Tensor) -> Tens
 
 def start_implicit_loop(input_tensor: Tensor, loop_dim: int) -> NoReturn:
     """Raises NotImplementedError: there is no such loop here, nor on the original's CPU."""
-    with as_builtin():
+    with reraise_as_builtin():
         _refuse()
 
 

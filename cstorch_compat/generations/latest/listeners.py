@@ -10,18 +10,18 @@ from typing import Any
 
 from cstorch_compat.run.process import current_backend
 from lazytensor import cells
-from lazytensor.arrival import Handle
+from lazytensor.arrival import RemovableHandle
 from lazytensor.nn import Module, functional
 from lazytensor.tensor import Tensor
 
 TracedTensorHook = Callable[[Tensor, str], None]
-LAYERS = "lazytensor.nn."
+LAYER_MODULE_PREFIX = "lazytensor.nn."
 
 
 class ListenerHandle:
     """Takes a function away from every layer again."""
 
-    def __init__(self, handles: list[Handle]):
+    def __init__(self, handles: list[RemovableHandle]):
         self._handles = handles
 
     def remove(self) -> None:
@@ -36,17 +36,17 @@ def register_traced_tensor_hook(hook: TracedTensorHook) -> ListenerHandle:
     The name is the layer's path, "fwd" and the function, such as "encoder.fc1.fwd.linear"; another call in the step
     has a number behind it. Raises RuntimeError if there is no backend.
     """
-    ear = _Ear(hook)
+    ear = _LayerListener(hook)
     return ListenerHandle(
         [
-            layer.register_forward_hook(ear.of(f"{path}.fwd.{_function_of(layer)}".removeprefix(".")))
+            layer.register_forward_hook(ear.of(f"{path}.fwd.{_find_function_name(layer)}".removeprefix(".")))
             for model in current_backend().prepared
-            for path, layer in _layers(model)
+            for path, layer in _leaf_layers(model)
         ]
     )
 
 
-class _Ear:
+class _LayerListener:
     """One function, and how often each name has come in the present step."""
 
     def __init__(self, hook: TracedTensorHook):
@@ -61,8 +61,8 @@ class _Ear:
             if not isinstance(output, Tensor) or not current_backend().is_tracing:
                 return
             # Each trace is a step of its own, and counts from the first call again.
-            if cells.here.current is not self.step:
-                self.step, self.calls = cells.here.current, Counter()
+            if cells.thread_state.current is not self.step:
+                self.step, self.calls = cells.thread_state.current, Counter()
             number = self.calls[name]
             self.calls[name] += 1
             self.hook(output, f"{name}.{number}" if number else name)
@@ -70,14 +70,14 @@ class _Ear:
         return listen
 
 
-def _layers(model: Module) -> Iterator[tuple[str, Module]]:
+def _leaf_layers(model: Module) -> Iterator[tuple[str, Module]]:
     """The layers of a model that have none inside, with their paths."""
     for path, module in model.named_modules():
-        if type(module).__module__.startswith(LAYERS) and not list(module.children()):
+        if type(module).__module__.startswith(LAYER_MODULE_PREFIX) and not list(module.children()):
             yield path, module
 
 
-def _function_of(layer: Module) -> str:
+def _find_function_name(layer: Module) -> str:
     """The function that a layer calls, by its class: LayerNorm calls layer_norm, BatchNorm2d batch_norm."""
     # Acronyms (ReLU, GELU) have no words inside, so the name without any break is tried first.
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(layer).__name__).lower()

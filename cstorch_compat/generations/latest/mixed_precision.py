@@ -12,8 +12,8 @@ from lazytensor.dtype import DType, bfloat16, cbfloat16, float16, float32
 from lazytensor.nn.utils import clip_grad_norm_, clip_grad_value_
 from lazytensor.tensor import Tensor
 
-_HALF = {"float16": float16, "bfloat16": bfloat16, "cbfloat16": cbfloat16}
-_mixed = process.Slot[bool | None](lambda: None)
+_HALF_TYPES = {"float16": float16, "bfloat16": bfloat16, "cbfloat16": cbfloat16}
+_mixed_setting = process.RunLocal[bool | None](lambda: None)
 
 
 def init(enabled: bool = True, enable_caching: bool = True, verbose: bool = False, allow_banned: bool = False) -> None:
@@ -24,10 +24,10 @@ def init(enabled: bool = True, enable_caching: bool = True, verbose: bool = Fals
 def set_half_dtype(value: "str | DType") -> DType:
     """Choose "float16", "bfloat16" or "cbfloat16" for matrix products on CSX. Raises ValueError for others."""
     name = value.name if isinstance(value, DType) else str(value)
-    if name not in _HALF:
-        names = ", ".join(f'"{name}"' for name in _HALF)
+    if name not in _HALF_TYPES:
+        names = ", ".join(f'"{name}"' for name in _HALF_TYPES)
         raise ValueError(f"Invalid half dtype: {value}. Accepted values are: {names}, torch.float16, torch.bfloat16.")
-    process.RUN.options.half = _HALF[name]
+    process.RUN.options.half = _HALF_TYPES[name]
     return get_half_dtype()
 
 
@@ -64,13 +64,13 @@ def is_cbfloat16_tensor(tensor: Tensor) -> bool:
 
 def enable_mixed_precision(enable: bool = True) -> bool:
     """Say whether mixed precision is wanted. CSX makes its casts either way, as the original's front end does."""
-    _mixed.value = bool(enable)
+    _mixed_setting.value = bool(enable)
     return mixed_precision()
 
 
 def mixed_precision() -> bool:
     """What was said last; if nothing was, whether the run is on CSX."""
-    return process.use_cs() if _mixed.value is None else _mixed.value
+    return process.use_cs() if _mixed_setting.value is None else _mixed_setting.value
 
 
 def get_floating_point_dtype(default: DType = float32) -> DType:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.files import checkpoint
-from cstorch_compat.names.builtin_errors import as_builtin
-from cstorch_compat.nn.wafer_functional import constant
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
+from cstorch_compat.nn.wafer_functional import copy_as_constant
 from cstorch_compat.run import process, steps
 from cstorch_compat.run.backend import Backend
 from cstorch_compat.torch import saving
@@ -17,7 +17,7 @@ from lazytensor.dtype import DType, bfloat16
 from lazytensor.functions import creation
 from lazytensor.tensor import Tensor
 
-BITS_OF_BFLOAT16 = np.dtype(np.int16, metadata={"torch.dtype": "bfloat16"})
+BFLOAT16_BITS_DTYPE = np.dtype(np.int16, metadata={"torch.dtype": "bfloat16"})
 """What bfloat16 is on the way through NumPy; the note tells it from whole numbers on the way back."""
 
 
@@ -32,7 +32,7 @@ def step_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
     >>> log(torch.tensor(0.25))
     0.25
     """
-    return steps.public_closure(closure, needs_checkpoint=False)
+    return steps.make_public_closure(closure, needs_checkpoint=False)
 
 
 def checkpoint_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,7 +46,7 @@ def checkpoint_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
     >>> keep.__name__
     'keep'
     """
-    return steps.public_closure(closure, needs_checkpoint=True)
+    return steps.make_public_closure(closure, needs_checkpoint=True)
 
 
 def current_backend(raise_exception: bool = True, raise_warning: bool = True) -> Backend:
@@ -149,7 +149,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
             "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
         )
-    if isinstance(array, np.ndarray) and array.dtype.metadata == BITS_OF_BFLOAT16.metadata is not None:
+    if isinstance(array, np.ndarray) and array.dtype.metadata == BFLOAT16_BITS_DTYPE.metadata is not None:
         words = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16
         return creation.from_numpy(words.view(np.float32)).to(bfloat16)
     if not isinstance(array, np.ndarray):
@@ -165,10 +165,10 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
     array([0, 1, 2])
     """
     # Scripts catch built-in errors; ours say more and stay behind them as the cause.
-    with as_builtin():
+    with reraise_as_builtin():
         if tensor.dtype is bfloat16 and not tensor.requires_grad:
             # The upper half of a float32, as the original hands on what NumPy has no type for.
-            return (tensor.float().numpy().view(np.uint32) >> 16).astype(np.uint16).view(BITS_OF_BFLOAT16)
+            return (tensor.float().numpy().view(np.uint32) >> 16).astype(np.uint16).view(BFLOAT16_BITS_DTYPE)
         return tensor.numpy()
 
 
@@ -180,7 +180,7 @@ def make_constant(tensor: Any) -> Any:
     tensor([1., 1.])
     """
     is_traced = process.use_cs() and isinstance(tensor, Tensor)
-    return constant(tensor, process.current_torch_device()) if is_traced else tensor
+    return copy_as_constant(tensor, process.current_torch_device()) if is_traced else tensor
 
 
 class name_scope:
@@ -225,7 +225,7 @@ def save(state_dict: Any, ckpt_path: Any) -> None:
         raise FileExistsError(
             f"Checkpoint at '{ckpt_path}' already exists. Please delete the checkpoint and run again."
         )
-    with as_builtin():
+    with reraise_as_builtin():
         checkpoint.save(state_dict, ckpt_path)
 
 
@@ -246,7 +246,7 @@ def load(ckpt_path: Any, map_location: Any = None, **kwargs: Any) -> Any:
         raise RuntimeError(
             f"Failed to load checkpoint file `{ckpt_path}`.\n  Give a path: tensors are read when they are used."
         )
-    with as_builtin():
+    with reraise_as_builtin():
         return checkpoint.load(ckpt_path, map_location, read_torch=saving.load, **kwargs)
 
 

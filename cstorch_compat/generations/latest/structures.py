@@ -86,7 +86,7 @@ def visit_device_tensors(
     data_structure: Any, device_type: str, strict: bool = False, scope: list[str] | None = None
 ) -> Iterator[tuple[list[str], Tensor]]:
     """The tensors that live on a device, with their places."""
-    yield from visit_structure(data_structure, _lives_on(device_type), strict, scope)
+    yield from visit_structure(data_structure, _make_device_filter(device_type), strict, scope)
 
 
 def visit_lazy_tensors(
@@ -100,7 +100,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor)
 
 
-def _lives_on(device_type: str) -> Select:
+def _make_device_filter(device_type: str) -> Select:
     return lambda value: isinstance(value, Tensor) and value.device.type == device_type
 
 
@@ -132,7 +132,7 @@ def map_torch_tensors(map_fn: Callable[..., Any], data_structure: Any, scope: li
 
 def map_lazy_tensors(map_fn: Callable[..., Any], data_structure: Any, scope: list[str] | None = None) -> Any:
     """The structure with map_fn(place, tensor) for each tensor of the wafer."""
-    return map_structure(map_fn, data_structure, _lives_on("lazy"), scope)
+    return map_structure(map_fn, data_structure, _make_device_filter("lazy"), scope)
 
 
 def recurse_spec(spec: TreeSpec, scope: list[str] | None = None) -> Iterator[list[str]]:

@@ -18,13 +18,13 @@ def override_env_vars(**kwargs: Any) -> Iterator[None]:
     # None stands for a variable that is not there, both ways.
     before = {name: os.environ.get(name) for name in kwargs}
     try:
-        _set(kwargs)
+        _set_variables(kwargs)
         yield
     finally:
-        _set(before)
+        _set_variables(before)
 
 
-def _set(values: dict[str, Any]) -> None:
+def _set_variables(values: dict[str, Any]) -> None:
     for name, value in values.items():
         if value is None:
             os.environ.pop(name, None)

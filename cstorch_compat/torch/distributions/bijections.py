@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cstorch_compat.torch.distributions import support as constraints
-from cstorch_compat.torch.distributions.continuous_families import epsilon, least
+from cstorch_compat.torch.distributions.continuous_families import machine_epsilon, smallest_normal
 from cstorch_compat.torch.distributions.distribution import sum_rightmost
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions, scans
@@ -35,7 +35,7 @@ class Transform:
     @property
     def inv(self) -> "Transform":
         """The inverse."""
-        return _Inverse(self)
+        return _InverseTransform(self)
 
     def with_cache(self, cache_size: int = 1) -> "Transform":
         """Itself: equal nodes are one node, so nothing is computed twice."""
@@ -68,7 +68,7 @@ class Transform:
         return hash(type(self))
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     def __init__(self, transform: Transform):
         super().__init__()
         self._inverted = transform
@@ -138,12 +138,12 @@ class SigmoidTransform(Transform):
     codomain = constraints.unit_interval
 
     def __call__(self, x: Tensor) -> Tensor:
-        return pw.clamp(pw.sigmoid(x), least(x.dtype), 1.0 - epsilon(x.dtype))
+        return pw.clamp(pw.sigmoid(x), smallest_normal(x.dtype), 1.0 - machine_epsilon(x.dtype))
 
     def undo(self, y: Tensor) -> Tensor:
         """log y - log(1 - y)"""
         # At 0 and 1 the inverse is infinite.
-        inside = pw.clamp(y, least(y.dtype), 1.0 - epsilon(y.dtype))
+        inside = pw.clamp(y, smallest_normal(y.dtype), 1.0 - machine_epsilon(y.dtype))
         return pw.log(inside) - pw.log1p(-inside)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
@@ -267,7 +267,7 @@ class StickBreakingTransform(Transform):
     def undo(self, y: Tensor) -> Tensor:
         """The numbers whose parts these are."""
         head = y[..., :-1]
-        left = pw.clamp(1 - scans.cumsum(head, -1), least(y.dtype), None)
+        left = pw.clamp(1 - scans.cumsum(head, -1), smallest_normal(y.dtype), None)
         return pw.log(head) - pw.log(left) + self._offset(head)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from lazytensor.functions.gathering import where
 from lazytensor.functions.shapes import expand
 from lazytensor.tensor import Tensor
 
-EULER = 0.57721566490153286060
+EULER_GAMMA = 0.57721566490153286060
 
 
 def standard_normal(shape: Any, like: Tensor) -> Tensor:
@@ -24,12 +24,12 @@ def standard_normal(shape: Any, like: Tensor) -> Tensor:
     return empty(tuple(shape), dtype=like.dtype, device=like.device).normal_()
 
 
-def least(dtype: DType) -> float:
+def smallest_normal(dtype: DType) -> float:
     """The smallest normal number of a type."""
     return float(np.finfo(dtype.host).tiny)
 
 
-def epsilon(dtype: DType) -> float:
+def machine_epsilon(dtype: DType) -> float:
     """The distance from 1 to the next number of a type."""
     return float(np.finfo(dtype.host).eps)
 
@@ -114,7 +114,7 @@ class Laplace(_LocationScale):
         """A uniform number sent through the inverse of the distribution function."""
         shape = self._extended_shape(sample_shape)
         # Never -1, whose logarithm is infinite.
-        u = empty(tuple(shape), dtype=self.loc.dtype).uniform_(epsilon(self.loc.dtype) - 1, 1)
+        u = empty(tuple(shape), dtype=self.loc.dtype).uniform_(machine_epsilon(self.loc.dtype) - 1, 1)
         return self.loc - self.scale * u.sign() * pw.log1p(-u.abs())
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -171,7 +171,7 @@ class Gumbel(_LocationScale):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Minus log of minus log of a uniform number between the least and 1."""
         # Off both ends, where one of the logarithms is infinite.
-        low, high = least(self.loc.dtype), 1 - epsilon(self.loc.dtype)
+        low, high = smallest_normal(self.loc.dtype), 1 - machine_epsilon(self.loc.dtype)
         u = rand(tuple(self._extended_shape(sample_shape)), dtype=self.loc.dtype)
         u = low + u * (high - low)
         return self.loc - self.scale * (-u.log()).log()
@@ -179,7 +179,7 @@ class Gumbel(_LocationScale):
     @property
     def mean(self) -> Tensor:
         """m + gamma b"""
-        return self.loc + self.scale * EULER
+        return self.loc + self.scale * EULER_GAMMA
 
     @property
     def variance(self) -> Tensor:
@@ -195,7 +195,7 @@ class Gumbel(_LocationScale):
 
     def entropy(self) -> Tensor:
         """log b + 1 + gamma"""
-        return self.scale.log() + (1 + EULER)
+        return self.scale.log() + (1 + EULER_GAMMA)
 
 
 class HalfNormal(Distribution):
@@ -371,7 +371,9 @@ class Gamma(ExponentialFamily):
         # The draw has the gradient of the concentration, the division that of the rate.
         value = standard_gamma(expand(self.concentration, shape)) / expand(self.rate, shape)
         # A value of 0 has no density, so the least number stands for it.
-        answer: Tensor = where(value.detach() < least(value.dtype), value.detach() * 0 + least(value.dtype), value)
+        answer: Tensor = where(
+            value.detach() < smallest_normal(value.dtype), value.detach() * 0 + smallest_normal(value.dtype), value
+        )
         return answer
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -451,6 +453,6 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Logits of probabilities, which are kept off 0 and 1."""
     # By the type: in float64 the logarithm can go further.
-    eps = epsilon(probs.dtype)
+    eps = machine_epsilon(probs.dtype)
     clamped = probs.clamp(min=eps, max=1 - eps)
     return pw.log(clamped) - pw.log1p(-clamped) if is_binary else pw.log(clamped)

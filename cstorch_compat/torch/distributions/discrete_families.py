@@ -3,7 +3,7 @@
 from typing import Any
 
 from cstorch_compat.torch.distributions import support as constraints
-from cstorch_compat.torch.distributions.continuous_families import least, logits_to_probs, probs_to_logits
+from cstorch_compat.torch.distributions.continuous_families import logits_to_probs, probs_to_logits, smallest_normal
 from cstorch_compat.torch.distributions.distribution import Distribution, ExponentialFamily, broadcast_all
 from cstorch_compat.torch.distributions.gamma_draws import poisson
 from lazytensor import dtype as dt
@@ -17,13 +17,13 @@ from lazytensor.functions.shapes import broadcast_tensors, expand
 from lazytensor.tensor import Size, Tensor, grad_mode
 
 
-def check_one(probs: Any, logits: Any) -> None:
+def require_probs_or_logits(probs: Any, logits: Any) -> None:
     """Raise ValueError unless one of the two is given."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
 
 
-class _Given(Distribution):
+class _ProbsOrLogits(Distribution):
     """Parameters given as probabilities or as logits; the other follows on demand."""
 
     is_binary = True
@@ -48,13 +48,13 @@ class _Given(Distribution):
         return self._param.shape
 
 
-class _PerElement(_Given):
+class _ElementwiseProbs(_ProbsOrLogits):
     """A distribution for each element of the parameter, probs or logits of any shape."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
-        check_one(probs, logits)
+        require_probs_or_logits(probs, logits)
         if probs is not None:
             (self.probs,) = broadcast_all(probs)
         else:
@@ -62,7 +62,7 @@ class _PerElement(_Given):
         super().__init__(self._param.shape, validate_args=validate_args)
 
 
-class Bernoulli(_PerElement, ExponentialFamily):
+class Bernoulli(_ElementwiseProbs, ExponentialFamily):
     """1 with a probability, else 0."""
 
     support = constraints.boolean
@@ -109,7 +109,7 @@ class Bernoulli(_PerElement, ExponentialFamily):
         return values.expand(-1, *self._batch_shape) if expand else values
 
 
-class Geometric(_PerElement):
+class Geometric(_ElementwiseProbs):
     """Failures before the first success."""
 
     support = constraints.nonnegative_integer
@@ -137,7 +137,7 @@ class Geometric(_PerElement):
         with grad_mode(False):
             # A number of 0 would wait for ever.
             u = rand(tuple(self._extended_shape(sample_shape)), dtype=self.probs.dtype)
-            return (u.clamp(min=least(u.dtype)).log() / (-self.probs).log1p()).floor()
+            return (u.clamp(min=smallest_normal(u.dtype)).log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
         """x log(1 - p) + log p"""
@@ -187,7 +187,7 @@ class Poisson(ExponentialFamily):
         return xlogy(x, rate) - rate - lgamma(x + 1)
 
 
-class Categorical(_Given):
+class Categorical(_ProbsOrLogits):
     """One of the classes in the last dimension."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -195,7 +195,7 @@ class Categorical(_Given):
     is_binary = False
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
-        check_one(probs, logits)
+        require_probs_or_logits(probs, logits)
         given = probs if probs is not None else logits
         if given.dim() < 1:
             which = "probs" if probs is not None else "logits"
@@ -227,7 +227,7 @@ class Categorical(_Given):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Numbers of classes."""
-        shape = as_tuple(sample_shape)
+        shape = shape_to_tuple(sample_shape)
         with grad_mode(False):
             # All draws of a row at once, and then turned: the order in which PyTorch draws them.
             rows = self.probs.reshape(-1, self._num_events)
@@ -245,7 +245,7 @@ class Categorical(_Given):
     def entropy(self) -> Tensor:
         """-sum p log p"""
         # A class without probability adds 0, and not NaN.
-        logits = self.logits.clamp(min=_lowest(self.logits))
+        logits = self.logits.clamp(min=_lowest_finite(self.logits))
         return -reductions.sum(logits * self.probs, -1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -254,16 +254,16 @@ class Categorical(_Given):
         return values.expand(-1, *self._batch_shape) if expand else values
 
 
-def _lowest(x: Tensor) -> float:
+def _lowest_finite(x: Tensor) -> float:
     return float(-3.4028234663852886e38 if x.dtype is dt.float32 else -1.7976931348623157e308)
 
 
-def as_tuple(shape: Any) -> tuple[int, ...]:
+def shape_to_tuple(shape: Any) -> tuple[int, ...]:
     """A shape as a tuple."""
     return tuple(shape)
 
 
-class _OfCategorical(Distribution):
+class _CategoricalBased(Distribution):
     """A family that draws classes; probabilities and logits are theirs."""
 
     _categorical: Categorical
@@ -286,7 +286,7 @@ class _OfCategorical(Distribution):
         return self._categorical.param_shape
 
 
-class OneHotCategorical(_OfCategorical):
+class OneHotCategorical(_CategoricalBased):
     """One of the classes, as a vector with a 1 in its place."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -335,7 +335,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return drawn + (self.probs - self.probs.detach())
 
 
-class Multinomial(_OfCategorical):
+class Multinomial(_CategoricalBased):
     """How often each class comes in `total_count` draws."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -365,9 +365,9 @@ class Multinomial(_OfCategorical):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Counts of the classes."""
-        shape = self._extended_shape(as_tuple(sample_shape))
+        shape = self._extended_shape(shape_to_tuple(sample_shape))
         # Single draws that are counted, so that they use up as many random numbers.
-        drawn = self._categorical.sample((self.total_count, *as_tuple(sample_shape)))
+        drawn = self._categorical.sample((self.total_count, *shape_to_tuple(sample_shape)))
         indices = drawn.permute(*range(1, drawn.dim()), 0)
         counts = zeros(tuple(shape), dtype=self.probs.dtype)
         return scatter_add(counts, -1, indices, counts.new_ones(tuple(indices.shape)))

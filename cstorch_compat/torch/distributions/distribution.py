@@ -14,21 +14,21 @@ from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.shapes import broadcast_tensors, expand
 from lazytensor.tensor import Size, Tensor, grad_mode
 
-_checks = True
+_validates_args = True
 
 
 def set_default_validate_args(value: bool) -> None:
     """Whether arguments are checked where nobody says."""
-    global _checks
+    global _validates_args
     if value not in (True, False):
         raise ValueError
-    _checks = value
+    _validates_args = value
 
 
 @contextmanager
-def validation(flag: bool) -> Any:
+def argument_validation(flag: bool) -> Any:
     """Check arguments or not inside of a block."""
-    before = _checks
+    before = _validates_args
     set_default_validate_args(flag)
     try:
         yield
@@ -70,7 +70,7 @@ class Distribution:
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None):
         self._batch_shape, self._event_shape = as_size(batch_shape), as_size(event_shape)
-        self._validate_args = _checks if validate_args is None else validate_args
+        self._validate_args = _validates_args if validate_args is None else validate_args
         if self._validate_args:
             self._check_arguments()
 
@@ -83,7 +83,7 @@ class Distribution:
             value = self.__dict__[name]
             if not isinstance(value, Tensor):
                 continue
-            if not _holds(constraint, value):
+            if not _is_satisfied(constraint, value):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -190,7 +190,7 @@ class Distribution:
         # Unknown until the parameters are: nothing to hold a value to.
         if isinstance(support, constraints.Dependent):
             return
-        if not _holds(support, value):
+        if not _is_satisfied(support, value):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support "
                 f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
@@ -209,9 +209,9 @@ class ExponentialFamily(Distribution):
     """A family whose density is exp of a product of parameters and statistics."""
 
 
-def _holds(constraint: Constraint, value: Tensor) -> bool:
+def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
     """Whether all elements keep a constraint; where a plan has no values none is broken."""
-    if cells.is_missing(value.node):
+    if cells.is_unknown_in_plan(value.node):
         return True
     try:
         return bool(reductions.all(constraint.check(value)).item())

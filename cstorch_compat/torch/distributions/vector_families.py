@@ -112,7 +112,7 @@ class Beta(ExponentialFamily):
         return self._dirichlet.entropy()
 
 
-def _lower_of_precision(precision: Tensor) -> Tensor:
+def _cholesky_of_inverse(precision: Tensor) -> Tensor:
     """The lower Cholesky factor of the inverse of a matrix."""
     # The factor of the matrix turned by half a circle, turned back: the inverse of a triangle stays one.
     flipped = linalg.cholesky(precision.flip(-2, -1))
@@ -162,7 +162,7 @@ class MultivariateNormal(Distribution):
         elif name == "covariance_matrix":
             self._lower = linalg.cholesky(self.__dict__[name])
         else:
-            self._lower = _lower_of_precision(self.__dict__[name])
+            self._lower = _cholesky_of_inverse(self.__dict__[name])
 
     def __getattr__(self, name: str) -> Any:
         lower = self.__dict__.get("_lower")

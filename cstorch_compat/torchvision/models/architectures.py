@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.torchvision.models import resnet, vgg, vision_transformer
-from cstorch_compat.torchvision.models.published import FILES
+from cstorch_compat.torchvision.models.published import WEIGHT_FILES
 
 ARCHITECTURES: dict[str, Callable[..., Any]] = {
     kind.lower(): getattr(module, kind.lower())
-    for kind in FILES
+    for kind in WEIGHT_FILES
     for module in (resnet, vgg, vision_transformer)
     if hasattr(module, kind.lower())
 }

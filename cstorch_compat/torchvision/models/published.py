@@ -9,9 +9,9 @@ from cstorch_compat.torchvision import transforms
 from lazytensor.errors import OptionInvalid
 from lazytensor.nn.module import Module
 
-SERVER = "https://download.pytorch.org/models/"
+WEIGHTS_URL = "https://download.pytorch.org/models/"
 # Class of weights, then the name and file of each set; the last one is the default.
-FILES = {
+WEIGHT_FILES = {
     "AlexNet": {"IMAGENET1K_V1": "alexnet-owt-7be5be79"},
     "ResNet18": {"IMAGENET1K_V1": "resnet18-f37072fd"},
     "ResNet34": {"IMAGENET1K_V1": "resnet34-b627a593"},
@@ -43,7 +43,7 @@ class WeightsEnum(Enum):
     @property
     def url(self) -> str:
         """Where the file was published."""
-        return f"{SERVER}{self.value}.pth"
+        return f"{WEIGHTS_URL}{self.value}.pth"
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -62,24 +62,24 @@ class WeightsEnum(Enum):
         return transforms.Compose([*steps, transforms.Normalize(mean, std)])
 
 
-def weights_of(name: str) -> type[WeightsEnum]:
+def make_weights_class(name: str) -> type[WeightsEnum]:
     """The class of weights of an architecture."""
-    sets = FILES[name]
+    sets = WEIGHT_FILES[name]
     # A second name for the last set: an alias of its member.
     make: Any = WeightsEnum
     kind: type[WeightsEnum] = make(f"{name}_Weights", {**sets, "DEFAULT": list(sets.values())[-1]})
     return kind
 
 
-WEIGHTS = {f"{name}_Weights": weights_of(name) for name in FILES}
+WEIGHTS_CLASSES = {f"{name}_Weights": make_weights_class(name) for name in WEIGHT_FILES}
 """Every class of weights by its name."""
-BY_NAME = SimpleNamespace(**WEIGHTS)
+WEIGHTS_BY_NAME = SimpleNamespace(**WEIGHTS_CLASSES)
 """The same, as attributes."""
 
 
-def filled(model: Module, name: str, weights: Any, pretrained: bool = False) -> Module:
+def load_weights(model: Module, name: str, weights: Any, pretrained: bool = False) -> Module:
     """A model with the weights that were asked for; `pretrained` is the older way to ask for the first set."""
-    kind = WEIGHTS[f"{name}_Weights"]
+    kind = WEIGHTS_CLASSES[f"{name}_Weights"]
     # The older way asked for the first set, whatever the best one is now.
     if pretrained:
         weights = next(iter(kind))
@@ -92,6 +92,6 @@ def filled(model: Module, name: str, weights: Any, pretrained: bool = False) -> 
     return model
 
 
-def classes_for(weights: Any, pretrained: bool, options: dict[str, Any]) -> dict[str, Any]:
+def set_num_classes(weights: Any, pretrained: bool, options: dict[str, Any]) -> dict[str, Any]:
     """The options of a model that is to take published weights: as many classes as those tell apart."""
     return {**options, "num_classes": 1000} if weights is not None or pretrained else options

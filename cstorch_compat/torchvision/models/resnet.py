@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cstorch_compat.torchvision.models.published import classes_for, filled
+from cstorch_compat.torchvision.models.published import load_weights, set_num_classes
 from lazytensor import nn
 from lazytensor.functions.shapes import flatten
 from lazytensor.nn import init
 from lazytensor.tensor import Tensor
 
-Norm = Callable[[int], nn.Module]
+NormFactory = Callable[[int], nn.Module]
 
 
 def conv3x3(in_planes: int, out_planes: int, stride: int = 1, groups: int = 1, dilation: int = 1) -> nn.Conv2d:
@@ -36,7 +36,7 @@ class BasicBlock(nn.Module):
         groups: int = 1,
         base_width: int = 64,
         dilation: int = 1,
-        norm_layer: Norm | None = None,
+        norm_layer: NormFactory | None = None,
     ):
         super().__init__()
         norm = norm_layer or nn.BatchNorm2d
@@ -70,7 +70,7 @@ class Bottleneck(nn.Module):
         groups: int = 1,
         base_width: int = 64,
         dilation: int = 1,
-        norm_layer: Norm | None = None,
+        norm_layer: NormFactory | None = None,
     ):
         super().__init__()
         norm = norm_layer or nn.BatchNorm2d
@@ -102,7 +102,7 @@ class ResNet(nn.Module):
         groups: int = 1,
         width_per_group: int = 64,
         replace_stride_with_dilation: Sequence[bool] | None = None,
-        norm_layer: Norm | None = None,
+        norm_layer: NormFactory | None = None,
     ):
         super().__init__()
         self._norm_layer = norm_layer or nn.BatchNorm2d
@@ -155,26 +155,26 @@ class ResNet(nn.Module):
         return self.fc(flatten(self.avgpool(x), 1))  # type: ignore[no-any-return]
 
 
-def _architecture(name: str, kind: str, block: Any, layers: Sequence[int], **facts: Any) -> Callable[..., Any]:
+def _make_builder(name: str, kind: str, block: Any, layers: Sequence[int], **facts: Any) -> Callable[..., Any]:
     def build(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> ResNet:
-        model = ResNet(block, layers, **{**facts, **classes_for(weights, pretrained, options)})
-        return filled(model, kind, weights, pretrained)  # type: ignore[return-value]
+        model = ResNet(block, layers, **{**facts, **set_num_classes(weights, pretrained, options)})
+        return load_weights(model, kind, weights, pretrained)  # type: ignore[return-value]
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{kind}, with weights of the cache if they are asked for."
     return build
 
 
-resnet18 = _architecture("resnet18", "ResNet18", BasicBlock, (2, 2, 2, 2))
-resnet34 = _architecture("resnet34", "ResNet34", BasicBlock, (3, 4, 6, 3))
-resnet50 = _architecture("resnet50", "ResNet50", Bottleneck, (3, 4, 6, 3))
-resnet101 = _architecture("resnet101", "ResNet101", Bottleneck, (3, 4, 23, 3))
-resnet152 = _architecture("resnet152", "ResNet152", Bottleneck, (3, 8, 36, 3))
-resnext50_32x4d = _architecture(
+resnet18 = _make_builder("resnet18", "ResNet18", BasicBlock, (2, 2, 2, 2))
+resnet34 = _make_builder("resnet34", "ResNet34", BasicBlock, (3, 4, 6, 3))
+resnet50 = _make_builder("resnet50", "ResNet50", Bottleneck, (3, 4, 6, 3))
+resnet101 = _make_builder("resnet101", "ResNet101", Bottleneck, (3, 4, 23, 3))
+resnet152 = _make_builder("resnet152", "ResNet152", Bottleneck, (3, 8, 36, 3))
+resnext50_32x4d = _make_builder(
     "resnext50_32x4d", "ResNeXt50_32X4D", Bottleneck, (3, 4, 6, 3), groups=32, width_per_group=4
 )
-resnext101_32x8d = _architecture(
+resnext101_32x8d = _make_builder(
     "resnext101_32x8d", "ResNeXt101_32X8D", Bottleneck, (3, 4, 23, 3), groups=32, width_per_group=8
 )
-wide_resnet50_2 = _architecture("wide_resnet50_2", "Wide_ResNet50_2", Bottleneck, (3, 4, 6, 3), width_per_group=128)
-wide_resnet101_2 = _architecture("wide_resnet101_2", "Wide_ResNet101_2", Bottleneck, (3, 4, 23, 3), width_per_group=128)
+wide_resnet50_2 = _make_builder("wide_resnet50_2", "Wide_ResNet50_2", Bottleneck, (3, 4, 6, 3), width_per_group=128)
+wide_resnet101_2 = _make_builder("wide_resnet101_2", "Wide_ResNet101_2", Bottleneck, (3, 4, 23, 3), width_per_group=128)

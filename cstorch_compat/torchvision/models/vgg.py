@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat.torchvision.models.published import classes_for, filled
+from cstorch_compat.torchvision.models.published import load_weights, set_num_classes
 from lazytensor import nn
 from lazytensor.functions.shapes import flatten
 from lazytensor.nn import init
 from lazytensor.tensor import Tensor
 
-STAGES = {
+STAGE_WIDTHS = {
     "11": "64 M 128 M 256 256 M 512 512 M 512 512 M",
     "13": "64 64 M 128 128 M 256 256 M 512 512 M 512 512 M",
     "16": "64 64 M 128 128 M 256 256 256 M 512 512 512 M 512 512 512 M",
@@ -104,24 +104,24 @@ class AlexNet(nn.Module):
 
 def alexnet(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> AlexNet:
     """AlexNet, with weights of the cache if they are asked for."""
-    model = AlexNet(**classes_for(weights, pretrained, options))
-    return filled(model, "AlexNet", weights, pretrained)  # type: ignore[return-value]
+    model = AlexNet(**set_num_classes(weights, pretrained, options))
+    return load_weights(model, "AlexNet", weights, pretrained)  # type: ignore[return-value]
 
 
-def _architecture(depth: str, batch_norm: bool) -> Callable[..., Any]:
+def _make_builder(depth: str, batch_norm: bool) -> Callable[..., Any]:
     kind = f"VGG{depth}{'_BN' if batch_norm else ''}"
 
     def build(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> VGG:
-        given = classes_for(weights, pretrained, options)
+        given = set_num_classes(weights, pretrained, options)
         # Values that weights will replace are not drawn.
         if weights is not None or pretrained:
             given["init_weights"] = False
-        return filled(VGG(make_layers(STAGES[depth], batch_norm), **given), kind, weights, pretrained)  # type: ignore[return-value]
+        return load_weights(VGG(make_layers(STAGE_WIDTHS[depth], batch_norm), **given), kind, weights, pretrained)  # type: ignore[return-value]
 
     build.__name__ = build.__qualname__ = kind.lower()
     build.__doc__ = f"{kind}, with weights of the cache if they are asked for."
     return build
 
 
-vgg11, vgg13, vgg16, vgg19 = (_architecture(depth, False) for depth in STAGES)
-vgg11_bn, vgg13_bn, vgg16_bn, vgg19_bn = (_architecture(depth, True) for depth in STAGES)
+vgg11, vgg13, vgg16, vgg19 = (_make_builder(depth, False) for depth in STAGE_WIDTHS)
+vgg11_bn, vgg13_bn, vgg16_bn, vgg19_bn = (_make_builder(depth, True) for depth in STAGE_WIDTHS)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cstorch_compat.torchvision.models.published import classes_for, filled
+from cstorch_compat.torchvision.models.published import load_weights, set_num_classes
 from lazytensor import nn
 from lazytensor.functions.creation import empty, zeros
 from lazytensor.functions.shapes import cat, expand, permute, reshape
@@ -147,20 +147,20 @@ class VisionTransformer(nn.Module):
         return self.heads(self.encoder(x)[:, 0])  # type: ignore[no-any-return]
 
 
-def _architecture(name: str, kind: str, patch: int, layers: int, heads: int, width: int) -> Callable[..., Any]:
+def _make_builder(name: str, kind: str, patch: int, layers: int, heads: int, width: int) -> Callable[..., Any]:
     def build(
         *, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any
     ) -> VisionTransformer:
-        given = {"image_size": 224, **classes_for(weights, pretrained, options)}
+        given = {"image_size": 224, **set_num_classes(weights, pretrained, options)}
         model = VisionTransformer(given.pop("image_size"), patch, layers, heads, width, 4 * width, **given)
-        return filled(model, kind, weights, pretrained)  # type: ignore[return-value]
+        return load_weights(model, kind, weights, pretrained)  # type: ignore[return-value]
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{kind}, with weights of the cache if they are asked for."
     return build
 
 
-vit_b_16 = _architecture("vit_b_16", "ViT_B_16", 16, 12, 12, 768)
-vit_b_32 = _architecture("vit_b_32", "ViT_B_32", 32, 12, 12, 768)
-vit_l_16 = _architecture("vit_l_16", "ViT_L_16", 16, 24, 16, 1024)
-vit_l_32 = _architecture("vit_l_32", "ViT_L_32", 32, 24, 16, 1024)
+vit_b_16 = _make_builder("vit_b_16", "ViT_B_16", 16, 12, 12, 768)
+vit_b_32 = _make_builder("vit_b_32", "ViT_B_32", 32, 12, 12, 768)
+vit_l_16 = _make_builder("vit_l_16", "ViT_L_16", 16, 24, 16, 1024)
+vit_l_32 = _make_builder("vit_l_32", "ViT_L_32", 32, 24, 16, 1024)

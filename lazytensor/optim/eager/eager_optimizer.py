@@ -24,7 +24,7 @@ from lazytensor.ir.types import Type
 from lazytensor.optim.eager.batches import SCALARS, batches, joined, parts, rounded
 from lazytensor.optim.rules import State
 from lazytensor.optim.traced import optimizer
-from lazytensor.tensor import Tensor, grad_mode, handle, wrap
+from lazytensor.tensor import Tensor, grad_mode, tensor_from_storage, wrap
 from lazytensor.together import Whole, values_of, whole_of
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
@@ -88,7 +88,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
         Raises TraceError inside a traced step.
         """
-        if cells.here.current is not None and not cells.is_abstract:
+        if cells.thread_state.current is not None and not cells.is_abstract:
             error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
@@ -103,7 +103,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 # A parameter on "meta" has no value to change.
                 ready = [p for p in group["params"] if p.grad is not None and p.device.type != "meta"]
                 _check_implementation(plain, ready)
-                if cells.here.current is None:
+                if cells.thread_state.current is None:
                     for batch, numbers in batches(ready, self.state):
                         self._apply(plain, batch, dict(numbers))
                 else:
@@ -117,7 +117,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         states = [self.state.get(p, {}) for p in batch]
         names = [k for k, value in states[0].items() if k not in SCALARS and isinstance(value, Tensor)]
         # A list, which is made faster than by a generator.
-        if len(batch) > 1 and any([s[name].lens for name in names for s in states]):  # noqa: C419
+        if len(batch) > 1 and any([s[name].view_ops for name in names for s in states]):  # noqa: C419
             # A view in a state is written through its base.
             for p in batch:
                 self._apply(group, [p], numbers)
@@ -138,7 +138,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         self._write_state(batch, states, new, wholes)
         dtype = batch[0].dtype
         leaves = [leaf(part, p.spec) for p, part in zip(batch, parts(updated, batch, dtype), strict=True)]
-        if cells.is_abstract or any(p.lens or p.__dict__ for p in batch):
+        if cells.is_abstract or any(p.view_ops or p.__dict__ for p in batch):
             for p, n in zip(batch, leaves, strict=True):
                 p.write(n)
             return
@@ -166,7 +166,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             else:
                 for s, p in zip(states, batch, strict=True):
                     if name not in s:
-                        s[name] = handle(cells.Cell.outside(cells.without_value(p.spec)))
+                        s[name] = tensor_from_storage(cells.Storage.outside(cells.new_abstract_leaf(p.spec)))
                 Whole(rounded(value, dtype)).take([s[name].cell for s in states])
 
     def _record(self, group: dict[str, Any], p: Tensor) -> None:
@@ -181,7 +181,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 new[slot.name] = PLANNED_STEP if slot.name == "step" else slot.start_of(group)
                 continue
             if slot.name not in state:
-                state[slot.name] = t = handle(cells.Cell.outside(cells.without_value(p.spec)))
+                state[slot.name] = t = tensor_from_storage(cells.Storage.outside(cells.new_abstract_leaf(p.spec)))
                 t.device = p.device
                 cells.register(t.cell, f"{prefix}.{slot.name}")
             new[slot.name] = state[slot.name]
@@ -286,14 +286,14 @@ def _values(tensors: list[Tensor]) -> np.ndarray:
     """The elements of all tensors, in one array if they are several."""
     if len(tensors) == 1:
         return _value(tensors[0])
-    array = None if any(t.lens for t in tensors) else values_of([t.cell for t in tensors])
+    array = None if any(t.view_ops for t in tensors) else values_of([t.cell for t in tensors])
     return joined([_value(t) for t in tensors]) if array is None else array
 
 
 def _value(t: Tensor) -> np.ndarray:
     """The elements of a tensor, mostly without a node for its being a variable."""
     n = t.cell.node
-    return t.array() if t.lens or n is None or n.value is None else n.value
+    return t.array() if t.view_ops or n is None or n.value is None else n.value
 
 
 def _set_all(states: list[State], name: str, number: Node) -> None:
@@ -301,7 +301,7 @@ def _set_all(states: list[State], name: str, number: Node) -> None:
     for s in states:
         if name not in s:
             s[name] = wrap(number)
-        elif not s[name].lens and (cell := s[name].cell).home is None:
+        elif not s[name].view_ops and (cell := s[name].cell).home is None:
             # As a write of it, but for what a gradient would have to hear: none needs a count of steps.
             cell.node = number
             cell.version += 1

@@ -7,15 +7,15 @@ updates are most of the nodes of a step, and a deep net has hundreds of equal on
 
 from collections.abc import Sequence
 
-from lazytensor.ir.graph import Node, like, topological
-from lazytensor.ir.graph_function import Function
+from lazytensor.ir.graph import Node, node_template, topological
+from lazytensor.ir.graph_function import GraphFunction
 from lazytensor.ir.types import DRAW
 
 CONSTANTS = ("full", "const")
 """Leaves that are the same in all updates."""
 
 
-def function_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> Function | None:
+def function_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> GraphFunction | None:
     """An update as a function of what it was given; None for one that depends on more, as on random numbers.
 
     `mark` is that of the parameter: what is read of it after it was written has the mark again.
@@ -30,10 +30,10 @@ def function_of(given: Sequence[Node], results: Sequence[Node], mark: int) -> Fu
     constants, nodes = [n for n in inner if not n.inputs], [n for n in inner if n.inputs]
     for n in (*constants, *nodes):
         places[n] = len(given) + len(places) - len(set(given))
-    return Function(
+    return GraphFunction(
         values=len(given),
         constants=tuple(constants),
-        nodes=tuple((like(n), tuple(places[i] for i in n.inputs)) for n in nodes),
+        nodes=tuple((node_template(n), tuple(places[i] for i in n.inputs)) for n in nodes),
         results=tuple(places[n] for n in results),
     )
 

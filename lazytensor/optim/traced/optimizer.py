@@ -15,7 +15,7 @@ from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.writing import assign, write_values
 from lazytensor.ir.graph import Node
-from lazytensor.ir.graph_function import Function
+from lazytensor.ir.graph_function import GraphFunction
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import full
 from lazytensor.optim.rules import Rule
@@ -155,7 +155,7 @@ class Optimizer(step_hooks.Hooked):
         with grad_mode(False):
             groups = [(g, [(p, p.grad) for p in g["params"] if p.grad is not None]) for g in self.param_groups]
             # Outside of a step nothing repeats itself, and values may be known: there is nothing to remember.
-            if cells.here.current is None:
+            if cells.thread_state.current is None:
                 for group, pairs in groups:
                     for p, g in pairs:
                         self.update(group, p, g, self.state.get(p, {}))
@@ -189,7 +189,7 @@ class Optimizer(step_hooks.Hooked):
         else:
             cells.write_in_step(changed, answer)
 
-    def _cells_of(self, groups: "list[_Pairs]") -> list[cells.Cell]:
+    def _cells_of(self, groups: "list[_Pairs]") -> list[cells.Storage]:
         """The cells of parameters, each with those of its state behind it."""
         of = self.state.get
         return [t.cell for _, pairs in groups for p, _ in pairs for t in (p, *of(p, {}).values())]
@@ -203,7 +203,7 @@ class Optimizer(step_hooks.Hooked):
         values = [*[cells.read(t.cell) for t in changed], g.node, p.node]
         given = [*values, *[v for v in settings if isinstance(v, Node)]]
         kind = settings, p.device, tuple(state), _are_whole(changed), kind_of(given)
-        function, step = known.get(kind), cells.here.current
+        function, step = known.get(kind), cells.thread_state.current
         assert step is not None
         if function is None:
             self.update(group, p, g, state)
@@ -239,7 +239,7 @@ class Optimizer(step_hooks.Hooked):
         for p in self._parameters():
             if set_to_none or p.grad is None:
                 p.grad = None
-            elif p.grad.cell.epoch not in (None, cells.here.current):
+            elif p.grad.cell.epoch not in (None, cells.thread_state.current):
                 # The gradient of another loop's step, whose value no step can read.
                 p.grad = zeros_like(p)
             else:
@@ -312,7 +312,7 @@ class Optimizer(step_hooks.Hooked):
 
 _Pairs = tuple[dict[str, Any], list[tuple[Tensor, Tensor]]]
 """A group, and its parameters with their gradients."""
-_Functions = dict[tuple[Any, ...], Function | None]
+_Functions = dict[tuple[Any, ...], GraphFunction | None]
 """The functions that updates are in one call of `step`, all at one line of the script."""
 
 
@@ -324,7 +324,7 @@ def _number(dtype: DType) -> Type:
 
 def _are_whole(changed: list[Tensor]) -> bool:
     """Whether each of them is the tensor of its cell: what is written through a view depends on the view."""
-    return not any(t.lens for t in changed) and not any(t.leaf_id for t in changed[1:])
+    return not any(t.view_ops for t in changed) and not any(t.leaf_id for t in changed[1:])
 
 
 def loss_of(closure: Callable[[], Any] | None) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazytensor import source
-from lazytensor.arrival import Handle
+from lazytensor.arrival import RemovableHandle
 from lazytensor.errors import LazyError
 
 Hook = Callable[..., Any]
@@ -18,14 +18,14 @@ class HookError(LazyError, RuntimeError):
     """What a hook answered cannot be used."""
 
 
-def register_optimizer_step_pre_hook(hook: Hook) -> Handle:
+def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
     """Call hook(optimizer, args, kwargs) before each step of every optimizer."""
-    return Handle(EVERYWHERE["step_pre"], hook)
+    return RemovableHandle(EVERYWHERE["step_pre"], hook)
 
 
-def register_optimizer_step_post_hook(hook: Hook) -> Handle:
+def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
     """Call hook(optimizer, args, kwargs) after each step of every optimizer."""
-    return Handle(EVERYWHERE["step_post"], hook)
+    return RemovableHandle(EVERYWHERE["step_post"], hook)
 
 
 def forget() -> None:
@@ -96,29 +96,29 @@ class Hooked:
             state_dict = state_dict if answer is None else answer
         return state_dict
 
-    def register_step_pre_hook(self, hook: Hook) -> Handle:
+    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer, args, kwargs) before each step; a pair that it returns takes the place of both."""
-        return Handle(self._hooks_of("step_pre"), hook)
+        return RemovableHandle(self._hooks_of("step_pre"), hook)
 
-    def register_step_post_hook(self, hook: Hook) -> Handle:
+    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer, args, kwargs) after each step."""
-        return Handle(self._hooks_of("step_post"), hook)
+        return RemovableHandle(self._hooks_of("step_post"), hook)
 
-    def register_state_dict_pre_hook(self, hook: Hook) -> Handle:
+    def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer) before each state_dict."""
-        return Handle(self._hooks_of("state_dict_pre"), hook)
+        return RemovableHandle(self._hooks_of("state_dict_pre"), hook)
 
-    def register_state_dict_post_hook(self, hook: Hook) -> Handle:
+    def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer, state_dict) after each state_dict; a dict that it returns takes the place."""
-        return Handle(self._hooks_of("state_dict_post"), hook)
+        return RemovableHandle(self._hooks_of("state_dict_post"), hook)
 
-    def register_load_state_dict_pre_hook(self, hook: Hook) -> Handle:
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer, state_dict) before each load_state_dict; a dict that it returns is loaded instead."""
-        return Handle(self._hooks_of("load_state_dict_pre"), hook)
+        return RemovableHandle(self._hooks_of("load_state_dict_pre"), hook)
 
-    def register_load_state_dict_post_hook(self, hook: Hook) -> Handle:
+    def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer) after each load_state_dict."""
-        return Handle(self._hooks_of("load_state_dict_post"), hook)
+        return RemovableHandle(self._hooks_of("load_state_dict_post"), hook)
 
 
 def _surrounded(step: Step) -> Step:

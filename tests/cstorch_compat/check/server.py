@@ -19,7 +19,7 @@ MODULES = ("wse_sim", "cstorch_compat.data.supply", "cstorch_compat.optim.optimi
 
 def main() -> None:
     for path in MIRRORS:
-        table.load(path)
+        table.import_sources(path)
     for name in MODULES:
         importlib.import_module(name)
     for line in sys.stdin:

@@ -4,7 +4,7 @@ import pytest
 
 import cstorch_compat
 from cstorch_compat.check.apart import CheckReport
-from cstorch_compat.check.report import SCHEMA
+from cstorch_compat.check.report import SCHEMA_VERSION
 from lazytensor.errors import LazyError
 
 
@@ -39,4 +39,4 @@ def test_check_in_a_notebook_says_what_the_command_says(tmp_path):
     report = cstorch_compat.check(path)
     assert (report.status, [(f["id"], f["line"]) for f in report.findings]) == (0, [("LW412", 3)])
     assert "no_such_name" in report.text
-    assert report.details["schema"] == SCHEMA
+    assert report.details["schema"] == SCHEMA_VERSION

@@ -5,7 +5,7 @@ import pytest
 
 from cstorch_compat.check import graph, step
 from cstorch_compat.check.findings import Findings
-from lazytensor.cells import Cell
+from lazytensor.cells import Storage
 from lazytensor.dtype import float32, float64
 from lazytensor.ir.graph import Graph, leaf, node, topological
 from lazytensor.ir.types import Type, Where
@@ -24,9 +24,9 @@ def examined(*roots):
     found = Findings()
     for line, n in enumerate(roots, HERE.line):
         n.where = Where("train.py", line)
-    with step.Recorder(found):
+    with step.FindingRecorder(found):
         inputs = tuple(n for n in topological(roots) if n.op == "batch")
-        graph.examine(found, Graph(inputs, {}, roots, {}, tuple(f"output_{n.where.line}" for n in roots)))
+        graph.examine_graph(found, Graph(inputs, {}, roots, {}, tuple(f"output_{n.where.line}" for n in roots)))
     return [(f.rule.id, f.line) for f in found.items]
 
 
@@ -68,19 +68,19 @@ def test_second_step_is_compared_with_the_first():
     first, second = (call("mul", x, full(v, x.type)) for v in (0.5, 0.25))
     first.where = second.where = HERE
     found = Findings()
-    graph.compare(found, list(Graph((), {}, (first,), {}).nodes()), Graph((), {}, (first,), {}))
+    graph.compare_steps(found, list(Graph((), {}, (first,), {}).nodes()), Graph((), {}, (first,), {}))
     assert found.items == []
-    graph.compare(found, list(Graph((), {}, (first,), {}).nodes()), Graph((), {}, (second,), {}))
+    graph.compare_steps(found, list(Graph((), {}, (first,), {}).nodes()), Graph((), {}, (second,), {}))
     assert [(f.rule.id, f.detail.endswith("0.25")) for f in found.items] == [("LW402", True)]
 
 
 def test_reads_are_answered_by_the_value_or_by_zeros(monkeypatch):
-    cell = Cell(leaf(np.full((3,), 2.0, np.float32), Type((3,), float32)))
-    capture = step.CheckedCapture(Store(), readable=True)
+    cell = Storage(leaf(np.full((3,), 2.0, np.float32), Type((3,), float32)))
+    capture = step.CheckCapture(Store(), readable=True)
     capture.feed(cell, 0, "input")
     with capture:
         doubled = call("add", cell.node, cell.node)
         assert capture.value_of(doubled, ".item()").tolist() == [4.0, 4.0, 4.0]
-        monkeypatch.setattr(step, "BUDGET_FLOPS", 0)
+        monkeypatch.setattr(step, "MAX_READABLE_FLOPS", 0)
         tripled = call("add", doubled, cell.node)
         assert capture.value_of(tripled, ".item()").tolist() == [0.0, 0.0, 0.0]

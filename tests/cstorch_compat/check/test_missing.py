@@ -5,7 +5,7 @@ import time
 import pytest
 
 from cstorch_compat.check import used_names
-from cstorch_compat.check.missing import missing_names
+from cstorch_compat.check.missing import find_missing_names
 from cstorch_compat.names import shim
 from tests.conftest import lazywafer
 
@@ -65,7 +65,7 @@ def planted(tmp_path):
 
 def test_ten_planted_names_are_all_listed_with_their_lines(planted):
     begun = time.process_time()
-    missing = missing_names(str(planted / "train.py"))
+    missing = find_missing_names(str(planted / "train.py"))
     assert time.process_time() - begun < 2
     assert {m.name for m in missing} == set(NAMES)
     for m in missing:
@@ -76,7 +76,7 @@ def test_ten_planted_names_are_all_listed_with_their_lines(planted):
 
 
 def test_each_name_says_who_knows_it_and_what_to_do(planted):
-    missing = {m.name: m for m in missing_names(str(planted / "train.py"))}
+    missing = {m.name: m for m in find_missing_names(str(planted / "train.py"))}
     assert missing["torch.Tensr"].known == "nobody" and "torch.Tensor" in missing["torch.Tensr"].way_out
     assert missing["torch.Tensor.sparse_resize_"].known == "PyTorch"
     assert missing["torchaudio"].known == "other packages" and "original" in missing["torchaudio"].way_out
@@ -93,7 +93,9 @@ def test_report_begins_with_the_table_and_ends_with_the_count(planted, monkeypat
 
 
 def names(text):
-    return [u.name for u in used_names.read(text, "train.py", "pack.inner").uses if not u.name.startswith(".")]
+    return [
+        u.name for u in used_names.read_used_names(text, "train.py", "pack.inner").uses if not u.name.startswith(".")
+    ]
 
 
 @pytest.mark.parametrize(

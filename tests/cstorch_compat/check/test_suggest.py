@@ -11,12 +11,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from cstorch_compat.check.rules import RULES
-from cstorch_compat.check.suggest import REWRITES, Place, suggestion
+from cstorch_compat.check.suggest import REWRITES, RewriteContext, suggest_line
 from tests.cstorch_compat.check.faults import Fault, applied, script
 
 LAYERS = "self.fc3 = nn.Linear(8, 8)"
 SETUP = """
-from cstorch_compat.names.mirror import mirror
+from cstorch_compat.names.mirror import get_mirror as mirror
 torch, nn, F = (mirror(path) for path in ("torch", "torch.nn", "torch.nn.functional"))
 torch.manual_seed(0)
 x, y, token = torch.randn(4, 6), torch.arange(4) % 3, torch.arange(4)
@@ -202,17 +202,18 @@ IMPORTS = {
 def test_names_are_spelled_as_the_script_imports_them(imports, answer):
     line = "th.mean(x)" if "sum" in answer else "out = x @ w.t()"
     if "sum" in answer:
-        place = Place("no kernel", "out = th.hypot(a, b)", (6, 20), (), imports)
-        assert suggestion(place) == "out = th.sqrt(a ** 2 + b ** 2)"
+        place = RewriteContext("no kernel", "out = th.hypot(a, b)", (6, 20), (), imports)
+        assert suggest_line(place) == "out = th.sqrt(a ** 2 + b ** 2)"
     else:
-        place = Place("transposed weight", line, (6, len(line)), ((4, 6), (6, 3)), imports)
-        assert suggestion(place) == f"out = {answer}"
+        place = RewriteContext("transposed weight", line, (6, len(line)), ((4, 6), (6, 3)), imports)
+        assert suggest_line(place) == f"out = {answer}"
 
 
 def test_method_of_what_a_function_of_torch_gives_is_rewritten():
     line = "f = torch.tanh(out).lerp(out, weight=2)"
     assert (
-        suggestion(Place("no lowering", line, (4, len(line)))) == "f = (torch.tanh(out) + 2 * (out - torch.tanh(out)))"
+        suggest_line(RewriteContext("no lowering", line, (4, len(line))))
+        == "f = (torch.tanh(out) + 2 * (out - torch.tanh(out)))"
     )
 
 
@@ -220,5 +221,5 @@ def test_method_of_what_a_function_of_torch_gives_is_rewritten():
 def test_what_cannot_be_read_gets_no_line(line):
     for rule, _ in REWRITES:
         if (rule, line) != ("no lowering", "x @ v"):
-            assert suggestion(Place(rule, line, (0, len(line)))) == ""
-    assert suggestion(Place("no lowering", textwrap.dedent(line), None)) == ""
+            assert suggest_line(RewriteContext(rule, line, (0, len(line)))) == ""
+    assert suggest_line(RewriteContext("no lowering", textwrap.dedent(line), None)) == ""

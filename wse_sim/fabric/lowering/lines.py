@@ -12,12 +12,12 @@ import numpy as np
 from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST, Mesh
 from wse_sim.layout import Rect
 
-Pairs = Sequence[tuple[int, int]]
+PositionPairs = Sequence[tuple[int, int]]
 """Positions of a sender and a receiver."""
 
 
 @dataclass(frozen=True)
-class Lines:
+class PELines:
     """Equal lines of `length` PEs on `rect`, each cut from a row ("x") or a column ("y")."""
 
     rect: Rect
@@ -48,7 +48,7 @@ class Lines:
         return self.rect.x + np.arange(self.rect.width)[None, :], self.rect.y + along[:, None]
 
 
-def colour_ways(pairs: Pairs) -> list[int]:
+def colour_paths(pairs: PositionPairs) -> list[int]:
     """A colour, from 0, for the way of each pair, as few as possible: the ways are intervals of routers."""
     colours = [0] * len(pairs)
     reached: list[int] = []
@@ -63,7 +63,7 @@ def colour_ways(pairs: Pairs) -> list[int]:
     return colours
 
 
-def route_ways(mesh: Mesh, lines: Lines, pairs: Pairs, colours: Sequence[int]) -> None:
+def route_paths(mesh: Mesh, lines: PELines, pairs: PositionPairs, colours: Sequence[int]) -> None:
     """Route the way of each pair on its colour, from ramp to ramp."""
     for colour in sorted(set(colours)):
         # Ways in both directions may share a colour, but a router's route names its source, so they are laid one after
@@ -74,7 +74,7 @@ def route_ways(mesh: Mesh, lines: Lines, pairs: Pairs, colours: Sequence[int]) -
                 _route_colour(mesh, lines, here, colour, is_outward)
 
 
-def _route_colour(mesh: Mesh, lines: Lines, pairs: Pairs, colour: int, is_outward: bool) -> None:
+def _route_colour(mesh: Mesh, lines: PELines, pairs: PositionPairs, colour: int, is_outward: bool) -> None:
     on, back = (lines.outward, lines.inward) if is_outward else (lines.inward, lines.outward)
     between = [k for i, j in pairs for k in range(min(i, j) + 1, max(i, j))]
     mesh.route(colour, *lines.cells(i for i, _ in pairs), RAMP, [on])

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
-from wse_sim.fabric.lowering.sheet import Sheet, copy
+from wse_sim.fabric.lowering.lines import PELines, colour_paths, route_paths
+from wse_sim.fabric.lowering.sheet import MeshWriter, make_copy
 from wse_sim.fabric.mesh import NORTH, RAMP, SOUTH
 from wse_sim.isa.core_program import Memory, Received, Sent, Vector
 from wse_sim.layout import Rect
@@ -11,83 +11,85 @@ from wse_sim.phase import Broadcast, Shift
 from wse_sim.price.collectives import shift_pairs
 
 
-def send(colour: int, at: int, words: int) -> Vector:
+def make_send(colour: int, at: int, words: int) -> Vector:
     """Words from address `at` of a core onto a colour."""
     return Vector("move", operands=(Sent(colour), Memory(at)), length=words)
 
 
-def store(colour: int, at: int, words: int) -> Vector:
+def make_receive(colour: int, at: int, words: int) -> Vector:
     """Words that come on a colour to address `at`."""
     return Vector("move", operands=(Memory(at), Received(colour)), length=words)
 
 
-def forward(source: int, target: int, words: int) -> Vector:
+def make_forward(source: int, target: int, words: int) -> Vector:
     """Words from one colour to another, past the memory."""
     return Vector("move", operands=(Sent(target), Received(source)), length=words)
 
 
-def lower_shift(sheet: Sheet, phase: Shift) -> None:
+def lower_shift(sheet: MeshWriter, phase: Shift) -> None:
     """Every pair has a way of its own, and every PE sends and receives at once.
 
     Words that would be overwritten before they are sent are copied out of the way first.
     """
-    lines = Lines(phase.rect, phase.axis)
+    lines = PELines(phase.rect, phase.axis)
     pairs = shift_pairs(lines.length, phase.hops, phase.wrap)
     # A line of one PE: only a ring has something to do there, and that is a copy.
     if not pairs:
         if phase.wrap and phase.take != phase.put:
-            sheet.do(copy(phase.take, phase.put, phase.words), *lines.cells(range(lines.length)))
+            sheet.do(make_copy(phase.take, phase.put, phase.words), *lines.cells(range(lines.length)))
         return
-    ways = colour_ways(pairs)
+    ways = colour_paths(pairs)
     first = sheet.colours(max(ways) + 1)
     colours = [first + c for c in ways]
-    route_ways(sheet.mesh, lines, pairs, colours)
+    route_paths(sheet.mesh, lines, pairs, colours)
     sends = {i: c for (i, _), c in zip(pairs, colours, strict=True)}
     receives = {j: c for (_, j), c in zip(pairs, colours, strict=True)}
     # Only where some core both sends and receives can words be overwritten before they are sent.
-    take = _out_of_the_way(sheet, phase, lines, sends if sends.keys() & receives.keys() else ())
+    take = _save_overlapping_words(sheet, phase, lines, sends if sends.keys() & receives.keys() else ())
     # Cores that use the same two colours run the same program, so steps are written for each pair and not for each
     # core.
     alike: dict[tuple[int | None, int | None], list[int]] = {}
     for position in range(lines.length):
         alike.setdefault((sends.get(position), receives.get(position)), []).append(position)
     for (to, source), positions in alike.items():
-        step = [send(to, take, phase.words)] if to is not None else []
-        step += [store(source, phase.put, phase.words)] if source is not None else []
+        step = [make_send(to, take, phase.words)] if to is not None else []
+        step += [make_receive(source, phase.put, phase.words)] if source is not None else []
         if step:
             sheet.do(step, *lines.cells(positions))
 
 
-def _out_of_the_way(sheet: Sheet, phase: Shift, lines: Lines, positions: Collection[int]) -> int:
+def _save_overlapping_words(sheet: MeshWriter, phase: Shift, lines: PELines, positions: Collection[int]) -> int:
     """Where the words to send lie after the senders have saved them, if some receive others in the same place.
 
     All save them, so that none sends before the others: its words would take turns with theirs.
     """
     if not positions or abs(phase.take - phase.put) >= phase.words:
         return phase.take
-    saved = sheet.temporary(phase.words)
-    sheet.do(copy(phase.take, saved, phase.words), *lines.cells(positions))
+    saved = sheet.allocate_words(phase.words)
+    sheet.do(make_copy(phase.take, saved, phase.words), *lines.cells(positions))
     return saved
 
 
-def lower_broadcast(sheet: Sheet, phase: Broadcast) -> None:
+def lower_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
     """One colour; every router on the way gives the words to its core too."""
     if phase.axis == "xy":
-        _flood(sheet, phase)
+        _lower_plane_broadcast(sheet, phase)
         return
-    lines, source = Lines(phase.rect, phase.axis, phase.groups), phase.source
+    lines, source = PELines(phase.rect, phase.axis, phase.groups), phase.source
     if lines.length > 1:
         colour = sheet.colours(1)
-        _spread(sheet, lines, colour, source)
-        sheet.do(send(colour, phase.take, phase.words), *lines.cells([source]))
+        _route_line_broadcast(sheet, lines, colour, source)
+        sheet.do(make_send(colour, phase.take, phase.words), *lines.cells([source]))
         # Without the sender, whose router does not give a colour back to where it comes from.
         others = [i for i in range(lines.length) if i != source]
-        sheet.do(store(colour, phase.put, phase.words), *lines.cells(others))
+        sheet.do(make_receive(colour, phase.put, phase.words), *lines.cells(others))
     if phase.take != phase.put:
-        sheet.do(copy(phase.take, phase.put, phase.words), *lines.cells([source]))
+        sheet.do(make_copy(phase.take, phase.put, phase.words), *lines.cells([source]))
 
 
-def _spread(sheet: Sheet, lines: Lines, colour: int, source: int, ramp: int = RAMP, more: tuple[int, ...] = ()) -> None:
+def _route_line_broadcast(
+    sheet: MeshWriter, lines: PELines, colour: int, source: int, ramp: int = RAMP, more: tuple[int, ...] = ()
+) -> None:
     """Route a colour from position `source`, where it comes from `ramp`, to both ends; every router gives it to `more`.
 
     Routers but that of the source give it to their cores.
@@ -103,32 +105,32 @@ def _spread(sheet: Sheet, lines: Lines, colour: int, source: int, ramp: int = RA
             mesh.route(colour, *lines.cells(between), back, [RAMP, on, *more])
 
 
-def _flood(sheet: Sheet, phase: Broadcast) -> None:
+def _lower_plane_broadcast(sheet: MeshWriter, phase: Broadcast) -> None:
     """Along the row of the source, and from each of its routers along the column, on one colour."""
     rect = phase.rect
     row, column = divmod(phase.source, rect.width)
-    line = Lines(Rect(rect.x, rect.y + row, rect.width, 1), "x")
+    line = PELines(Rect(rect.x, rect.y + row, rect.width, 1), "x")
     at_source = line.cells([column])
     if rect.area > 1:
         colour = sheet.colours(1)
         # Every router of the source's row forks the words into its column: one sender, one colour, no core in between.
         leaves = (NORTH,) * (row > 0) + (SOUTH,) * (row < rect.height - 1)
-        _spread(sheet, line, colour, column, RAMP, leaves)
+        _route_line_broadcast(sheet, line, colour, column, RAMP, leaves)
         if row > 0:
-            _drain(sheet, Rect(rect.x, rect.y, rect.width, row), colour, NORTH)
+            _route_columns(sheet, Rect(rect.x, rect.y, rect.width, row), colour, NORTH)
         if row < rect.height - 1:
-            _drain(sheet, Rect(rect.x, rect.y + row + 1, rect.width, rect.height - row - 1), colour, SOUTH)
-        sheet.do(send(colour, phase.take, phase.words), *at_source)
-        every = Lines(rect, "x")
-        for rows, columns in _others(rect, row, column):
-            _, y = Lines(rect, "y").cells(rows)
+            _route_columns(sheet, Rect(rect.x, rect.y + row + 1, rect.width, rect.height - row - 1), colour, SOUTH)
+        sheet.do(make_send(colour, phase.take, phase.words), *at_source)
+        every = PELines(rect, "x")
+        for rows, columns in _cells_except(rect, row, column):
+            _, y = PELines(rect, "y").cells(rows)
             x, _ = every.cells(columns)
-            sheet.do(store(colour, phase.put, phase.words), x, y)
+            sheet.do(make_receive(colour, phase.put, phase.words), x, y)
     if phase.take != phase.put:
-        sheet.do(copy(phase.take, phase.put, phase.words), *at_source)
+        sheet.do(make_copy(phase.take, phase.put, phase.words), *at_source)
 
 
-def _others(rect: Rect, row: int, column: int) -> list[tuple[list[int], list[int]]]:
+def _cells_except(rect: Rect, row: int, column: int) -> list[tuple[list[int], list[int]]]:
     """Rows and columns of all PEs but one."""
     rows = [r for r in range(rect.height) if r != row]
     columns = [c for c in range(rect.width) if c != column]
@@ -136,9 +138,9 @@ def _others(rect: Rect, row: int, column: int) -> list[tuple[list[int], list[int
     return [(r, c) for r, c in parts if r and c]
 
 
-def _drain(sheet: Sheet, rect: Rect, colour: int, on: int) -> None:
+def _route_columns(sheet: MeshWriter, rect: Rect, colour: int, on: int) -> None:
     """Route a colour that enters all columns of `rect` at one end to the other, and to all cores on the way."""
-    lines = Lines(rect, "y")
+    lines = PELines(rect, "y")
     back, last = (NORTH, lines.length - 1) if on == SOUTH else (SOUTH, 0)
     sheet.mesh.route(colour, *lines.cells([last]), back, [RAMP])
     between = [i for i in range(lines.length) if i != last]

@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
-from wse_sim.fabric.lowering.moves import send, store
-from wse_sim.fabric.lowering.sheet import Sheet
+from wse_sim.fabric.lowering.lines import PELines, colour_paths, route_paths
+from wse_sim.fabric.lowering.moves import make_receive, make_send
+from wse_sim.fabric.lowering.sheet import MeshWriter
 from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory, Received, Sent, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Reduce
 from wse_sim.price.collectives import shift_pairs
-from wse_sim.price.reduction_tree import generated_tree
+from wse_sim.price.reduction_tree import generate_tree
 
 
 @dataclass(frozen=True)
-class Block:
+class WordBlock:
     """The words that a reduction combines."""
 
     at: int
@@ -30,52 +30,56 @@ class Block:
     combine: str = "add"
 
     @classmethod
-    def of(cls, phase: Reduce | AllReduce) -> "Block":
+    def of(cls, phase: Reduce | AllReduce) -> "WordBlock":
         """The words that a phase combines."""
         return cls(phase.at, phase.words, phase.dtype, phase.combine)
 
-    def part(self, start: int, words: int) -> "Block":
+    def part(self, start: int, words: int) -> "WordBlock":
         """`words` of them from `start` on."""
-        return Block(self.at + start, words, self.dtype, self.combine)
+        return WordBlock(self.at + start, words, self.dtype, self.combine)
 
     def send(self, colour: int, advance: bool = False) -> Vector:
         """Send the words as they are; with `advance` the switch turns after the last one."""
-        return replace(send(colour, self.at, self.words), advance=advance)
+        return replace(make_send(colour, self.at, self.words), advance=advance)
 
     def store(self, colour: int) -> Vector:
         """Take what comes in place of the words."""
-        return store(colour, self.at, self.words)
+        return make_receive(colour, self.at, self.words)
 
     def gather(self, colour: int, blocks: int = 1) -> Vector:
         """Combine what comes with what is there; `blocks` come one after another."""
         # A stride of 0 over the blocks: each adds to the same words, in the order in which they come.
         outer = ((blocks, 0),) if blocks > 1 else ()
         own = Memory(self.at * self._per_word, dtype=self.dtype, outer=outer)
-        return self._combined(own, own, colour, blocks)
+        return self._combine_vector(own, own, colour, blocks)
 
     def relay(self, source: int, target: int) -> Vector:
         """As `gather`, but the sum goes on and is not stored."""
-        return self._combined(Sent(target, self.dtype), Memory(self.at * self._per_word, dtype=self.dtype), source)
+        return self._combine_vector(
+            Sent(target, self.dtype), Memory(self.at * self._per_word, dtype=self.dtype), source
+        )
 
     @property
     def _per_word(self) -> int:
         return WORD_BYTES // ITEM_BYTES[self.dtype]
 
-    def _combined(self, target: Memory | Sent, own: Memory, colour: int, blocks: int = 1) -> Vector:
+    def _combine_vector(self, target: Memory | Sent, own: Memory, colour: int, blocks: int = 1) -> Vector:
         length = self.words * self._per_word * blocks
         return Vector(self.combine, operands=(target, own, Received(colour, self.dtype)), length=length)
 
 
-def _ways(sheet: Sheet, lines: Lines, pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
+def _route_pairs(sheet: MeshWriter, lines: PELines, pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
     """Route the way of each pair; the colour for each sender."""
-    ways = colour_ways(pairs)
+    ways = colour_paths(pairs)
     first = sheet.colours(max(ways) + 1)
     colours = [first + c for c in ways]
-    route_ways(sheet.mesh, lines, pairs, colours)
+    route_paths(sheet.mesh, lines, pairs, colours)
     return {i: c for (i, _), c in zip(pairs, colours, strict=True)}
 
 
-def _chain_over(sheet: Sheet, lines: Lines, block: Block, stations: Sequence[int], colour: dict[int, int]) -> None:
+def _emit_chain(
+    sheet: MeshWriter, lines: PELines, block: WordBlock, stations: Sequence[int], colour: dict[int, int]
+) -> None:
     """A chain over some positions, whose ways are routed."""
     # Stations take on one colour and send on the next; even and odd ones have theirs exchanged, and all of a kind run
     # one program.
@@ -88,45 +92,45 @@ def _chain_over(sheet: Sheet, lines: Lines, block: Block, stations: Sequence[int
         sheet.do(block.send(colour[stations[-1]]), *lines.cells(stations[-1:]))
 
 
-def _chain(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+def _lower_chain(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
     stations = range(lines.length)
-    _chain_over(sheet, lines, block, stations, _ways(sheet, lines, [(i, i - 1) for i in stations[1:]]))
+    _emit_chain(sheet, lines, block, stations, _route_pairs(sheet, lines, [(i, i - 1) for i in stations[1:]]))
 
 
-def _two_phase(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+def _lower_two_phase(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
     """Chains in groups, then a chain over their leaders on colours of its own."""
     size = size or max(1, round(lines.length**0.5))
     leaders = range(0, lines.length, size)
     inside = [(i, i - 1) for i in range(lines.length) if i % size]
-    colour = _ways(sheet, lines, inside) if inside else {}
+    colour = _route_pairs(sheet, lines, inside) if inside else {}
     for leader in leaders:
-        _chain_over(sheet, lines, block, range(leader, min(leader + size, lines.length)), colour)
+        _emit_chain(sheet, lines, block, range(leader, min(leader + size, lines.length)), colour)
     if len(leaders) > 1:
-        colour = _ways(sheet, lines, [(i, i - size) for i in leaders[1:]])
-        _chain_over(sheet, lines, block, leaders, colour)
+        colour = _route_pairs(sheet, lines, [(i, i - size) for i in leaders[1:]])
+        _emit_chain(sheet, lines, block, leaders, colour)
 
 
-def _tree(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+def _lower_binary_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
     """Pairs, then pairs of pairs: one colour for each round, since its ways do not meet."""
     step = 1
     while step < lines.length:
         # The root of each pair stays at the lower position, so position 0 ends up with all of it.
         senders = range(step, lines.length, 2 * step)
-        colour = _ways(sheet, lines, [(i, i - step) for i in senders])
+        colour = _route_pairs(sheet, lines, [(i, i - step) for i in senders])
         sheet.do(block.send(colour[step]), *lines.cells(senders))
         sheet.do(block.gather(colour[step]), *lines.cells([i - step for i in senders]))
         step *= 2
 
 
-def _auto_gen(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+def _lower_auto_gen(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
     """The generated tree; what the last of its senders gives, a PE passes on with the sum of all others added."""
-    parents = generated_tree(lines.length, block.words, sheet.mesh.machine)
+    parents = generate_tree(lines.length, block.words, sheet.mesh.machine)
     lower_tree(sheet, lines, block, parents)
 
 
-def lower_tree(sheet: Sheet, lines: Lines, block: Block, parents: Sequence[int]) -> None:
+def lower_tree(sheet: MeshWriter, lines: PELines, block: WordBlock, parents: Sequence[int]) -> None:
     """Any tree, in which every PE takes the sums of its senders in the order of their positions."""
-    colour = _ways(sheet, lines, [(i, p) for i, p in enumerate(parents) if p >= 0])
+    colour = _route_pairs(sheet, lines, [(i, p) for i, p in enumerate(parents) if p >= 0])
     for position, parent in enumerate(parents):
         here = lines.cells([position])
         sources = [colour[i] for i, p in enumerate(parents) if p == position]
@@ -139,7 +143,7 @@ def lower_tree(sheet: Sheet, lines: Lines, block: Block, parents: Sequence[int])
             sheet.do(block.relay(sources[-1], target) if sources else block.send(target), *here)
 
 
-def _star(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+def _lower_star(sheet: MeshWriter, lines: PELines, block: WordBlock, size: int) -> None:
     """All to position 0 on one colour: after its own words a router's switch lets through those from farther out.
 
     So they come in the order of their positions, and one operation of the root takes them all.
@@ -156,24 +160,24 @@ def _star(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
     sheet.do(block.gather(colour, last), *lines.cells([0]))
 
 
-Lower = Callable[[Sheet, Lines, Block, int], None]
-ALGORITHMS: dict[str, Lower] = {
-    "star": _star,
-    "chain": _chain,
-    "tree": _tree,
-    "two_phase": _two_phase,
-    "auto_gen": _auto_gen,
+ReductionLowering = Callable[[MeshWriter, PELines, WordBlock, int], None]
+ALGORITHMS: dict[str, ReductionLowering] = {
+    "star": _lower_star,
+    "chain": _lower_chain,
+    "tree": _lower_binary_tree,
+    "two_phase": _lower_two_phase,
+    "auto_gen": _lower_auto_gen,
 }
 
 
-def lower_ring(sheet: Sheet, lines: Lines, block: Block) -> None:
+def lower_ring(sheet: MeshWriter, lines: PELines, block: WordBlock) -> None:
     """Parts are combined on their way around the folded line and go around it once more.
 
     Every second PE of the ring sends before it receives, so that no two wait for each other.
     """
     pes = lines.length
     pairs = shift_pairs(pes, 1, "folded")
-    colour = _ways(sheet, lines, pairs)
+    colour = _route_pairs(sheet, lines, pairs)
     after = dict(pairs)
     ring = [0]
     while len(ring) < pes:
@@ -181,7 +185,7 @@ def lower_ring(sheet: Sheet, lines: Lines, block: Block) -> None:
     # The first half of the rounds adds up, the second half hands round what is complete.
     for round_ in range(2 * (pes - 1)):
         for rank, position in enumerate(ring):
-            out, into = _part(block, pes, rank - round_), _part(block, pes, rank - round_ - 1)
+            out, into = _block_part(block, pes, rank - round_), _block_part(block, pes, rank - round_ - 1)
             source = colour[ring[rank - 1]]
             steps = [out.send(colour[position])] if out.words else []
             taking = into.gather(source) if round_ < pes - 1 else into.store(source)
@@ -192,12 +196,12 @@ def lower_ring(sheet: Sheet, lines: Lines, block: Block) -> None:
                 sheet.do(step, *lines.cells([position]))
 
 
-def _part(block: Block, parts: int, index: int) -> Block:
+def _block_part(block: WordBlock, parts: int, index: int) -> WordBlock:
     start, end = (block.words * k // parts for k in (index % parts, index % parts + 1))
     return block.part(start, end - start)
 
 
-def lower_snake(sheet: Sheet, rect: Rect, block: Block) -> None:
+def lower_snake(sheet: MeshWriter, rect: Rect, block: WordBlock) -> None:
     """One chain through all PEs of a rectangle: along its longer axis and back, line after line."""
     is_wide = rect.width >= rect.height
     along, across = (rect.width, rect.height) if is_wide else (rect.height, rect.width)

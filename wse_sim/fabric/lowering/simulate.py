@@ -13,10 +13,10 @@ import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric.lowering.compute import compute_body, lower_body
-from wse_sim.fabric.lowering.lines import Lines
+from wse_sim.fabric.lowering.lines import PELines
 from wse_sim.fabric.lowering.moves import lower_broadcast, lower_shift
-from wse_sim.fabric.lowering.reductions import ALGORITHMS, Block, lower_ring, lower_snake
-from wse_sim.fabric.lowering.sheet import Sheet
+from wse_sim.fabric.lowering.reductions import ALGORITHMS, WordBlock, lower_ring, lower_snake
+from wse_sim.fabric.lowering.sheet import MeshWriter
 from wse_sim.fabric.lowering.streams import lower_stream
 from wse_sim.fabric.mesh import Mesh
 from wse_sim.fabric.run import RunResult, simulate
@@ -45,12 +45,12 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
     # Rounds of a loop are the same phase: routes and programs are made once and only the memories are exchanged.
     meshes: dict[Phase, Mesh] = {}
     # Without `overlap` each part is a run of its own, which is what makes times of a sequence add up exactly.
-    for part in [phase] if overlap else runs(phase):
+    for part in [phase] if overlap else split_at_barriers(phase):
         if part not in meshes:
             meshes[part] = mesh_of(part, machine, *words.shape)
-        done = _run(meshes[part], words, how)
+        done = _run_mesh(meshes[part], words, how)
         words = done.memory
-        total = done if total is None else _then(total, done)
+        total = done if total is None else _join_results(total, done)
         if done.status != "finished":
             break
     # An empty program: an empty mesh gives a result of its own kind, with zeros.
@@ -59,45 +59,45 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
     return replace(total, memory=words.view(memory.dtype))
 
 
-def runs(phase: Phase) -> Iterator[Phase]:
+def split_at_barriers(phase: Phase) -> Iterator[Phase]:
     """The parts of a program between its barriers."""
     match phase:
         case Seq(parts) | Rounds(parts=parts):
             for part in parts:
-                yield from runs(part)
+                yield from split_at_barriers(part)
         case Repeat(times, body):
             for _ in range(times):
-                yield from runs(body)
+                yield from split_at_barriers(body)
         case _:
             yield phase
 
 
 def mesh_of(phase: Phase, machine: Machine, height: int, width: int, words: int) -> Mesh:
     """The mesh that runs a phase in one go, on height x width cores whose phases use `words` each; without data."""
-    sheet = Sheet(Mesh(machine, width, height), words)
+    sheet = MeshWriter(Mesh(machine, width, height), words)
     # Each part of a Par has a strand of its own on every core; the sheet makes tasks of them at the end.
-    for part in _beside(phase):
-        sheet.strand()
-        _lower(sheet, part)
+    for part in _concurrent_parts(phase):
+        sheet.begin_strand()
+        _lower_phase(sheet, part)
     return sheet.finish()
 
 
-def _beside(phase: Phase) -> Iterator[Phase]:
+def _concurrent_parts(phase: Phase) -> Iterator[Phase]:
     """The parts that run at the same time."""
     for part in phase.parts if isinstance(phase, Par) else ():
-        yield from _beside(part)
+        yield from _concurrent_parts(part)
     if not isinstance(phase, Par):
         yield phase
 
 
-def _run(mesh: Mesh, words: np.ndarray, how: dict[str, Any]) -> RunResult:
+def _run_mesh(mesh: Mesh, words: np.ndarray, how: dict[str, Any]) -> RunResult:
     mesh.reload(words)
     done = simulate(mesh, **how)
     # Behind the phase's own words lie the lowering's temporaries, which the next part must not see.
     return replace(done, memory=np.ascontiguousarray(done.memory[:, :, : words.shape[-1]]))
 
 
-def _then(first: RunResult, second: RunResult) -> RunResult:
+def _join_results(first: RunResult, second: RunResult) -> RunResult:
     """Two runs as one."""
     # A core that did nothing in the second run keeps the cycle in which it ended in the first.
     waited = np.where(second.finished > 0, first.cycles + second.finished, first.finished)
@@ -106,32 +106,32 @@ def _then(first: RunResult, second: RunResult) -> RunResult:
         cycles=first.cycles + second.cycles,
         counters={name: first.counters[name] + counts for name, counts in second.counters.items()},
         finished=waited,
-        sent=_added(first.sent, second.sent),
-        copied=_added(first.copied, second.copied),
-        received=_added(first.received, second.received),
+        sent=_sum_by_colour(first.sent, second.sent),
+        copied=_sum_by_colour(first.copied, second.copied),
+        received=_sum_by_colour(first.received, second.received),
         state_bytes=max(first.state_bytes, second.state_bytes),
     )
 
 
-def _added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
+def _sum_by_colour(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
     return {colour: first.get(colour, 0) + second.get(colour, 0) for colour in sorted(first | second)}
 
 
-def _lower(sheet: Sheet, phase: Phase) -> None:
+def _lower_phase(sheet: MeshWriter, phase: Phase) -> None:
     """Append a phase to the strand that is open."""
     match phase:
         case Seq(parts) | Rounds(parts=parts):
             for part in parts:
-                _lower(sheet, part)
+                _lower_phase(sheet, part)
         case Repeat(times, body):
             for _ in range(times):
-                _lower(sheet, body)
+                _lower_phase(sheet, body)
         case Par():
             raise LazyError("a Par inside a part of a Par does not lower to wavelets", hint="Flatten it.")
         case Compute(rect):
-            lower_body(sheet, compute_body(sheet, phase), *_cells(rect))
+            lower_body(sheet, compute_body(sheet, phase), *_rect_cells(rect))
         case Local(rect, body):
-            lower_body(sheet, body, *_cells(rect))
+            lower_body(sheet, body, *_rect_cells(rect))
         case Stream():
             if phase.bytes:
                 lower_stream(sheet, phase)
@@ -139,11 +139,11 @@ def _lower(sheet: Sheet, phase: Phase) -> None:
             _lower_move(sheet, phase)
 
 
-def _cells(rect: Rect) -> tuple[np.ndarray, np.ndarray]:
-    return Lines(rect, "x").cells(range(rect.width))
+def _rect_cells(rect: Rect) -> tuple[np.ndarray, np.ndarray]:
+    return PELines(rect, "x").cells(range(rect.width))
 
 
-def _lower_move(sheet: Sheet, phase: Shift | Broadcast | Reduce | AllReduce) -> None:
+def _lower_move(sheet: MeshWriter, phase: Shift | Broadcast | Reduce | AllReduce) -> None:
     match phase:
         case Shift():
             lower_shift(sheet, phase)
@@ -155,34 +155,34 @@ def _lower_move(sheet: Sheet, phase: Shift | Broadcast | Reduce | AllReduce) -> 
             _lower_all_reduce(sheet, phase)
 
 
-def _lower_reduce(sheet: Sheet, phase: Reduce) -> None:
+def _lower_reduce(sheet: MeshWriter, phase: Reduce) -> None:
     rect, machine = phase.rect, sheet.mesh.machine
     if phase.axis == "xy":
         if rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == SNAKE:
-            lower_snake(sheet, rect, Block.of(phase))
+            lower_snake(sheet, rect, WordBlock.of(phase))
             return
         # Rows first: then one column holds all sums, and the second step is a single short line.
         _lower_reduce(sheet, replace(phase, axis="x"))
         _lower_reduce(sheet, replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height)))
         return
-    lines = Lines(rect, phase.axis, phase.groups)
+    lines = PELines(rect, phase.axis, phase.groups)
     if lines.length < 2:
         return
     name = phase.algorithm or choose_reduce(lines.length, phase.words, machine)
-    ALGORITHMS[name](sheet, lines, Block.of(phase), phase.size)
+    ALGORITHMS[name](sheet, lines, WordBlock.of(phase), phase.size)
 
 
-def _lower_all_reduce(sheet: Sheet, phase: AllReduce) -> None:
+def _lower_all_reduce(sheet: MeshWriter, phase: AllReduce) -> None:
     if phase.axis == "xy" and phase.algorithm == RING:
         _lower_all_reduce(sheet, replace(phase, axis="x"))
         _lower_all_reduce(sheet, replace(phase, axis="y"))
         return
     if phase.axis != "xy":
-        lines = Lines(phase.rect, phase.axis, phase.groups)
+        lines = PELines(phase.rect, phase.axis, phase.groups)
         if lines.length < 2:
             return
         if (phase.algorithm or choose_all_reduce(lines.length, phase.words, sheet.mesh.machine)) == RING:
-            lower_ring(sheet, lines, Block.of(phase))
+            lower_ring(sheet, lines, WordBlock.of(phase))
             return
     rect, axis, words, groups, at = phase.rect, phase.axis, phase.words, phase.groups, phase.at
     same = (rect, axis, words, groups)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
-from wse_sim.fabric.lowering.moves import forward, send, store
-from wse_sim.fabric.lowering.sheet import Sheet
+from wse_sim.fabric.lowering.lines import PELines, colour_paths, route_paths
+from wse_sim.fabric.lowering.moves import make_forward, make_receive, make_send
+from wse_sim.fabric.lowering.sheet import MeshWriter
 from wse_sim.fabric.mesh import RAMP
 from wse_sim.isa.core_program import Memory, Received, Sent, Vector
 from wse_sim.layout import Rect, ceil_div
@@ -15,21 +15,21 @@ from wse_sim.phase import Stream
 
 
 @dataclass(frozen=True)
-class Feed:
+class StreamFeed:
     """The lines of a stream and the line of cores at their end that holds or takes the blocks.
 
     `lines` include the feeder. `near` lists the positions of the PEs in it from the feeder on, `shares` the words of
     each and `offsets` where they lie among those of the line.
     """
 
-    lines: Lines
+    lines: PELines
     feeder: int
     near: tuple[int, ...]
     shares: tuple[int, ...]
     offsets: tuple[int, ...]
 
 
-def feed_of(phase: Stream, width: int, height: int) -> Feed:
+def make_stream_feed(phase: Stream, width: int, height: int) -> StreamFeed:
     """Where the feeder of a stream stands on a mesh of width x height, and what each PE of a line gets."""
     rect = phase.rect
     # Feeders stand along the longer side, so that lines are short and as many links as possible carry words.
@@ -51,8 +51,8 @@ def feed_of(phase: Stream, width: int, height: int) -> Feed:
     # Blocks belong to PEs by their position; only the order in which the words travel depends on where the feeder
     # stands.
     order = list(range(length)) if begins else list(range(length))[::-1]
-    return Feed(
-        Lines(area, axis),
+    return StreamFeed(
+        PELines(area, axis),
         0 if begins else length,
         tuple(i + begins for i in order),
         tuple(blocks[i] for i in order),
@@ -60,40 +60,40 @@ def feed_of(phase: Stream, width: int, height: int) -> Feed:
     )
 
 
-def lower_stream(sheet: Sheet, phase: Stream) -> None:
+def lower_stream(sheet: MeshWriter, phase: Stream) -> None:
     """Into a rectangle cores relay what is not for them, the farthest block first. Out of it they need not:
 
     after its own block each router's switch lets through those from farther out, so the nearest comes first.
     """
-    feed = feed_of(phase, sheet.mesh.width, sheet.mesh.height)
+    feed = make_stream_feed(phase, sheet.mesh.width, sheet.mesh.height)
     # Few bytes reach only the first PEs of a line; the rest get no routes.
     last = max(i for i, share in enumerate(feed.shares) if share)
     near = feed.near[: last + 1]
     if phase.direction == "out":
-        _feed_out(sheet, phase, feed, near)
+        _lower_stream_out(sheet, phase, feed, near)
         return
     links = list(pairwise((feed.feeder, *near)))
-    ways = colour_ways(links)
+    ways = colour_paths(links)
     first = sheet.colours(max(ways) + 1)
     colours = [first + c for c in ways]
-    route_ways(sheet.mesh, feed.lines, links, colours)
-    _feed_in(sheet, phase, feed, colours)
+    route_paths(sheet.mesh, feed.lines, links, colours)
+    _lower_stream_in(sheet, phase, feed, colours)
 
 
-def _feed_in(sheet: Sheet, phase: Stream, feed: Feed, colours: Sequence[int]) -> None:
+def _lower_stream_in(sheet: MeshWriter, phase: Stream, feed: StreamFeed, colours: Sequence[int]) -> None:
     cells = feed.lines.cells
     # The farthest block first: a PE relays what is beyond it before it keeps its own, and never holds up those behind.
-    for block, length in reversed(_blocks(phase, feed)):
+    for block, length in reversed(_feeder_vectors(phase, feed)):
         sheet.do(Vector("move", operands=(Sent(colours[0]), block), length=length), *cells([feed.feeder]))
     for i, (position, share) in enumerate(zip(feed.near, feed.shares, strict=True)):
         beyond = sum(feed.shares[i + 1 :])
         if beyond:
-            sheet.do(forward(colours[i], colours[i + 1], beyond), *cells([position]))
+            sheet.do(make_forward(colours[i], colours[i + 1], beyond), *cells([position]))
         if share:
-            sheet.do(store(colours[i], phase.at, share), *cells([position]))
+            sheet.do(make_receive(colours[i], phase.at, share), *cells([position]))
 
 
-def _feed_out(sheet: Sheet, phase: Stream, feed: Feed, near: Sequence[int]) -> None:
+def _lower_stream_out(sheet: MeshWriter, phase: Stream, feed: StreamFeed, near: Sequence[int]) -> None:
     mesh, cells, colour = sheet.mesh, feed.lines.cells, sheet.colours(1)
     back, on = feed.lines.inward, feed.lines.outward
     if feed.feeder:
@@ -105,14 +105,14 @@ def _feed_out(sheet: Sheet, phase: Stream, feed: Feed, near: Sequence[int]) -> N
         if position != near[-1]:
             # A PE without a block has nothing of its own to let go first and stands open from the start.
             mesh.route(colour, *cells([position]), on, [back], position=int(share > 0))
-    for block, length in _blocks(phase, feed):
+    for block, length in _feeder_vectors(phase, feed):
         sheet.do(Vector("move", operands=(block, Received(colour)), length=length), *cells([feed.feeder]))
     for position, share in zip(near, feed.shares, strict=False):
         if share:
-            sheet.do(replace(send(colour, phase.at, share), advance=position != near[-1]), *cells([position]))
+            sheet.do(replace(make_send(colour, phase.at, share), advance=position != near[-1]), *cells([position]))
 
 
-def _blocks(phase: Stream, feed: Feed) -> list[tuple[Memory, int]]:
+def _feeder_vectors(phase: Stream, feed: StreamFeed) -> list[tuple[Memory, int]]:
     """The words of the feeder's lines, as few vectors as they form, from the nearest block to the farthest.
 
     Into the rectangle the farthest goes first, so each vector then runs from its last block to its first.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.isa.packing import words_of
+from wse_sim.isa.packing import word_count
 from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
 from wse_sim.kernels.rowwise import LOWEST
 from wse_sim.layout import Rect, ceil_div
@@ -34,18 +34,18 @@ class _Blocks:
     """Tiles of an attention: what stays with the queries, and the block that goes around."""
 
     def __init__(self, rect: Rect, heads: Heads, dtype: str, turning: dict[str, str]):
-        self.rect = rect = rect.trimmed(heads.heads, heads.tokens)
+        self.rect = rect = rect.limit_size(heads.heads, heads.tokens)
         self.heads, self.dtype, self.room = heads, dtype, Room()
         self.tokens, self.own = ceil_div(heads.tokens, rect.height), ceil_div(heads.heads, rect.width)
         # One after the other without gaps, so that one move takes all of them along.
         self.elements = self.tokens * self.own * heads.width
-        words = self.tokens + sum(words_of(self.elements, type) for type in turning.values())
+        words = self.tokens + sum(word_count(self.elements, type) for type in turning.values())
         self.first, self.words = self.room.take(words, WIDE), words
         at = self.first + self.tokens
         self.blocks: dict[str, Placed] = {}
         for name, type in turning.items():
             self.blocks[name] = self.matrix(name, type, at)
-            at += words_of(self.elements, type)
+            at += word_count(self.elements, type)
         self.positions = self.column("positions", fill=NOWHERE, address=self.first)
         self.limits = self.column("limits", fill=0)
         self.scores = self.square()

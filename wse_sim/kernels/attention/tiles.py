@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, Memory, Operand
-from wse_sim.isa.packing import words_of
+from wse_sim.isa.packing import word_count
 from wse_sim.kernels.attention.block import Kind, ScoreBlock, Step, Value
 from wse_sim.kernels.collective import sum_algorithm
 from wse_sim.kernels.kernel import INDEX, WIDE, Copies, MeshKernel, Placed, Room
@@ -326,7 +326,7 @@ class _Chunk:
             AllReduce(
                 self.on.rect,
                 axis="x",
-                words=words_of(self.count, WIDE),
+                words=word_count(self.count, WIDE),
                 groups=self.on.teams.across,
                 at=statistic.base,
                 dtype=WIDE,

@@ -8,17 +8,17 @@ from lazytensor.ir.program import Program
 from wse_sim.bands import error_band
 from wse_sim.host import APPLIANCE, Host
 from wse_sim.machine import POWER_W, Machine
-from wse_sim.plan.modes.mode_plan import Case, Mode, ModePlan, Readings
+from wse_sim.plan.modes.mode_plan import AnalysisCache, ModePlan, ModePlanner, PlanningCase
 from wse_sim.plan.modes.mode_plan import Source as Source
-from wse_sim.plan.modes.pipelined import pipelined
-from wse_sim.plan.modes.streaming import streaming
+from wse_sim.plan.modes.pipelined import plan_pipelined
+from wse_sim.plan.modes.streaming import plan_streaming
 from wse_sim.plan.prices import Prices
 from wse_sim.plan.report import ModeReport, Report
 from wse_sim.plan.wiring import PRECISION_LEVELS
 
-EXECUTION: Mapping[str, Mode] = {"pipelined": pipelined, "streaming": streaming}
+MODE_PLANNERS: Mapping[str, ModePlanner] = {"pipelined": plan_pipelined, "streaming": plan_streaming}
 """Name -> how a step runs in that mode."""
-MODES = ("auto", *EXECUTION)
+MODES = ("auto", *MODE_PLANNERS)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def plan(
     *,
     other: bool = True,
     precision_level: int | None = None,
-    readings: Readings | None = None,
+    readings: AnalysisCache | None = None,
 ) -> Plan:
     """Place and time a step in both modes. "auto" takes the fastest that fits.
 
@@ -82,24 +82,27 @@ def plan(
     """
     require_mode(mode)
     machine = Machine.by_name(machine) if isinstance(machine, str) else machine
-    return _planned(_case(step, machine, batch_size, systems, host, prices, readings), mode, other, precision_level)
+    return _plan_case(
+        _make_case(step, machine, batch_size, systems, host, prices, readings), mode, other, precision_level
+    )
 
 
-def _planned(case: Case, mode: str, other: bool, precision_level: int | None) -> Plan:
+def _plan_case(case: PlanningCase, mode: str, other: bool, precision_level: int | None) -> Plan:
     machine = case.machine
     level = case.program.precision_level if precision_level is None else precision_level
     case = replace(case, precision_level=level, micro_batching=case.program.micro_batching)
     if case.precision_level not in PRECISION_LEVELS:
         raise LazyError(f"there is no precision level {case.precision_level}", hint="Use 0, 1 or 2.")
     # Without the other mode the best of the two cannot be told, so "auto" looks at both all the same.
-    wanted = EXECUTION if other or mode == "auto" else (mode,)
+    wanted = MODE_PLANNERS if other or mode == "auto" else (mode,)
     outcomes = {
-        name: _with_energy(run(case), case) if name in wanted else _left_out(name) for name, run in EXECUTION.items()
+        name: _add_energy(run(case), case) if name in wanted else _skipped_mode_plan(name)
+        for name, run in MODE_PLANNERS.items()
     }
     chosen = mode
     if mode == "auto":
         # Without any that fits, the one that asks for less: a wafer keeps no weights when it streams them.
-        chosen = max(EXECUTION, key=lambda name: (outcomes[name].report.samples_per_s, name))
+        chosen = max(MODE_PLANNERS, key=lambda name: (outcomes[name].report.samples_per_s, name))
     report = Report(
         machine=machine.name,
         systems=case.systems,
@@ -116,11 +119,11 @@ def _planned(case: Case, mode: str, other: bool, precision_level: int | None) ->
     return Plan(report, outcomes["pipelined"], outcomes["streaming"])
 
 
-def _left_out(mode: str) -> ModePlan:
+def _skipped_mode_plan(mode: str) -> ModePlan:
     return ModePlan(ModeReport(mode, fits=False, reason="It was not asked for."))
 
 
-def _with_energy(outcome: ModePlan, case: Case) -> ModePlan:
+def _add_energy(outcome: ModePlan, case: PlanningCase) -> ModePlan:
     """The outcome with what a sample takes: idle power all the time, and the rest while the wafer is at work."""
     report = outcome.report
     if not report.samples_per_s or case.machine.name not in POWER_W:
@@ -132,25 +135,25 @@ def _with_energy(outcome: ModePlan, case: Case) -> ModePlan:
     return replace(outcome, report=replace(report, joules_per_sample=joules))
 
 
-def _case(
+def _make_case(
     step: Program | Source,
     machine: Machine,
     batch_size: int | None,
     systems: int | None,
     host: Host,
     prices: Prices | None,
-    readings: Readings | None,
-) -> Case:
+    readings: AnalysisCache | None,
+) -> PlanningCase:
     if prices is not None and prices.machine != machine:
         raise LazyError(f"prices of {prices.machine.name} for {machine.name}", hint="Give those of the same machine.")
     # A program knows one batch; copies and systems that need shares of it ask the source.
     source = None if isinstance(step, Program) else step
-    readings = Readings() if readings is None else readings
+    readings = AnalysisCache() if readings is None else readings
     program = step if isinstance(step, Program) else readings.program(step, batch_size or step.batch_size)
     systems = program.systems if systems is None else systems
     if systems < 1:
         raise LazyError(f"{systems} systems", hint="Give at least one.")
-    case = Case(
+    case = PlanningCase(
         program=program,
         machine=machine,
         host=host,

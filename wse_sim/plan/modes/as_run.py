@@ -12,38 +12,40 @@ from dataclasses import replace
 from lazytensor.errors import LazyError, PlacementError
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.layout import ceil_div
-from wse_sim.pipeline.chain import Chain, chain_of
-from wse_sim.pipeline.price import StepPrice
-from wse_sim.plan.bounds import Bound, verdict
-from wse_sim.plan.micro_batches import Explored
-from wse_sim.plan.modes.chain_runs import Layers, Run, edge_bytes, edge_cycles
+from wse_sim.pipeline.chain import LayerChain, chain_of
+from wse_sim.pipeline.price import StepCost
+from wse_sim.plan.bounds import RateBound, find_limit
+from wse_sim.plan.micro_batches import ExploredSize
+from wse_sim.plan.modes.chain_runs import ChainPlanner, ChainRun, edge_bytes, edge_cycles
 from wse_sim.plan.modes.mode_plan import (
-    Case,
-    Mode,
+    LayerPlacement,
     ModePlan,
-    Place,
-    Share,
+    ModePlanner,
+    PlanningCase,
+    ReplicaShare,
     SweepCycles,
-    does_not_fit,
     host_bounds,
     layer_row,
-    per_second,
+    make_unfit_plan,
     route_rows,
+    samples_per_second,
 )
 from wse_sim.plan.modes.replicas import SUMS_SOURCE
-from wse_sim.plan.place import Placer, least_area
+from wse_sim.plan.place import Placer, min_memory_pes
 from wse_sim.plan.report import LayerRow, ModeReport
 from wse_sim.plan.stages import Stage
 from wse_sim.plan.timeline import Timeline, TimeSpan
 
 MODE = "pipelined"
-LARGEST = 1024
+MAX_SIMULATED_CORES = 1024
 """Cores of a mesh on which a pipeline is priced so: beyond, ports of one core are not what a compiler would lay."""
-_NO_MORE = 1.25
+_MAX_SLOWDOWN_RATIO = 1.25
 """So many times as slow as the fastest: no smaller micro-batch is looked at."""
 
 
-def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> ModePlan:
+def plan_simulated_pipeline(
+    case: PlanningCase, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
+) -> ModePlan:
     """Place and price the step of a chain of layers; its report says why where cores have no room for it.
 
     Raises LazyError if it is none, or has what cores do not do.
@@ -55,45 +57,47 @@ def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[Hashable], place
     kinds = [(kind, n == len(stages) - 1) for n, kind in enumerate(kinds)]
     try:
         if case.micro_batching.kind != "auto":
-            return _as_asked(case, chain, stages, kinds, placer)
-        run = _fastest(case, chain, stages, kinds, placer)
+            return _plan_requested_sizes(case, chain, stages, kinds, placer)
+        run = _find_fastest_run(case, chain, stages, kinds, placer)
     except PlacementError as error:
-        return does_not_fit(MODE, error)
-    return _plan(case, chain, stages, run)
+        return make_unfit_plan(MODE, error)
+    return _plan_run(case, chain, stages, run)
 
 
-def _as_asked(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> ModePlan:
+def _plan_requested_sizes(
+    case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
+) -> ModePlan:
     """The plan in micro-batches of the size that the script asks for, or of the fastest of several sizes that fit.
 
     Raise a PlacementError if no size fits.
     """
     plans: dict[int, ModePlan] = {}
-    sizes, refusal = _asked_sizes(case, chain.samples), None
+    sizes, refusal = _requested_sizes(case, chain.samples), None
     for micro in sizes:
         try:
-            run = Layers(case, chain, stages, kinds, micro).fastest(placer)
+            run = ChainPlanner(case, chain, stages, kinds, micro).fastest(placer)
         except PlacementError as error:
             refusal = error
             continue
-        plans[micro] = _plan(case, chain, stages, run)
+        plans[micro] = _plan_run(case, chain, stages, run)
     if refusal is not None and not plans:
         raise refusal
     fastest = min(plans.values(), key=lambda p: p.report.step_cycles)
     if case.micro_batching.kind != "explore":
         return replace(fastest, report=replace(fastest.report, asked_micro_batch_size=case.micro_batching.least))
-    explored = tuple(_explored(micro, chain.samples // micro, plans.get(micro)) for micro in sizes)
+    explored = tuple(_explored_size(micro, chain.samples // micro, plans.get(micro)) for micro in sizes)
     return replace(fastest, report=replace(fastest.report, explored=explored))
 
 
-def _explored(micro: int, count: int, planned: ModePlan | None) -> Explored:
+def _explored_size(micro: int, count: int, planned: ModePlan | None) -> ExploredSize:
     """The row of a size, of its plan if it fits."""
     if planned is None:
-        return Explored(micro, count, fits=False)
+        return ExploredSize(micro, count, fits=False)
     report = planned.report
-    return Explored(micro, count, fits=True, step_cycles=report.step_cycles, samples_per_s=report.samples_per_s)
+    return ExploredSize(micro, count, fits=True, step_cycles=report.step_cycles, samples_per_s=report.samples_per_s)
 
 
-def _asked_sizes(case: Case, samples: int) -> list[int]:
+def _requested_sizes(case: PlanningCase, samples: int) -> list[int]:
     """The sizes of micro-batches that the script asks for, of a copy with so many samples.
 
     Raise a PlacementError if it asks for none that divides them.
@@ -110,7 +114,7 @@ def _asked_sizes(case: Case, samples: int) -> list[int]:
     return equal
 
 
-def largest_run(case: Case, run: Mode) -> int | None:
+def find_largest_batch(case: PlanningCase, run: ModePlanner) -> int | None:
     """The largest batch for which cores have room, 0 without any; None if the script asks for micro-batches."""
     if case.micro_batching.cuts:
         return None
@@ -126,19 +130,21 @@ def largest_run(case: Case, run: Mode) -> int | None:
     return 0
 
 
-def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer) -> Run:
+def _find_fastest_run(
+    case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
+) -> ChainRun:
     """The fastest over the sizes of a micro-batch."""
-    best: Run | None = None
+    best: ChainRun | None = None
     refusal: PlacementError | None = None
-    for micro in _sizes(chain.samples):
+    for micro in _candidate_sizes(chain.samples):
         try:
-            run = Layers(case, chain, stages, kinds, micro).fastest(placer)
+            run = ChainPlanner(case, chain, stages, kinds, micro).fastest(placer)
         # Small micro-batches need less memory: one that does not fit says nothing of the others.
         except PlacementError as error:
             refusal = error
             continue
         # Ever smaller ones pay for ever more setups: from here on it only becomes worse.
-        if best is not None and run.step_cycles > _NO_MORE * best.step_cycles:
+        if best is not None and run.step_cycles > _MAX_SLOWDOWN_RATIO * best.step_cycles:
             break
         if best is None or run.step_cycles < best.step_cycles:
             best = run
@@ -148,7 +154,7 @@ def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[
     return best
 
 
-def _sizes(samples: int) -> Iterator[int]:
+def _candidate_sizes(samples: int) -> Iterator[int]:
     """The sizes that are tried: each about half of the one before, down to single samples."""
     # Long vectors against an early start of the next layer: neither end is best for all.
     size = samples
@@ -159,18 +165,18 @@ def _sizes(samples: int) -> Iterator[int]:
     yield 1
 
 
-def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: Run) -> ModePlan:
-    price, share = run.price, case.share or Share(case.batch_size, 1, 1, 1)
+def _plan_run(case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], run: ChainRun) -> ModePlan:
+    price, share = run.price, case.share or ReplicaShare(case.batch_size, 1, 1, 1)
     entering, leaving = edge_bytes(case)
     bounds = list(_bounds(case, price, stages, run.step_cycles))
     edge_source = case.machine.sources["edge_bits_per_s"]
     extra = (("edge", edge_cycles(case), edge_source), ("gradients", run.sum_cycles, SUMS_SOURCE))
     bounds += [
-        Bound(kind, per_second(share.batch_size, cycles, case.machine), source)
+        RateBound(kind, samples_per_second(share.batch_size, cycles, case.machine), source)
         for kind, cycles, source in extra
         if cycles
     ]
-    limit, sentence = verdict(bounds, blame={"fill": ("compute", "edge", "gradients")})
+    limit, sentence = find_limit(bounds, blame={"fill": ("compute", "edge", "gradients")})
     report = ModeReport(
         mode=MODE,
         fits=True,
@@ -196,35 +202,35 @@ def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: Run) -> ModePl
         colours=len({route.colour for route in run.routes.routes}),
         router_colours=run.routes.router_colours,
         routes=route_rows(run.routes, stages, case.machine),
-        rows=tuple(_rows(case, stages, run)),
+        rows=tuple(_layer_rows(case, stages, run)),
     )
     return ModePlan(
         report,
         placement=run.placement,
         timeline=_timeline(price, stages, run.step_cycles),
-        least_pes=sum(least_area(stage, case.machine) for stage in stages),
+        least_pes=sum(min_memory_pes(stage, case.machine) for stage in stages),
         routes=run.routes,
     )
 
 
-def _bounds(case: Case, price: StepPrice, stages: Sequence[Stage], step_cycles: int) -> Iterator[Bound]:
+def _bounds(case: PlanningCase, price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Iterator[RateBound]:
     # Of all lanes, ports and the core with the loss too: any of them may be what the others wait for.
     yield from host_bounds(case)
     samples = case.share.batch_size if case.share else case.batch_size
     slowest = max(price.work, key=price.own_cycles)
     source = "instructions and streams of the busiest lane, without waiting"
-    rate = per_second(samples, price.own_cycles(slowest), case.machine)
+    rate = samples_per_second(samples, price.own_cycles(slowest), case.machine)
     stage = stages[int(slowest.removeprefix("layer "))] if slowest.startswith("layer ") else None
     where = str(stage.where) if stage and stage.where else ""
-    yield Bound("compute", rate, source, stage.name if stage else slowest, where)
-    whole = per_second(samples, step_cycles, case.machine)
-    yield Bound("fill", whole, "the whole step: lanes that work, give, take and wait")
+    yield RateBound("compute", rate, source, stage.name if stage else slowest, where)
+    whole = samples_per_second(samples, step_cycles, case.machine)
+    yield RateBound("fill", whole, "the whole step: lanes that work, give, take and wait")
 
 
-def _rows(case: Case, stages: Sequence[Stage], run: Run) -> Iterator[LayerRow]:
+def _layer_rows(case: PlanningCase, stages: Sequence[Stage], run: ChainRun) -> Iterator[LayerRow]:
     for n, stage in enumerate(stages):
         work: Mapping[str, int] = run.price.work[f"layer {n}"]
-        place = Place(run.placement.rects[n], run.placement.parts[n], run.price.words * WORD_BYTES)
+        place = LayerPlacement(run.placement.rects[n], run.placement.parts[n], run.price.words * WORD_BYTES)
         for layer in stage.layers:
             # What has no product of its own is done at the edge of the one that has, and counted there.
             cycles = work if layer.has_product else {}
@@ -232,7 +238,7 @@ def _rows(case: Case, stages: Sequence[Stage], run: Run) -> Iterator[LayerRow]:
             yield layer_row(case, layer, place, SweepCycles(*sweeps))
 
 
-def _timeline(price: StepPrice, stages: Sequence[Stage], step_cycles: int) -> Timeline:
+def _timeline(price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Timeline:
     """The lanes as a timeline; a span begins where the one before it on its lane ends, waiting included.
 
     Micro-batches that have no spans, and what copies add at the end of a step, are a span of their own.

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.pipeline.chain import Chain
-from wse_sim.pipeline.price import StepPrice, end_words, layer_cycles, price_step, require_memory
+from wse_sim.pipeline.chain import LayerChain
+from wse_sim.pipeline.price import StepCost, end_core_words, layer_cycles, price_step, require_memory
 from wse_sim.pipeline.sites import sites_of
-from wse_sim.plan.modes.mode_plan import Case
+from wse_sim.plan.modes.mode_plan import PlanningCase
 from wse_sim.plan.modes.replicas import GradientSums
-from wse_sim.plan.modes.run_routes import run_routes
-from wse_sim.plan.place import ROUNDS, Floor, Placement, Placer, least_area
+from wse_sim.plan.modes.run_routes import lay_pipeline_routes
+from wse_sim.plan.place import MAX_CUT_ROUNDS, FloorplanProblem, Placement, Placer, min_memory_pes
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.stages import Stage
 
@@ -24,12 +24,12 @@ TOO_SMALL_CYCLES = 1 << 40
 
 
 @dataclass(frozen=True)
-class Run:
+class ChainRun:
     """A way to run a chain: where, with how many samples at a time, and what it takes, sums over copies included."""
 
     placement: Placement
     micro: int
-    price: StepPrice
+    price: StepCost
     step_cycles: int
     sum_cycles: int
     slowest_cycles: int
@@ -41,24 +41,26 @@ class Run:
         return _fill_cycles(self.price)
 
 
-class Layers:
+class ChainPlanner:
     """The layers of a chain with so many samples at a time, and what they take on rectangles."""
 
-    def __init__(self, case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[Hashable], micro: int):
+    def __init__(
+        self, case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], kinds: Sequence[Hashable], micro: int
+    ):
         self.case, self.chain, self.stages, self.kinds, self.micro = case, chain, stages, kinds, micro
-        self.least_pes = [least_area(stage, case.machine) for stage in stages]
+        self.least_pes = [min_memory_pes(stage, case.machine) for stage in stages]
         self._cycles: dict[tuple[Hashable, int, int], int] = {}
         self._sums = GradientSums(case, stages)
-        self._floor = Floor(stages, kinds, self.cycles, case.batch_size, case.machine)
+        self._floor = FloorplanProblem(stages, kinds, self.cycles, case.batch_size, case.machine)
         self._refusal: PlacementError | None = None
 
-    def fastest(self, placer: Placer) -> Run:
+    def fastest(self, placer: Placer) -> ChainRun:
         """Return the run on the placement of `placer`. Raises PlacementError if cores or routes have no room for it."""
         # What is too much for a core on any mesh is not placed in vain.
         machine = self.case.machine
         require_memory(self.micro * max(layer.outputs for layer in self.chain.layers), machine, "a port between layers")
-        require_memory(end_words(self.chain, self.micro), machine, "the core with the loss")
-        placement = placer(self._floor, ROUNDS, True)
+        require_memory(end_core_words(self.chain, self.micro), machine, "the core with the loss")
+        placement = placer(self._floor, MAX_CUT_ROUNDS, True)
         if self._slowest(placement.parts) == TOO_SMALL_CYCLES:
             raise self._no_room()
         run = self._priced(placement.rects, placement.parts)
@@ -80,7 +82,7 @@ class Layers:
     def _slowest(self, parts: Sequence[tuple[int, int]]) -> int:
         return max(self.cycles(n, *part) for n, part in enumerate(parts))
 
-    def _priced(self, areas: Sequence[Rect], parts: Sequence[tuple[int, int]]) -> Run:
+    def _priced(self, areas: Sequence[Rect], parts: Sequence[tuple[int, int]]) -> ChainRun:
         """How the layers run on parts of some areas."""
         case = self.case
         # The whole area may be slower than the part that was asked for: prices have steps.
@@ -95,14 +97,14 @@ class Layers:
         require_memory(price.words, case.machine)
         # The last micro-batch enters when the edge has brought it, and then goes its way.
         entered = math.ceil((1 - self.micro / self.chain.samples) * edge_cycles(case))
-        return Run(
+        return ChainRun(
             Placement(rects, tuple(parts), tuple(per_pe)),
             self.micro,
             price=price,
             step_cycles=max(price.cycles, entered + _fill_cycles(price)) + sum_cycles,
             sum_cycles=sum_cycles,
             slowest_cycles=self._slowest(parts),
-            routes=run_routes(sites, case.machine),
+            routes=lay_pipeline_routes(sites, case.machine),
         )
 
     def _no_room(self) -> PlacementError:
@@ -126,18 +128,18 @@ class Layers:
         )
 
 
-def _fill_cycles(price: StepPrice) -> int:
+def _fill_cycles(price: StepCost) -> int:
     return max(span.end_cycles for span in price.spans if span.label.endswith(" 0"))
 
 
-def edge_bytes(case: Case) -> tuple[int, int]:
+def edge_bytes(case: PlanningCase) -> tuple[int, int]:
     """Bytes that enter and leave the wafer in a step, of all copies on it."""
     copies = case.share.copies if case.share else 1
-    types = case.wiring.type
+    types = case.dataflow.type
     entering, leaving = (sum(types(b).nbytes for b in own) for own in (case.program.batch, case.program.fetches))
     return copies * entering, copies * leaving
 
 
-def edge_cycles(case: Case) -> int:
+def edge_cycles(case: PlanningCase) -> int:
     """Cycles in which the edge brings and takes those of a step."""
     return math.ceil(max(edge_bytes(case)) * 8 / case.machine.edge_bits_per_cycle)

@@ -11,19 +11,19 @@ from lazytensor.ir.program import Program
 from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.plan.blocks import in_blocks
-from wse_sim.plan.bounds import Bound
+from wse_sim.plan.blocks import fuse_attention_blocks
+from wse_sim.plan.bounds import RateBound
 from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
 from wse_sim.plan.recipes.generic import element_bytes
 from wse_sim.plan.report import LayerRow, ModeReport, RouteRow
 from wse_sim.plan.routes import Routes
-from wse_sim.plan.sparsity import sparsity_of
+from wse_sim.plan.sparsity import find_sparsity
 from wse_sim.plan.stages import Stage, computed_again, stages_of
 from wse_sim.plan.timeline import Timeline
-from wse_sim.plan.turns import Turns
-from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, wire, work_of
+from wse_sim.plan.turns import StreamingSchedule
+from wse_sim.plan.wiring import BufferVersion, Dataflow, instruction_work, program_batch_size, wire
 from wse_sim.price.relayout import adapter_cycles
 
 
@@ -39,7 +39,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Share:
+class ReplicaShare:
     """What one copy of a pipeline is part of: samples of the whole step, systems in use, copies on each of them."""
 
     batch_size: int
@@ -63,23 +63,23 @@ class LayerWork:
     item_bytes: int
 
     @classmethod
-    def of(cls, wiring: Wiring, layer: Layer) -> "LayerWork":
+    def of(cls, dataflow: Dataflow, layer: Layer) -> "LayerWork":
         """What its kernels do."""
-        instrs = wiring.program.instrs
-        works = [work_of(instrs[i]) for i in layer.every_kernel]
+        instrs = dataflow.program.instrs
+        works = [instruction_work(instrs[i]) for i in layer.every_kernel]
         # Attention computes scores twice and counts them once: utilisation is of the work that the user asked for.
-        flops = {i: work_of(instrs[i]).flops for i in (*layer.kernels["forward"], *layer.kernels["backward"])}
+        flops = {i: instruction_work(instrs[i]).flops for i in (*layer.kernels["forward"], *layer.kernels["backward"])}
         return cls(
             flops=sum([work.flops for work in works]),
             bytes=sum([work.bytes_read + work.bytes_written for work in works]),
             sweep_flops=sum(flops.values()),
             # Of the type of the layer's largest kernels: that of its products.
-            item_bytes=element_bytes(instrs[max(flops, key=flops.__getitem__)], wiring) if flops else 0,
+            item_bytes=element_bytes(instrs[max(flops, key=flops.__getitem__)], dataflow) if flops else 0,
         )
 
 
 @dataclass(eq=False)
-class Reading:
+class ProgramAnalysis:
     """What is looked up of a program, whichever mode, share or system asks for it."""
 
     program: Program
@@ -87,56 +87,56 @@ class Reading:
     _works: dict[tuple[int, ...], LayerWork] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def wiring(self) -> Wiring:
+    def dataflow(self) -> Dataflow:
         """The program, looked up."""
-        return replace(wire(in_blocks(self.program)), precision_level=self.precision_level)
+        return replace(wire(fuse_attention_blocks(self.program)), precision_level=self.precision_level)
 
     @cached_property
-    def streamed(self) -> Wiring:
+    def streamed(self) -> Dataflow:
         """The same with what is sparse, for weights that stream in."""
-        sparsity = sparsity_of(self.wiring)
+        sparsity = find_sparsity(self.dataflow)
         # Most programs have no sparse weight, and what is looked up of them is there already.
-        return replace(self.wiring, sparsity=sparsity) if sparsity != self.wiring.sparsity else self.wiring
+        return replace(self.dataflow, sparsity=sparsity) if sparsity != self.dataflow.sparsity else self.dataflow
 
     @cached_property
-    def passing(self) -> Wiring:
+    def passing(self) -> Dataflow:
         """The same with nothing that stays where another mode would keep it: the cheapest arrangement decides."""
         return replace(self.streamed, resident=frozenset())
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The program, folded."""
-        return fold(self.wiring)
+        return fold(self.dataflow)
 
     def work(self, layer: Layer) -> LayerWork:
         """What the kernels of a layer do."""
         key = layer.every_kernel
         if key not in self._works:
-            self._works[key] = LayerWork.of(self.wiring, layer)
+            self._works[key] = LayerWork.of(self.dataflow, layer)
         return self._works[key]
 
     @cached_property
     def again(self) -> frozenset[BufferVersion]:
         """What the backward sweep computes again."""
-        return computed_again(self.wiring, self.layers)
+        return computed_again(self.dataflow, self.layers)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The program as layers lie side by side."""
-        return stages_of(self.wiring, self.layers, self.again)
+        return stages_of(self.dataflow, self.layers, self.again)
 
     @cached_property
-    def turns(self) -> Turns:
+    def turns(self) -> StreamingSchedule:
         """The program as layers take the wafer in turn."""
-        return Turns(self.streamed, self.layers, self.again)
+        return StreamingSchedule(self.streamed, self.layers, self.again)
 
 
 @dataclass(eq=False)
-class Readings:
+class AnalysisCache:
     """A step at the sizes of its batch that a plan has asked for, each read once."""
 
     _programs: dict[tuple[int, int], tuple[Source, Program]] = field(default_factory=dict)
-    _readings: dict[tuple[int, int], Reading] = field(default_factory=dict)
+    _readings: dict[tuple[int, int], ProgramAnalysis] = field(default_factory=dict)
 
     def program(self, source: Source, batch_size: int) -> Program:
         """The step with so many samples."""
@@ -146,17 +146,17 @@ class Readings:
             self._programs[key] = source, source.program(batch_size)
         return self._programs[key][1]
 
-    def of(self, program: Program, precision_level: int) -> Reading:
+    def of(self, program: Program, precision_level: int) -> ProgramAnalysis:
         """What is looked up of a program."""
         # A reading has its program, so that no other one comes by its number.
         key = id(program), precision_level
         if key not in self._readings:
-            self._readings[key] = Reading(program, precision_level)
+            self._readings[key] = ProgramAnalysis(program, precision_level)
         return self._readings[key]
 
 
 @dataclass(frozen=True)
-class Case:
+class PlanningCase:
     """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known.
 
     With a `share` it is that of one copy of a pipeline, on its part of the mesh. `micro_batching` is what the script
@@ -171,20 +171,20 @@ class Case:
     source: Source | None = None
     precision_level: int = 1
     micro_batching: MicroBatching = AUTO
-    share: Share | None = None
-    readings: Readings = field(default_factory=Readings, repr=False, compare=False)
+    share: ReplicaShare | None = None
+    readings: AnalysisCache = field(default_factory=AnalysisCache, repr=False, compare=False)
 
     @property
-    def _reading(self) -> Reading:
+    def _reading(self) -> ProgramAnalysis:
         return self.readings.of(self.program, self.precision_level)
 
     @property
-    def wiring(self) -> Wiring:
+    def dataflow(self) -> Dataflow:
         """The program, looked up."""
-        return self._reading.wiring
+        return self._reading.dataflow
 
     @property
-    def passing(self) -> Wiring:
+    def passing(self) -> Dataflow:
         """The same with what is sparse, for weights that stream in, and nothing that stays."""
         return self._reading.passing
 
@@ -203,16 +203,16 @@ class Case:
         return self._reading.stages
 
     @property
-    def turns(self) -> Turns:
+    def turns(self) -> StreamingSchedule:
         """The program as layers take the wafer in turn."""
         return self._reading.turns
 
     @property
     def batch_size(self) -> int:
         """Samples of a step, on all systems together."""
-        return batch_size(self.program)
+        return program_batch_size(self.program)
 
-    def with_batch(self, batch_size: int) -> "Case | None":
+    def with_batch(self, batch_size: int) -> "PlanningCase | None":
         """The same step with another number of samples, or None if only this one is known."""
         if batch_size == self.batch_size:
             return self
@@ -238,30 +238,30 @@ class ModePlan:
     routes: Routes | None = None
 
 
-Mode = Callable[[Case], ModePlan]
+ModePlanner = Callable[[PlanningCase], ModePlan]
 """Places and times a step. It raises nothing for one that does not fit: the report says why."""
 
 
-def does_not_fit(mode: str, error: LazyError, largest_batch: int | None = 0) -> ModePlan:
+def make_unfit_plan(mode: str, error: LazyError, largest_batch: int | None = 0) -> ModePlan:
     """The outcome that gives the error's words instead of numbers; see `ModeReport` for `largest_batch`."""
-    return ModePlan(ModeReport(mode, fits=False, reason=reason_of(error), largest_batch=largest_batch))
+    return ModePlan(ModeReport(mode, fits=False, reason=error_reason(error), largest_batch=largest_batch))
 
 
-def is_not_cut(mode: str) -> ModePlan:
+def make_uncut_plan(mode: str) -> ModePlan:
     """The outcome of a mode without micro-batches for a script that asks for them."""
     what = "samples go through a pipeline one by one, and the script asks for micro-batches"
     hint = 'Use streaming mode, or set micro_batch_size to "auto" or None.'
-    return does_not_fit(mode, PlacementError(what, hint=hint), None)
+    return make_unfit_plan(mode, PlacementError(what, hint=hint), None)
 
 
-def reason_of(error: LazyError) -> str:
+def error_reason(error: LazyError) -> str:
     """What happened, where and what to do, in one line."""
     place = f" ({error.where})" if error.where else ""
     return f"{error.what}{place}. {error.hint}"
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerPlacement:
     """Where a layer is: its rectangle, the extents of the part that computes, and bytes on one of its PEs."""
 
     rect: Rect
@@ -279,7 +279,9 @@ class SweepCycles:
     moving: int = 0
 
 
-def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles, work_share: float = 1.0) -> LayerRow:
+def layer_row(
+    case: PlanningCase, layer: Layer, place: LayerPlacement | None, taken: SweepCycles, work_share: float = 1.0
+) -> LayerRow:
     """The row of a layer, of whose work a share is done; without a place the weight host has it."""
     work = case.work(layer)
     return LayerRow(
@@ -300,7 +302,7 @@ def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles,
     )
 
 
-def _utilisation(case: Case, work: LayerWork, place: Place, cycles: int) -> float:
+def _utilisation(case: PlanningCase, work: LayerWork, place: LayerPlacement, cycles: int) -> float:
     """Work over what the computing part's multiply-add units could do in the same cycles (2 operations each)."""
     if not cycles or not work.item_bytes:
         return 0.0
@@ -331,15 +333,15 @@ def route_rows(routes: Routes, stages: Sequence[Stage], machine: Machine) -> tup
     )
 
 
-def per_second(samples: int, cycles: float, machine: Machine) -> float:
+def samples_per_second(samples: int, cycles: float, machine: Machine) -> float:
     """Samples a second if `samples` take so many cycles; 0 for none."""
     return samples * machine.clock_hz / cycles if cycles else 0.0
 
 
-def host_bounds(case: Case) -> list[Bound]:
+def host_bounds(case: PlanningCase) -> list[RateBound]:
     """What the computers around the wafers allow: input workers, and the control of steps if it takes any time."""
-    wiring, host = case.wiring, case.host
-    batch_bytes = sum(wiring.type(b).nbytes for b in case.program.batch)
+    dataflow, host = case.dataflow, case.host
+    batch_bytes = sum(dataflow.type(b).nbytes for b in case.program.batch)
     samples = case.batch_size
     if case.share is not None:
         # A copy's batch is its share: the workers prepare that of all copies, whatever is rounded up for one.
@@ -348,7 +350,7 @@ def host_bounds(case: Case) -> list[Bound]:
     # Without a batch nothing is read: such a step is bound by the wafer alone.
     if batch_bytes:
         rate = samples / host.input_seconds(batch_bytes, case.systems)
-        bounds.append(Bound("input", rate, host.sources["worker_bytes_per_s"]))
+        bounds.append(RateBound("input", rate, host.sources["worker_bytes_per_s"]))
     if host.step_control_s:
-        bounds.append(Bound("control", samples / host.step_control_s, host.sources["step_control_s"]))
+        bounds.append(RateBound("control", samples / host.step_control_s, host.sources["step_control_s"]))
     return bounds

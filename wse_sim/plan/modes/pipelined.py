@@ -19,89 +19,89 @@ from lazytensor.errors import LazyError, PlacementError
 from wse_sim.kernels.mesh_call import operation
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Par, Stream
-from wse_sim.plan.bounds import Bound, verdict
+from wse_sim.plan.bounds import RateBound, find_limit
 from wse_sim.plan.layers import SWEEPS
-from wse_sim.plan.modes.as_run import LARGEST, as_run, largest_run
+from wse_sim.plan.modes.as_run import MAX_SIMULATED_CORES, find_largest_batch, plan_simulated_pipeline
 from wse_sim.plan.modes.cutting import fastest_cutting
 from wse_sim.plan.modes.mode_plan import (
-    Case,
+    LayerPlacement,
     ModePlan,
-    Place,
-    Share,
+    PlanningCase,
+    ReplicaShare,
     SweepCycles,
-    does_not_fit,
+    error_reason,
     host_bounds,
-    is_not_cut,
     layer_row,
-    per_second,
-    reason_of,
+    make_uncut_plan,
+    make_unfit_plan,
     route_rows,
+    samples_per_second,
 )
-from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, in_copies
-from wse_sim.plan.place import PLACERS, Floor, Placement, least_area, require_room
-from wse_sim.plan.relays import relayed_flows
+from wse_sim.plan.modes.replicas import SUMS_SOURCE, GradientSums, plan_replicas
+from wse_sim.plan.place import PLACERS, FloorplanProblem, Placement, min_memory_pes, require_enough_pes
+from wse_sim.plan.relays import relay_flows
 from wse_sim.plan.report import LayerRow, ModeReport
-from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
-from wse_sim.plan.stages import Stage, numbered_names
-from wse_sim.plan.timeline import Task, Timeline, schedule
-from wse_sim.plan.wiring import OUTSIDE
-from wse_sim.price.colours import colours_of
-from wse_sim.price.cost import FREE, Cost, cost
+from wse_sim.plan.routes import Route, Routes, StageColours, lay_routes, require_colours, stage_flows
+from wse_sim.plan.stages import Stage, unique_stage_names
+from wse_sim.plan.timeline import Timeline, TimelineTask, schedule_tasks
+from wse_sim.plan.wiring import EXTERNAL_SOURCE
+from wse_sim.price.colours import count_colours
+from wse_sim.price.cost import ZERO_COST, Cost, cost
 from wse_sim.price.relayout import adapter_cycles
 
 MODE = "pipelined"
 
 
-def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
+def plan_pipelined(case: PlanningCase, placer: str = "slicing") -> ModePlan:
     """Place and time a step in pipelined mode, in as many copies and on as many systems as pay off.
 
     A chain of layers on a small mesh is priced as simulated cores run it, and all else by the kernels of its stages.
     """
-    if case.machine.usable_pes > LARGEST:
-        return _priced(case, placer)
+    if case.machine.usable_pes > MAX_SIMULATED_CORES:
+        return _plan_priced_pipeline(case, placer)
     unrunnable: list[LazyError] = []
 
-    def run_copy(copy: Case) -> ModePlan:
+    def run_copy(copy: PlanningCase) -> ModePlan:
         try:
-            return _run_copy(copy, placer)
+            return _plan_simulated_replica(copy, placer)
         except LazyError as error:
             unrunnable.append(error)
-            return does_not_fit(MODE, error)
+            return make_unfit_plan(MODE, error)
 
     # All copies in one way: else a copy that cores cannot run would look faster than those that they can.
-    run = in_copies(case, run_copy)
+    run = plan_replicas(case, run_copy)
     if run.report.fits:
         return run
     # Where cores have no room for a chain it does not fit: its kernels' prices would make a mesh on which nothing can
     # run look faster than a larger one on which it does.
     if not unrunnable:
-        largest = largest_run(case, lambda smaller: _run_copy(smaller, placer))
+        largest = find_largest_batch(case, lambda smaller: _plan_simulated_replica(smaller, placer))
         return replace(run, report=replace(run.report, largest_batch=largest))
-    outcome = _priced(case, placer)
-    not_run = reason_of(unrunnable[0]) if outcome.report.fits else ""
+    outcome = _plan_priced_pipeline(case, placer)
+    not_run = error_reason(unrunnable[0]) if outcome.report.fits else ""
     return replace(outcome, report=replace(outcome.report, not_run=not_run))
 
 
-def _run_copy(case: Case, placer: str) -> ModePlan:
-    line = _Line(case)
-    return as_run(case, line.stages, line.kinds, PLACERS[placer])
+def _plan_simulated_replica(case: PlanningCase, placer: str) -> ModePlan:
+    line = _PricedPipeline(case)
+    return plan_simulated_pipeline(case, line.stages, line.kinds, PLACERS[placer])
 
 
-def _priced(case: Case, placer: str) -> ModePlan:
+def _plan_priced_pipeline(case: PlanningCase, placer: str) -> ModePlan:
     """Plan the step by the prices of the kernels of its stages."""
     if case.micro_batching.cuts:
-        return is_not_cut(MODE)
-    return in_copies(case, lambda copy: _one_copy(copy, placer))
+        return make_uncut_plan(MODE)
+    return plan_replicas(case, lambda copy: _plan_one_replica(copy, placer))
 
 
-def _one_copy(case: Case, placer: str) -> ModePlan:
+def _plan_one_replica(case: PlanningCase, placer: str) -> ModePlan:
     """Plan one copy on its part of the mesh. The outcome gives the reason if it does not fit."""
     try:
         # No other facts of the stages are derived if the mesh has no room for them.
-        require_room(case.stages, case.machine)
-        return fastest_cutting(_Line(case), PLACERS[placer])
+        require_enough_pes(case.stages, case.machine)
+        return fastest_cutting(_PricedPipeline(case), PLACERS[placer])
     except PlacementError as error:
-        return does_not_fit(MODE, error)
+        return make_unfit_plan(MODE, error)
 
 
 @dataclass(frozen=True)
@@ -114,22 +114,22 @@ class _StageCosts:
     steady: Cost
 
 
-class _Line:
+class _PricedPipeline:
     """The stages of a step, and what they take on parts of the mesh."""
 
-    def __init__(self, case: Case):
-        self.case, self.wiring = case, case.wiring
+    def __init__(self, case: PlanningCase):
+        self.case, self.dataflow = case, case.dataflow
         self.stages = case.stages
         self.kinds = self._numbered_kinds()
         self._costs: dict[tuple[int, int, int], _StageCosts] = {}
         self._stage_colours: dict[tuple[int, int, int], StageColours] = {}
         self.bytes_in, self.bytes_out = self._edge_bytes()
         # The edge is shared by all copies on the wafer.
-        self.share = case.share or Share(case.batch_size, 1, 1, 1)
+        self.share = case.share or ReplicaShare(case.batch_size, 1, 1, 1)
         self.bytes_in, self.bytes_out = (self.share.copies * size for size in (self.bytes_in, self.bytes_out))
         self.edge_cycles = math.ceil(max(self.bytes_in, self.bytes_out) * 8 / case.machine.edge_bits_per_cycle)
-        self.least_pes = [least_area(stage, case.machine) for stage in self.stages]
-        self.flows = flows_between(case.wiring, self.stages)
+        self.least_pes = [min_memory_pes(stage, case.machine) for stage in self.stages]
+        self.flows = stage_flows(case.dataflow, self.stages)
         self._sums = GradientSums(case, self.stages)
 
     def _numbered_kinds(self) -> list[int]:
@@ -140,26 +140,26 @@ class _Line:
     def _kind(self, stage: Stage) -> object:
         prices = self.case.prices
         runs = (*(stage.kernels(sweep) for sweep in SWEEPS), stage.recomputed)
-        return tuple(tuple(prices.kinds(self.wiring, kernels)) for kernels in runs), stage.bytes_in
+        return tuple(tuple(prices.kinds(self.dataflow, kernels)) for kernels in runs), stage.bytes_in
 
-    def costs_of(self, n: int, width: int, height: int) -> _StageCosts:
+    def stage_costs(self, n: int, width: int, height: int) -> _StageCosts:
         """What stage `n` takes on a part of that size; a block computes its inner tensors again on the way back."""
         key = self.kinds[n], width, height
         if key not in self._costs:
             stage, prices = self.stages[n], self.case.prices
             backward = (*stage.recomputed, *stage.kernels("backward"))
             forward, backward_cost, update = (
-                prices.kernels(self.wiring, kernels, width, height)
+                prices.kernels(self.dataflow, kernels, width, height)
                 for kernels in (stage.kernels("forward"), backward, stage.kernels("update"))
             )
             # In steady state a stage computes on one sample while it takes the next and sends the last one.
-            steady = forward.then(backward_cost).beside(self._flow(stage, width, height))
+            steady = forward.then(backward_cost).overlap(self._flow(stage, width, height))
             self._costs[key] = _StageCosts(forward, backward_cost, update, steady)
         return self._costs[key]
 
     def _flow(self, stage: Stage, width: int, height: int) -> Cost:
         streams = self._flow_phase(stage, width, height)
-        return cost(streams, self.case.machine) if streams.parts else FREE
+        return cost(streams, self.case.machine) if streams.parts else ZERO_COST
 
     def _flow_phase(self, stage: Stage, width: int, height: int) -> Par:
         """What comes in and goes out in a step."""
@@ -169,12 +169,12 @@ class _Line:
 
     def cycles(self, n: int, width: int, height: int) -> int:
         """Cycles of stage `n` for a step: the batch in the steady state, and its update."""
-        costs = self.costs_of(n, width, height)
+        costs = self.stage_costs(n, width, height)
         return costs.steady.cycles + costs.update.cycles
 
-    def relayed(self) -> "_Line | None":
+    def relayed(self) -> "_PricedPipeline | None":
         """The line in relays, where a stage that adds up on the way takes in what comes to it; None without any."""
-        line, flows = copy(self), relayed_flows(self.wiring, self.stages)
+        line, flows = copy(self), relay_flows(self.dataflow, self.stages)
         if flows == self.flows:
             return None
         line.flows, line._costs, line._stage_colours = flows, {}, {}
@@ -182,19 +182,19 @@ class _Line:
         for between, sign in ((flows, 1), (self.flows, -1)):
             for (_, target), size in between.items():
                 more[target] += sign * size
-        line.stages = tuple(stage.receiving(more[n]) for n, stage in enumerate(self.stages))
-        line.least_pes = [least_area(stage, self.case.machine) for stage in line.stages]
+        line.stages = tuple(stage.with_input_bytes(more[n]) for n, stage in enumerate(self.stages))
+        line.least_pes = [min_memory_pes(stage, self.case.machine) for stage in line.stages]
         line.kinds = line._numbered_kinds()
         return line
 
-    def floor(self) -> Floor:
+    def floor(self) -> FloorplanProblem:
         """What is to be placed on its mesh."""
-        return Floor(self.stages, self.kinds, self.cycles, self.case.batch_size, self.case.machine)
+        return FloorplanProblem(self.stages, self.kinds, self.cycles, self.case.batch_size, self.case.machine)
 
     def routes(self, placement: Placement) -> Routes:
         """The routes between the parts of a placement. Raises PlacementError where colours do not suffice."""
         colours = [self._colours(n, *part) for n, part in enumerate(placement.parts)]
-        routes = routes_of(self.flows, placement.rects, self.case.machine, colours)
+        routes = lay_routes(self.flows, placement.rects, self.case.machine, colours)
         require_colours(routes, self.stages, placement.rects, self.case.machine, colours)
         return routes
 
@@ -208,11 +208,11 @@ class _Line:
         if key not in self._stage_colours:
             stage, prices = self.stages[n], self.case.prices
             every = (*stage.recomputed, *(i for sweep in SWEEPS for i in stage.kernels(sweep)))
-            kernels = [(prices.colours(self.wiring, i, width, height), i) for i in every]
+            kernels = [(prices.colours(self.dataflow, i, width, height), i) for i in every]
             own, most = max(kernels, default=(0, None))
-            name = operation(self.wiring.program.instrs[most]) if most is not None else ""
+            name = operation(self.dataflow.program.instrs[most]) if most is not None else ""
             # Samples come and go while kernels run: these colours are never free for them.
-            flow = colours_of(self._flow_phase(stage, width, height), self.case.machine)
+            flow = count_colours(self._flow_phase(stage, width, height), self.case.machine)
             self._stage_colours[key] = StageColours(name, own, flow)
         return self._stage_colours[key]
 
@@ -220,25 +220,25 @@ class _Line:
         """Cycles of so many samples in the adapter of a route; of a batch in long vectors, as kernels are priced."""
         return adapter_cycles(samples * route.port_words, self.case.machine)
 
-    def _adapter_bounds(self, routes: Routes) -> Iterator[Bound]:
+    def _adapter_bounds(self, routes: Routes) -> Iterator[RateBound]:
         slowest = max(routes.routes, key=self._adapter_cycles, default=None)
         if slowest is None or not slowest.ports:
             return
         cycles = self._adapter_cycles(slowest, self.case.batch_size)
         yield self._between("adapter", slowest, cycles, "ports take and give what layers cut differently")
 
-    def _link_bounds(self, routes: Routes) -> Iterator[Bound]:
+    def _link_bounds(self, routes: Routes) -> Iterator[RateBound]:
         if routes.fullest is None:
             return
         source = "bytes on the fullest link between stages, a word in a cycle"
         yield self._between("link", routes.fullest, self._link_cycles(routes), source)
 
-    def _between(self, kind: str, route: Route, cycles: int, source: str) -> Bound:
+    def _between(self, kind: str, route: Route, cycles: int, source: str) -> RateBound:
         """A bound of a route, which names both of its ends, and the line of the first."""
         ends = self.stages[route.source], self.stages[route.target]
-        rate = per_second(self.share.batch_size, cycles, self.case.machine)
+        rate = samples_per_second(self.share.batch_size, cycles, self.case.machine)
         place = str(ends[0].where) if ends[0].where else ""
-        return Bound(kind, rate, source, f"{ends[0].name} to {ends[1].name}", place)
+        return RateBound(kind, rate, source, f"{ends[0].name} to {ends[1].name}", place)
 
     def _whole(self, costs: Sequence[_StageCosts], way_cycles: int, routes: Routes) -> int:
         batch = self.case.batch_size
@@ -250,14 +250,16 @@ class _Line:
 
     def plan(self, placement: Placement, routes: Routes) -> ModePlan:
         """The report of the stages on the parts of `placement`."""
-        costs = [self.costs_of(n, *part) for n, part in enumerate(placement.parts)]
+        costs = [self.stage_costs(n, *part) for n, part in enumerate(placement.parts)]
         mesh = self.case.machine.usable_width, self.case.machine.usable_height
         sum_cycles = self._sums.cycles(placement.rects, *mesh)
-        timeline = self._first_sample(costs, placement.parts, routes, sum_cycles)
+        timeline = self._first_sample_timeline(costs, placement.parts, routes, sum_cycles)
         step_cycles = self._whole(costs, timeline.end_cycles, routes)
         bounds = self._bounds([t.steady for t in costs], step_cycles, sum_cycles)
         bounds += [*self._link_bounds(routes), *self._adapter_bounds(routes)]
-        limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "link", "adapter", "edge", "gradients")})
+        limit, sentence = find_limit(
+            bounds, blame={"fill": ("compute", "moving", "link", "adapter", "edge", "gradients")}
+        )
         report = ModeReport(
             mode=MODE,
             fits=True,
@@ -282,46 +284,46 @@ class _Line:
             routes=route_rows(routes, self.stages, self.case.machine),
             rows=tuple(self._rows(placement)),
         )
-        least = sum(least_area(stage, self.case.machine) for stage in self.stages)
+        least = sum(min_memory_pes(stage, self.case.machine) for stage in self.stages)
         return ModePlan(report, placement=placement, timeline=timeline, least_pes=least, routes=routes)
 
-    def _first_sample(
+    def _first_sample_timeline(
         self, costs: Sequence[_StageCosts], parts: Sequence[tuple[int, int]], routes: Routes, sum_cycles: int
     ) -> Timeline:
         """One sample through an empty pipeline and back, then sums over copies and the updates.
 
         A stage is a lane, and so are the routes between them.
         """
-        line = list(zip(numbered_names(self.stages), costs, parts, strict=True))
+        line = list(zip(unique_stage_names(self.stages), costs, parts, strict=True))
         ways = {(route.source, route.target): route for route in routes.routes}
-        tasks: list[Task] = []
+        tasks: list[TimelineTask] = []
         for n, (lane, t, part) in enumerate(line):
             tasks += self._way("forward", ways.get((n - 1, n)), tasks)
-            tasks.append(Task(lane, "forward", self._sample_cycles(t.forward, part), _last(tasks)))
+            tasks.append(TimelineTask(lane, "forward", self._sample_cycles(t.forward, part), _last_task(tasks)))
         for n, (lane, t, part) in reversed(list(enumerate(line))):
             tasks += self._way("backward", ways.get((n + 1, n)), tasks)
-            tasks.append(Task(lane, "backward", self._sample_cycles(t.backward, part), _last(tasks)))
+            tasks.append(TimelineTask(lane, "backward", self._sample_cycles(t.backward, part), _last_task(tasks)))
         summed: tuple[int, ...] = ()
         if sum_cycles:
             # The sums of all stages share the links between the copies: none is through before the last of them.
-            tasks.append(Task("gradients", "sum", sum_cycles, _last(tasks)))
-            summed = _last(tasks)
+            tasks.append(TimelineTask("gradients", "sum", sum_cycles, _last_task(tasks)))
+            summed = _last_task(tasks)
         # Each stage updates as soon as its last gradient is there, beside the stages before it that still wait for
         # theirs: lanes keep the order.
-        tasks += [Task(lane, "update", t.update.cycles, summed) for lane, t, _ in line]
-        return schedule(tasks)
+        tasks += [TimelineTask(lane, "update", t.update.cycles, summed) for lane, t, _ in line]
+        return schedule_tasks(tasks)
 
-    def _way(self, sweep: str, route: Route | None, before: Sequence[Task]) -> Iterator[Task]:
+    def _way(self, sweep: str, route: Route | None, before: Sequence[TimelineTask]) -> Iterator[TimelineTask]:
         """The way of a sample to the next stage; what skips stages set out earlier, and is there before."""
         if route is None:
             return
-        after = _last(before)
+        after = _last_task(before)
         if cycles := math.ceil(route.hops * self.case.machine.hop_cycles):
-            yield Task("routes", sweep, cycles, after)
+            yield TimelineTask("routes", sweep, cycles, after)
             after = (after[0] + 1,)
         # A sample is whole in the ports before it goes on.
         if route.ports:
-            yield Task("adapters", sweep, self._adapter_cycles(route), after)
+            yield TimelineTask("adapters", sweep, self._adapter_cycles(route), after)
 
     def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
         # Its share of the batch, and once across the part: latencies of a batch's price are those of all its rounds.
@@ -330,49 +332,49 @@ class _Line:
 
     def _edge_bytes(self) -> tuple[int, int]:
         """Bytes over the wafer's edge in a step: each batch tensor once, however many layers read it; the fetches."""
-        wiring = self.wiring
+        dataflow = self.dataflow
         # By buffer: one copy crosses the edge and is multicast to all layers that read it.
-        used = {o.buffer for i in wiring.kernels for o in wiring.operands[i] if o.source == OUTSIDE}
-        entering = sum(wiring.type(b).nbytes for b in used if wiring.kind(b) == "batch")
-        leaving = {wiring.final[f] for f in wiring.program.fetches}
-        return entering, sum(wiring.type(v.buffer).nbytes for v in leaving if v.source != OUTSIDE)
+        used = {o.buffer for i in dataflow.kernels for o in dataflow.operands[i] if o.source == EXTERNAL_SOURCE}
+        entering = sum(dataflow.type(b).nbytes for b in used if dataflow.kind(b) == "batch")
+        leaving = {dataflow.final[f] for f in dataflow.program.fetches}
+        return entering, sum(dataflow.type(v.buffer).nbytes for v in leaving if v.source != EXTERNAL_SOURCE)
 
-    def _bounds(self, steady: Sequence[Cost], step_cycles: int, sum_cycles: int) -> list[Bound]:
+    def _bounds(self, steady: Sequence[Cost], step_cycles: int, sum_cycles: int) -> list[RateBound]:
         case, samples = self.case, self.share.batch_size
         bounds = host_bounds(case)
         if self.edge_cycles:
-            rate = per_second(samples, self.edge_cycles, case.machine)
-            bounds.append(Bound("edge", rate, case.machine.sources["edge_bits_per_s"]))
+            rate = samples_per_second(samples, self.edge_cycles, case.machine)
+            bounds.append(RateBound("edge", rate, case.machine.sources["edge_bits_per_s"]))
         worst = max(range(len(steady)), key=lambda n: steady[n].cycles, default=None)
         if worst is None or not step_cycles:
-            return bounds or [Bound("nothing", 0.0, "the program has no kernel")]
+            return bounds or [RateBound("nothing", 0.0, "the program has no kernel")]
         stage, slowest = self.stages[worst], steady[worst]
         kind = "compute" if 2 * slowest.compute_cycles >= slowest.cycles else "moving"
         place = str(stage.where) if stage.where else ""
-        rate = per_second(samples, slowest.cycles, case.machine)
-        bounds.append(Bound(kind, rate, "closed forms of the slowest stage", stage.name, place))
+        rate = samples_per_second(samples, slowest.cycles, case.machine)
+        bounds.append(RateBound(kind, rate, "closed forms of the slowest stage", stage.name, place))
         # Always the least of the wafer's own bounds: the others say what it is made of.
-        whole = per_second(samples, step_cycles, case.machine)
+        whole = samples_per_second(samples, step_cycles, case.machine)
         if sum_cycles:
-            rate = per_second(samples, sum_cycles, case.machine)
-            bounds.append(Bound("gradients", rate, SUMS_SOURCE))
-        return [*bounds, Bound("fill", whole, "the whole step: rhythm, fill, drain and update")]
+            rate = samples_per_second(samples, sum_cycles, case.machine)
+            bounds.append(RateBound("gradients", rate, SUMS_SOURCE))
+        return [*bounds, RateBound("fill", whole, "the whole step: rhythm, fill, drain and update")]
 
     def _rows(self, placement: Placement) -> Iterator[LayerRow]:
         for n, stage in enumerate(self.stages):
             for layer in stage.layers:
                 again = tuple(i for i in stage.recomputed if i in layer.kernels["forward"])
                 forward, backward, update = (
-                    self.case.prices.kernels(self.wiring, kernels, *placement.parts[n]).cycles
+                    self.case.prices.kernels(self.dataflow, kernels, *placement.parts[n]).cycles
                     for kernels in (
                         layer.kernels["forward"],
                         (*again, *layer.kernels["backward"]),
                         layer.kernels["update"],
                     )
                 )
-                place = Place(placement.rects[n], placement.parts[n], placement.bytes_per_pe[n])
+                place = LayerPlacement(placement.rects[n], placement.parts[n], placement.bytes_per_pe[n])
                 yield layer_row(self.case, layer, place, SweepCycles(forward, backward, update))
 
 
-def _last(tasks: Sequence[Task]) -> tuple[int, ...]:
+def _last_task(tasks: Sequence[TimelineTask]) -> tuple[int, ...]:
     return (len(tasks) - 1,) if tasks else ()

@@ -10,39 +10,49 @@ from wse_sim.fabric.mesh import Mesh
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.machine import Machine
 from wse_sim.pipeline.layer_routes import LayerRoutes
-from wse_sim.pipeline.layer_routes import routes_of as layer_routes
-from wse_sim.pipeline.seats import Cell, Path, between
-from wse_sim.pipeline.sites import Sites
-from wse_sim.pipeline.wires import Wires
-from wse_sim.plan.routes import DIRECTIONS, EAST, NO_LINK, NORTH, SOUTH, WEST, Link, Route, Routes
+from wse_sim.pipeline.layer_routes import lay_layer_routes as layer_routes
+from wse_sim.pipeline.seats import CoreCoordinates, CorePath, make_core_path
+from wse_sim.pipeline.sites import ChainPlacement
+from wse_sim.pipeline.wires import RouteColours
+from wse_sim.plan.routes import (
+    EAST_LINK,
+    LINK_DIRECTIONS,
+    NO_LINK,
+    NORTH_LINK,
+    SOUTH_LINK,
+    WEST_LINK,
+    Route,
+    RouteLink,
+    Routes,
+)
 
-_SIDES = {(1, 0): EAST, (-1, 0): WEST, (0, 1): SOUTH, (0, -1): NORTH}
+_STEP_DIRECTIONS = {(1, 0): EAST_LINK, (-1, 0): WEST_LINK, (0, 1): SOUTH_LINK, (0, -1): NORTH_LINK}
 
 
 @dataclass(frozen=True)
-class _Way:
+class _LayerPath:
     """What a layer hands to its neighbour: its route without a link, and the cores that it passes."""
 
     route: Route
-    path: Path
+    path: CorePath
 
     @property
     def links(self) -> list[tuple[int, int, int]]:
         """The links on its way, to index [direction, y, x] with."""
-        return [(_SIDES[x - at_x, y - at_y], at_y, at_x) for (at_x, at_y), (x, y) in pairwise(self.path)]
+        return [(_STEP_DIRECTIONS[x - at_x, y - at_y], at_y, at_x) for (at_x, at_y), (x, y) in pairwise(self.path)]
 
 
-def run_routes(sites: Sites, machine: Machine) -> Routes:
+def lay_pipeline_routes(sites: ChainPlacement, machine: Machine) -> Routes:
     """Lay the routes of a pipeline as its cores get them. Raises PlacementError where the colours do not suffice."""
     rects = [seat.rect for seat in sites.seats]
     mesh = Mesh(machine, max(r.x + r.width for r in rects), max(r.y + r.height for r in rects))
-    ways = list(_ways(sites, layer_routes(sites.seats, Wires(mesh), sites.chain.is_training)))
-    loads = np.zeros((len(DIRECTIONS), machine.usable_height, machine.usable_width))
+    ways = list(_make_layer_paths(sites, layer_routes(sites.seats, RouteColours(mesh), sites.chain.is_training)))
+    loads = np.zeros((len(LINK_DIRECTIONS), machine.usable_height, machine.usable_width))
     for way in ways:
         for link in way.links:
             loads[link] += way.route.sample_bytes
     # Only now: a link is as full as all routes make it, those that come later too.
-    routes = tuple(replace(way.route, link=_fullest(way, loads)) for way in ways)
+    routes = tuple(replace(way.route, link=_fullest_path_link(way, loads)) for way in ways)
     return Routes(
         routes,
         link_bytes=float(loads.max()),
@@ -53,26 +63,28 @@ def run_routes(sites: Sites, machine: Machine) -> Routes:
     )
 
 
-def _ways(sites: Sites, laid: Sequence[LayerRoutes]) -> Iterator[_Way]:
+def _make_layer_paths(sites: ChainPlacement, laid: Sequence[LayerRoutes]) -> Iterator[_LayerPath]:
     seats, layers = sites.seats, sites.chain.layers
     for n, (one, other) in enumerate(pairwise(seats)):
         # The same ends as in `layer_routes`, from the port of the one to the corner of the other.
-        yield _way(n, n + 1, layers[n].outputs, (one.after, other.cell(0, 0)), laid[n + 1].enter[0])
+        yield _make_layer_path(n, n + 1, layers[n].outputs, (one.after, other.cell(0, 0)), laid[n + 1].enter[0])
         if sites.chain.is_training:
             ends = other.before, one.cell(0, one.height - 1)
-            yield _way(n + 1, n, layers[n + 1].inputs, ends, laid[n].back_enter[-1])
+            yield _make_layer_path(n + 1, n, layers[n + 1].inputs, ends, laid[n].back_enter[-1])
 
 
-def _way(source: int, target: int, columns: int, ends: tuple[Cell, Cell], colour: int) -> _Way:
-    path = between(*ends, is_row_first=True)
+def _make_layer_path(
+    source: int, target: int, columns: int, ends: tuple[CoreCoordinates, CoreCoordinates], colour: int
+) -> _LayerPath:
+    path = make_core_path(*ends, is_row_first=True)
     size, hops = columns * WORD_BYTES, len(path) - 1
     # One port whatever the layouts: it holds a micro-batch, so that its layer need not wait for the next one.
-    return _Way(Route(source, target, sample_bytes=size, hops=hops, lanes=1, ports=1, colour=colour), path)
+    return _LayerPath(Route(source, target, sample_bytes=size, hops=hops, lanes=1, ports=1, colour=colour), path)
 
 
-def _fullest(way: _Way, loads: np.ndarray) -> Link:
+def _fullest_path_link(way: _LayerPath, loads: np.ndarray) -> RouteLink:
     # Neighbours may touch: then there is no link between the port and the corner.
     if not way.links:
         return NO_LINK
     side, y, x = max(way.links, key=lambda link: float(loads[link]))
-    return Link(x, y, DIRECTIONS[side], float(loads[side, y, x]))
+    return RouteLink(x, y, LINK_DIRECTIONS[side], float(loads[side, y, x]))

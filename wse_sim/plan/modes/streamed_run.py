@@ -8,31 +8,31 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.plan.best_part import Size, best_part
-from wse_sim.plan.bounds import Bound, verdict
+from wse_sim.plan.best_part import TileSize, find_best_tile
+from wse_sim.plan.bounds import RateBound, find_limit
 from wse_sim.plan.modes.mode_plan import (
-    Case,
+    LayerPlacement,
     ModePlan,
-    Place,
+    PlanningCase,
     SweepCycles,
     host_bounds,
     layer_row,
-    per_second,
+    samples_per_second,
 )
 from wse_sim.plan.report import LayerRow, ModeReport
 from wse_sim.plan.timeline import Timeline, TimeSpan
-from wse_sim.plan.turns import Turn
-from wse_sim.plan.wiring import Sweep, work_of
+from wse_sim.plan.turns import StreamingTurn
+from wse_sim.plan.wiring import Sweep, instruction_work
 from wse_sim.price.relayout import relayout_cycles
 
 MODE = "streaming"
 LANES = ("edge in", "mesh", "edge out")
-SIDES = (*range(1, 8), *(n << octave for octave in range(24) for n in range(8, 16)))
+CORNER_SIDES = (*range(1, 8), *(n << octave for octave in range(24) for n in range(8, 16)))
 """Sides of corners of a mesh in which a turn may stay together."""
-_SHOWN = 2  # micro-batches of a timeline; further ones look like the last of these
+_MAX_SHOWN_MICRO_BATCHES = 2  # micro-batches of a timeline; further ones look like the last of these
 
 
-def usable_bytes(case: Case) -> int:
+def usable_bytes(case: PlanningCase) -> int:
     """Bytes of all PEs together that a step may take."""
     return case.machine.usable_pes * case.machine.usable_bytes_per_pe
 
@@ -42,20 +42,20 @@ _LaneTimes = tuple[tuple[int, int, int], float, int, int]
 
 
 @dataclass(frozen=True)
-class _Timed:
+class _TimedTurn:
     """A turn with the cycles of its three lanes for one micro-batch.
 
     `weight_cycles` are those of its weights in the first lane. On the mesh its kernels take `work_cycles`, beside the
     `moving_cycles` in which what other layers made comes to where this one has it.
     """
 
-    turn: Turn
+    turn: StreamingTurn
     cycles: tuple[int, int, int]
     weight_cycles: float
     work_cycles: int
     moving_cycles: int
 
-    def of_share(self, share: float) -> tuple[int, int, int]:
+    def scale_cycles(self, share: float) -> tuple[int, int, int]:
         """The three lanes for a micro-batch with a share of the samples: weights and gradients are the same."""
         arriving, computing, leaving = self.cycles
         batch_cycles = arriving - self.weight_cycles
@@ -65,7 +65,7 @@ class _Timed:
 class StreamedRun:
     """A step in a number of micro-batches, on one of the systems."""
 
-    def __init__(self, case: Case, micro_batches: int, has_recompute: bool):
+    def __init__(self, case: PlanningCase, micro_batches: int, has_recompute: bool):
         self.case, self.micro_batches, self.has_recompute = case, micro_batches, has_recompute
         own = ceil_div(case.batch_size, case.systems)
         self.size = size = ceil_div(own, micro_batches)
@@ -74,10 +74,10 @@ class StreamedRun:
         # Without the step at that size its kernels are priced by their share of this one's.
         self.part = other or case
         self.share = 1.0 if other else size / case.batch_size
-        self.wiring = self.part.passing
+        self.dataflow = self.part.passing
         self.mesh = case.machine.usable_width, case.machine.usable_height
         self._times: dict[object, _LaneTimes] = {}
-        self._parts_of: dict[tuple[int, Size], tuple[int, Size]] = {}
+        self._parts_of: dict[tuple[int, TileSize], tuple[int, TileSize]] = {}
         self.turns = self.part.turns
 
     def plan(self) -> ModePlan:
@@ -87,7 +87,7 @@ class StreamedRun:
         # Weights come for each micro-batch, and samples once.
         batch_bytes = round(self._whole_batches * self.share * sum(t.turn.bytes.batch for t in timed))
         blame = {"fill": ("compute", "moving", "weights", "edge")}
-        limit, sentence = verdict(bounds, blame)
+        limit, sentence = find_limit(bounds, blame)
         report = ModeReport(
             mode=MODE,
             fits=True,
@@ -136,31 +136,31 @@ class StreamedRun:
         return max(self.micro_batches * weights + self._whole_batches * batch, leaving)
 
     @cached_property
-    def timed(self) -> list[_Timed]:
+    def timed(self) -> list[_TimedTurn]:
         """The turns of a micro-batch in their order, with forward turns once more where segments run again."""
         turns = self.turns
         if not self.has_recompute:
             return [self._time(turn) for turn in turns.every]
-        order: list[Turn] = list(turns.forward)
+        order: list[StreamingTurn] = list(turns.forward)
         # From the last segment to the first: each is computed again just before its way back.
         ends = turns.segment_ends
         for n in reversed(range(len(ends))):
             start = ends[n - 1] + 1 if n else 0
             # The last segment's activations are still there when the way back begins.
             order += turns.forward[start : ends[n] + 1] if n < len(ends) - 1 else ()
-            order += turns.backward_of(start, ends[n])
+            order += turns.segment_backward_turns(start, ends[n])
         ordered = {id(turn) for turn in order}
         left = [turn for turn in turns.backward if id(turn) not in ordered]
         return [self._time(turn) for turn in (*order, *left)]
 
-    def _time(self, turn: Turn) -> _Timed:
+    def _time(self, turn: StreamingTurn) -> _TimedTurn:
         # Turns of equal kernels take equally long: they are timed once.
-        key = tuple(self.case.prices.kinds(self.wiring, turn.kernels)), turn.bytes
+        key = tuple(self.case.prices.kinds(self.dataflow, turn.kernels)), turn.bytes
         if key not in self._times:
-            self._times[key] = self._time_of(turn)
-        return _Timed(turn, *self._times[key])
+            self._times[key] = self._compute_time(turn)
+        return _TimedTurn(turn, *self._times[key])
 
-    def _time_of(self, turn: Turn) -> _LaneTimes:
+    def _compute_time(self, turn: StreamingTurn) -> _LaneTimes:
         machine, host = self.case.machine, self.case.host
         # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
@@ -179,8 +179,8 @@ class StreamedRun:
         It is the corner on which the longer of both is shortest: small tensors stay together. Corners have sides of
         one set for all meshes, and on one of a given side neither takes longer if the mesh is larger.
         """
-        work, parts = self._worked(kernels, self.mesh)
-        sides = SIDES[: bisect_left(SIDES, max(self.mesh)) + 1]
+        work, parts = self._kernel_cycles(kernels, self.mesh)
+        sides = CORNER_SIDES[: bisect_left(CORNER_SIDES, max(self.mesh)) + 1]
         around = bisect_left(sides, max(map(max, parts), default=1))
         best = work, min(self._moved(words, side) for side in sides[around:])
         for side in reversed(sides[:around]):
@@ -188,7 +188,7 @@ class StreamedRun:
             if work >= max(best):
                 break
             if (moving := self._moved(words, side)) < max(best):
-                work, _ = self._worked(kernels, (min(side, self.mesh[0]), min(side, self.mesh[1])))
+                work, _ = self._kernel_cycles(kernels, (min(side, self.mesh[0]), min(side, self.mesh[1])))
                 best = min(best, (work, moving), key=max)
         return best
 
@@ -197,47 +197,50 @@ class StreamedRun:
         line = min(side, *self.mesh)
         return relayout_cycles(words, line, 2 * side - line, self.case.machine)
 
-    def _worked(self, kernels: Sequence[int], mesh: Size) -> tuple[int, list[Size]]:
+    def _kernel_cycles(self, kernels: Sequence[int], mesh: TileSize) -> tuple[int, list[TileSize]]:
         """Cycles of kernels on a mesh, and the parts that they have."""
         own = [self._part(i, mesh) for i in kernels]
         return sum(cycles for cycles, _ in own), [part for _, part in own]
 
-    def _part(self, i: int, mesh: Size) -> tuple[int, Size]:
-        key = self.case.prices.kind(self.wiring, i), mesh
+    def _part(self, i: int, mesh: TileSize) -> tuple[int, TileSize]:
+        key = self.case.prices.kind(self.dataflow, i), mesh
         if key not in self._parts_of:
             # The way across may cost more than PEs help.
-            self._parts_of[key] = best_part(self.case.prices, self.wiring, i, mesh, self.share)
+            self._parts_of[key] = find_best_tile(self.case.prices, self.dataflow, i, mesh, self.share)
         return self._parts_of[key]
 
-    def _work_share(self, timed: Sequence[_Timed]) -> float:
+    def _work_share(self, timed: Sequence[_TimedTurn]) -> float:
         """The share of all operations that are done, where zeros of sparse weights are left out."""
-        sparsity = self.wiring.sparsity
+        sparsity = self.dataflow.sparsity
         if not (sparsity.weights or sparsity.gradients):
             return 1.0
         kernels = [i for one in timed for i in one.turn.kernels]
-        kinds, instrs = self.case.prices.kinds(self.wiring, kernels), self.wiring.program.instrs
-        flops = [work_of(instrs[i]).flops for i in kernels]
+        kinds, instrs = self.case.prices.kinds(self.dataflow, kernels), self.dataflow.program.instrs
+        flops = [instruction_work(instrs[i]).flops for i in kernels]
         shares = {
-            kind: self.case.prices.work_share(self.wiring, i, *self._part(i, self.mesh)[1])
+            kind: self.case.prices.work_share(self.dataflow, i, *self._part(i, self.mesh)[1])
             for kind, i in dict(zip(kinds, kernels, strict=True)).items()
         }
         done = sum([n * shares[kind] for n, kind in zip(flops, kinds, strict=True)])
         return done / sum(flops) if any(flops) else 1.0
 
     @cached_property
-    def _schedule(self) -> "_Clock":
+    def _schedule(self) -> "_LaneClock":
         """All micro-batches, turn by turn."""
-        clock, n = _Clock(self._ahead(self.timed)), 0
+        clock, n = _LaneClock(self._ahead(self.timed)), 0
         whole = [one.cycles for one in self.timed]
         before: tuple[int, tuple[int, ...]] = 0, ()
         while n < self.micro_batches:
             # The last micro-batch has what is left of the samples.
             share = self.last_share if n == self.micro_batches - 1 else 1.0
-            clock.add(whole if share == 1.0 else [one.of_share(share) for one in self.timed], is_shown=n < _SHOWN)
+            clock.add(
+                whole if share == 1.0 else [one.scale_cycles(share) for one in self.timed],
+                is_shown=n < _MAX_SHOWN_MICRO_BATCHES,
+            )
             n += 1
             state = clock.end, clock.waiting()
             # Where two in turn leave all lanes alike, all further whole ones do.
-            if state[1] == before[1] and n > _SHOWN:
+            if state[1] == before[1] and n > _MAX_SHOWN_MICRO_BATCHES:
                 skipped = max(0, self.micro_batches - 1 - n)
                 clock.skip(skipped * (state[0] - before[0]))
                 n += skipped
@@ -247,7 +250,7 @@ class StreamedRun:
     def _timeline(self) -> Timeline:
         """The first micro-batches, turn by turn."""
         names = [f"{one.turn.layer.name} {one.turn.sweep}" for one in self.timed]
-        return Timeline(tuple(self._schedule.spans(min(_SHOWN, self.micro_batches) * names)))
+        return Timeline(tuple(self._schedule.spans(min(_MAX_SHOWN_MICRO_BATCHES, self.micro_batches) * names)))
 
     def least_cycles(self, other: "StreamedRun") -> int:
         """Cycles that this step takes at least, told from `other`, which has fewer micro-batches.
@@ -259,7 +262,7 @@ class StreamedRun:
         sent = max(sum(t.weight_cycles for t in other.timed), lanes[2])
         return math.floor(max(self.micro_batches * sent, other._whole_batches * (lanes[1] - rounded)))
 
-    def _ahead(self, timed: Sequence[_Timed]) -> int:
+    def _ahead(self, timed: Sequence[_TimedTurn]) -> int:
         """Turns whose weights fit beside the activations. Without room for any they come as they are multiplied."""
         largest = max((t.turn.bytes.weights for t in timed), default=0)
         # Spread over all PEs: a layer's weights lie nowhere in particular until they are multiplied.
@@ -280,39 +283,41 @@ class StreamedRun:
         memory = self.turns.memory_with_recompute() if self.has_recompute else self.turns.memory()
         return math.ceil(self.share * memory.per_batch) + memory.fixed
 
-    def _bounds(self, step_cycles: int, timed: Sequence[_Timed]) -> list[Bound]:
+    def _bounds(self, step_cycles: int, timed: Sequence[_TimedTurn]) -> list[RateBound]:
         case, machine = self.case, self.case.machine
         bounds = host_bounds(case)
         if not step_cycles:
-            return bounds or [Bound("nothing", 0.0, "the program has no kernel")]
+            return bounds or [RateBound("nothing", 0.0, "the program has no kernel")]
         stream = case.host.sources["stream_bits_per_s"]
         worst = max(timed, key=lambda t: t.work_cycles)
         work = self._whole_batches * sum(t.work_cycles for t in timed)
         place = str(worst.turn.layer.where) if worst.turn.layer.where else ""
-        rates = [per_second(case.batch_size, cycles, machine) for cycles in (work, self._sent_cycles(), step_cycles)]
+        rates = [
+            samples_per_second(case.batch_size, cycles, machine) for cycles in (work, self._sent_cycles(), step_cycles)
+        ]
         if work:
-            bounds.append(Bound("compute", rates[0], "closed forms, all layers", worst.turn.layer.name, place))
+            bounds.append(RateBound("compute", rates[0], "closed forms, all layers", worst.turn.layer.name, place))
         if moving := self._whole_batches * sum(t.moving_cycles for t in timed):
             slowest = max(timed, key=lambda t: t.moving_cycles).turn.layer
-            rate = per_second(case.batch_size, moving, machine)
+            rate = samples_per_second(case.batch_size, moving, machine)
             source = "own derivation: activations between the layouts of layers, half of a line across its middle"
-            bounds.append(Bound("moving", rate, source, slowest.name, str(slowest.where) if slowest.where else ""))
+            bounds.append(RateBound("moving", rate, source, slowest.name, str(slowest.where) if slowest.where else ""))
         if rates[1]:
             # The layer whose weights are largest, as their lane is what a step waits for.
             heavy = max(timed, key=lambda t: t.cycles[0])
             # What fills most of the time of the lane is what it waits for: both kinds of bytes come at their own rate.
             if 2 * sum(t.weight_cycles for t in timed) >= sum(t.cycles[0] for t in timed):
-                bounds.append(Bound("weights", rates[1], stream, heavy.turn.layer.name))
+                bounds.append(RateBound("weights", rates[1], stream, heavy.turn.layer.name))
             else:
-                bounds.append(Bound("edge", rates[1], machine.sources["edge_bits_per_s"]))
-        return [*bounds, Bound("fill", rates[2], "the whole step, turn by turn")]
+                bounds.append(RateBound("edge", rates[1], machine.sources["edge_bits_per_s"]))
+        return [*bounds, RateBound("fill", rates[2], "the whole step, turn by turn")]
 
-    def _rows(self, timed: Sequence[_Timed]) -> Iterator[LayerRow]:
+    def _rows(self, timed: Sequence[_TimedTurn]) -> Iterator[LayerRow]:
         whole = Rect.whole(self.case.machine)
-        turns_of: dict[int, list[_Timed]] = defaultdict(list)
+        turns_of: dict[int, list[_TimedTurn]] = defaultdict(list)
         for one in timed:
             turns_of[one.turn.number].append(one)
-        place = Place(whole, (whole.width, whole.height), self.peak_bytes_per_pe)
+        place = LayerPlacement(whole, (whole.width, whole.height), self.peak_bytes_per_pe)
         for n, layer in enumerate(self.case.layers):
             own = turns_of[n]
             # Work is that of all systems, cycles are those of one.
@@ -323,11 +328,11 @@ class StreamedRun:
             )
             yield layer_row(self.case, layer, place if own else None, cycles, self._work_share(own))
 
-    def _sweep_cycles(self, timed: Sequence[_Timed], sweep: Sweep) -> int:
+    def _sweep_cycles(self, timed: Sequence[_TimedTurn], sweep: Sweep) -> int:
         return sum([math.ceil(self._whole_batches * one.cycles[1]) for one in timed if one.turn.sweep == sweep])
 
 
-class _Clock:
+class _LaneClock:
     """Three lanes: weights up to `ahead` turns before they are needed, the mesh, and results out."""
 
     def __init__(self, ahead: int):

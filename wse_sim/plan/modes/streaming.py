@@ -17,56 +17,56 @@ from dataclasses import replace
 
 from lazytensor.errors import LazyError, PlacementError
 from wse_sim.layout import ceil_div
-from wse_sim.plan.micro_batches import Explored
-from wse_sim.plan.modes.mode_plan import Case, ModePlan, does_not_fit
-from wse_sim.plan.modes.replicas import best_of, system_counts
+from wse_sim.plan.micro_batches import ExploredSize
+from wse_sim.plan.modes.mode_plan import ModePlan, PlanningCase, make_unfit_plan
+from wse_sim.plan.modes.replicas import select_fastest, system_counts
 from wse_sim.plan.modes.streamed_run import MODE, StreamedRun, usable_bytes
-from wse_sim.plan.turns import Memory, Turns
+from wse_sim.plan.turns import MemoryPeak, StreamingSchedule
 
-SHORT_WAY = 0.01
+MIN_TREE_STEP_RATIO = 0.01
 """Of a step: no smaller number of systems is worth a trial for what the tree takes of it."""
 
 
-def streaming(case: Case) -> ModePlan:
+def plan_streaming(case: PlanningCase) -> ModePlan:
     """Place and time a step in weight-streaming mode, on as many of the systems as pay off."""
     most, *fewer = system_counts(case)
-    whole = _on_systems(replace(case, systems=most))
+    whole = _plan_on_all_systems(replace(case, systems=most))
     tree_cycles = case.host.tree_seconds(most) * case.machine.clock_hz
     is_even = case.batch_size % most == 0
-    if not whole.report.fits or (is_even and tree_cycles < SHORT_WAY * whole.report.step_cycles):
+    if not whole.report.fits or (is_even and tree_cycles < MIN_TREE_STEP_RATIO * whole.report.step_cycles):
         return whole
     # The way over a deeper tree may cost more than smaller shares save, and an odd share more than a larger even one.
-    return best_of([whole, *(_on_systems(replace(case, systems=count)) for count in fewer)])
+    return select_fastest([whole, *(_plan_on_all_systems(replace(case, systems=count)) for count in fewer)])
 
 
-def _on_systems(case: Case) -> ModePlan:
+def _plan_on_all_systems(case: PlanningCase) -> ModePlan:
     """A step on all systems of a case, cut as the script asks, or in the way that is fastest."""
     if case.micro_batching.kind != "auto":
-        return _as_asked(case)
+        return _plan_requested_sizes(case)
     whole = case.turns
     try:
-        ways = list(_ways(case, whole))
+        ways = list(_feasible_sizes(case, whole))
     except PlacementError as error:
-        return does_not_fit(MODE, error)
+        return make_unfit_plan(MODE, error)
     try:
-        runs = [run for way in ways if (run := _fastest(case, *way))]
+        runs = [run for way in ways if (run := _find_fastest_run(case, *way))]
     except LazyError as error:
         # Where a sample reads others of its batch, a step in parts is another one.
         what = f"the batch fits in micro-batches alone, and {error.what}"
         hint = "Use a smaller batch or a larger machine, or take the batch from the data (x.shape[0])."
-        return does_not_fit(MODE, PlacementError(what, where=error.where, hint=hint))
+        return make_unfit_plan(MODE, PlacementError(what, where=error.where, hint=hint))
     if not runs:
-        return does_not_fit(MODE, _too_large(case, whole, whole.memory(), usable_bytes(case)))
+        return make_unfit_plan(MODE, _sample_too_large_error(case, whole, whole.memory(), usable_bytes(case)))
     return min(runs, key=lambda run: run.step_cycles).plan()
 
 
-def _as_asked(case: Case) -> ModePlan:
+def _plan_requested_sizes(case: PlanningCase) -> ModePlan:
     """A step in the micro-batches that the script asks for; of several numbers of them in the fastest that fits."""
     asked, own = case.micro_batching, ceil_div(case.batch_size, case.systems)
     counts = asked.counts(own)
     if not counts:
         what = f"the batch of a system has {own:,} samples, and no size from {asked.least:,} on is to be tried"
-        return does_not_fit(MODE, PlacementError(what, hint=f"Explore sizes from {own:,} samples down."), None)
+        return make_unfit_plan(MODE, PlacementError(what, hint=f"Explore sizes from {own:,} samples down."), None)
     # Activations are computed again in the backward sweep where that is faster, or fits only then.
     ways = (False, True) if case.turns.backward else (False,)
     try:
@@ -74,21 +74,21 @@ def _as_asked(case: Case) -> ModePlan:
     except LazyError as error:
         what = f"the script asks for micro-batches, and {error.what}"
         hint = "Set micro_batch_size to None, or take the batch from the data (x.shape[0])."
-        return does_not_fit(MODE, PlacementError(what, where=error.where, hint=hint), None)
+        return make_unfit_plan(MODE, PlacementError(what, where=error.where, hint=hint), None)
     fitting = [[run for run in runs if run.free_bytes >= 0] for runs in tried]
     best = [min(runs, key=lambda run: run.step_cycles) for runs in fitting if runs]
     if not best:
         # The last runs have the smallest micro-batches, and the last of these holds the fewest activations.
-        return does_not_fit(MODE, _too_large_asked(tried[-1][-1]), None)
+        return make_unfit_plan(MODE, _requested_too_large_error(tried[-1][-1]), None)
     outcome = min(best, key=lambda run: run.step_cycles).plan()
     if asked.kind == "explore":
-        explored = tuple(_explored(own, count, runs) for count, runs in zip(counts, fitting, strict=True))
+        explored = tuple(_explored_size(own, count, runs) for count, runs in zip(counts, fitting, strict=True))
         return replace(outcome, report=replace(outcome.report, explored=explored))
     size = own if asked.kind == "whole" else asked.least
     return replace(outcome, report=replace(outcome.report, asked_micro_batch_size=size))
 
 
-def _too_large_asked(run: StreamedRun) -> PlacementError:
+def _requested_too_large_error(run: StreamedRun) -> PlacementError:
     """The error for micro-batches that the script asks for, of which even the smallest do not fit."""
     machine, kind = run.case.machine, run.case.micro_batching.kind
     usable = usable_bytes(run.case)
@@ -101,13 +101,13 @@ def _too_large_asked(run: StreamedRun) -> PlacementError:
     )
 
 
-def _explored(own: int, count: int, fitting: Sequence[StreamedRun]) -> Explored:
+def _explored_size(own: int, count: int, fitting: Sequence[StreamedRun]) -> ExploredSize:
     """The row of a number of micro-batches, of the runs that fit."""
     samples = ceil_div(own, count)
     if not fitting:
-        return Explored(samples, count, fits=False)
+        return ExploredSize(samples, count, fits=False)
     best = min(fitting, key=lambda run: run.step_cycles)
-    return Explored(
+    return ExploredSize(
         samples,
         count,
         fits=True,
@@ -117,7 +117,7 @@ def _explored(own: int, count: int, fitting: Sequence[StreamedRun]) -> Explored:
     )
 
 
-def _fastest(case: Case, size: int, has_recompute: bool) -> StreamedRun | None:
+def _find_fastest_run(case: PlanningCase, size: int, has_recompute: bool) -> StreamedRun | None:
     """The fastest run with micro-batches of up to `size` samples that fits; None if none does."""
     own = ceil_div(case.batch_size, case.systems)
     best: StreamedRun | None = None
@@ -137,7 +137,7 @@ def _fastest(case: Case, size: int, has_recompute: bool) -> StreamedRun | None:
     return best
 
 
-def _ways(case: Case, whole: Turns) -> Iterator[tuple[int, bool]]:
+def _feasible_sizes(case: PlanningCase, whole: StreamingSchedule) -> Iterator[tuple[int, bool]]:
     """Samples of micro-batches that fit, with or without recompute. Raises PlacementError if one sample is too much."""
     own = ceil_div(case.batch_size, case.systems)
     needs = {False: whole.memory()}
@@ -154,12 +154,15 @@ def _ways(case: Case, whole: Turns) -> Iterator[tuple[int, bool]]:
             fitting = True
             yield size, has_recompute
     if not fitting:
-        raise _too_large(case, whole, needs[len(needs) > 1], usable)
+        raise _sample_too_large_error(case, whole, needs[len(needs) > 1], usable)
 
 
-def _too_large(case: Case, whole: Turns, need: Memory, usable: int) -> PlacementError:
+def _sample_too_large_error(
+    case: PlanningCase, whole: StreamingSchedule, need: MemoryPeak, usable: int
+) -> PlacementError:
     worst = max(
-        whole.every, key=lambda turn: sum(case.wiring.type(b).nbytes for i in turn.kernels for b in _touched(case, i))
+        whole.every,
+        key=lambda turn: sum(case.dataflow.type(b).nbytes for i in turn.kernels for b in _touched_buffers(case, i)),
     )
     usable_pes = f"{case.machine.usable_pes:,} PEs of {case.machine.name}"
     needed = need.per_batch // case.batch_size + need.fixed
@@ -171,5 +174,5 @@ def _too_large(case: Case, whole: Turns, need: Memory, usable: int) -> Placement
     )
 
 
-def _touched(case: Case, i: int) -> set[int]:
-    return {o.buffer for o in case.wiring.operands[i]} | set(case.wiring.results[i])
+def _touched_buffers(case: PlanningCase, i: int) -> set[int]:
+    return {o.buffer for o in case.dataflow.operands[i]} | set(case.dataflow.results[i])

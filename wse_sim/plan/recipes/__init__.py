@@ -1,8 +1,8 @@
 """Recipes: from an instruction to the kernel that computes it on a rectangle.
 
-A recipe is a function (instr, wiring, rect, machine) -> kernel. It says what is computed; the arrangement and the tile
-are chosen by the kernel's own room, and the kernel's phase program is what simulated cores run. It may use fewer PEs
-than the rectangle has. What comes into the rectangle and leaves it is not its business: the modes add that.
+A recipe is a function (instr, dataflow, rect, machine) -> kernel. It says what is computed; the arrangement and the
+tile are chosen by the kernel's own room, and the kernel's phase program is what simulated cores run. It may use fewer
+PEs than the rectangle has. What comes into the rectangle and leaves it is not its business: the modes add that.
 """
 
 from collections.abc import Callable
@@ -12,24 +12,27 @@ from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Phase
-from wse_sim.plan.blocks import KERNELS
-from wse_sim.plan.recipes.attention_block import attention
-from wse_sim.plan.recipes.matmul import matmul
-from wse_sim.plan.recipes.running import running
-from wse_sim.plan.wiring import Wiring
+from wse_sim.plan.blocks import ATTENTION_KERNELS
+from wse_sim.plan.recipes.attention_block import make_attention_kernel
+from wse_sim.plan.recipes.matmul import make_matmul_kernel
+from wse_sim.plan.recipes.running import make_simulated_kernel
+from wse_sim.plan.wiring import Dataflow
 
-Recipe = Callable[[Instr, Wiring, Rect, Machine], MeshKernel]
+KernelRecipe = Callable[[Instr, Dataflow, Rect, Machine], MeshKernel]
 
-RECIPES: dict[str, Recipe] = {"matmul": matmul, **dict.fromkeys(KERNELS, attention)}
+RECIPES: dict[str, KernelRecipe] = {
+    "matmul": make_matmul_kernel,
+    **dict.fromkeys(ATTENTION_KERNELS, make_attention_kernel),
+}
 """Kernel -> its recipe, where there is a choice of arrangements; all others run as the mesh's calls do."""
 
 
-def kernel_of(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
+def select_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> MeshKernel:
     """The kernel of `instr`, as simulated cores run it; a price of its work alone where they do not."""
-    return RECIPES.get(instr.kernel, running)(instr, wiring, rect, machine)
+    return RECIPES.get(instr.kernel, make_simulated_kernel)(instr, dataflow, rect, machine)
 
 
-def phase_program(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
+def phase_program(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> Phase:
     """The phase program of `instr`, which is priced and which simulated cores run.
 
     >>> import lazytensor as lt
@@ -39,4 +42,4 @@ def phase_program(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) ->
     >>> type(phase_program(program.instrs[-1], wire(program), Rect(0, 0, 4, 4), TINY)).__name__
     'Seq'
     """
-    return kernel_of(instr, wiring, rect, machine).phase
+    return select_kernel(instr, dataflow, rect, machine).phase

@@ -7,28 +7,28 @@ from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.kernels.matrix_product import Product, product_kernel
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.plan.recipes.generic import core_type
-from wse_sim.plan.wiring import Wiring
+from wse_sim.plan.recipes.generic import core_dtype_name
+from wse_sim.plan.wiring import Dataflow
 
 
-def matmul(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
+def make_matmul_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> MeshKernel:
     """The fastest arrangement of `instr` on `rect`; reads a, b (attrs transpose_a, transpose_b), writes out.
 
     An operand that is resident stays where it is.
     """
-    return product_kernel(product_of(instr, wiring), rect, machine)
+    return product_kernel(find_product(instr, dataflow), rect, machine)
 
 
-def product_of(instr: Instr, wiring: Wiring) -> Product:
+def find_product(instr: Instr, dataflow: Dataflow) -> Product:
     """The extents of a matmul. A second operand without leading axes serves all rows of the first."""
     # Batches are folded into rows or columns wherever one operand serves them all: one product is cut better than many.
-    a, b = (wiring.type(i).shape for i in instr.reads[:2])
-    lead_a, m, k = _matrix(a, bool(instr.attrs.get("transpose_a")), is_left=True)
-    lead_b, _, n = _matrix(b, bool(instr.attrs.get("transpose_b")), is_left=False)
-    names = "".join(name for name, i in zip("ab", instr.reads, strict=False) if i in wiring.resident)
-    dtype = core_type(instr, wiring)
+    a, b = (dataflow.type(i).shape for i in instr.reads[:2])
+    lead_a, m, k = _split_matrix_extents(a, bool(instr.attrs.get("transpose_a")), is_left=True)
+    lead_b, _, n = _split_matrix_extents(b, bool(instr.attrs.get("transpose_b")), is_left=False)
+    names = "".join(name for name, i in zip("ab", instr.reads, strict=False) if i in dataflow.resident)
+    dtype = core_dtype_name(instr, dataflow)
     # Wide sums take twice the words on their way, and the rate of the wider type.
-    sums = "float32" if wiring.precision_level == 0 else ""
+    sums = "float32" if dataflow.precision_level == 0 else ""
     # Rows of all products follow one another: one product of a taller matrix, and no rounds.
     if not lead_b and not instr.attrs.get("transpose_a"):
         return Product(batch=1, m=prod(lead_a) * m, n=n, k=k, dtype=dtype, resident=names, sum_dtype=sums)
@@ -38,7 +38,9 @@ def product_of(instr: Instr, wiring: Wiring) -> Product:
     return Product(batch=max(prod(lead_a), prod(lead_b)), m=m, n=n, k=k, dtype=dtype, resident=names, sum_dtype=sums)
 
 
-def _matrix(shape: tuple[int, ...], is_transposed: bool, is_left: bool) -> tuple[tuple[int, ...], int, int]:
+def _split_matrix_extents(
+    shape: tuple[int, ...], is_transposed: bool, is_left: bool
+) -> tuple[tuple[int, ...], int, int]:
     """Leading axes, rows and columns; a vector is a row on the left and a column on the right."""
     # As in PyTorch: a vector is a row on the left and a column on the right, and the axis is dropped again afterwards.
     if len(shape) < 2:

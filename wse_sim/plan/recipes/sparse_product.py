@@ -7,31 +7,31 @@ from wse_sim.kernels.sparse_stream import SparseProduct, sparse_phase
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Phase
-from wse_sim.plan.recipes.matmul import product_of
-from wse_sim.plan.wiring import Wiring
+from wse_sim.plan.recipes.matmul import find_product
+from wse_sim.plan.wiring import Dataflow
 
 
-def sparse_program(wiring: Wiring, i: int, rect: Rect, machine: Machine) -> Phase | None:
+def make_sparse_phase(dataflow: Dataflow, i: int, rect: Rect, machine: Machine) -> Phase | None:
     """The phase program of a product that takes or makes something sparse; None for any other kernel."""
-    product = sparse_product_of(wiring, i)
+    product = find_sparse_product(dataflow, i)
     return sparse_phase(product, rect, machine) if product else None
 
 
-def sparse_product_of(wiring: Wiring, i: int) -> SparseProduct | None:
+def find_sparse_product(dataflow: Dataflow, i: int) -> SparseProduct | None:
     """The extents of a sparse product; None for other kernels, and for products of which each sample has its own."""
-    instr, sparsity = wiring.program.instrs[i], wiring.sparsity
+    instr, sparsity = dataflow.program.instrs[i], dataflow.sparsity
     if instr.kernel != "matmul" or not (sparsity.weights or sparsity.gradients):
         return None
-    whole = product_of(instr, wiring)
+    whole = find_product(instr, dataflow)
     if whole.batch != 1 or whole.is_empty:
         return None
     left, right = (sparsity.weights.get(b) for b in instr.reads[:2])
     product = SparseProduct(whole.k, whole.n, tokens=whole.m, share=1.0, dtype=whole.dtype, sum_dtype=whole.sum_dtype)
     # The inner extent is the inputs' of a weight that is kept [outputs, inputs], unless that is transposed.
     if right:
-        return replace(product, share=right.share, groups=_groups(right, bool(instr.attrs.get("transpose_b"))))
+        return replace(product, share=right.share, groups=_group_count(right, bool(instr.attrs.get("transpose_b"))))
     if left:
-        groups = _groups(left, not instr.attrs.get("transpose_a"))
+        groups = _group_count(left, not instr.attrs.get("transpose_a"))
         return replace(product, outputs=whole.m, tokens=whole.n, share=left.share, groups=groups)
     if own := sparsity.gradients.get(i):
         turned = replace(product, inputs=whole.m, tokens=whole.k, is_gradient=True)
@@ -39,6 +39,6 @@ def sparse_product_of(wiring: Wiring, i: int) -> SparseProduct | None:
     return None
 
 
-def _groups(density: Density, is_last: bool) -> int:
+def _group_count(density: Density, is_last: bool) -> int:
     """The parts of equal counts along the inner extent, which is that of the columns or of the rows."""
     return density.in_groups if is_last else density.out_groups

@@ -7,10 +7,10 @@ or on the simulated fabric. So both columns of the table come from the same prog
 from collections.abc import Callable, Mapping
 
 from wse_sim.validation.models import job_start, kernels, language, parts
-from wse_sim.validation.reading import Cycles
+from wse_sim.validation.reading import CycleReading
 from wse_sim.validation.rows import MeasuredRow
 
-Model = Callable[[MeasuredRow, Cycles], float]
+Model = Callable[[MeasuredRow, CycleReading], float]
 
 MODELS: Mapping[str, Model] = {**parts.MODELS, **kernels.MODELS, **language.MODELS, **job_start.MODELS}
 """The beginning of a row's id -> its model. The longest beginning counts, here and among the rows not covered."""

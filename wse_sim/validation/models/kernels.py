@@ -4,11 +4,11 @@ from wse_sim.kernels import fft, gemm, sparse, stencil
 from wse_sim.kernels.bicgstab import bicgstab_iteration
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import WSE1, WSE2, WSE3, Machine
-from wse_sim.validation.reading import Cycles
+from wse_sim.validation.reading import CycleReading
 from wse_sim.validation.rows import MeasuredRow
 
 _FLOPS_PER_CELL = 51  # of the 25-point star, as its authors count
-_TAPS = {"star2d": lambda radius: 4 * radius + 1, "box2d": lambda radius: (2 * radius + 1) ** 2}
+_STENCIL_TAPS = {"star2d": lambda radius: 4 * radius + 1, "box2d": lambda radius: (2 * radius + 1) ** 2}
 
 
 def _rect(row: MeasuredRow, name: str = "grid") -> Rect:
@@ -16,35 +16,35 @@ def _rect(row: MeasuredRow, name: str = "grid") -> Rect:
     return Rect(0, 0, width, height)
 
 
-def _tile(row: MeasuredRow) -> tuple[Rect, int, int]:
+def _spmm_tile(row: MeasuredRow) -> tuple[Rect, int, int]:
     """The mesh, and the rows and columns of A on one PE."""
     p = row.params
     return Rect(0, 0, p["width"], p["height"]), ceil_div(p["N"], p["height"]), ceil_div(p["K"], p["width"])
 
 
-def sparse_by_line(row: MeasuredRow, cycles: Cycles, axis: int) -> float:
+def compressed_spmm_cycles(row: MeasuredRow, cycles: CycleReading, axis: int) -> float:
     """Compressed rows (axis 0) or columns (1): the average PE has its share of the non-zeros."""
-    rect, *extents = _tile(row)
+    rect, *extents = _spmm_tile(row)
     # Non-zeros are drawn at random and equally dense everywhere, so the average PE stands for all.
     elements = extents[0] * extents[1] * row.params["density_pct"] / 100
     return cycles(sparse.spmm_loop(rect, elements, extents[axis], row.params["M"]), WSE2)
 
 
-def sparse_padded(row: MeasuredRow, cycles: Cycles, has_lines: bool) -> float:
+def padded_spmm_cycles(row: MeasuredRow, cycles: CycleReading, has_lines: bool) -> float:
     """Every PE works on as many elements as the fullest one has; the operations counted in the file say how many."""
-    rect, rows, _ = _tile(row)
+    rect, rows, _ = _spmm_tile(row)
     # Padding is counted in the file's operations: two for each element and column of B.
     elements = row.params["flops"] / (2 * row.params["M"] * rect.area)
     return cycles(sparse.spmm_loop(rect, elements, rows if has_lines else 0, row.params["M"]), WSE2)
 
 
-def dense(row: MeasuredRow, cycles: Cycles) -> float:
+def dense_product_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
     """Cycles of the dense product that the sparse ones are compared with."""
-    rect, rows, columns = _tile(row)
+    rect, rows, columns = _spmm_tile(row)
     return cycles(sparse.dense_loop(rect, rows * columns, row.params["M"], WSE2), WSE2)
 
 
-def summa(row: MeasuredRow, cycles: Cycles) -> float:
+def summa_tflops(row: MeasuredRow, cycles: CycleReading) -> float:
     """A square product in float32 without padding against bank conflicts, in TFLOP/s."""
     n: int = row.params["n"]
     pes: int = row.params["grid"]
@@ -53,11 +53,11 @@ def summa(row: MeasuredRow, cycles: Cycles) -> float:
     return 2 * n**3 / _seconds(cycles(product, WSE2), WSE2) / 1e12
 
 
-def _star_cycles(row: MeasuredRow, cycles: Cycles, slowdown: float = 0) -> float:
+def _star_cycles(row: MeasuredRow, cycles: CycleReading, slowdown: float = 0) -> float:
     return cycles(stencil.acoustic_step(_rect(row), row.params["nz"], WSE2, slowdown), WSE2)
 
 
-def star(row: MeasuredRow, cycles: Cycles) -> float:
+def star_stencil_figure(row: MeasuredRow, cycles: CycleReading) -> float:
     """The 25-point star in the row's unit."""
     step_cycles, cells = _star_cycles(row, cycles), _rect(row).area * int(row.params["nz"])
     rate = cells / _seconds(step_cycles, WSE2)
@@ -66,30 +66,30 @@ def star(row: MeasuredRow, cycles: Cycles) -> float:
     return {**units, "MFLOP/s/PE": flops / _rect(row).area / 1e6}[row.unit]
 
 
-def star_memory_stalls(row: MeasuredRow, cycles: Cycles) -> float:
+def star_stall_percent(row: MeasuredRow, cycles: CycleReading) -> float:
     """The share of a step, in percent, that bank conflicts add."""
     return 100 * (1 - _star_cycles(row, cycles, 1) / _star_cycles(row, cycles))
 
 
-def star_busy(row: MeasuredRow, cycles: Cycles) -> float:
+def star_busy_percent(row: MeasuredRow, cycles: CycleReading) -> float:
     """The share of a step, in percent, that bank conflicts leave."""
-    return 100 - star_memory_stalls(row, cycles)
+    return 100 - star_stall_percent(row, cycles)
 
 
-def plane(row: MeasuredRow, cycles: Cycles) -> float:
+def plane_stencil_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
     """Some steps of a stencil on a plane of float32 cells; the id names its shape and radius."""
     shape, radius = row.id.split("_")[1], int(row.id.split("r=")[1][0])
     side = row.params["grid"][0] // row.params["pe"][0]
-    one = stencil.plane_step(_rect(row, "pe"), side, radius, _TAPS[shape](radius), WSE3)
+    one = stencil.plane_step(_rect(row, "pe"), side, radius, _STENCIL_TAPS[shape](radius), WSE3)
     return int(row.params["iterations"]) * cycles(one, WSE3)
 
 
-def bicgstab(row: MeasuredRow, cycles: Cycles) -> float:
+def bicgstab_microseconds(row: MeasuredRow, cycles: CycleReading) -> float:
     """Microseconds of an iteration, at the assumed clock of the WSE-1."""
     return 1e6 * _seconds(cycles(bicgstab_iteration(_rect(row), row.params["nz"], WSE1), WSE1), WSE1)
 
 
-def fourier(row: MeasuredRow, cycles: Cycles) -> float:
+def fft_microseconds(row: MeasuredRow, cycles: CycleReading) -> float:
     """Microseconds of a three-dimensional transform."""
     width, height = row.params["PEs"]
     once = cycles(fft.transform(Rect(0, 0, width, height), row.params["pencil"], WSE2), WSE2)
@@ -101,17 +101,17 @@ def _seconds(cycles: float, machine: Machine) -> float:
 
 
 MODELS = {
-    "spmm_GEMM": dense,
-    "spmm_CSR": lambda row, cycles: sparse_by_line(row, cycles, 0),
-    "spmm_CSC": lambda row, cycles: sparse_by_line(row, cycles, 1),
-    "spmm_COO": lambda row, cycles: sparse_padded(row, cycles, has_lines=False),
-    "spmm_ELLPACK": lambda row, cycles: sparse_padded(row, cycles, has_lines=True),
-    "gemm_miya": summa,
-    "stencil25_": star,
-    "stencil25_busy": star_busy,
-    "stencil25_idle_mem": star_memory_stalls,
-    "wse3_star2d": plane,
-    "wse3_box2d": plane,
-    "bicgstab_": bicgstab,
-    "fft": fourier,
+    "spmm_GEMM": dense_product_cycles,
+    "spmm_CSR": lambda row, cycles: compressed_spmm_cycles(row, cycles, 0),
+    "spmm_CSC": lambda row, cycles: compressed_spmm_cycles(row, cycles, 1),
+    "spmm_COO": lambda row, cycles: padded_spmm_cycles(row, cycles, has_lines=False),
+    "spmm_ELLPACK": lambda row, cycles: padded_spmm_cycles(row, cycles, has_lines=True),
+    "gemm_miya": summa_tflops,
+    "stencil25_": star_stencil_figure,
+    "stencil25_busy": star_busy_percent,
+    "stencil25_idle_mem": star_stall_percent,
+    "wse3_star2d": plane_stencil_cycles,
+    "wse3_box2d": plane_stencil_cycles,
+    "bicgstab_": bicgstab_microseconds,
+    "fft": fft_microseconds,
 }

@@ -7,67 +7,67 @@ from wse_sim.kernels.gemv import Sum, gemv
 from wse_sim.kernels.transformer import TRANSFORMERS, TransformerExtents, decode_token, prefill
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
-from wse_sim.validation.reading import Cycles
+from wse_sim.validation.reading import CycleReading
 from wse_sim.validation.rows import MeasuredRow
 
 # WaferLLM converts cycles at 1.1 GHz, the vendor's examples at 0.85: a figure is read at the clock of its authors.
 FAST_WSE2 = replace(WSE2, clock_hz=1.1e9)
-_GRIDS = range(360, 721, 60)  # the meshes that WaferLLM's tables name
+_GRID_SIDES = range(360, 721, 60)  # the meshes that WaferLLM's tables name
 
 
-def _square(pes: int) -> Rect:
+def _square_rect(pes: int) -> Rect:
     return Rect(0, 0, pes, pes)
 
 
-def _model(row: MeasuredRow) -> TransformerExtents:
+def _transformer_extents(row: MeasuredRow) -> TransformerExtents:
     return next(model for name, model in TRANSFORMERS.items() if name in row.workload)
 
 
-def _decode_seconds(model: TransformerExtents, pes: int, context: int, cycles: Cycles) -> float:
-    return cycles(decode_token(model, _square(pes), context, FAST_WSE2), FAST_WSE2) / FAST_WSE2.clock_hz
+def _decode_seconds(model: TransformerExtents, pes: int, context: int, cycles: CycleReading) -> float:
+    return cycles(decode_token(model, _square_rect(pes), context, FAST_WSE2), FAST_WSE2) / FAST_WSE2.clock_hz
 
 
-def _prefill_seconds(model: TransformerExtents, pes: int, tokens: int, cycles: Cycles) -> float:
-    return cycles(prefill(model, _square(pes), tokens, FAST_WSE2), FAST_WSE2) / FAST_WSE2.clock_hz
+def _prefill_seconds(model: TransformerExtents, pes: int, tokens: int, cycles: CycleReading) -> float:
+    return cycles(prefill(model, _square_rect(pes), tokens, FAST_WSE2), FAST_WSE2) / FAST_WSE2.clock_hz
 
 
-def decode_rate(row: MeasuredRow, cycles: Cycles) -> float:
+def decode_rate(row: MeasuredRow, cycles: CycleReading) -> float:
     """Tokens a second, one after the other."""
-    return 1 / _decode_seconds(_model(row), row.params["grid"][0], row.params["ctx"], cycles)
+    return 1 / _decode_seconds(_transformer_extents(row), row.params["grid"][0], row.params["ctx"], cycles)
 
 
-def prefill_rate(row: MeasuredRow, cycles: Cycles) -> float:
+def prefill_rate(row: MeasuredRow, cycles: CycleReading) -> float:
     """Tokens a second, all at once."""
     tokens: int = row.params["seq"]
-    return tokens / _prefill_seconds(_model(row), row.params["grid"][0], tokens, cycles)
+    return tokens / _prefill_seconds(_transformer_extents(row), row.params["grid"][0], tokens, cycles)
 
 
-def request_rate(row: MeasuredRow, cycles: Cycles) -> float:
+def request_rate(row: MeasuredRow, cycles: CycleReading) -> float:
     """Tokens that come out, over the time of the whole request; half of them are the context on the average."""
-    p, model = row.params, _model(row)
+    p, model = row.params, _transformer_extents(row)
     tokens: int = p["out"]
     first = _prefill_seconds(model, p["prefill_grid"], p["inp"], cycles)
     each = _decode_seconds(model, p["decode_grid"], p["inp"] + tokens // 2, cycles)
     return tokens / (first + tokens * each)
 
 
-def _gemv_cycles(n: int, pes: int, cycles: Cycles, all_reduce: Sum = centred_all_reduce) -> float:
-    return cycles(gemv(_square(pes), n, n, 2, FAST_WSE2, all_reduce), FAST_WSE2)
+def _gemv_cycles(n: int, pes: int, cycles: CycleReading, all_reduce: Sum = centred_all_reduce) -> float:
+    return cycles(gemv(_square_rect(pes), n, n, 2, FAST_WSE2, all_reduce), FAST_WSE2)
 
 
-def _best_grid(n: int, cycles: Cycles) -> int:
-    return min(_GRIDS, key=lambda pes: _gemv_cycles(n, pes, cycles))
+def _best_grid_side(n: int, cycles: CycleReading) -> int:
+    return min(_GRID_SIDES, key=lambda pes: _gemv_cycles(n, pes, cycles))
 
 
-def gemv_milliseconds(row: MeasuredRow, cycles: Cycles) -> float:
+def gemv_milliseconds(row: MeasuredRow, cycles: CycleReading) -> float:
     """On the mesh that suits it best."""
     n = row.params["n"]
-    return 1e3 * _gemv_cycles(n, _best_grid(n, cycles), cycles) / FAST_WSE2.clock_hz
+    return 1e3 * _gemv_cycles(n, _best_grid_side(n, cycles), cycles) / FAST_WSE2.clock_hz
 
 
-def gemv_speedup(row: MeasuredRow, cycles: Cycles) -> float:
+def gemv_speedup(row: MeasuredRow, cycles: CycleReading) -> float:
     """Over a pipeline along the whole line, for the largest product of that table on the same mesh."""
-    pes = _best_grid(16384, cycles)
+    pes = _best_grid_side(16384, cycles)
     slow = _gemv_cycles(16384, pes, cycles, chain_all_reduce)
     return slow / _gemv_cycles(16384, pes, cycles)
 

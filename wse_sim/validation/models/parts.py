@@ -7,14 +7,14 @@ from wse_sim.kernels.collective import scalar
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import Compute, Local, Phase, Reduce, Repeat, Seq, Shift
-from wse_sim.validation.reading import Cycles
+from wse_sim.validation.reading import CycleReading
 from wse_sim.validation.rows import MeasuredRow
 
-_PE = Rect(0, 0, 1, 1)
-_MANY = 1 << 16
+_SINGLE_PE = Rect(0, 0, 1, 1)
+_LONG_VECTOR_ELEMENTS = 1 << 16
 
 
-def vector(row: MeasuredRow, cycles: Cycles) -> float:
+def vector_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
     """One multiply-add of two vectors in float32 between two time stamps.
 
     They lie so that their first words are in the same pair of banks or in the next one. No instruction of a core takes
@@ -23,30 +23,37 @@ def vector(row: MeasuredRow, cycles: Cycles) -> float:
     n = row.params["n"]
     if row.params["simd64"]:
         slowdown = WSE2.fma_f32_per_cycle / WSE2.add_f32_per_cycle
-        return cycles(Compute(_PE, op="fma", vectors=1, length=n, itemsize=4, slowdown=slowdown), WSE2)
+        return cycles(Compute(_SINGLE_PE, op="fma", vectors=1, length=n, itemsize=4, slowdown=slowdown), WSE2)
     pairs = WSE2.sram_banks // 2
     # The second vector begins behind the first, in its pair of banks or one further.
     first, second = Memory(0), Memory(ceil_div(n, pairs) * pairs + (row.params["alignment"] != "conflict"))
-    return cycles(Local(_PE, (Vector("fmac", operands=(first, second, 2.0, first), length=n),)), WSE2)
+    return cycles(Local(_SINGLE_PE, (Vector("fmac", operands=(first, second, 2.0, first), length=n),)), WSE2)
 
 
-def _rate(op: str, itemsize: int) -> Callable[[MeasuredRow, Cycles], float]:
+def _make_rate_model(op: str, itemsize: int) -> Callable[[MeasuredRow, CycleReading], float]:
     """Elements a cycle of a long vector operation."""
-    return lambda row, cycles: _MANY / cycles(Compute(_PE, op=op, vectors=1, length=_MANY, itemsize=itemsize), WSE3)
+    return lambda row, cycles: (
+        _LONG_VECTOR_ELEMENTS
+        / cycles(Compute(_SINGLE_PE, op=op, vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=itemsize), WSE3)
+    )
 
 
-def local_fma(row: MeasuredRow, cycles: Cycles) -> float:
+def local_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
     """Cycles of a multiply-add over 4,096 elements of 16 bits."""
-    return cycles(Compute(_PE, op="fma", vectors=1, length=4096, itemsize=2), WSE3)
+    return cycles(Compute(_SINGLE_PE, op="fma", vectors=1, length=4096, itemsize=2), WSE3)
 
 
-def bank_conflict(row: MeasuredRow, cycles: Cycles) -> float:
+def bank_conflict_ratio(row: MeasuredRow, cycles: CycleReading) -> float:
     """How many times longer a long operation takes."""
-    slow = Compute(_PE, op="fma", vectors=1, length=_MANY, itemsize=4, slowdown=WSE3.conflict_slowdown)
-    return cycles(slow, WSE3) / cycles(Compute(_PE, op="fma", vectors=1, length=_MANY, itemsize=4), WSE3)
+    slow = Compute(
+        _SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4, slowdown=WSE3.conflict_slowdown
+    )
+    return cycles(slow, WSE3) / cycles(
+        Compute(_SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4), WSE3
+    )
 
 
-def relay(hops: int, words: int) -> Phase:
+def make_relay_phase(hops: int, words: int) -> Phase:
     """Store and forward: every PE takes all words in, and then starts an operation that sends them on.
 
     The last starts one more, on what it has got.
@@ -55,23 +62,23 @@ def relay(hops: int, words: int) -> Phase:
     return Seq((Repeat(hops, hop), scalar(Rect(0, 0, 2, 1), 1, WSE3.dsd_setup_cycles)))
 
 
-def relay_word(row: MeasuredRow, cycles: Cycles) -> float:
+def relay_word_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
     """Cycles that each further word adds."""
     # As the campaign does it: slopes of straight lines through times, so that fixed costs fall out.
-    return (cycles(relay(1, 1001), WSE3) - cycles(relay(1, 1), WSE3)) / 1000
+    return (cycles(make_relay_phase(1, 1001), WSE3) - cycles(make_relay_phase(1, 1), WSE3)) / 1000
 
 
-def relay_hop(row: MeasuredRow, cycles: Cycles) -> float:
+def relay_hop_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
     """Cycles that each further PE adds, less those of its word."""
-    return cycles(relay(2, 1), WSE3) - cycles(relay(1, 1), WSE3) - relay_word(row, cycles)
+    return cycles(make_relay_phase(2, 1), WSE3) - cycles(make_relay_phase(1, 1), WSE3) - relay_word_cycles(row, cycles)
 
 
-def relay_start(row: MeasuredRow, cycles: Cycles) -> float:
+def relay_start_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
     """Cycles that remain for no PE and no word."""
-    return 2 * cycles(relay(1, 1), WSE3) - cycles(relay(2, 1), WSE3)
+    return 2 * cycles(make_relay_phase(1, 1), WSE3) - cycles(make_relay_phase(2, 1), WSE3)
 
 
-def reduction(row: MeasuredRow, cycles: Cycles) -> float:
+def reduction_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
     """A two-phase reduction in groups of S, or (without S) a chain, from its start to the last word at the root."""
     line, size = Rect(0, 0, row.params["P"], 1), row.params.get("S", 0)
     reduce = Reduce(line, axis="x", words=row.params["B"], algorithm="two_phase" if size else "chain", size=size)
@@ -79,16 +86,16 @@ def reduction(row: MeasuredRow, cycles: Cycles) -> float:
 
 
 MODELS = {
-    "fmacs_": vector,
-    "wse3_copy_f16": _rate("move", 2),
-    "wse3_copy_f32": _rate("move", 4),
-    "wse3_fma_f16": _rate("fma", 2),
-    "wse3_fma_f32": _rate("fma", 4),
-    "wse3_f16_fma_4096_L0": local_fma,
-    "wse3_bank_conflict": bank_conflict,
-    "wse3_relay_slope_NB": relay_word,
-    "wse3_relay_slope_N": relay_hop,
-    "wse3_relay_const": relay_start,
-    "reduce2p_": reduction,
-    "reduce_chain_": reduction,
+    "fmacs_": vector_fma_cycles,
+    "wse3_copy_f16": _make_rate_model("move", 2),
+    "wse3_copy_f32": _make_rate_model("move", 4),
+    "wse3_fma_f16": _make_rate_model("fma", 2),
+    "wse3_fma_f32": _make_rate_model("fma", 4),
+    "wse3_f16_fma_4096_L0": local_fma_cycles,
+    "wse3_bank_conflict": bank_conflict_ratio,
+    "wse3_relay_slope_NB": relay_word_cycles,
+    "wse3_relay_slope_N": relay_hop_cycles,
+    "wse3_relay_const": relay_start_cycles,
+    "reduce2p_": reduction_cycles,
+    "reduce_chain_": reduction_cycles,
 }
