@@ -19,19 +19,21 @@ from typing import Any
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.check.own_files import read_script_files
 from cstorch_compat.ckpt import ckpt_command as ckpt
+from cstorch_compat.html_report.write_report import make_page_step, write_page
 from cstorch_compat.names import completion, coverage, examples, installation, shim, stubs
-from cstorch_compat.names.mirror import Mirror
-from cstorch_compat.page.writing import make_page_step, write_page
+from cstorch_compat.names.mirror_modules import Mirror
 from cstorch_compat.planning import opt_command, published_runs
 from cstorch_compat.planning import planning_command as planning
-from cstorch_compat.run import process, script, stops, user_traceback
-from cstorch_compat.watch import spans
-from cstorch_compat.watch.trace_file import write_trace
-from lazytensor import command_line, config, dialect, private_files
+from cstorch_compat.profiling import spans
+from cstorch_compat.profiling.trace_file import write_trace
+from cstorch_compat.run import process, script, signals, user_traceback
+from lazytensor import config
+from lazytensor.core import pytorch_release
 from lazytensor.errors import LazyError
-from lazytensor.output_files import json_text, write_file_atomically
-from lazytensor.runtime import timing
-from lazytensor.terminal import escape_line, escape_lines, print_escaped
+from lazytensor.runtime import instruction_timing
+from lazytensor.system import command_line, private_files
+from lazytensor.system.output_files import json_text, write_file_atomically
+from lazytensor.system.terminal import escape_line, escape_lines, print_escaped
 from wse_sim import MACHINES, Machine, Report
 from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
@@ -62,7 +64,9 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     )
     runner.add_argument("--strict", action="store_true", help="state first made inside a step is an error")
     runner.add_argument(
-        "--numbers", choices=dialect.RELEASES, help="the PyTorch whose random numbers are drawn (2.4 under cstorch)"
+        "--numbers",
+        choices=pytorch_release.RELEASES,
+        help="the PyTorch whose random numbers are drawn (2.4 under cstorch)",
     )
     runner.add_argument("--profile", action="store_true", help="also print what the host's steps take, line by line")
     script.add_output_arguments(runner)
@@ -91,7 +95,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
 
 def _write_digits(folder: pathlib.Path) -> str:
     # Imported here: other commands would start 80 ms later.
-    told: str = importlib.import_module("cstorch_compat.torchvision.datasets").write_digits(folder)
+    told: str = importlib.import_module("cstorch_compat.torchvision.datasets.mnist").write_digits(folder)
     return told
 
 
@@ -111,7 +115,7 @@ def main(argv: list[str] | None = None) -> int:
     _open_standard_streams()
     try:
         # Around the reports behind a script too, and around commands that write files of their own.
-        with stops.raise_on_signals(), _printable_warnings():
+        with signals.raise_on_signals(), _printable_warnings():
             options = _make_parser()[0].parse_args(argv)
             # A plan and its recorded step live to the end of the process: searching them for reference cycles, also at
             # the exit, would take a third of the time of a plan. A caller that passes `argv` keeps its collector.
@@ -129,10 +133,10 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         return _handle_lost_reader()
     except BaseException as e:
-        stopped = stops.find_signal_status(e)
+        stopped = signals.find_signal_status(e)
         if stopped is None:
             raise
-        stops.print_signal(stopped)
+        signals.print_signal(stopped)
         return stopped
     return status
 
@@ -197,7 +201,7 @@ def run_script(options: argparse.Namespace) -> int:
     # Before the script is read: its imports have to find our torch.
     shim.install(options.api, options.numbers)
     record = spans.start_recording() if options.trace is not None else None
-    with timing.follow() if options.profile else contextlib.nullcontext() as timings:
+    with instruction_timing.follow() if options.profile else contextlib.nullcontext() as timings:
         status = _execute(script.target_name(options), options.args)
     if timings is not None:
         print_escaped(timings.text())
@@ -223,12 +227,12 @@ def _execute(path: str, args: list[str]) -> int:
         return 1
     except BaseException as e:
         # As a shell says of what a signal ended: 128 and its number.
-        status = stops.find_signal_status(e)
+        status = signals.find_signal_status(e)
         if status is not None:
             # What the script raised on its way out is still its error.
-            if not isinstance(e, KeyboardInterrupt | stops.RunStopped):
+            if not isinstance(e, KeyboardInterrupt | signals.RunStopped):
                 _print_error(e)
-            stops.print_signal(status)
+            signals.print_signal(status)
             return status
         # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)

@@ -1,9 +1,9 @@
 """The names of `torch.linalg`."""
 
-from lazytensor.functions import linalg as _linalg
-from lazytensor.functions.arguments import guard_arguments
-from lazytensor.functions.outputs import accept_torch_names, public
-from lazytensor.functions.refusals import with_refusals
+from lazytensor.functional import linalg as _linalg
+from lazytensor.functional.argument_errors import guard_arguments
+from lazytensor.functional.csx_refusals import with_refusals
+from lazytensor.functional.out_arguments import accept_torch_names, public
 
 cholesky = public(_linalg.cholesky)
 cross = public(_linalg.cross)

@@ -16,12 +16,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from lazytensor import dialect, source
-from lazytensor import dtype as dt
-from lazytensor.dialect import box_muller
-from lazytensor.dtype import DType, round_to
+from lazytensor.core import dtype as dt
+from lazytensor.core import pytorch_release, source
+from lazytensor.core.dtype import DType, round_to
+from lazytensor.core.pytorch_release import box_muller
+from lazytensor.core.tensor import CPU, Device, Tensor, from_array
 from lazytensor.errors import LazyError, MemoryMissing, ShapeError
-from lazytensor.tensor import CPU, Device, Tensor, from_array
 
 DEFAULT_SEED = 67280421310721
 """The seed that PyTorch starts with."""
@@ -151,8 +151,8 @@ class Generator:
         if dtype is dt.float64:
             return _fused_multiply_add(self._doubles(n), high - low, low).reshape(shape)
         # 24 bits are what a float32 has: every result is exact, and 1 is never reached.
-        if dtype.is_half and dialect.current_release == "2.4":
-            values = dialect.half_uniform(self.words, n, dtype)
+        if dtype.is_half and pytorch_release.current_release == "2.4":
+            values = pytorch_release.half_uniform(self.words, n, dtype)
         else:
             values = (self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)
         values = _fused_multiply_add(values, float(np.float32(high) - np.float32(low)), low)
@@ -178,8 +178,8 @@ class Generator:
     ) -> np.ndarray:
         """Return normal numbers in the host type of `dtype`; those for a tensor with gaps are drawn one by one."""
         n = math.prod(shape)
-        if n >= 16 and is_contiguous and dtype.is_half and dialect.current_release == "2.4":
-            return dialect.half_normal(self.words, n, dtype, mean, deviation).reshape(shape)
+        if n >= 16 and is_contiguous and dtype.is_half and pytorch_release.current_release == "2.4":
+            return pytorch_release.half_normal(self.words, n, dtype, mean, deviation).reshape(shape)
         # Fewer than 16 are drawn one by one in double precision; PyTorch's vector code begins at 16.
         if n < 16 or not is_contiguous:
             drawn = np.array([self._draw_single_normal() * deviation + mean for _ in range(n)])
@@ -209,22 +209,22 @@ class Generator:
     @_atomic_draw
     def bernoulli(self, n: int, p: float) -> np.ndarray:
         """n truth values, each true with the probability p, which is one number."""
-        if dialect.current_release == "2.4":
-            return dialect.vendor_uniform(self.words, n) < p
+        if pytorch_release.current_release == "2.4":
+            return pytorch_release.vendor_uniform(self.words, n) < p
         return self.uniform((n,), dt.float64) < p
 
     @_atomic_draw
     def exponential(self, n: int, dtype: DType) -> np.ndarray:
         """n exponential numbers of rate 1, in float64; `dtype` is the type that they are drawn for."""
-        if dialect.current_release == "2.4":
-            return dialect.exponential(self.words, n, dtype)
+        if pytorch_release.current_release == "2.4":
+            return pytorch_release.exponential(self.words, n, dtype)
         return np.asarray(-np.log1p(-self.uniform((n,), dt.float64)))
 
     @_atomic_draw
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
         """Integers in low..high - 1."""
         n, span = math.prod(shape), high - low
-        if span < dialect.MIN_TWO_WORD_SPAN[dialect.current_release]:  # beyond, PyTorch takes two words
+        if span < pytorch_release.MIN_TWO_WORD_SPAN[pytorch_release.current_release]:  # beyond, PyTorch takes two words
             drawn = self.words(n) % np.uint64(span)
         else:
             pairs = self.words(2 * n).reshape(n, 2)

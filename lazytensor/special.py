@@ -1,10 +1,10 @@
 """The names of `torch.special`. A new function of mathematics that is one operation is declared here."""
 
-from lazytensor.functions import elementary as _elementary
-from lazytensor.functions import pointwise as _pointwise
-from lazytensor.functions import reductions as _reductions
-from lazytensor.functions.elementary import binary, unary
-from lazytensor.functions.outputs import public
+from lazytensor.functional import pointwise as _pointwise
+from lazytensor.functional import pointwise_special as _elementary
+from lazytensor.functional import reduction as _reductions
+from lazytensor.functional.out_arguments import public
+from lazytensor.functional.pointwise_special import binary, unary
 
 digamma = psi = public(_elementary.digamma)
 entr = public(unary("entr", "The entropy -x log(x) of each element: 0 at 0, minus infinity below."))

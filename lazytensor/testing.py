@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from lazytensor.dtype import DType, bool_, float32, int32, int64
+from lazytensor.core.dtype import DType, bool_, float32, int32, int64
 from lazytensor.ir.graph import Graph, Node, node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full

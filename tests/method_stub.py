@@ -1,4 +1,4 @@
-"""Writes `lazytensor/methods.pyi` from the functions that are marked as members of Tensor.
+"""Writes `lazytensor/core/tensor_methods.pyi` from the functions that are marked as members of Tensor.
 
 `python -m tests.method_stub` rewrites it; `test_methods.py` holds that it is what it would be.
 """
@@ -11,9 +11,9 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from lazytensor.functions.attach import marked_functions
-from lazytensor.functions.promotion import Operand
-from lazytensor.members import MemberMark
+from lazytensor.core.tensor_members import MemberMark
+from lazytensor.functional.attach_members import marked_functions
+from lazytensor.functional.type_promotion import Operand
 
 PATH = pathlib.Path(__file__).parents[1] / "lazytensor" / "methods.pyi"
 WIDTH = 120
@@ -41,7 +41,7 @@ class Names:
 
     def of(self, annotation: Any) -> str:
         if annotation == Operand:
-            return self.known("lazytensor.functions.promotion", "Operand")
+            return self.known("lazytensor.functional.type_promotion", "Operand")
         if annotation in (None, types.NoneType):
             return "None"
         if annotation is Any:
@@ -49,7 +49,7 @@ class Names:
         if annotation is ...:
             return "..."
         if isinstance(annotation, str):
-            return annotation.replace("Tensor", self.known("lazytensor.tensor", "Tensor"))
+            return annotation.replace("Tensor", self.known("lazytensor.core.tensor", "Tensor"))
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
         if origin in (types.UnionType, typing.Union):
             return " | ".join(self.of(a) for a in arguments)
@@ -138,7 +138,7 @@ def _members(names: Names, function: Callable[..., Any], mark: MemberMark) -> di
 
 
 def stub() -> str:
-    """The text of `lazytensor/methods.pyi`."""
+    """The text of `lazytensor/core/tensor_methods.pyi`."""
     names = Names()
     members: dict[str, str] = {}
     for function, mark in marked_functions():

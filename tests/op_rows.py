@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import dtype as dt
-from lazytensor.dtype import DType, round_to
+from lazytensor.core import dtype as dt
+from lazytensor.core.dtype import DType, round_to
 from lazytensor.ir.types import Type
 
 Shape = tuple[int, ...]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import float32, int64
+from lazytensor.core.dtype import float32, int64
 from lazytensor.ir.types import Type
 from tests.op_rows import Case, Draw, Row, Shape, _drawn_case, _uniform, _words
 from tests.op_rows_composite import _group_grad_case, _group_grads

@@ -6,7 +6,7 @@ from lazytensor.compiler.pipeline import UNLOWERED, Target, compile_graph
 from lazytensor.ir.graph import Graph
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.reference import evaluate
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 
 TINY = np.float64(2.0**-149)
 

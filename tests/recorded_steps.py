@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import lazytensor as lt
-from lazytensor import abstract, nn
-from lazytensor.dtype import DType
-from lazytensor.ir.family import StepFamily
+from lazytensor import nn
+from lazytensor.core import abstract_step
+from lazytensor.core.dtype import DType
+from lazytensor.ir.program_family import StepFamily
 from lazytensor.nn import functional as F
 from lazytensor.optim import SGD
 
 
 def perceptron(extents: Sequence[int], half: DType | None = None) -> StepFamily:
     """The step of a net of layers from each extent to the next."""
-    with abstract.mode():
+    with abstract_step.mode():
         layers = [m for a, b in pairwise(extents) for m in (nn.Linear(a, b), nn.ReLU())]
         model = nn.Sequential(*layers[:-1])
     return recorded(model, (extents[0],), half)
@@ -30,4 +31,4 @@ def recorded(model: nn.Module, extents: tuple[int, ...], half: DType | None = No
         optimizer.step()
         return loss
 
-    return abstract.record(step, [abstract.tensor((8, *extents)), abstract.tensor((8,), lt.int64)], half)
+    return abstract_step.record(step, [abstract_step.tensor((8, *extents)), abstract_step.tensor((8,), lt.int64)], half)

@@ -13,72 +13,82 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
 
-# Lowest layer first. A name covers the modules below it that have no entry of their own. A module imports from lower
-# layers, and within its own layer only from the same entry.
+# Lowest layer first; a backslash continues a layer. A name covers the modules below it that have no entry of their
+# own. A module imports from lower layers, and within its own layer only from the same entry.
 LAYERS = """
-    lazytensor.errors  lazytensor.config  lazytensor.pytree  lazytensor.table  lazytensor.members  lazytensor.methods
-    lazytensor.leftovers  lazytensor.interrupts  lazytensor.plain_files  lazytensor.terminal
-    lazytensor.thread_start
-    lazytensor.command_line  lazytensor.output_files
-    lazytensor.private_files  lazytensor.docstrings
+    lazytensor.core  lazytensor.autograd  lazytensor.display  lazytensor.system
+    lazytensor.errors  lazytensor.config  lazytensor.core.pytree  lazytensor.display.table \
+        lazytensor.core.tensor_members  lazytensor.core.tensor_methods
+    lazytensor.system.atomic_files  lazytensor.system.signals  lazytensor.system.plain_files \
+        lazytensor.system.terminal
+    lazytensor.system.threads
+    lazytensor.system.command_line  lazytensor.system.output_files
+    lazytensor.system.private_files  lazytensor.docstrings
     lazytensor.native
-    lazytensor.dtype
-    lazytensor.dialect
-    lazytensor.drawings
+    lazytensor.core.dtype
+    lazytensor.core.pytorch_release
+    lazytensor.display.html
     lazytensor.ir
-    lazytensor.runtime.backend  lazytensor.runtime.aligned  lazytensor.source  lazytensor.encoding
-    lazytensor.lazyarray  lazytensor.life_cycle  lazytensor.cirh
+    lazytensor.runtime.backend  lazytensor.runtime.aligned_arrays  lazytensor.core.source \
+        lazytensor.core.element_bytes
+    lazytensor.core.file_array  lazytensor.core.life_cycle  lazytensor.cirh
     lazytensor.ops
-    lazytensor.autograd  lazytensor.precision  lazytensor.runtime.store  lazytensor.runtime.reference
+    lazytensor.autograd.gradient_graph  lazytensor.core.autocast  lazytensor.runtime.state_store \
+        lazytensor.runtime.reference
     lazytensor.kernels
     lazytensor.compiler
     lazytensor.exchange
     lazytensor.runtime
-    lazytensor.memory  lazytensor.grad_recording  lazytensor.number_protocol
-    lazytensor.storages
-    lazytensor.cells
-    lazytensor.captured_cells  lazytensor.saved  lazytensor.device  lazytensor.together
-    lazytensor.overlapping  lazytensor.histories
-    lazytensor.allocation  lazytensor.memory_views
-    lazytensor.capture
-    lazytensor.tensor  lazytensor.step
-    lazytensor.arrival
-    lazytensor.abstract  lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
-    lazytensor.tracing  lazytensor.testing
-    lazytensor.exporting
-    lazytensor.functions
+    lazytensor.core.shared_memory  lazytensor.autograd.grad_recording  lazytensor.core.number_protocol
+    lazytensor.core.storage_versions
+    lazytensor.core.storage
+    lazytensor.core.captured_storages  lazytensor.autograd.saved_tensors  lazytensor.core.device \
+        lazytensor.core.flat_buffers
+    lazytensor.core.overlapping_views  lazytensor.autograd.shared_histories
+    lazytensor.core.allocation  lazytensor.core.shared_memory_views
+    lazytensor.core.capture
+    lazytensor.core.tensor  lazytensor.core.step
+    lazytensor.autograd.hooks
+    lazytensor.core.abstract_step  lazytensor.display.printing  lazytensor.autograd.grad_modes \
+        lazytensor.autograd.function  lazytensor.random
+    lazytensor.core.tracing  lazytensor.testing
+    lazytensor.exchange.to_onnx
+    lazytensor.functional
     lazytensor.nn  lazytensor.data  lazytensor.linalg  lazytensor.special
     lazytensor.optim
     lazytensor.serialization
     lazytensor
 
     wse_sim.machine_code
-    wse_sim.machine  wse_sim.floors  wse_sim.number_format
-    wse_sim.layout  wse_sim.isa  wse_sim.host  wse_sim.bands
-    wse_sim.phase  wse_sim.numbers.local  wse_sim.price.collectives  wse_sim.placement
-    wse_sim.price.reduction_tree
+    wse_sim.machine  wse_sim.floor_drawing  wse_sim.number_format
+    wse_sim.layout  wse_sim.isa  wse_sim.host  wse_sim.error_bands
+    wse_sim.phase  wse_sim.reference.core_reference  wse_sim.cost_model.collectives  wse_sim.floorplanning
+    wse_sim.cost_model.reduction_tree
     wse_sim.fabric
-    wse_sim.price
-    wse_sim.numbers
+    wse_sim.cost_model
+    wse_sim.reference
     wse_sim.kernels
     wse_sim.pipeline
-    wse_sim.plan
-    wse_sim.backend  wse_sim.mesh_backend  wse_sim.pipeline_backend  wse_sim.viz  wse_sim.validation  wse_sim.sweeps
+    wse_sim.planner
+    wse_sim.backends  wse_sim.viz  wse_sim.validation  wse_sim.sweeps
     wse_sim.contest  wse_sim.testing
     wse_sim
 
     cstorch_compat.names
     cstorch_compat.files
-    cstorch_compat.watch.progress  cstorch_compat.watch.spans
+    cstorch_compat.profiling.progress  cstorch_compat.profiling.spans
     cstorch_compat.run
-    cstorch_compat.watch  cstorch_compat.nn
-    cstorch_compat.data  cstorch_compat.metrics
-    cstorch_compat.optim
-    cstorch_compat.sparse
+    cstorch_compat.summaries  cstorch_compat.profiling  cstorch_compat.cerebras.pytorch.nn
+    cstorch_compat.cerebras.pytorch.utils.step_ranges
+    cstorch_compat.cerebras.pytorch.utils.data  cstorch_compat.cerebras.pytorch.metrics
+    cstorch_compat.cerebras.pytorch.amp.skipped_steps
+    cstorch_compat.cerebras.pytorch.optim  cstorch_compat.cerebras.pytorch.amp.grad_scaler
+    cstorch_compat.cerebras.pytorch.sparse
     cstorch_compat.torch  cstorch_compat.ckpt
     cstorch_compat.torchvision
+    cstorch_compat.cerebras
     cstorch_compat.generations
-    cstorch_compat.page
+    cstorch_compat.html_report
     cstorch_compat.check  cstorch_compat.planning
     cstorch_compat
     cstorch_compat.__main__
@@ -89,14 +99,14 @@ WAIST = (
     "lazytensor.runtime.backend",
     "lazytensor.errors",
     "lazytensor.config",
-    "lazytensor.dtype",
-    "lazytensor.table",
-    "lazytensor.private_files",
-    "lazytensor.plain_files",
-    "lazytensor.command_line",
-    "lazytensor.terminal",
-    "lazytensor.thread_start",
-    "lazytensor.output_files",
+    "lazytensor.core.dtype",
+    "lazytensor.display.table",
+    "lazytensor.system.private_files",
+    "lazytensor.system.plain_files",
+    "lazytensor.system.command_line",
+    "lazytensor.system.terminal",
+    "lazytensor.system.threads",
+    "lazytensor.system.output_files",
 )
 ABOVE = {"lazytensor": ("wse_sim", "cstorch_compat"), "wse_sim": ("cstorch_compat",)}
 
@@ -207,13 +217,22 @@ def test_packages_keep_the_rule(rule):
     "rule, broken",
     [
         (unranked, {"lazytensor.novelty": ""}),
-        (upward, {"lazytensor.dtype": "from lazytensor.ir import graph", "lazytensor.ir.graph": ""}),
-        (upward, {"lazytensor.autograd": "import lazytensor.precision", "lazytensor.precision": ""}),
-        (across, {"wse_sim.price.cost": "from lazytensor.tensor import Tensor", "lazytensor.tensor": ""}),
-        (across, {"lazytensor.step": "from wse_sim.price import cost", "wse_sim.price.cost": ""}),
-        (hidden, {"wse_sim.price.cost": "from math import *"}),
-        (hidden, {"wse_sim.price.cost": "from .machine import WSE2"}),
-        (cycles, {"wse_sim.price.cost": "import wse_sim.phase", "wse_sim.phase": "from wse_sim.price import cost"}),
+        (upward, {"lazytensor.core.dtype": "from lazytensor.ir import graph", "lazytensor.ir.graph": ""}),
+        (
+            upward,
+            {"lazytensor.autograd.gradient_graph": "import lazytensor.core.autocast", "lazytensor.core.autocast": ""},
+        ),
+        (
+            across,
+            {"wse_sim.cost_model.cost": "from lazytensor.core.tensor import Tensor", "lazytensor.core.tensor": ""},
+        ),
+        (across, {"lazytensor.core.step": "from wse_sim.cost_model import cost", "wse_sim.cost_model.cost": ""}),
+        (hidden, {"wse_sim.cost_model.cost": "from math import *"}),
+        (hidden, {"wse_sim.cost_model.cost": "from .machine import WSE2"}),
+        (
+            cycles,
+            {"wse_sim.cost_model.cost": "import wse_sim.phase", "wse_sim.phase": "from wse_sim.cost_model import cost"},
+        ),
     ],
 )
 def test_rule_notices(rule, broken):

@@ -12,7 +12,7 @@ import cstorch_compat
 import lazytensor
 import wse_sim
 from cstorch_compat.names import shim
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run.process import RUN
 from lazytensor import nn, optim
 
@@ -26,7 +26,7 @@ def name_of(path):
 PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 SHOWING = [name_of(path) for path in FILES if "    >>> " in path.read_text()]
-DOORS = ("lazytensor.tracing", "wse_sim.plan.modes", "wse_sim.sweeps.sweep", "cstorch_compat.names.shim")
+DOORS = ("lazytensor.core.tracing", "wse_sim.planner.modes", "wse_sim.sweeps.sweep", "cstorch_compat.names.shim")
 MAIN = """
     arange cat clamp cumsum einsum eye from_numpy gather is_grad_enabled linspace manual_seed matmul no_grad softmax
     sort stack tensor topk where nn.Linear nn.Sequential nn.functional.cross_entropy

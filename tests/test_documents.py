@@ -7,13 +7,13 @@ import pytest
 from tests.documents import broken_pages, broken_texts, texts, write_reference
 
 DOORS = (
-    "lazytensor.tracing",
+    "lazytensor.core.tracing",
     "lazytensor.testing",
     "lazytensor.ir",
-    "wse_sim.plan.modes",
+    "wse_sim.planner.modes",
     "wse_sim.sweeps",
     "wse_sim.testing",
-    "cstorch_compat.check.apart",
+    "cstorch_compat.check.in_process",
 )
 
 

@@ -21,16 +21,16 @@ LISTED = {
     "lazytensor/exchange/onnx_operations.py NODES": "operations as ONNX has them: that format's own facet",
     "lazytensor/native/instructions.py _LLVM": "instructions of LLVM, of which some are called as operations",
     "wse_sim/pipeline/losses.py _LOSS_STEPS": "how a core works out a loss and its gradient, step by step",
-    "wse_sim/plan/sparsity.py _ZERO_PRESERVING_OPS": "what leaves a masked element zero; of use to plans alone",
+    "wse_sim/planner/sparsity.py _ZERO_PRESERVING_OPS": "what leaves a masked element zero; of use to plans alone",
     "wse_sim/isa/operations.py OPERATIONS": "instructions of a core, of which some are called as operations",
     "wse_sim/kernels/__init__.py KERNELS": "kernels of the mesh by name, each a function that is imported there",
     "wse_sim/kernels/calls.py CALLS": "kernels of the mesh that stand for an operation with arguments of its own",
     "wse_sim/kernels/compare.py ARGUMENTS": "sizes at which kernels of the mesh are compared",
     "wse_sim/kernels/scalars.py POINTWISE": "instructions for a core: the simulator's own facet of an operation",
-    "lazytensor/functions/formulas.py FORMULAS": "formulas that are recorded in place of a function on CSX",
-    "lazytensor/functions/refused_names.py _ROWS": "public functions that the vendor's front end refuses",
-    "cstorch_compat/check/calls.py OPERATOR_NAMES": "the operators of Python",
-    "cstorch_compat/check/suggest.py REWRITES": "calls of PyTorch's functions, and what to write instead",
+    "lazytensor/functional/vendor_formulas.py FORMULAS": "formulas that are recorded in place of a function on CSX",
+    "lazytensor/functional/csx_refused_names.py _ROWS": "public functions that the vendor's front end refuses",
+    "cstorch_compat/check/watched_calls.py OPERATOR_NAMES": "the operators of Python",
+    "cstorch_compat/check/rewrites.py REWRITES": "calls of PyTorch's functions, and what to write instead",
 }
 
 

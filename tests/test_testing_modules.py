@@ -9,8 +9,8 @@ from hypothesis import given
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.ir.program import Program
 from lazytensor.testing import graphs
+from wse_sim.cost_model.cost import cost
 from wse_sim.machine import WSE2
-from wse_sim.price.cost import cost
 from wse_sim.testing import meshes, programs
 
 

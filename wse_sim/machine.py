@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from lazytensor.display.table import Column, Table
 from lazytensor.errors import LazyError
-from lazytensor.table import Column, Table
 
 SourcedValues = Mapping[str, tuple[float, str]]
 """Field name -> (value, where it comes from)."""

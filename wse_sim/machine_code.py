@@ -19,7 +19,7 @@ import numpy as np
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from lazytensor import private_files
+from lazytensor.system import private_files
 
 # Numba's own interface has no types.
 _pickled: Callable[[Any], bytes] = dumps

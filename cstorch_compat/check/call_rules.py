@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat.check import weights
-from cstorch_compat.check.calls import FunctionCall
+from cstorch_compat.check import origins
 from cstorch_compat.check.findings import Findings
-from lazytensor import dtype as dt
+from cstorch_compat.check.watched_calls import FunctionCall
+from lazytensor.core import dtype as dt
+from lazytensor.core.tensor import Tensor
 from lazytensor.nn import Embedding
-from lazytensor.tensor import Tensor
 
 MIN_BIG_VOCABULARY_CLASSES = 16_384
 """Classes from which a loss counts as one over a vocabulary; the reports are of language models."""
@@ -43,7 +43,7 @@ def _find_norm_of_weights(call: FunctionCall) -> str | None:
     if call.short not in ("layer_norm", "LayerNorm", "rms_norm", "RMSNorm", "group_norm", "GroupNorm"):
         return None
     x = call.argument(0, "input")
-    return "its input depends on no sample" if isinstance(x, Tensor) and weights.is_from_weights_only(x) else None
+    return "its input depends on no sample" if isinstance(x, Tensor) and origins.is_from_weights_only(x) else None
 
 
 SLICING_FUNCTIONS = frozenset(
@@ -77,14 +77,14 @@ def _is_partial_index(part: Any) -> bool:
 
 def _find_weight_slice(call: FunctionCall) -> str | None:
     x = _find_sliced_tensor(call)
-    state = weights.find_state_name(x) if x is not None else None
+    state = origins.find_state_name(x) if x is not None else None
     return f"of {state}" if state is not None else None
 
 
 def _find_slice(call: FunctionCall) -> str | None:
     x = _find_sliced_tensor(call)
     # A slice of a weight has a rule of its own, and one of a constant is computed by the compiler.
-    if x is None or weights.find_state_name(x) is not None or not weights.is_traced(x):
+    if x is None or origins.find_state_name(x) is not None or not origins.is_traced(x):
         return None
     return ""
 
@@ -97,7 +97,7 @@ def _find_transposed_weight(call: FunctionCall) -> str | None:
         # Casts and the marks of gradients stand between the call and the transpose that it means.
         while n.op in ("cast", "convert", "detach", "variable"):
             n = n.inputs[0]
-        state = weights.find_state_name(t)
+        state = origins.find_state_name(t)
         if n.op == "transpose" and state is not None:
             return f"of {state}"
     return None
@@ -120,7 +120,7 @@ def _find_gather_operands(call: FunctionCall) -> tuple[Tensor | None, list[Tenso
 
 def _find_indexed_weight(call: FunctionCall) -> str | None:
     x, picks = _find_gather_operands(call)
-    state = weights.find_state_name(x) if x is not None and picks else None
+    state = origins.find_state_name(x) if x is not None and picks else None
     return f"of {state}" if state is not None else None
 
 
@@ -130,7 +130,7 @@ def _find_constant_index(call: FunctionCall) -> str | None:
     if call.short == "embedding" or isinstance(call.layer, Embedding):
         index = call.argument(0, "input")
         picks = [index] if isinstance(index, Tensor) else []
-    return "" if any(weights.is_constant(p) for p in picks) else None
+    return "" if any(origins.is_constant(p) for p in picks) else None
 
 
 def _find_bool_cat(call: FunctionCall) -> str | None:

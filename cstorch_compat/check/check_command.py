@@ -9,23 +9,23 @@ import traceback
 import warnings
 
 from cstorch_compat.check import report
-from cstorch_compat.check.counts import CheckComplete
+from cstorch_compat.check.checked_step import FindingRecorder
 from cstorch_compat.check.findings import Findings
-from cstorch_compat.check.guard import WriteGuard
 from cstorch_compat.check.loaders import LoaderWatcher
-from cstorch_compat.check.missing import find_missing_names
-from cstorch_compat.check.names import MissingModules
+from cstorch_compat.check.missing_names import find_missing_names
 from cstorch_compat.check.outcome import STATUS_CRASHED, CheckOutcome
-from cstorch_compat.check.plain import PlainScriptWatcher
-from cstorch_compat.check.reading import check_closure_sources
-from cstorch_compat.check.step import FindingRecorder
+from cstorch_compat.check.plain_scripts import PlainScriptWatcher
+from cstorch_compat.check.source_rules import check_closure_sources
+from cstorch_compat.check.stand_ins import MissingModules
+from cstorch_compat.check.trace_counts import CheckComplete
 from cstorch_compat.check.traced_session import TRACED_STEPS, CheckSession
+from cstorch_compat.check.write_guard import WriteGuard
 from cstorch_compat.names import shim
 from cstorch_compat.run import process, script, user_traceback
 from lazytensor.errors import LazyError, NameMissing, OptionMissing
 from lazytensor.ir.types import Where
-from lazytensor.output_files import json_text
-from lazytensor.terminal import escape_lines, print_escaped
+from lazytensor.system.output_files import json_text
+from lazytensor.system.terminal import escape_lines, print_escaped
 
 HELP = """Trace the first step of a script and list what the system would refuse. The script runs up to its first step;
 no step is computed. Files that it writes until then are removed or restored afterwards; the report lists them."""

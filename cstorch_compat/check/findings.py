@@ -4,9 +4,9 @@ import itertools
 import linecache
 from dataclasses import dataclass, field
 
+from cstorch_compat.check.rewrites import RewriteContext, Shape, suggest_line
 from cstorch_compat.check.rules import RULES, CheckRule
-from cstorch_compat.check.suggest import RewriteContext, Shape, suggest_line
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.ir.types import Where
 
 SEVERITIES = ("refused", "risk", "note")

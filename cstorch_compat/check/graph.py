@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from cstorch_compat.check.findings import Findings
-from lazytensor.cirh.text import SUPPORTED_DTYPES
+from lazytensor.cirh.printer import SUPPORTED_DTYPES
 from lazytensor.compiler.pipeline import CSX, Compilation
+from lazytensor.core.tensor import Tensor
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Where
-from lazytensor.tensor import Tensor
 
 CONSTANT_OPS = ("full", "const", "arange")
 

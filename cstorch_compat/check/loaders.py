@@ -5,7 +5,7 @@ import types
 from typing import Any
 
 from cstorch_compat.check.findings import Findings, find_current_columns
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.data.dataset import IterableDataset
 from lazytensor.data.loader import DataLoader
 from lazytensor.ir.types import Where

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from cstorch_compat.check.counts import TraceSummary
 from cstorch_compat.check.findings import Findings
-from cstorch_compat.check.missing import MissingName
+from cstorch_compat.check.missing_names import MissingName
+from cstorch_compat.check.trace_counts import TraceSummary
 from cstorch_compat.run.file_journal import FileJournal
 
 STATUS_REFUSED, STATUS_CLEAN, STATUS_CRASHED = 1, 0, 2

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cstorch_compat.check.used_names import FileNames, read_used_names
-from lazytensor import source
+from lazytensor.core import source
 
 MAX_FILES = 500
 """Files that are read before the rest is left to the run."""

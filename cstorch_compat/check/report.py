@@ -4,10 +4,10 @@ import linecache
 import os
 from typing import Any
 
+from cstorch_compat.check.checked_step import NAME_RULES
 from cstorch_compat.check.findings import SEVERITIES, Finding, Findings
-from cstorch_compat.check.missing import format_missing_names
+from cstorch_compat.check.missing_names import format_missing_names
 from cstorch_compat.check.outcome import CheckOutcome
-from cstorch_compat.check.step import NAME_RULES
 from cstorch_compat.run.file_journal import format_file_changes
 
 SCHEMA_VERSION = 1

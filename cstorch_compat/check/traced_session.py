@@ -3,20 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat.check import graph, state
-from cstorch_compat.check.counts import TraceSummary
-from cstorch_compat.check.reading import check_step_source, examine_learning_rates
-from cstorch_compat.check.step import CheckCapture, FindingRecorder
+from cstorch_compat.check import graph, step_state
+from cstorch_compat.check.checked_step import CheckCapture, FindingRecorder
+from cstorch_compat.check.source_rules import check_step_source, examine_learning_rates
+from cstorch_compat.check.trace_counts import TraceSummary
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall
 from cstorch_compat.run.recorded_session import RecordedSession, find_fetched_tensors
 from cstorch_compat.run.session import NextCheckpoint
 from cstorch_compat.run.wafer_session import enter_capture_with_batch
-from lazytensor import source
+from lazytensor.core import source
+from lazytensor.core.tensor import Tensor
 from lazytensor.ir.graph import Graph, Node
-from lazytensor.runtime.store import Store
-from lazytensor.tensor import Tensor
+from lazytensor.runtime.state_store import Store
 
 TRACED_STEPS = 2
 """Iterations of a loop that are traced: the second one shows what changes from step to step."""
@@ -69,10 +69,10 @@ class CheckSession(RecordedSession):
         whole = Graph(traced.inputs, traced.state, outputs, traced.updates)
         if self.first is None:
             self.first = list(whole.nodes())
-            self._rates = state.list_learning_rates()
+            self._rates = step_state.list_learning_rates()
             self._examine(calls, fetches, whole)
-        elif state.list_learning_rates() != self._rates:
-            examine_learning_rates(self.recorder.findings, self.place, self._rates, state.list_learning_rates())
+        elif step_state.list_learning_rates() != self._rates:
+            examine_learning_rates(self.recorder.findings, self.place, self._rates, step_state.list_learning_rates())
         elif not self.recorder.has_read:  # what was read differs with the batch, and so does what follows from it
             graph.compare_steps(self.recorder.findings, self.first, whole)
         self.capture.leave()
@@ -83,8 +83,8 @@ class CheckSession(RecordedSession):
             findings.add("no outputs", self.place)
         elif not fetches:
             findings.add("nothing fetched", self.place)
-        state.examine_closures(findings, calls, process.current_executor())
-        state.examine_state(findings, self.capture, self._results.values())
+        step_state.examine_closures(findings, calls, process.current_executor())
+        step_state.examine_state(findings, self.capture, self._results.values())
         graph.examine_graph(findings, whole)
         # The body of the step and those of the user's modules: their side effects happen once, at tracing.
         forwards = {type(m).forward for m in self.recorder.watch.modules.values()}

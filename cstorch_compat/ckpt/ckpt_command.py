@@ -8,9 +8,9 @@ from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.formats import FORMATS
 from cstorch_compat.ckpt.listing import list_file, print_value
 from cstorch_compat.ckpt.verify import verify
-from lazytensor.command_line import finite_number, nonempty_text
 from lazytensor.errors import CheckpointError
-from lazytensor.terminal import print_escaped
+from lazytensor.system.command_line import finite_number, nonempty_text
+from lazytensor.system.terminal import print_escaped
 
 FILE = f"a file of tensors, of the formats {', '.join(FORMATS)}"
 

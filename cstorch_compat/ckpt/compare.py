@@ -8,9 +8,9 @@ import numpy as np
 from cstorch_compat.ckpt.formats import read
 from cstorch_compat.ckpt.leaves import flatten_tree
 from cstorch_compat.ckpt.listing import dtype_name, to_json_value
-from lazytensor.lazyarray import LazyArray
-from lazytensor.output_files import json_text
-from lazytensor.terminal import escape_line, print_escaped
+from lazytensor.core.file_array import LazyArray
+from lazytensor.system.output_files import json_text
+from lazytensor.system.terminal import escape_line, print_escaped
 
 _CHUNK_ELEMENTS = 1 << 18  # elements that are compared at a time, so that no array is held a second time in float64
 

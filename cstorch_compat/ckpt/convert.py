@@ -5,10 +5,10 @@ from typing import Any
 
 from cstorch_compat.ckpt.formats import Format, read, select_target_format
 from cstorch_compat.ckpt.leaves import find_subtree, flatten_tree, leaves
-from cstorch_compat.files.newfile import CheckpointExists
+from cstorch_compat.files.atomic_write import CheckpointExists
 from cstorch_compat.files.pickled import DeferredObject
+from lazytensor.core.file_array import LazyArray
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray
 
 _MAX_LISTED_NAMES = 3
 

@@ -9,12 +9,12 @@ from typing import Any
 from cstorch_compat.ckpt import npz
 from cstorch_compat.ckpt.leaves import assign_keys
 from cstorch_compat.files import h5read, h5write, safetensors
-from cstorch_compat.files.newfile import CheckpointMissing, new_file
+from cstorch_compat.files.atomic_write import CheckpointMissing, new_file
+from cstorch_compat.files.detect_format import detect_format
 from cstorch_compat.files.rawfile import RawFile
-from cstorch_compat.files.sniff import detect_format
 from lazytensor import serialization
+from lazytensor.core.file_array import LazyArray
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray
 from lazytensor.serialization.layout import check_walk
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
+from lazytensor.core.file_array import LazyArray
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray
 
 
 def children(tree: Any) -> Iterator[tuple[Any, Any]] | None:

@@ -7,9 +7,9 @@ import numpy as np
 
 from cstorch_compat.ckpt.formats import read
 from cstorch_compat.ckpt.leaves import children, find_subtree, leaves
-from lazytensor.lazyarray import LazyArray
-from lazytensor.output_files import json_text
-from lazytensor.terminal import escape_line, print_escaped
+from lazytensor.core.file_array import LazyArray
+from lazytensor.system.output_files import json_text
+from lazytensor.system.terminal import escape_line, print_escaped
 
 _MAX_SHOWN_VALUES = 8
 

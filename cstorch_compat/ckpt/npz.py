@@ -12,15 +12,15 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
+from cstorch_compat.files.atomic_write import new_file
 from cstorch_compat.files.h5layout import is_storable
-from cstorch_compat.files.newfile import new_file
 from cstorch_compat.files.rawfile import RawFile
 from cstorch_compat.files.treespec import check_name
-from lazytensor import dtype as dt
-from lazytensor.encoding import DTYPES_BY_FILE_DTYPE, FILE_DTYPES
+from lazytensor.core import dtype as dt
+from lazytensor.core.element_bytes import DTYPES_BY_FILE_DTYPE, FILE_DTYPES
+from lazytensor.core.file_array import LazyArray, report_file_errors
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray, report_file_errors
-from lazytensor.serialization.lazy import read_into
+from lazytensor.serialization.lazy_storages import read_into
 
 _SUFFIX = ".npy"
 _BFLOAT16_STORAGE = np.dtype("V2")

@@ -18,12 +18,12 @@ import numpy as np
 
 from cstorch_compat.ckpt.formats import FORMATS, read
 from cstorch_compat.ckpt.leaves import flatten_tree
+from cstorch_compat.files.atomic_write import CheckpointExists, CheckpointMissing
 from cstorch_compat.files.h5layout import is_storable
-from cstorch_compat.files.newfile import CheckpointExists, CheckpointMissing
-from lazytensor import dtype as dt
-from lazytensor.encoding import DTYPES_BY_FILE_DTYPE, FILE_DTYPES
+from lazytensor.core import dtype as dt
+from lazytensor.core.element_bytes import DTYPES_BY_FILE_DTYPE, FILE_DTYPES
+from lazytensor.core.file_array import LazyArray
 from lazytensor.errors import CheckpointError, OptionMissing
-from lazytensor.lazyarray import LazyArray
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from cstorch_compat.ckpt.formats import read
 from cstorch_compat.ckpt.idx import is_idx, verify_idx
 from cstorch_compat.ckpt.leaves import leaves
+from lazytensor.core.file_array import LazyArray
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray
-from lazytensor.terminal import escape_line, print_escaped
+from lazytensor.system.terminal import escape_line, print_escaped
 
 
 def verify(path: str) -> int:

@@ -7,17 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.files import h5read, h5write, safetensors
+from cstorch_compat.files.detect_format import detect_format
 from cstorch_compat.files.h5write import ArrayLeaf, FullLeaf
 from cstorch_compat.files.pickled import DeferredObject
-from cstorch_compat.files.sniff import detect_format
 from cstorch_compat.files.tree import flatten
-from lazytensor import leftovers, serialization, source
-from lazytensor.cells import Storage
-from lazytensor.dtype import round_to
+from lazytensor import serialization
+from lazytensor.core import source
+from lazytensor.core.dtype import round_to
+from lazytensor.core.file_array import LazyArray
+from lazytensor.core.storage import Storage
+from lazytensor.core.tensor import CPU, Device, Tensor, tensor_of_class
 from lazytensor.errors import CheckpointError
 from lazytensor.ir.types import StateId, Type
-from lazytensor.lazyarray import LazyArray
-from lazytensor.tensor import CPU, Device, Tensor, tensor_of_class
+from lazytensor.system import atomic_files
 
 
 # The original gives such a tensor for every map_location, even on the CPU; both classes have its names.
@@ -95,7 +97,7 @@ def load(
     never loaded: a DeferredObject stands for each.
     """
     path = os.fspath(checkpoint_file)
-    leftovers.remove_leftovers(pathlib.Path(path).parent)
+    atomic_files.remove_leftovers(pathlib.Path(path).parent)
     if not os.path.isfile(path):
         return h5read.read(path, _make_deferred_tensor)  # which says what is wrong
     # By content, since the original tries one reader after another and takes the first that succeeds; a name says

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lazytensor import dtype as dtypes
+from lazytensor.core import dtype as dtypes
 from lazytensor.errors import CheckpointError
 
 # The original reads every file from 0.5 on as if it were 0.5, and anything below by its legacy reader; without the

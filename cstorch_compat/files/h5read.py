@@ -18,7 +18,9 @@ from urllib.parse import unquote
 import h5py
 import numpy as np
 
-from cstorch_compat.files import trailer, treespec
+from cstorch_compat.files import checksums, treespec
+from cstorch_compat.files.atomic_write import CheckpointMissing
+from cstorch_compat.files.checksums import Trailer
 from cstorch_compat.files.h5layout import (
     DTYPE_CODES,
     LAYOUT_VERSION,
@@ -29,16 +31,14 @@ from cstorch_compat.files.h5layout import (
     is_storable,
 )
 from cstorch_compat.files.lz4 import StoredArray, read_attributes
-from cstorch_compat.files.newfile import CheckpointMissing
 from cstorch_compat.files.pickled import DeferredObject
 from cstorch_compat.files.rawfile import RawFile
-from cstorch_compat.files.rehearsal import Heartbeat, read_in_trial_process
-from cstorch_compat.files.trailer import Trailer
-from lazytensor import dtype as dtypes
-from lazytensor.dtype import DType
-from lazytensor.encoding import DTYPES_BY_FILE_DTYPE, FILE_DTYPES, encode_elements
+from cstorch_compat.files.trial_process import Heartbeat, read_in_trial_process
+from lazytensor.core import dtype as dtypes
+from lazytensor.core.dtype import DType
+from lazytensor.core.element_bytes import DTYPES_BY_FILE_DTYPE, FILE_DTYPES, encode_elements
+from lazytensor.core.file_array import FILE_READER_ERRORS, LazyArray, report_file_errors
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import FILE_READER_ERRORS, LazyArray, report_file_errors
 
 Values = dict[str, object]
 BuildTree = Callable[[Values], object]
@@ -81,7 +81,7 @@ def read(
         source = RawFile(path)
         # Before HDF5 sees them: some damaged tables keep it busy for ever.
         with report_file_errors("the checkpoint cannot be read", path):
-            checks = trailer.read_trailer(source)
+            checks = checksums.read_trailer(source)
     if checks is None and source.is_hdf5:
         read_in_trial_process(lambda beat: _read_tables(source, None, namedtuples, beat), path)
     values, build = _read_tables(source, checks, namedtuples)

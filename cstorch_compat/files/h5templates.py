@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from cstorch_compat.files.h5attributes import put_attribute
-from lazytensor.interrupts import defer_signals
+from lazytensor.system.signals import defer_signals
 
 _h5py: Any = h5py  # its stubs do not know the lower interface in full
 

@@ -17,6 +17,8 @@ import h5py
 import numpy as np
 
 from cstorch_compat.files import treespec
+from cstorch_compat.files.atomic_write import DISK_FULL_HINT, new_file
+from cstorch_compat.files.h5_file_object import BackgroundWriter, H5Sink, close_on_failure
 from cstorch_compat.files.h5attributes import put_text
 from cstorch_compat.files.h5layout import (
     CSTORCH_VERSION,
@@ -30,15 +32,13 @@ from cstorch_compat.files.h5layout import (
     LeafRefused,
     is_storable,
 )
-from cstorch_compat.files.h5sink import BackgroundWriter, H5Sink, close_on_failure
 from cstorch_compat.files.h5templates import DatasetTemplates, open_templates
-from cstorch_compat.files.newfile import DISK_FULL_HINT, new_file
-from lazytensor import dtype as dtypes
-from lazytensor.dtype import DType
-from lazytensor.encoding import encode_elements
+from lazytensor.core import dtype as dtypes
+from lazytensor.core.dtype import DType
+from lazytensor.core.element_bytes import encode_elements
+from lazytensor.core.file_array import LazyArray, report_file_errors
 from lazytensor.errors import CheckpointError
-from lazytensor.interrupts import defer_signals
-from lazytensor.lazyarray import LazyArray, report_file_errors
+from lazytensor.system.signals import defer_signals
 
 _KEY_PLACEHOLDER = "@key@"
 _NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})

@@ -17,8 +17,8 @@ from typing import Any
 import h5py
 import numpy as np
 
+from cstorch_compat.files.checksums import Trailer, verify_checksum
 from cstorch_compat.files.rawfile import RawFile
-from cstorch_compat.files.trailer import Trailer, verify_checksum
 from lazytensor.errors import CheckpointError
 
 FILTER_ID = 32004

@@ -2,7 +2,7 @@
 
 from typing import Any, NoReturn
 
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.errors import CheckpointError
 
 

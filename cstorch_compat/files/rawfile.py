@@ -8,8 +8,8 @@ import h5py
 import numpy as np
 
 from lazytensor.errors import CheckpointError
-from lazytensor.plain_files import open_descriptor
-from lazytensor.runtime.aligned import BlockAllocator
+from lazytensor.runtime.aligned_arrays import BlockAllocator
+from lazytensor.system.plain_files import open_descriptor
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _MAX_READ_BYTES = 1 << 30  # below what one call of the system may be asked for

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat.files.newfile import new_file
+from cstorch_compat.files.atomic_write import new_file
 from cstorch_compat.files.rawfile import RawFile
-from lazytensor import dtype as dt
-from lazytensor.dtype import DType
-from lazytensor.encoding import FILE_DTYPES
+from lazytensor.core import dtype as dt
+from lazytensor.core.dtype import DType
+from lazytensor.core.element_bytes import FILE_DTYPES
+from lazytensor.core.file_array import LazyArray, report_file_errors
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray, report_file_errors
 
 MAX_HEADER_BYTES = 100_000_000  # what the reference implementation reads
 _METADATA_KEY = "__metadata__"

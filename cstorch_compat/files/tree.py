@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lazytensor.functions.writing import write_values
-from lazytensor.tensor import Tensor
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.in_place import write_values
 
 
 def _children(tree: Any) -> Iterable[tuple[Any, Any]]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cstorch_compat.names import manifest, shim, surface
-from lazytensor.table import Column, Table
+from cstorch_compat.names import manifest, shim, torch_surface
+from lazytensor.display.table import Column, Table
 
 STATUSES = ("full", "partial", "missing")
 
@@ -78,7 +78,7 @@ def format_coverage(listed: bool) -> str:
 def _format_shares(names: list[CoverageRow]) -> str:
     """How much is there of each list of names."""
     lists = {
-        f"public names of PyTorch {surface.TORCH_RELEASE}": surface.all_torch_names(),
+        f"public names of PyTorch {torch_surface.TORCH_RELEASE}": torch_surface.all_torch_names(),
         "names of PyTorch that published scripts use": {
             n for n in manifest.names_in_published_scripts() if n.startswith("torch")
         },

@@ -6,7 +6,7 @@ import pathlib
 import sys
 from collections.abc import Callable
 
-from lazytensor.terminal import print_escaped
+from lazytensor.system.terminal import print_escaped
 
 EXAMPLE_NAMES = ("gpt", "mnist")
 DATA_FOLDER = "digits"

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from lazytensor import config
-from lazytensor.runtime import chain, team
+from lazytensor.runtime import schedule, thread_pool
 
 VERSION = "0.2.0"
 
@@ -52,7 +52,11 @@ def _step_threads() -> str:
     """How many threads share the steps of a program."""
     if not config.current().jit:
         return "1: with LT_JIT=0 steps run in Python"
-    return str(team.team().threads) if chain.can_share() else "1: threads cannot wait for each other on this system"
+    return (
+        str(thread_pool.team().threads)
+        if schedule.can_share()
+        else "1: threads cannot wait for each other on this system"
+    )
 
 
 def _blas_version() -> str:

@@ -10,8 +10,9 @@ import functools
 import pathlib
 from typing import Any
 
-from cstorch_compat.names import releases, surface, table
-from lazytensor import errors, source
+from cstorch_compat.names import mirror_table, releases, torch_surface
+from lazytensor import errors
+from lazytensor.core import source
 from lazytensor.errors import NameMissing
 
 CSTORCH_PREFIX = "cerebras.pytorch."
@@ -68,7 +69,7 @@ def names_in_published_scripts() -> frozenset[str]:
 @functools.cache
 def known_names() -> frozenset[str]:
     """Every name that the originals are known to have."""
-    return names_in_published_scripts() | surface.all_torch_names()
+    return names_in_published_scripts() | torch_surface.all_torch_names()
 
 
 def is_known(full: str) -> bool:
@@ -152,7 +153,7 @@ def format_absent_module(name: str, path: str) -> str:
     if is_known(path):
         why = f"it is known but missing in this version ({find_missing_reason(path)})"
         return f"{place}: No module named {name!r}: {why}\n  {find_workaround(path)}"
-    near = difflib.get_close_matches(path, [*table.entries()], 1)
+    near = difflib.get_close_matches(path, [*mirror_table.entries()], 1)
     hint = f"Did you mean {near[0]}?" if near else "Check the spelling and the release that has it."
     return f"{place}: No module named {name!r}: no such module is known\n  {hint}"
 

@@ -10,11 +10,11 @@ from multiprocessing import spawn
 from types import ModuleType
 from typing import Any, cast
 
-from cstorch_compat.names import manifest, places, releases, table
-from cstorch_compat.names.distributions import find_emulated_distributions
-from cstorch_compat.names.mirror import Mirror, clear_mirrors, get_mirror
+from cstorch_compat.names import manifest, mirror_table, public_modules, releases
+from cstorch_compat.names.mirror_modules import Mirror, clear_mirrors, get_mirror
+from cstorch_compat.names.package_metadata import find_emulated_distributions
 from cstorch_compat.names.releases import ReleaseRange
-from lazytensor import dialect
+from lazytensor.core import pytorch_release
 from lazytensor.errors import NameMissing
 
 VERSIONLESS_PACKAGES = ("torch", "torchvision")
@@ -29,10 +29,10 @@ class _MirrorLoader(importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """The mirror. Raises ModuleNotFoundError for a path that the table has not."""
-        if self.path not in table.entries():
+        if self.path not in mirror_table.entries():
             raise ModuleNotFoundError(manifest.format_absent_module(spec.name, self.path), name=spec.name)
         if self.span is not None and _torch_release is None:
-            dialect.follow_release(VENDOR_TORCH_RELEASE)
+            pytorch_release.follow_release(VENDOR_TORCH_RELEASE)
         return get_mirror(spec.name, self.path, self.span)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -173,7 +173,7 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
     global _finder, _torch_release
     if api is not None:
         releases.parse_release(api)
-    dialect.follow_release(numbers or dialect.LATEST)
+    pytorch_release.follow_release(numbers or pytorch_release.LATEST)
     _torch_release = numbers
     if _finder is not None:
         # Installed twice, scripts must not get modules that those before them do not share.
@@ -189,7 +189,7 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
         )
     _finder = _Finder(api)
     _spawn_module.get_preparation_data = _preparation_data
-    places.set_public_names()
+    public_modules.set_public_names()
     # First, so that an installed PyTorch is not found instead.
     sys.meta_path.insert(0, _finder)
 
@@ -212,8 +212,8 @@ def uninstall() -> None:
     sys.meta_path.remove(_finder)
     _spawn_module.get_preparation_data = _original_preparation_data
     _finder, _numbers = None, None
-    dialect.follow_release(dialect.LATEST)
-    places.restore_original_names()
+    pytorch_release.follow_release(pytorch_release.LATEST)
+    public_modules.restore_original_names()
     # The next installation may be of another release, where the same name is another module.
     # A process has some thousand modules and the answers below take long, so the first part of a name is asked first.
     roots = {s.name.partition(".")[0] for s in releases.SPELLINGS} | set(VERSIONLESS_PACKAGES)

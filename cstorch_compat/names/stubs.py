@@ -10,10 +10,10 @@ import shutil
 import sys
 from collections.abc import Iterator
 
-from cstorch_compat.names import table
-from cstorch_compat.names.mirror import default_release_range, list_visible_names
-from lazytensor.command_line import new_folder
-from lazytensor.terminal import print_escaped
+from cstorch_compat.names import mirror_table
+from cstorch_compat.names.mirror_modules import default_release_range, list_visible_names
+from lazytensor.system.command_line import new_folder
+from lazytensor.system.terminal import print_escaped
 
 STUB_PACKAGES = ("torch", "torchvision", "cerebras")
 """What is written: the packages that scripts of the latest release import."""
@@ -67,22 +67,22 @@ def _find_obstacle(folder: pathlib.Path) -> str:
 def generate_stubs() -> Iterator[tuple[str, str]]:
     """The text of each stub by its path in the folder."""
     yield "cerebras/__init__.pyi", f"{GENERATED_MARK}\n"
-    for path in table.entries():
+    for path in mirror_table.entries():
         if path.startswith(("cerebras.pytorch", "torch")):
             place = path.replace(".", "/")
-            is_package = "." not in path or any(other.startswith(f"{path}.") for other in table.entries())
+            is_package = "." not in path or any(other.startswith(f"{path}.") for other in mirror_table.entries())
             yield f"{place}/__init__.pyi" if is_package else f"{place}.pyi", _format_stub(path)
 
 
 def _format_stub(path: str) -> str:
     # What the module shows, not all of the table: some modules are there only for those who import them.
     names = list_visible_names(path, default_release_range(path))
-    lines = [GENERATED_MARK, f'"""{table.entries()[path].doc}"""']
+    lines = [GENERATED_MARK, f'"""{mirror_table.entries()[path].doc}"""']
     for name in names:
-        origin = table.find_origin(path, name)
+        origin = mirror_table.find_origin(path, name)
         if origin is None:
             lines.append(f"from {path} import {name} as {name}")
-        elif origin.module == table.REFUSED_MODULE:
+        elif origin.module == mirror_table.REFUSED_MODULE:
             lines += ["from typing import Any as _Any", f"{name}: _Any"]
         elif "." in origin.name:
             # A stub can import no part of an object, so it imports the object under a private name.

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Any
 
-from lazytensor.abstract import StepFamily
+from lazytensor.core.abstract_step import StepFamily
+from lazytensor.display.table import Column, Table
 from lazytensor.errors import LazyError
-from lazytensor.table import Column, Table
 from wse_sim import SweepRecord, sweep
 from wse_sim.number_format import format_number, format_percent
-from wse_sim.plan.micro_batches import micro_batch_text
-from wse_sim.plan.modes import MODE_PLANNERS
+from wse_sim.planner.micro_batches import micro_batch_text
+from wse_sim.planner.modes import MODE_PLANNERS
 
 SCHEMA_NAME = "lazywafer-plan"
 DOCUMENT_VERSION = 3

@@ -7,14 +7,14 @@ from typing import Any
 
 from lazytensor.cirh.dot import dot_text
 from lazytensor.cirh.generic import ATEN_DIALECT, CIRH_DIALECT, generic_text
-from lazytensor.cirh.generic_reader import read_graph
-from lazytensor.command_line import comma_separated, existing_file, new_file, one_of
+from lazytensor.cirh.generic_parser import read_graph
 from lazytensor.compiler.pipeline import PASSES, RESULT_FORMS, Compilation, Target
 from lazytensor.errors import LazyError
 from lazytensor.exchange.onnx_model import onnx_model
 from lazytensor.ir.graph import Graph
-from lazytensor.output_files import write_file_atomically
-from lazytensor.terminal import print_escaped
+from lazytensor.system.command_line import comma_separated, existing_file, new_file, one_of
+from lazytensor.system.output_files import write_file_atomically
+from lazytensor.system.terminal import print_escaped
 
 HELP = """Read a graph in MLIR's generic form, as runs on the wafer leave it in torch.generic.mlir and
 cirh.generic.mlir, run passes on it in the order given, each checked, and print what the last one gives: a graph in the

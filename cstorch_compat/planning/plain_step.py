@@ -14,14 +14,14 @@ from cstorch_compat.planning.loading import first_batches
 from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
 from cstorch_compat.run import process
 from cstorch_compat.run.model_calls import ModelCall, ModelCalls, name_model
-from lazytensor import abstract, precision
-from lazytensor.abstract import AbstractCapture
-from lazytensor.cells import Storage
+from lazytensor.core import abstract_step, autocast
+from lazytensor.core.abstract_step import AbstractCapture
+from lazytensor.core.storage import Storage
+from lazytensor.core.tensor import Tensor
 from lazytensor.data.loader import DataLoader
 from lazytensor.ir.graph import Graph
 from lazytensor.nn import Module
 from lazytensor.optim.traced.optimizer import alive
-from lazytensor.tensor import Tensor
 
 MAX_UNTRAINED_CALLS = 100
 """Calls of one model at one line after which a script without optimizers counts as one that trains nothing."""
@@ -121,7 +121,7 @@ class PlainStepRecorder:
         for optimizer in alive():
             self._watch_optimizer(optimizer)
         self._open.enter_context(self.capture)
-        self._open.enter_context(precision.autocast(process.RUN.options.half))
+        self._open.enter_context(autocast.autocast(process.RUN.options.half))
         for path, t in call.given:
             # Before the model asks for extents: the batch may be of another size than the script's.
             if not t.leaf_id and not t.cell.state and t.cell.epoch is None:
@@ -152,7 +152,7 @@ class PlainStepRecorder:
     def graph(self) -> Graph:
         """What was recorded of the step so far."""
         assert self.capture is not None
-        return abstract.graph_of(self.capture, self._losses[-1:] or self._results)
+        return abstract_step.graph_of(self.capture, self._losses[-1:] or self._results)
 
     def _record_evaluation(self, call: ModelCall) -> Graph:
         """The step of a script that trains nothing: the first call of its model."""

@@ -4,20 +4,20 @@ import argparse
 import sys
 from typing import Any
 
-from cstorch_compat.page.contents import PageStep
-from cstorch_compat.page.module_tree import StepTexts
-from cstorch_compat.page.writing import make_texts, write_page
+from cstorch_compat.html_report.contents import PageStep
+from cstorch_compat.html_report.module_tree import StepTexts
+from cstorch_compat.html_report.write_report import make_texts, write_page
 from cstorch_compat.planning.combinations import PLAN_MODES, PlanRequest, plan_rows, to_json_document
 from cstorch_compat.planning.recording import record_script
 from cstorch_compat.planning.row_printer import RowPrinter
 from cstorch_compat.run import script, user_traceback
 from cstorch_compat.run.file_journal import FileJournal, format_file_changes
-from lazytensor import dtype
-from lazytensor.abstract import StepFamily
-from lazytensor.command_line import comma_separated, new_file, one_of, whole_number
+from lazytensor.core import dtype
+from lazytensor.core.abstract_step import StepFamily
 from lazytensor.errors import LazyError, TraceError
-from lazytensor.output_files import json_text
-from lazytensor.terminal import print_escaped
+from lazytensor.system.command_line import comma_separated, new_file, one_of, whole_number
+from lazytensor.system.output_files import json_text
+from lazytensor.system.terminal import print_escaped
 from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
 
 MAX_SHOWN_PLANS = 6

@@ -2,7 +2,7 @@
 
 from cstorch_compat.names import examples
 from cstorch_compat.planning.recording import record_script
-from lazytensor.abstract import StepFamily
+from lazytensor.core.abstract_step import StepFamily
 
 SCRIPTS = examples.SCRIPTS / "published"
 SHARED_FILE = "training.py"

@@ -13,9 +13,9 @@ from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
 from cstorch_compat.planning.traced_steps import AbstractSession
 from cstorch_compat.run import process, script, user_traceback
 from cstorch_compat.run.file_journal import FileJournal
-from lazytensor import abstract
-from lazytensor.abstract import StepFamily, leading_extent
-from lazytensor.dtype import DType, float16
+from lazytensor.core import abstract_step
+from lazytensor.core.abstract_step import StepFamily, leading_extent
+from lazytensor.core.dtype import DType, float16
 from lazytensor.errors import LazyError, TraceError
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.graph_function import inline_calls
@@ -63,7 +63,7 @@ def record_script(
                     raise TraceError(text, where=path, hint=hint if args else "Make it run first.") from None
             if on_graph is not None and not batch.wanted:
                 on_graph(inline_calls(graph))
-            return leading_extent(n.type for n in graph.inputs), _annotate_program(abstract.program_of(graph))
+            return leading_extent(n.type for n in graph.inputs), _annotate_program(abstract_step.program_of(graph))
 
     own, program = record(StepBatch(shows_zeros=shows_zeros))
 
@@ -121,7 +121,7 @@ def _temporary_run(path: str, half: DType, batch: StepBatch, api: str | None) ->
     options.backend, options.steps, options.half = "CSX", 1, half
     options.session = lambda backend: AbstractSession(batch)
     try:
-        with abstract.mode():
+        with abstract_step.mode():
             yield
     finally:
         process.RUN.reset()

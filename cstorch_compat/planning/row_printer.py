@@ -5,8 +5,8 @@ import sys
 from types import TracebackType
 
 from cstorch_compat.planning.combinations import PlanRequest, explain_rows, format_row, make_columns
-from lazytensor.table import Table
-from lazytensor.terminal import escape_line, print_escaped
+from lazytensor.display.table import Table
+from lazytensor.system.terminal import escape_line, print_escaped
 from wse_sim import SweepRecord
 
 _CLEAR_LINE = "\r\x1b[K"

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cstorch_compat.files.tree import map_tensors
-from lazytensor import cells
-from lazytensor.abstract import replace_batch_size
-from lazytensor.cells import Storage
+from lazytensor.core import storage
+from lazytensor.core.abstract_step import replace_batch_size
+from lazytensor.core.storage import Storage
+from lazytensor.core.tensor import Tensor, tensor_from_storage
 from lazytensor.ir.graph import Graph
-from lazytensor.tensor import Tensor, tensor_from_storage
 
 
 class StepRecorded(BaseException):
@@ -38,7 +38,7 @@ class StepBatch:
         spec = replace_batch_size(t.spec, self.own, self.wanted)
         if spec is t.spec or spec == t.spec:
             return t
-        other = tensor_from_storage(Storage(cells.new_abstract_leaf(spec)))
+        other = tensor_from_storage(Storage(storage.new_abstract_leaf(spec)))
         other.device = t.device
         return other
 
@@ -46,4 +46,4 @@ class StepBatch:
         """The same for a cell that no loader gave, where it lies."""
         spec = replace_batch_size(cell.type, self.own, self.wanted) if self.wanted else cell.type
         if spec != cell.type:
-            cell.type, cell.node, cell.synced = spec, cells.new_abstract_leaf(spec), None
+            cell.type, cell.node, cell.synced = spec, storage.new_abstract_leaf(spec), None

@@ -7,10 +7,10 @@ from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
 from cstorch_compat.run.recorded_session import RecordedSession, find_fetched_tensors
 from cstorch_compat.run.session import NextCheckpoint
 from cstorch_compat.run.wafer_state import LAZY_DEVICE
-from lazytensor import abstract, cells
-from lazytensor.abstract import AbstractCapture
-from lazytensor.cells import Storage
-from lazytensor.tensor import Tensor, tensor_from_storage
+from lazytensor.core import abstract_step, storage
+from lazytensor.core.abstract_step import AbstractCapture
+from lazytensor.core.storage import Storage
+from lazytensor.core.tensor import Tensor, tensor_from_storage
 
 
 class AbstractSession(RecordedSession):
@@ -35,10 +35,10 @@ class AbstractSession(RecordedSession):
         fetches = find_fetched_tensors(self._take_closure_calls()) or [
             t for t in self._returned() if t.cell.home is None
         ]
-        raise StepRecorded(abstract.graph_of(self.capture, fetches))
+        raise StepRecorded(abstract_step.graph_of(self.capture, fetches))
 
 
 def _drop_value(t: Tensor) -> Tensor:
-    seen = tensor_from_storage(Storage(cells.new_abstract_leaf(t.spec)))
+    seen = tensor_from_storage(Storage(storage.new_abstract_leaf(t.spec)))
     seen.device = LAZY_DEVICE
     return seen

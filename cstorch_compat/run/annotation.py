@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cstorch_compat.run.process import RunLocal, current_backend, use_cs
-from cstorch_compat.run.warn import warn
-from lazytensor.tensor import Tensor
+from cstorch_compat.run.warnings_at_line import warn
+from lazytensor.core.tensor import Tensor
 
 _attribute_stack = RunLocal[list["AnnotationMode.Attribute"]](list)
 """The attributes of the annotated functions that are running, the innermost last."""

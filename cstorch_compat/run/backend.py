@@ -14,16 +14,17 @@ from cstorch_compat.run.options import RunOptions
 from cstorch_compat.run.setting_checks import ExploredSizes
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import LAZY_DEVICE, WaferState, refuse_reading
-from lazytensor import random, source
+from lazytensor import random
 from lazytensor.compiler.pipeline import CSX, Compilation
-from lazytensor.device import set_reading_rule
+from lazytensor.core import source
+from lazytensor.core.device import set_reading_rule
+from lazytensor.core.step import StepRunner
+from lazytensor.core.tensor import Device
 from lazytensor.errors import ArgumentInvalid
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.program import Density, Program
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
-from lazytensor.step import StepRunner
-from lazytensor.tensor import Device
+from lazytensor.runtime.state_store import Store
 
 
 class BackendType(enum.Enum):

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from cstorch_compat.watch import spans
+from cstorch_compat.profiling import spans
 from lazytensor.ir.types import Where
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.files.tree import flatten, map_tensors
+from cstorch_compat.profiling import spans
 from cstorch_compat.run.closures import ClosureQueue
 from cstorch_compat.run.session import ExecutionSession, NextCheckpoint
-from cstorch_compat.watch import spans
-from lazytensor import cells
-from lazytensor.capture import Capture
-from lazytensor.runtime.store import Store
-from lazytensor.step import StepRunner
-from lazytensor.tensor import detach_node, wrap
+from lazytensor.core import storage
+from lazytensor.core.capture import Capture
+from lazytensor.core.step import StepRunner
+from lazytensor.core.tensor import detach_node, wrap
+from lazytensor.runtime.state_store import Store
 
 
 class EagerSession(ExecutionSession):
@@ -27,12 +27,12 @@ class EagerSession(ExecutionSession):
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a traced function."""
-        if cells.thread_state.current is not None:  # one traced function calls another: both are one step
+        if storage.thread_state.current is not None:  # one traced function calls another: both are one step
             return step_fn(*args, **kwargs)
         capture = Capture(self.store, readable=True)
         for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
             # State comes in by its name, and a view by the tensor that it is a view of.
-            is_stored = t.cell.home is not None and not cells.is_pinned(t.cell)
+            is_stored = t.cell.home is not None and not storage.is_pinned(t.cell)
             if not t.view_ops and not is_stored and not t.cell.state and t.cell.epoch is None:
                 capture.feed(t.cell, i, f"input{path}")
         with capture:

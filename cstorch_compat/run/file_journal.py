@@ -17,7 +17,8 @@ from typing import Any
 
 import h5py
 
-from lazytensor import config, leftovers
+from lazytensor import config
+from lazytensor.system import atomic_files
 
 MAX_BACKUP_BYTES = 1 << 28
 """Bytes of files that a journal copies before the script changes them. A larger change is reported, and not undone."""
@@ -226,7 +227,7 @@ def _restore(copy: str, path: str, before: os.stat_result) -> None:
     if before.st_nlink > 1:
         shutil.copy2(copy, path)
         return
-    handle, temporary = leftovers.create_temporary_file(Path(path))
+    handle, temporary = atomic_files.create_temporary_file(Path(path))
     os.close(handle)
     try:
         shutil.copy2(copy, temporary)

@@ -8,12 +8,12 @@ from typing import Any
 
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
-from lazytensor import cells, source
+from lazytensor.autograd.grad_modes import set_grad_enabled
+from lazytensor.core import source, storage
+from lazytensor.core.tensor import Tensor, is_grad_enabled
 from lazytensor.ir.types import Where
-from lazytensor.modes import set_grad_enabled
 from lazytensor.nn import Module
-from lazytensor.nn.scopes import name_scopes
-from lazytensor.tensor import Tensor, is_grad_enabled
+from lazytensor.nn.module_scopes import name_scopes
 
 
 @dataclass(frozen=True)
@@ -100,5 +100,5 @@ def name_model(module: Module, prefix: str = "model") -> None:
     """Give the state of a model the names that `cstorch.compile` would have given, and its modules their paths."""
     for name, t in (*module.named_parameters(), *module.named_buffers()):
         if not t.cell.state:
-            cells.register(t.cell, f"{prefix}.{name}")
+            storage.register(t.cell, f"{prefix}.{name}")
     name_scopes(module, prefix)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lazytensor.dtype import DType, float16
+from lazytensor.core.dtype import DType, float16
 
 
 @dataclass

@@ -14,13 +14,13 @@ from cstorch_compat.run.closures import ClosureCall
 from cstorch_compat.run.session import LoopSession
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import WaferState
-from cstorch_compat.run.warn import warn
-from lazytensor import precision, source
-from lazytensor.capture import Capture
+from cstorch_compat.run.warnings_at_line import warn
 from lazytensor.compiler.pipeline import Compilation
+from lazytensor.core import autocast, source
+from lazytensor.core.capture import Capture
+from lazytensor.core.step import StepRunner
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import Graph
-from lazytensor.step import StepRunner
 
 
 class PlainLoopCapture(Capture):
@@ -141,7 +141,7 @@ class PlainLoop:
     def _record(self) -> None:
         """Whatever the loop does from now on belongs to the step."""
         self.session.resume()
-        self._casts = precision.autocast(process.RUN.options.half)
+        self._casts = autocast.autocast(process.RUN.options.half)
         self._casts.__enter__()
 
     def _stop_recording(self) -> None:

@@ -8,21 +8,22 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from cstorch_compat.names.builtin_errors import reraise_as_builtin
+from cstorch_compat.profiling import spans
 from cstorch_compat.run.backend import BACKEND_FACTORIES, BACKEND_NAMES, Backend
 from cstorch_compat.run.flags import CSX_SETTINGS, FlagGroup
 from cstorch_compat.run.options import RunOptions
 from cstorch_compat.run.wafer_state import LAZY_DEVICE
-from cstorch_compat.watch import spans
-from lazytensor import cells, errors, random, source
-from lazytensor.device import set_reading_rule
-from lazytensor.dtype import float32
-from lazytensor.functions import drawing
-from lazytensor.functions.promotion import set_default_dtype
+from lazytensor import errors, random
+from lazytensor.core import source, storage
+from lazytensor.core.device import set_reading_rule
+from lazytensor.core.dtype import float32
+from lazytensor.core.tensor import CPU, Device, set_grad_enabled
+from lazytensor.functional import random_state
+from lazytensor.functional.type_promotion import set_default_dtype
 from lazytensor.ir import graph
 from lazytensor.nn import hooks
 from lazytensor.ops.op import clear_splat_cache
 from lazytensor.optim.traced import optimizer as traced_optimizer
-from lazytensor.tensor import CPU, Device, set_grad_enabled
 
 NO_BACKEND = (
     "No active Cerebras backend found. Please make sure that your model has been prepared for compilation.\n"
@@ -60,14 +61,14 @@ class RunState:
         self.slots.clear()
         spans.stop_recording()
         # The state of lazytensor is the process's too: what is recorded, what is drawn, and who is told of refusals.
-        cells.reset()
+        storage.reset()
         errors.report_to(None)
         source.reset()
         set_grad_enabled(True)
         set_reading_rule(None)
         set_default_dtype(float32)
         random.default_generator.restart()
-        drawing.restart_draws()
+        random_state.restart_draws()
         hooks.clear_global_hooks()
         traced_optimizer.forget()
         # A node that somebody still holds would be found for an equal one, and name a line of the script before.

@@ -7,9 +7,9 @@ from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall, ClosureQueue
 from cstorch_compat.run.session import LoopSession
-from lazytensor import cells, precision
-from lazytensor.capture import Capture
-from lazytensor.tensor import Tensor
+from lazytensor.core import autocast, storage
+from lazytensor.core.capture import Capture
+from lazytensor.core.tensor import Tensor
 
 
 class RecordedSession(LoopSession):
@@ -21,7 +21,7 @@ class RecordedSession(LoopSession):
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the body of a function."""
-        with self.capture.recording(), precision.autocast(process.RUN.options.half):
+        with self.capture.recording(), autocast.autocast(process.RUN.options.half):
             self._results[step_fn] = step_fn(*args, **kwargs)
         return self._results[step_fn]
 
@@ -42,7 +42,7 @@ class RecordedSession(LoopSession):
 
     def close(self) -> None:
         """The loop is over, or was left."""
-        if cells.thread_state.current is self.capture:
+        if storage.thread_state.current is self.capture:
             self.capture.leave()
 
     def _take_closure_calls(self) -> list[ClosureCall]:

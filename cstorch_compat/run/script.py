@@ -13,8 +13,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 
 from cstorch_compat.names import releases
-from lazytensor.command_line import Parser, new_file
-from lazytensor.terminal import escape_line, quote_value
+from lazytensor.system.command_line import Parser, new_file
+from lazytensor.system.terminal import escape_line, quote_value
 
 STDIN_NAME, MODULE_PREFIX = "-", "-m "
 """How standard input is named, and what stands before the name of a module."""

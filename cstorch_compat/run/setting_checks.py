@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cstorch_compat.run.compiler_settings import DebugArgs
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.errors import ArgumentInvalid, LazyError, OptionInvalid
 
 Check = Callable[[str, Any], Any]

@@ -9,9 +9,9 @@ from cstorch_compat.files.tree import map_tensors
 from cstorch_compat.names.builtin_errors import reraise_as_builtin
 from cstorch_compat.run.closures import ClosureCall
 from cstorch_compat.run.process import RUN, RunLocal, current_backend, current_executor
-from cstorch_compat.run.warn import warn
-from lazytensor import source
-from lazytensor.tensor import Tensor, detach_node, wrap
+from cstorch_compat.run.warnings_at_line import warn
+from lazytensor.core import source
+from lazytensor.core.tensor import Tensor, detach_node, wrap
 
 _waiting_calls = RunLocal[list[ClosureCall]](list)
 """Calls of closures that were made outside a loop, and wait for the next one."""

@@ -4,7 +4,8 @@ import contextlib
 import os
 import traceback
 
-from lazytensor import config, source
+from lazytensor import config
+from lazytensor.core import source
 from lazytensor.errors import LazyError
 from lazytensor.ir.types import Where
 

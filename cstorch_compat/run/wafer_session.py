@@ -17,27 +17,29 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.files.tree import flatten, map_tensors
+from cstorch_compat.profiling import spans
 from cstorch_compat.run.closures import ClosureCall, ClosureQueue
-from cstorch_compat.run.late_state import find_late_state
 from cstorch_compat.run.session import ExecutionSession, NextCheckpoint
+from cstorch_compat.run.state_checks import find_late_state
 from cstorch_compat.run.wafer_state import LAZY_DEVICE, WaferState
-from cstorch_compat.watch import spans
-from lazytensor import cells, config, precision, source
-from lazytensor.capture import Capture
-from lazytensor.cells import Storage
+from lazytensor import config
 from lazytensor.cirh.generic import ATEN_DIALECT, CIRH_DIALECT, generic_text
-from lazytensor.cirh.text import StateNotes, torch_text
+from lazytensor.cirh.printer import StateNotes, torch_text
 from lazytensor.compiler.pipeline import Compilation, Heading
-from lazytensor.dtype import DType, cbfloat16, float32
+from lazytensor.core import autocast, source
+from lazytensor.core import storage as cells
+from lazytensor.core.capture import Capture
+from lazytensor.core.dtype import DType, cbfloat16, float32
+from lazytensor.core.life_cycle import LifeCycle, Transition
+from lazytensor.core.step import StepRunner
+from lazytensor.core.storage import Storage
+from lazytensor.core.tensor import CPU, Tensor, tensor_from_storage
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.graph import Graph, Node, distinct_uses, leaf, merge_equal_nodes
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.types import Type
-from lazytensor.life_cycle import LifeCycle, Transition
 from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.backend import Executable
-from lazytensor.step import StepRunner
-from lazytensor.tensor import CPU, Tensor, tensor_from_storage
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ class WaferSession(ExecutionSession):
         # What is queued from here on was called by this function, and comes again with it.
         before = len(self.closures.queue)
         noted = spans.record_span(spans.STEP_LANE, "trace")
-        casts = precision.autocast(self.settings.half)
+        casts = autocast.autocast(self.settings.half)
         with noted, step.capture.recording(), casts, distinct_uses(), source.record_call_frames():
             result = step_fn(*args, **kwargs)
         step.results[step_fn], step.closure_calls[step_fn] = result, self.closures.queue[before:]

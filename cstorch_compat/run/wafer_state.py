@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from lazytensor import cells, source
-from lazytensor.capture import FETCHING_CALLS, MATERIALIZED_MESSAGE
+from lazytensor.core import source, storage
+from lazytensor.core.capture import FETCHING_CALLS, MATERIALIZED_MESSAGE
+from lazytensor.core.tensor import Device, Tensor
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.types import StateId
-from lazytensor.runtime.store import Store
-from lazytensor.tensor import Device, Tensor
+from lazytensor.runtime.state_store import Store
 
 LAZY_DEVICE = Device("lazy", 0)
 """The device of what lies on the wafer."""
@@ -27,7 +27,7 @@ def refuse_reading(t: Tensor, what: str) -> None:
     """
     is_printed_leaf = what == "print()" and t.requires_grad
     is_of_script = what in CLIENT_READINGS and not is_printed_leaf
-    if not is_of_script or t.device.type != LAZY_DEVICE.type or cells.thread_state.current is not None:
+    if not is_of_script or t.device.type != LAZY_DEVICE.type or storage.thread_state.current is not None:
         return
     raise TraceError(
         f"{what} needs the values of a {t.spec} on the wafer, and a run with validate_only or compile_only has none",

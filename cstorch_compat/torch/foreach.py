@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazytensor.tensor import Tensor
+from lazytensor.core.tensor import Tensor
 
 FOREACH_PREFIX = "_foreach_"
 

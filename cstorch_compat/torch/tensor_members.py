@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat.torch import sparse_coo, tensor_memory
-from lazytensor import dtype as dt
-from lazytensor import source
-from lazytensor.cells import new_storage
-from lazytensor.dtype import DType
+from cstorch_compat.torch import sparse
+from cstorch_compat.torch import storage as tensor_memory
+from lazytensor.core import dtype as dt
+from lazytensor.core import source
+from lazytensor.core.dtype import DType
+from lazytensor.core.storage import new_storage
+from lazytensor.core.tensor import Tensor, from_array, grad_mode, tensor_from_storage, tensor_of_class
+from lazytensor.core.tensor_members import member_marks, method, tensor_property
 from lazytensor.errors import AutogradError, ShapeError
-from lazytensor.functions import linalg, shapes, windows
-from lazytensor.functions.attach import build_members
-from lazytensor.functions.creation import empty, tensor
-from lazytensor.members import member_marks, method, tensor_property
-from lazytensor.tensor import Tensor, from_array, grad_mode, tensor_from_storage, tensor_of_class
+from lazytensor.functional import linalg, strided_views, views
+from lazytensor.functional.attach_members import build_members
+from lazytensor.functional.creation import empty, tensor
 
 NO_DEVICE_MESSAGE = "Torch not compiled with {} enabled"
 
@@ -104,14 +105,14 @@ cuda, xpu, mtia, ipu = (method(_make_refusing_move(device)) for device in ("cuda
 @method
 def adjoint(x: Tensor) -> Tensor:
     """The last two dimensions exchanged."""
-    return shapes.transpose(x, -2, -1)
+    return views.transpose(x, -2, -1)
 
 
 @method
 def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """U, S and V, as torch.svd gives them: V is not turned."""
     u, s, vh = linalg.svd(x, full_matrices=False)
-    return u, s, shapes.transpose(vh, -2, -1)
+    return u, s, views.transpose(vh, -2, -1)
 
 
 def _set_view(x: Tensor, view: Tensor) -> Tensor:
@@ -131,16 +132,16 @@ def _make_in_place_view(name: str, function: Callable[..., Tensor]) -> Callable[
     return method(in_place)
 
 
-t_, transpose_ = _make_in_place_view("t_", shapes.t), _make_in_place_view("transpose_", shapes.transpose)
+t_, transpose_ = _make_in_place_view("t_", views.t), _make_in_place_view("transpose_", views.transpose)
 swapaxes_, swapdims_ = (
-    _make_in_place_view("swapaxes_", shapes.transpose),
-    _make_in_place_view("swapdims_", shapes.transpose),
+    _make_in_place_view("swapaxes_", views.transpose),
+    _make_in_place_view("swapdims_", views.transpose),
 )
 squeeze_, unsqueeze_ = (
-    _make_in_place_view("squeeze_", shapes.squeeze),
-    _make_in_place_view("unsqueeze_", shapes.unsqueeze),
+    _make_in_place_view("squeeze_", views.squeeze),
+    _make_in_place_view("unsqueeze_", views.unsqueeze),
 )
-as_strided_ = _make_in_place_view("as_strided_", windows.as_strided)
+as_strided_ = _make_in_place_view("as_strided_", strided_views.as_strided)
 
 
 @method
@@ -256,7 +257,7 @@ def imag(x: Tensor) -> Tensor:
 @method(names="to_sparse to_sparse_coo")
 def to_sparse(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The elements that are not zero, with their places."""
-    return sparse_coo.to_sparse(x)
+    return sparse.to_sparse(x)
 
 
 @method

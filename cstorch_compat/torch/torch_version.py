@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from cstorch_compat.names.distributions import EMULATED_VERSIONS
+from cstorch_compat.names.package_metadata import EMULATED_VERSIONS
 
 
 class TorchVersion(str):

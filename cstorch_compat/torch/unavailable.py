@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.errors import OptionMissing
 
 REFUSAL_REASONS = {

@@ -7,8 +7,8 @@ which of the two wins (0.1 is 1.000000e-01, 0.9 is 0.899999976). The steps were 
 
 import numpy as np
 
-from lazytensor import dtype as dt
-from lazytensor.dtype import DType, round_to
+from lazytensor.core import dtype as dt
+from lazytensor.core.dtype import DType, round_to
 
 # Bits of a significand, the hidden one included.
 _PRECISION = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.cirh.listing import dense_text, type_text
-from lazytensor.dtype import DType, bfloat16
+from lazytensor.core.dtype import DType, bfloat16
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Type

@@ -6,7 +6,7 @@ import numpy as np
 
 from lazytensor.cirh.listing import Listing, float_text, ints_text, type_text
 from lazytensor.cirh.spelling import arguments, bool_text, function_type, typed_operation
-from lazytensor.dtype import float32, float64
+from lazytensor.core.dtype import float32, float64
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import Legality

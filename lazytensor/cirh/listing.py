@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lazytensor.cirh.floats import mlir_float
-from lazytensor.dtype import DType, round_to
+from lazytensor.core.dtype import DType, round_to
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 

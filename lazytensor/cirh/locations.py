@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.ir.graph import Node
 
 UNKNOWN = "unknown"

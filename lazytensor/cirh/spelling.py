@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lazytensor.cirh.listing import Listing, dense_text, ints_text, type_text
-from lazytensor.dtype import int32
+from lazytensor.core.dtype import int32
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import Legality
 from lazytensor.ir.reduction import REDUCTIONS

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from lazytensor.ir.program import Program
-from lazytensor.runtime.aligned import ALIGNMENT
+from lazytensor.runtime.aligned_arrays import ALIGNMENT
 
 
 @dataclass(frozen=True)

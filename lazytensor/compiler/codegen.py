@@ -14,8 +14,8 @@ import re
 from itertools import groupby
 from math import prod
 
-from lazytensor.compiler.scalars import INSTRUCTION_HELPERS, dtype_suffix, literal_text, scalar_text
-from lazytensor.dtype import DType, bool_
+from lazytensor.compiler.scalar_bodies import INSTRUCTION_HELPERS, dtype_suffix, literal_text, scalar_text
+from lazytensor.core.dtype import DType, bool_
 from lazytensor.ir.nest import Access, Nest, NestStore, Scalar, collapse, format_access, reorder
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.kernels.lanes import Accumulation, LaneWriter

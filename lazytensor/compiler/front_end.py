@@ -7,8 +7,8 @@ before these folds.
 import collections
 from collections.abc import Callable
 
-from lazytensor import source
 from lazytensor.compiler.simplify import RULES
+from lazytensor.core import source
 from lazytensor.ir.graph import Graph, Node, rebuild, replace_inputs, unique_id
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, pat
 from lazytensor.ops import call, full

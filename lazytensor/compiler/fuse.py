@@ -8,10 +8,10 @@ from typing import Any
 
 from lazytensor.compiler.calls import KernelCall, StoredValue, is_leaf, stored_type, stored_value
 from lazytensor.compiler.group import FusionGroup, Grouping, merge_groups
-from lazytensor.compiler.indexmap import MOVEMENT_OPS, IndexMap, flat_access, identity, map_view_input
+from lazytensor.compiler.index_map import MOVEMENT_OPS, IndexMap, flat_access, identity, map_view_input
 from lazytensor.compiler.match import Matches
-from lazytensor.compiler.scalars import is_literal
-from lazytensor.dtype import float64, int64
+from lazytensor.compiler.scalar_bodies import is_literal
+from lazytensor.core.dtype import float64, int64
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.types import Work

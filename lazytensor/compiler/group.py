@@ -16,10 +16,10 @@ from functools import cached_property
 from itertools import pairwise
 
 from lazytensor.compiler.calls import StoredValue, is_leaf, stored_value
-from lazytensor.compiler.indexmap import MOVEMENT_OPS, IndexMap, flat_access, identity, map_view_input
+from lazytensor.compiler.index_map import MOVEMENT_OPS, IndexMap, flat_access, identity, map_view_input
 from lazytensor.compiler.match import Matches
-from lazytensor.compiler.paths import CallNode, Reachability
-from lazytensor.compiler.scalars import is_cheap, is_literal
+from lazytensor.compiler.reachability import CallNode, Reachability
+from lazytensor.compiler.scalar_bodies import is_cheap, is_literal
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.nest import Access

@@ -8,7 +8,7 @@ from parts among zeros is written in one go there.
 from collections.abc import Callable
 from dataclasses import replace
 
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.ir.graph import Graph, Node, rebuild, replace_inputs, topological
 from lazytensor.ir.types import Where
 from lazytensor.ops import OPS

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from lazytensor import config
-from lazytensor.cirh.text import cirh_text
-from lazytensor.compiler import show, verify
-from lazytensor.compiler.causal import mark_causal_products
+from lazytensor.cirh.printer import cirh_text
+from lazytensor.compiler import dump, verify
+from lazytensor.compiler.causal_mask import mark_causal_products
 from lazytensor.compiler.front_end import fold_as_front_end
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.lower import lower_to_cirh, lower_to_host
@@ -36,11 +36,11 @@ class ResultForm:
 
 
 RESULT_FORMS: Mapping[str, ResultForm] = {
-    "graph": ResultForm(verify.check_graph, show.graph_text),
+    "graph": ResultForm(verify.check_graph, dump.graph_text),
     "cirh": ResultForm(None, str),
-    "matches": ResultForm(verify.check_matches, show.matches_text),
-    "calls": ResultForm(verify.check_calls, show.calls_text),
-    "program": ResultForm(verify.check_program, show.program_text),
+    "matches": ResultForm(verify.check_matches, dump.matches_text),
+    "calls": ResultForm(verify.check_calls, dump.calls_text),
+    "program": ResultForm(verify.check_program, dump.program_text),
     "executable": ResultForm(None, lambda executable: executable.placement()),
 }
 
@@ -96,17 +96,17 @@ def _bind(program: Program, backend: Backend, store: Store) -> Executable:
 
 
 # The graph as it came is a row too, so that it is checked and printed like everything after it.
-RECORD = Pass("record", lambda graph: graph, ("graph",), "graph", level=show.GRAPHS)
-LOWER_TO_HOST = Pass("lower_to_host", lower_to_host, ("graph",), "graph", level=show.REWRITES)
-LOWER_TO_CIRH = Pass("lower_to_cirh", _lower_to_cirh, ("graph",), "graph", level=show.REWRITES)
-SIMPLIFY = Pass("simplify", simplify, ("graph",), "graph", level=show.REWRITES)
-PRINT_CIRH = Pass("print_cirh", _print_cirh, ("graph", "heading"), "cirh", level=show.REWRITES)
-MATCH = Pass("match", match, ("graph",), "matches", level=show.NESTS)
-CAUSAL = Pass("causal", mark_causal_products, ("graph", "matches"), "matches", level=show.NESTS)
-FUSE = Pass("fuse", fuse, ("graph", "matches"), "calls", level=show.NESTS)
-FUSE_LAYERS = Pass("fuse_layers", partial(fuse, keeps_layers=True), ("graph", "matches"), "calls", level=show.NESTS)
-PLAN = Pass("plan", plan, ("graph", "calls"), "program", level=show.NESTS)
-BIND = Pass("bind", _bind, ("program", "backend", "store"), "executable", level=show.PLACEMENT)
+RECORD = Pass("record", lambda graph: graph, ("graph",), "graph", level=dump.GRAPHS)
+LOWER_TO_HOST = Pass("lower_to_host", lower_to_host, ("graph",), "graph", level=dump.REWRITES)
+LOWER_TO_CIRH = Pass("lower_to_cirh", _lower_to_cirh, ("graph",), "graph", level=dump.REWRITES)
+SIMPLIFY = Pass("simplify", simplify, ("graph",), "graph", level=dump.REWRITES)
+PRINT_CIRH = Pass("print_cirh", _print_cirh, ("graph", "heading"), "cirh", level=dump.REWRITES)
+MATCH = Pass("match", match, ("graph",), "matches", level=dump.NESTS)
+CAUSAL = Pass("causal", mark_causal_products, ("graph", "matches"), "matches", level=dump.NESTS)
+FUSE = Pass("fuse", fuse, ("graph", "matches"), "calls", level=dump.NESTS)
+FUSE_LAYERS = Pass("fuse_layers", partial(fuse, keeps_layers=True), ("graph", "matches"), "calls", level=dump.NESTS)
+PLAN = Pass("plan", plan, ("graph", "calls"), "program", level=dump.NESTS)
+BIND = Pass("bind", _bind, ("program", "backend", "store"), "executable", level=dump.PLACEMENT)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Compilation:
         form = RESULT_FORMS[p.gives]
         if form.check is not None and config.current().check:
             _check(p, form.check, result if p.gives == "graph" else self._newest["graph"], result)
-        show.show(p.level, p.name, lambda: form.text(result))
+        dump.show(p.level, p.name, lambda: form.text(result))
         self._newest[p.gives] = self._results[p.name] = result
 
     @property

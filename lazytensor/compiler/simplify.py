@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lazytensor import source
-from lazytensor.compiler.show import REWRITES, is_shown, show
+from lazytensor.compiler.dump import REWRITES, is_shown, show
+from lazytensor.core import source
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, any_, pat
 from lazytensor.ops import OPS, call, const, full

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import cells, source
+from lazytensor.core import source, storage
+from lazytensor.core.dtype import DType, float64
+from lazytensor.core.tensor import CPU, Tensor, tensor_from_storage
 from lazytensor.data.dataset import Subset, TensorDataset
 from lazytensor.data.worker_errors import SampleTypeError
-from lazytensor.dtype import DType, float64
 from lazytensor.errors import DataError
-from lazytensor.functions import creation, shapes
+from lazytensor.functional import creation, views
 from lazytensor.ir.types import Type
-from lazytensor.tensor import CPU, Tensor, tensor_from_storage
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -100,7 +100,7 @@ def stack_samples(tensors: Sequence[Tensor]) -> Tensor:
         t.requires_grad or t.device != CPU for t in tensors
     )
     if not is_plain:
-        return shapes.stack(tensors)
+        return views.stack(tensors)
     if not all(map(_has_values, tensors)):
         return abstract_tensor(Type((len(tensors), *specs[0].shape), specs[0].dtype))
     return tensor_from_values(np.stack([t.array("collating a batch") for t in tensors]), specs[0].dtype)
@@ -137,12 +137,12 @@ def gather_samples(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
 
 def _has_values(t: Tensor) -> bool:
     """Whether a tensor has values to be copied: where none are computed, a large random one has a type alone."""
-    return not cells.is_abstract or t.node.value is not None
+    return not storage.is_abstract or t.node.value is not None
 
 
 def abstract_tensor(t: Type) -> Tensor:
     """A tensor that has a type and no values."""
-    return tensor_from_storage(cells.Storage(cells.new_abstract_leaf(t)))
+    return tensor_from_storage(storage.Storage(storage.new_abstract_leaf(t)))
 
 
 def default_convert(sample: Any) -> Any:

@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from lazytensor import random, source
+from lazytensor import random
+from lazytensor.core import source
+from lazytensor.core.tensor import Tensor
 from lazytensor.data.worker_errors import DataOptionError
 from lazytensor.errors import DataError
-from lazytensor.functions import indexing
+from lazytensor.functional import indexing
 from lazytensor.random import Generator
-from lazytensor.tensor import Tensor
 
 T = TypeVar("T", covariant=True)
 

@@ -7,14 +7,14 @@ from functools import partial
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.data.collate import Collate, default_collate, default_convert
-from lazytensor.data.crew import WorkerBatches, WorkerPool, default_context
 from lazytensor.data.dataset import Dataset, IterableDataset
-from lazytensor.data.fetch import FetchOptions, fetch_batch, stream_batches
+from lazytensor.data.fetcher import FetchOptions, fetch_batch, stream_batches
 from lazytensor.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 from lazytensor.data.worker import LoaderWorkerSetup
 from lazytensor.data.worker_errors import DataOptionError, OptionTypeError
+from lazytensor.data.worker_pool import WorkerBatches, WorkerPool, default_context
 from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)

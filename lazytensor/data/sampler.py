@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from lazytensor import dtype as dt
-from lazytensor import random, source
+from lazytensor import random
+from lazytensor.core import dtype as dt
+from lazytensor.core import source
 from lazytensor.data.worker_errors import DataOptionError, check_count, check_flag
 from lazytensor.random import Generator
 

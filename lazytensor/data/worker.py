@@ -23,9 +23,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lazytensor import cells, random
-from lazytensor.data.fetch import FetchOptions, fetch_batch, stream_batches
-from lazytensor.thread_start import try_start
+from lazytensor import random
+from lazytensor.core import storage
+from lazytensor.data.fetcher import FetchOptions, fetch_batch, stream_batches
+from lazytensor.system.threads import try_start
 
 # A global, since `get_worker_info` is called without arguments from deep inside a data set; each process has its own.
 _worker_info: "WorkerInfo | None" = None
@@ -167,7 +168,7 @@ def _initialize_process(stack: int | None) -> None:
         end.close()
     open_parent_pipes.clear()
     # A fork in the middle of a traced step would record the samples' operations into a graph that nobody reads.
-    cells.set_active_capture(None)
+    storage.set_active_capture(None)
 
 
 def _send_answers(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:

@@ -1,6 +1,6 @@
 """Errors of this package that a script may also catch as the built-in one that PyTorch raises."""
 
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.errors import DataError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import bool_, int64
+from lazytensor.core.dtype import bool_, int64
 from lazytensor.exchange.onnx_sheet import OnnxGraphBuilder
 from lazytensor.ir.graph import Node
 from lazytensor.ir.reduction import REDUCTIONS

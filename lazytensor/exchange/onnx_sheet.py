@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.cirh.generic import elements_for_file
-from lazytensor.dtype import DType, int64
+from lazytensor.core.dtype import DType, int64
 from lazytensor.errors import CompileError, LazyError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type

@@ -1,7 +1,7 @@
 """Interned nodes: equal structure is the same object, so equality is identity and sharing is free.
 
-A node is pure. Mutable tensors are cells that point to nodes (`lazytensor.cells`). `value` remembers an array that the
-node is known to stand for; it never changes once set, because leaves of different data are different nodes.
+A node is pure. Mutable tensors are cells that point to nodes (`lazytensor.core.storage`). `value` remembers an array
+that the node is known to stand for; it never changes once set, because leaves of different data are different nodes.
 """
 
 import itertools
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.drawings import Box, layered_boxes_svg
+from lazytensor.display.html import Box, layered_boxes_svg
+from lazytensor.display.table import Column, Table
 from lazytensor.errors import CompileError
 from lazytensor.ir.algebra import Algebra
 from lazytensor.ir.types import Type, Where
-from lazytensor.table import Column, Table
 
 MAX_DRAWN_NODES = 120
 """Nodes up to which a graph is drawn."""

@@ -16,7 +16,7 @@ from functools import cached_property
 from html import escape
 from typing import Any
 
-from lazytensor.dtype import DType
+from lazytensor.core.dtype import DType
 from lazytensor.errors import CompileError
 from lazytensor.ir.operation import Unit
 from lazytensor.ir.reduction import REDUCTIONS

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.display.table import Column, Table
 from lazytensor.errors import CompileError
 from lazytensor.ir.micro_batching import AUTO, MicroBatching
 from lazytensor.ir.nest import Nest
 from lazytensor.ir.types import StateId, Type, Where, Work
-from lazytensor.table import Column, Table
 
 MAX_SHOWN_INSTRUCTIONS = 60
 _COLUMNS = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lazytensor.dtype import DType
+from lazytensor.core.dtype import DType
 
 
 @dataclass(frozen=True)

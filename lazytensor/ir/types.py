@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
-from lazytensor.dtype import DType
+from lazytensor.core.dtype import DType
 
 StateId = str
 """A dotted path such as "model.fc1.weight" that names a loop-carried tensor."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.places import PLACES, SIZE

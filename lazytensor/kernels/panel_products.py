@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import KNOWN, Attrs
 from lazytensor.kernels.parts import MOST_PARTS

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine

@@ -7,7 +7,7 @@ logits is softmax(logits) - onehot(label) (Bridle 1990), which costs nothing onc
 from collections.abc import Callable
 from textwrap import indent
 
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.kernels.call import CALL

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lazytensor.dtype import float32, int64
+from lazytensor.core.dtype import float32, int64
 from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.parts import bounds

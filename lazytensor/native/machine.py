@@ -12,10 +12,10 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from lazytensor import private_files
 from lazytensor.native.bound_code import Kernel
 from lazytensor.native.emit import kernel_text
 from lazytensor.native.kinds import Unknown
+from lazytensor.system import private_files
 
 _SPEED = 3
 _lock = threading.Lock()

@@ -1,7 +1,7 @@
 """Modules, their functions and their initial values."""
 
 from lazytensor.nn import functional, init, utils
-from lazytensor.nn.activation_layers import (
+from lazytensor.nn.activation import (
     CELU,
     ELU,
     GELU,
@@ -38,7 +38,7 @@ from lazytensor.nn.container import (
     ParameterList,
     Sequential,
 )
-from lazytensor.nn.conv_layers import (
+from lazytensor.nn.conv import (
     Conv1d,
     Conv2d,
     Conv3d,
@@ -69,7 +69,7 @@ from lazytensor.nn.linear import (
     Identity,
     Linear,
 )
-from lazytensor.nn.loss_layers import (
+from lazytensor.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
@@ -97,7 +97,7 @@ from lazytensor.nn.module import (
     Module,
     Parameter,
 )
-from lazytensor.nn.norm_layers import (
+from lazytensor.nn.normalization import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -109,7 +109,7 @@ from lazytensor.nn.norm_layers import (
     LocalResponseNorm,
     RMSNorm,
 )
-from lazytensor.nn.pooling_layers import (
+from lazytensor.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AdaptiveAvgPool3d,

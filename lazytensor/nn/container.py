@@ -6,8 +6,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from lazytensor.core.tensor import Tensor
 from lazytensor.nn.module import Module, Parameter
-from lazytensor.tensor import Tensor
 
 
 def _module_at(modules: list[Module], index: int) -> Module:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from lazytensor.functions.shapes import normalize_dim, view
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.views import normalize_dim, view
 from lazytensor.nn import functional as F
 from lazytensor.nn.module import Module
-from lazytensor.tensor import Tensor
 
 
 class CosineSimilarity(Module):

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from lazytensor.core.tensor import Tensor
 from lazytensor.nn import functional as F
 from lazytensor.nn.module import Module
-from lazytensor.tensor import Tensor
 
 
 class Dropout(Module):

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from lazytensor.dtype import DType
-from lazytensor.functions import lookup
-from lazytensor.functions.creation import empty
-from lazytensor.functions.writing import copy_
-from lazytensor.modes import no_grad
+from lazytensor.autograd.grad_modes import no_grad
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional import embedding
+from lazytensor.functional.creation import empty
+from lazytensor.functional.in_place import copy_
 from lazytensor.nn import functional, init
 from lazytensor.nn.module import Module, Parameter
-from lazytensor.tensor import Tensor
 
 
 class Embedding(Module):
@@ -64,7 +64,7 @@ class Embedding(Module):
     def forward(self, input: Tensor) -> Tensor:
         """[...] -> [..., embedding_dim]"""
         # No gradient is sparse here; the flag is kept for those who ask.
-        return lookup.embedding(
+        return embedding.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
 

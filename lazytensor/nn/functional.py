@@ -2,70 +2,70 @@
 
 from types import FunctionType
 
-from lazytensor.functions import (
-    activations,
-    arguments,
+from lazytensor.functional import (
+    activation,
+    argument_errors,
     attention,
     convolution,
-    ctc,
     interpolation,
-    lookup,
-    losses,
-    margins,
-    matrix,
+    loss,
+    margin_loss,
+    matmul,
     normalization,
+    padding_and_shuffles,
     pooling,
-    resampling,
 )
-from lazytensor.functions.widening import publish
+from lazytensor.functional import ctc_loss as ctc
+from lazytensor.functional import embedding as lookup
+from lazytensor.functional.autocast_rules import publish
 
 # As they are: what of these wants the half type casts its operands itself, inside of modules too.
-linear = arguments.guard_arguments(matrix.linear)
-embedding = arguments.guard_arguments(lookup.embedding)
+linear = argument_errors.guard_arguments(matmul.linear)
+embedding = argument_errors.guard_arguments(lookup.embedding)
 embedding_bag = publish(lookup.embedding_bag)
 one_hot = publish(lookup.one_hot)
 
-relu = publish(activations.relu)
-relu_ = publish(activations.relu_)
-gelu = publish(activations.gelu)
-silu = publish(activations.silu)
-leaky_relu = publish(activations.leaky_relu)
-leaky_relu_ = publish(activations.leaky_relu_)
-elu = publish(activations.elu)
-elu_ = publish(activations.elu_)
-celu = publish(activations.celu)
-celu_ = publish(activations.celu_)
-selu = publish(activations.selu)
-selu_ = publish(activations.selu_)
-softplus = publish(activations.softplus)
-logsigmoid = publish(activations.logsigmoid)
-hardtanh = publish(activations.hardtanh)
-hardtanh_ = publish(activations.hardtanh_)
-relu6 = publish(activations.relu6)
-hardswish = publish(activations.hardswish)
-hardsigmoid = publish(activations.hardsigmoid)
-hardshrink = publish(activations.hardshrink)
-softshrink = publish(activations.softshrink)
-softsign = publish(activations.softsign)
-tanhshrink = publish(activations.tanhshrink)
-threshold = publish(activations.threshold)
-threshold_ = publish(activations.threshold_)
-mish = publish(activations.mish)
-glu = publish(activations.glu)
-prelu = publish(activations.prelu)
-rrelu = publish(activations.rrelu)
-rrelu_ = publish(activations.rrelu_)
-sigmoid = publish(activations.sigmoid)
-tanh = publish(activations.tanh)
-softmax = publish(activations.softmax)
-softmin = publish(activations.softmin)
-log_softmax = publish(activations.log_softmax)
-dropout = publish(activations.dropout)
-dropout1d = publish(activations.dropout1d)
-dropout2d = publish(activations.dropout2d)
-dropout3d = publish(activations.dropout3d)
-alpha_dropout = publish(activations.alpha_dropout)
-feature_alpha_dropout = publish(activations.feature_alpha_dropout)
+relu = publish(activation.relu)
+relu_ = publish(activation.relu_)
+gelu = publish(activation.gelu)
+silu = publish(activation.silu)
+leaky_relu = publish(activation.leaky_relu)
+leaky_relu_ = publish(activation.leaky_relu_)
+elu = publish(activation.elu)
+elu_ = publish(activation.elu_)
+celu = publish(activation.celu)
+celu_ = publish(activation.celu_)
+selu = publish(activation.selu)
+selu_ = publish(activation.selu_)
+softplus = publish(activation.softplus)
+logsigmoid = publish(activation.logsigmoid)
+hardtanh = publish(activation.hardtanh)
+hardtanh_ = publish(activation.hardtanh_)
+relu6 = publish(activation.relu6)
+hardswish = publish(activation.hardswish)
+hardsigmoid = publish(activation.hardsigmoid)
+hardshrink = publish(activation.hardshrink)
+softshrink = publish(activation.softshrink)
+softsign = publish(activation.softsign)
+tanhshrink = publish(activation.tanhshrink)
+threshold = publish(activation.threshold)
+threshold_ = publish(activation.threshold_)
+mish = publish(activation.mish)
+glu = publish(activation.glu)
+prelu = publish(activation.prelu)
+rrelu = publish(activation.rrelu)
+rrelu_ = publish(activation.rrelu_)
+sigmoid = publish(activation.sigmoid)
+tanh = publish(activation.tanh)
+softmax = publish(activation.softmax)
+softmin = publish(activation.softmin)
+log_softmax = publish(activation.log_softmax)
+dropout = publish(activation.dropout)
+dropout1d = publish(activation.dropout1d)
+dropout2d = publish(activation.dropout2d)
+dropout3d = publish(activation.dropout3d)
+alpha_dropout = publish(activation.alpha_dropout)
+feature_alpha_dropout = publish(activation.feature_alpha_dropout)
 
 scaled_dot_product_attention = publish(attention.scaled_dot_product_attention)
 bilinear = publish(attention.bilinear)
@@ -86,28 +86,28 @@ upsample_bilinear = publish(interpolation.upsample_bilinear)
 grid_sample = publish(interpolation.grid_sample)
 affine_grid = publish(interpolation.affine_grid)
 
-cross_entropy = publish(losses.cross_entropy)
-nll_loss = publish(losses.nll_loss)
-mse_loss = publish(losses.mse_loss)
-l1_loss = publish(losses.l1_loss)
-smooth_l1_loss = publish(losses.smooth_l1_loss)
-huber_loss = publish(losses.huber_loss)
-binary_cross_entropy = publish(losses.binary_cross_entropy)
-binary_cross_entropy_with_logits = publish(losses.binary_cross_entropy_with_logits)
-kl_div = publish(losses.kl_div)
-poisson_nll_loss = publish(losses.poisson_nll_loss)
-gaussian_nll_loss = publish(losses.gaussian_nll_loss)
-linear_cross_entropy = publish(losses.linear_cross_entropy)
+cross_entropy = publish(loss.cross_entropy)
+nll_loss = publish(loss.nll_loss)
+mse_loss = publish(loss.mse_loss)
+l1_loss = publish(loss.l1_loss)
+smooth_l1_loss = publish(loss.smooth_l1_loss)
+huber_loss = publish(loss.huber_loss)
+binary_cross_entropy = publish(loss.binary_cross_entropy)
+binary_cross_entropy_with_logits = publish(loss.binary_cross_entropy_with_logits)
+kl_div = publish(loss.kl_div)
+poisson_nll_loss = publish(loss.poisson_nll_loss)
+gaussian_nll_loss = publish(loss.gaussian_nll_loss)
+linear_cross_entropy = publish(loss.linear_cross_entropy)
 
-hinge_embedding_loss = publish(margins.hinge_embedding_loss)
-margin_ranking_loss = publish(margins.margin_ranking_loss)
-cosine_embedding_loss = publish(margins.cosine_embedding_loss)
-multi_margin_loss = publish(margins.multi_margin_loss)
-multilabel_margin_loss = publish(margins.multilabel_margin_loss)
-multilabel_soft_margin_loss = publish(margins.multilabel_soft_margin_loss)
-soft_margin_loss = publish(margins.soft_margin_loss)
-triplet_margin_loss = publish(margins.triplet_margin_loss)
-triplet_margin_with_distance_loss = publish(margins.triplet_margin_with_distance_loss)
+hinge_embedding_loss = publish(margin_loss.hinge_embedding_loss)
+margin_ranking_loss = publish(margin_loss.margin_ranking_loss)
+cosine_embedding_loss = publish(margin_loss.cosine_embedding_loss)
+multi_margin_loss = publish(margin_loss.multi_margin_loss)
+multilabel_margin_loss = publish(margin_loss.multilabel_margin_loss)
+multilabel_soft_margin_loss = publish(margin_loss.multilabel_soft_margin_loss)
+soft_margin_loss = publish(margin_loss.soft_margin_loss)
+triplet_margin_loss = publish(margin_loss.triplet_margin_loss)
+triplet_margin_with_distance_loss = publish(margin_loss.triplet_margin_with_distance_loss)
 
 batch_norm = publish(normalization.batch_norm)
 layer_norm = publish(normalization.layer_norm)
@@ -145,10 +145,10 @@ adaptive_max_pool1d_with_indices = publish(pooling.adaptive_max_pool1d_with_indi
 adaptive_max_pool2d_with_indices = publish(pooling.adaptive_max_pool2d_with_indices)
 adaptive_max_pool3d_with_indices = publish(pooling.adaptive_max_pool3d_with_indices)
 
-pad = publish(resampling.pad)
-pixel_shuffle = publish(resampling.pixel_shuffle)
-pixel_unshuffle = publish(resampling.pixel_unshuffle)
-channel_shuffle = publish(resampling.channel_shuffle)
+pad = publish(padding_and_shuffles.pad)
+pixel_shuffle = publish(padding_and_shuffles.pixel_shuffle)
+pixel_unshuffle = publish(padding_and_shuffles.pixel_unshuffle)
+channel_shuffle = publish(padding_and_shuffles.channel_shuffle)
 
 
 FUNCTION_NAMES = [name for name, value in globals().items() if isinstance(value, FunctionType) and value is not publish]

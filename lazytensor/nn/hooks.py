@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from lazytensor import source
-from lazytensor.arrival import RemovableHandle
-from lazytensor.device import Device
+from lazytensor.autograd.function import observe_gradient
+from lazytensor.autograd.hooks import RemovableHandle
+from lazytensor.core import source
+from lazytensor.core.device import Device
+from lazytensor.core.tensor import Tensor, detach_node, is_grad_enabled, wrap
 from lazytensor.errors import AutogradError
-from lazytensor.gradients import observe_gradient
 from lazytensor.ir.graph import Node
-from lazytensor.tensor import Tensor, detach_node, is_grad_enabled, wrap
 
 # One table for each moment, by the number of the handle: hooks run in the order of their registration.
 HOOK_TABLES = """_forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks

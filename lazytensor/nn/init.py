@@ -7,12 +7,13 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from lazytensor import dialect, random
+from lazytensor import random
+from lazytensor.core import pytorch_release
+from lazytensor.core.tensor import Tensor, from_array, grad_mode
 from lazytensor.errors import ShapeError
-from lazytensor.functions import pointwise as pw
-from lazytensor.functions.elementary import erfinv
-from lazytensor.functions.writing import shows_no_values
-from lazytensor.tensor import Tensor, from_array, grad_mode
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.in_place import shows_no_values
+from lazytensor.functional.pointwise_special import erfinv
 
 F = TypeVar("F", bound=Callable[..., Tensor])
 # PyTorch's values. Half of the signal does not pass relu, so its variance is doubled; those of tanh and selu are found
@@ -158,7 +159,7 @@ def trunc_normal_(
     generator: random.Generator | None = None,
 ) -> Tensor:
     """Normal within a..b."""
-    if dialect.current_release != "2.4":
+    if pytorch_release.current_release != "2.4":
         draw = (
             _redraw_until_inside if _normal_probability(mean, std, a, b) > MIN_REDRAW_PROBABILITY else _rejection_sample
         )

@@ -3,14 +3,14 @@
 import math
 from typing import Any
 
-from lazytensor.dtype import DType
-from lazytensor.functions.creation import empty
-from lazytensor.functions.matrix import linear
-from lazytensor.functions.shapes import flatten
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.creation import empty
+from lazytensor.functional.matmul import linear
+from lazytensor.functional.views import flatten
 from lazytensor.nn import functional as F
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
-from lazytensor.tensor import Tensor
 
 
 class Linear(Module):

@@ -4,16 +4,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-from lazytensor import cells, source
-from lazytensor.arrival import RemovableHandle
-from lazytensor.cells import new_storage
-from lazytensor.dtype import bfloat16, float16, float32, float64
-from lazytensor.functions.creation import empty
-from lazytensor.functions.writing import zero_
-from lazytensor.nn import saved_state
-from lazytensor.nn.assignment import refuse_other_kind
+from lazytensor.autograd.hooks import RemovableHandle
+from lazytensor.core import source, storage
+from lazytensor.core.dtype import bfloat16, float16, float32, float64
+from lazytensor.core.storage import new_storage
+from lazytensor.core.tensor import Tensor, detach_node, tensor_of_class
+from lazytensor.functional.creation import empty
+from lazytensor.functional.in_place import zero_
+from lazytensor.nn import state_dict as saved_state
 from lazytensor.nn.hooks import HOOK_TABLES, add_hook, call_with_hooks, has_hooks
-from lazytensor.tensor import Tensor, detach_node, tensor_of_class
+from lazytensor.nn.member_checks import refuse_other_kind
 
 
 class Parameter(Tensor):
@@ -30,9 +30,9 @@ class Parameter(Tensor):
         # Over the cell of its data, as PyTorch's shares their storage: a write to either shows in both. A view has no
         # cell of its own, and a tensor that is part of a graph is no leaf: their value goes to a new cell.
         is_shared = not (source_tensor.view_ops or source_tensor.requires_grad)
-        if cells.is_abstract and not cells.thread_state.current:
+        if storage.is_abstract and not storage.thread_state.current:
             # Whatever was to be its first value is never computed.
-            parameter = tensor_of_class(cls, new_storage(cells.new_abstract_leaf(source_tensor.spec)))
+            parameter = tensor_of_class(cls, new_storage(storage.new_abstract_leaf(source_tensor.spec)))
         else:
             parameter = tensor_of_class(
                 cls, source_tensor.cell if is_shared else new_storage(detach_node(source_tensor.node))

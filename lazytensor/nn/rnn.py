@@ -3,23 +3,23 @@
 import math
 from typing import Any
 
-from lazytensor import cells, source
-from lazytensor.dtype import DType, float32, float64
+from lazytensor.core import source, storage
+from lazytensor.core.autocast import half_type, host_half_type
+from lazytensor.core.dtype import DType, float32, float64
+from lazytensor.core.tensor import Tensor, from_array, operand_node
 from lazytensor.errors import OptionMissing, ShapeError
-from lazytensor.functions import pointwise as pw
-from lazytensor.functions.activations import dropout
-from lazytensor.functions.creation import empty, zeros
-from lazytensor.functions.gathering import index_select, where
-from lazytensor.functions.matrix import linear
-from lazytensor.functions.refusals import refuse_call, refuse_result
-from lazytensor.functions.shapes import cat, chunk, select, squeeze, stack, transpose, unbind, unsqueeze
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.activation import dropout
+from lazytensor.functional.creation import empty, zeros
+from lazytensor.functional.csx_refusals import refuse_call, refuse_result
+from lazytensor.functional.gather_scatter import index_select, where
+from lazytensor.functional.matmul import linear
+from lazytensor.functional.views import cat, chunk, select, squeeze, stack, transpose, unbind, unsqueeze
 from lazytensor.ir.types import Type
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.ops import call, full
 from lazytensor.ops.recurrent_cells import CELLS, CellFunctions
-from lazytensor.precision import half_type, host_half_type
-from lazytensor.tensor import Tensor, from_array, operand_node
 
 State = tuple[Tensor, ...]
 TENSOR_FUNCTIONS = CellFunctions(
@@ -36,7 +36,7 @@ def _step_cell(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Ten
 def _is_one_operation(x: Tensor) -> bool:
     """Whether a layer is recorded as one operation: on the host, in a type that nothing is cast from or to."""
     # A step that has no values is planned for the wafer, and one with a half type is traced for it.
-    if cells.is_abstract or half_type() is not None or host_half_type() is not None:
+    if storage.is_abstract or half_type() is not None or host_half_type() is not None:
         return False
     # Rounded after each time, a half type gives other numbers than one that is rounded at the end.
     return x.dtype in (float32, float64) and x.spec.shape[0] > 0

@@ -6,26 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import source
-from lazytensor.dtype import DType, bool_, float32
-from lazytensor.functions import pointwise as pw
-from lazytensor.functions import reductions
-from lazytensor.functions.activations import dropout, gelu, relu
-from lazytensor.functions.attention import attention_weights
-from lazytensor.functions.creation import empty, zeros
-from lazytensor.functions.matrix import linear, matmul
-from lazytensor.functions.resampling import pad
-from lazytensor.functions.shapes import cat, reshape, slice_dim, squeeze, transpose, unsqueeze, view
+from lazytensor.core import source
+from lazytensor.core.autocast import half_type, host_half_type
+from lazytensor.core.dtype import DType, bool_, float32
+from lazytensor.core.tensor import CPU, Tensor, from_array, is_grad_enabled
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import reduction
+from lazytensor.functional.activation import dropout, gelu, relu
+from lazytensor.functional.attention import attention_weights
+from lazytensor.functional.creation import empty, zeros
+from lazytensor.functional.matmul import linear, matmul
+from lazytensor.functional.padding_and_shuffles import pad
+from lazytensor.functional.views import cat, reshape, slice_dim, squeeze, transpose, unsqueeze, view
 from lazytensor.nn import functional as F
 from lazytensor.nn import init
-from lazytensor.nn.activation_layers import GELU, ReLU
+from lazytensor.nn.activation import GELU, ReLU
 from lazytensor.nn.container import ModuleList
 from lazytensor.nn.dropout import Dropout
 from lazytensor.nn.linear import Linear
 from lazytensor.nn.module import Module, Parameter
-from lazytensor.nn.norm_layers import LayerNorm
-from lazytensor.precision import half_type, host_half_type
-from lazytensor.tensor import CPU, Tensor, from_array, is_grad_enabled
+from lazytensor.nn.normalization import LayerNorm
 
 Activation = str | Callable[[Tensor], Tensor]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}
@@ -143,7 +143,7 @@ class MultiheadAttention(Module):
         out = squeeze(out, 0) if alone else out if self.batch_first else transpose(out, 0, 1)
         if not need_weights:
             return out, None
-        weights = reductions.mean(weights, 1) if average_attn_weights else weights
+        weights = reduction.mean(weights, 1) if average_attn_weights else weights
         return out, squeeze(weights, 0) if alone else weights
 
     def _is_fast(self, query: Tensor, *masks: Tensor | None) -> bool:

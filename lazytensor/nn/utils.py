@@ -4,20 +4,20 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from lazytensor import source
-from lazytensor.dtype import DType
+from lazytensor.core import source
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor, grad_mode, operand_node
 from lazytensor.errors import ShapeError
-from lazytensor.functions import pointwise as pw
-from lazytensor.functions import statistics
-from lazytensor.functions.creation import tensor
-from lazytensor.functions.shapes import cat, slice_dim, stack, view
-from lazytensor.functions.writing import copy_
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import statistics
+from lazytensor.functional.creation import tensor
+from lazytensor.functional.in_place import copy_
+from lazytensor.functional.views import cat, slice_dim, stack, view
 from lazytensor.ir.graph import Node
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.tensor import Tensor, grad_mode, operand_node
 
 Parameters = Tensor | Iterable[Tensor]
 

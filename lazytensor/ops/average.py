@@ -8,11 +8,11 @@ import numpy as np
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, legal_by_decomposition
 from lazytensor.ir.types import Type
+from lazytensor.ops.cirh_windows import call_in_3d
 from lazytensor.ops.conv import Dims, Pairs
 from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, const
 from lazytensor.ops.shape import broadcast_to
-from lazytensor.ops.volume import call_in_3d
 
 
 def _count_window_elements(

@@ -1,6 +1,6 @@
 """Element by element: arithmetic, comparisons, selection, conversion, activations.
 
-Operands have equal types here; broadcasting and promotion happened at the door (`lazytensor.tensor`).
+Operands have equal types here; broadcasting and promotion happened at the door (`lazytensor.core.tensor`).
 """
 
 import math
@@ -16,13 +16,13 @@ from lazytensor.cirh.spelling import (
     same_type_operation,
     typed_operation,
 )
-from lazytensor.dtype import DType, bool_, float32, round_to
+from lazytensor.core.dtype import DType, bool_, float32, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import LoopBody, elementwise_work, legal_by_decomposition
 from lazytensor.ir.types import Type
-from lazytensor.ops.circular import cosine, sine
 from lazytensor.ops.op import call, combine, full_like, op, same_types
+from lazytensor.ops.sin_cos import cosine, sine
 
 FRONT_END_LOG2_E = 1.4427
 """The five digits that the front end multiplies a natural logarithm by; the host computes log2 itself."""

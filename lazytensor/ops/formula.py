@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import source
-from lazytensor.dtype import dtype_of_array, round_to
+from lazytensor.core import source
+from lazytensor.core.dtype import dtype_of_array, round_to
 from lazytensor.ir.graph import Node, node, set_merging, topological
 from lazytensor.ir.operation import OPS, Formula, elementwise_work, no_work
 from lazytensor.ir.types import Type
+from lazytensor.ops.buffer_slices import materialize_slice
 from lazytensor.ops.op import call, op, same_types
-from lazytensor.ops.pieces import materialize_slice
 
 
 def evaluate_formula(formula: Formula) -> Callable[..., Any]:

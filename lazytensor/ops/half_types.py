@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from lazytensor.dtype import DType, bfloat16, float32, round_to
+from lazytensor.core.dtype import DType, bfloat16, float32, round_to
 from lazytensor.ir.graph import Node
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.formula import composite

@@ -7,7 +7,7 @@ import numpy as np
 
 from lazytensor.cirh.layers import boundary_attributes
 from lazytensor.cirh.spelling import typed_operation
-from lazytensor.dtype import round_to
+from lazytensor.core.dtype import round_to
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import DEFAULT_HINT, illegal_with_hint, no_work
 from lazytensor.ir.types import Type

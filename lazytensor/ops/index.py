@@ -10,7 +10,7 @@ import numpy as np
 
 from lazytensor.cirh.layers import gather_attributes, scatter_attributes
 from lazytensor.cirh.spelling import typed_operation
-from lazytensor.dtype import int64
+from lazytensor.core.dtype import int64
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, legal_by_decomposition

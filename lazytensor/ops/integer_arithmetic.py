@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import int32
+from lazytensor.core.dtype import int32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition

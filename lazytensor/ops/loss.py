@@ -3,7 +3,7 @@
 import numpy as np
 
 from lazytensor.cirh.spelling import integer_attribute, typed_operation
-from lazytensor.dtype import DType, float32, int64, round_to
+from lazytensor.core.dtype import DType, float32, int64, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, legal_by_decomposition

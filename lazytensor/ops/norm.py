@@ -16,7 +16,7 @@ from lazytensor.cirh.layers import (
     group_norm_gradient_attributes,
 )
 from lazytensor.cirh.spelling import typed_operation
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import Formula, Legality, elementwise_work, legal_by_decomposition

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import source
-from lazytensor.dtype import DType, can_hold, round_to, wrap_integer
+from lazytensor.core import source
+from lazytensor.core.dtype import DType, can_hold, round_to, wrap_integer
 from lazytensor.errors import NumberTooLarge, ShapeError, TypeUnsupported
 from lazytensor.ir.graph import Node, find, intern, is_recorded_separately, set_operators, unique_id
 from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, legal_by_decomposition, no_work

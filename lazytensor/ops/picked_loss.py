@@ -1,7 +1,7 @@
 """The loss of labels from log-probabilities, and one-hot vectors, by which the front end writes it."""
 
 from lazytensor.cirh.spelling import one_hot
-from lazytensor.dtype import int64
+from lazytensor.core.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import legal_by_decomposition

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import float32, int64
+from lazytensor.core.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition
 from lazytensor.ir.types import Type, Work
+from lazytensor.ops.cirh_windows import pool_max, pool_max_gradient
 from lazytensor.ops.conv import Dims, Pairs, pad_array, tap_index, unpadded_index
 from lazytensor.ops.op import call, const, full, op
-from lazytensor.ops.volume import pool_max, pool_max_gradient
 
 
 def _iterate_taps(x: np.ndarray, kernel: Dims, stride: Dims, dilation: Dims, out: Dims) -> Any:

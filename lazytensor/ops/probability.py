@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lazytensor import source
+from lazytensor.core import source
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import legal_by_decomposition, no_work

@@ -7,7 +7,7 @@ import numpy as np
 
 from lazytensor.cirh.layers import norm_attributes
 from lazytensor.cirh.spelling import reduction_attributes, typed_operation
-from lazytensor.dtype import int64
+from lazytensor.core.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import legal_by_decomposition

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import source
 from lazytensor.cirh.spelling import ARANGE, BAND, SLICE, TRANSPOSE, broadcast_dims, integer_attribute, typed_operation
-from lazytensor.dtype import bool_, int32, int64
+from lazytensor.core import source
+from lazytensor.core.dtype import bool_, int32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, legal_by_decomposition, no_work
 from lazytensor.ir.types import Type
+from lazytensor.ops.buffer_slices import GradientSlice, JoinedGradient
 from lazytensor.ops.elementwise import cast, where
 from lazytensor.ops.op import call, const, full, full_like, op
-from lazytensor.ops.pieces import GradientSlice, JoinedGradient
 
 Dims = tuple[int, ...]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lazytensor.cirh.layers import SCAN, in_top_k_attributes
 from lazytensor.cirh.spelling import typed_operation
-from lazytensor.dtype import bool_, int16, int64
+from lazytensor.core.dtype import bool_, int16, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import elementwise_work, illegal_with_hint, legal_by_decomposition

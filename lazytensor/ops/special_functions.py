@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import source
-from lazytensor.dtype import bool_
+from lazytensor.core import source
+from lazytensor.core.dtype import bool_
 from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import CLIENT_HINT, LoopBody, elementwise_work, illegal_with_hint, legal_by_decomposition

@@ -7,9 +7,9 @@ float32 tensors. What both have in common is here.
 import math
 from typing import Literal, NamedTuple
 
-from lazytensor.functions import pointwise as pw
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional import pointwise as pw
 from lazytensor.optim.elementwise import Array, as_tensor, power, quotient, where
-from lazytensor.tensor import Tensor
 
 Level = Literal["initial", "max", "min"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import tensor
-from lazytensor.tensor import Tensor
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.creation import tensor
 
 Array = Any
 """A Tensor, a NumPy array (or a NumPy number, which 0-d arrays become), or a Python number."""

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from lazytensor.core.tensor import Tensor
 from lazytensor.optim import curves
 from lazytensor.optim.traced.optimizer import Optimizer
-from lazytensor.tensor import Tensor
 
 
 class LRScheduler:

@@ -2,12 +2,12 @@
 
 import math
 
-from lazytensor.functions import matrix, reductions, shapes
-from lazytensor.functions import pointwise as pw
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional import matmul, reduction, views
+from lazytensor.functional import pointwise as pw
 from lazytensor.optim.elementwise import Array, as_type_of, is_on, larger
 from lazytensor.optim.rules import State, norm
 from lazytensor.optim.settings import Settings, complement
-from lazytensor.tensor import Tensor
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Coefficients of the fifth-order iteration towards the nearest orthogonal matrix (Jordan 2024)."""
@@ -34,7 +34,7 @@ def adafactor(settings: Settings, p: Tensor, g: Tensor, s: State) -> Array:
 
 
 def _root_mean_square(x: Tensor) -> Tensor:
-    return pw.sqrt(reductions.mean(x * x))
+    return pw.sqrt(reduction.mean(x * x))
 
 
 def _inverse_root(s: State, square: Tensor, kept: Tensor) -> Tensor:
@@ -43,12 +43,12 @@ def _inverse_root(s: State, square: Tensor, kept: Tensor) -> Tensor:
     if "exp_avg_sq" in s:
         s["exp_avg_sq"] = s["exp_avg_sq"] * kept + square * added
         return pw.rsqrt(s["exp_avg_sq"])
-    s["exp_avg_sq_row"] = row = s["exp_avg_sq_row"] * kept + reductions.mean(square, -1) * added
-    s["exp_avg_sq_col"] = column = s["exp_avg_sq_col"] * kept + reductions.mean(square, -2) * added
+    s["exp_avg_sq_row"] = row = s["exp_avg_sq_row"] * kept + reduction.mean(square, -1) * added
+    s["exp_avg_sq_col"] = column = s["exp_avg_sq_col"] * kept + reduction.mean(square, -2) * added
     # The best approximation of rank 1 in the sense of the paper: row times column over the mean of the row.
     # Two roots instead of one of their product, which would be of the whole matrix.
-    share = row / reductions.mean(row, -1, keepdim=True)
-    return shapes.unsqueeze(pw.rsqrt(share), -1) * shapes.unsqueeze(pw.rsqrt(column), -2)
+    share = row / reduction.mean(row, -1, keepdim=True)
+    return views.unsqueeze(pw.rsqrt(share), -1) * views.unsqueeze(pw.rsqrt(column), -2)
 
 
 def muon(settings: Settings, p: Tensor, g: Tensor, s: State) -> Array:
@@ -62,9 +62,9 @@ def muon(settings: Settings, p: Tensor, g: Tensor, s: State) -> Array:
     # new.
     d = g * complement(momentum) + buffer * momentum if settings["nesterov"] else buffer
     rows = p.shape[0]
-    flat = orthogonalized(shapes.reshape(d, (rows, -1)), settings["ns_steps"])
+    flat = orthogonalized(views.reshape(d, (rows, -1)), settings["ns_steps"])
     # Jordan's factor: columns of length 1 spread over many rows, so the elements of a tall matrix would be small.
-    d = shapes.reshape(flat, p.shape) * math.sqrt(max(1.0, rows / flat.shape[1]))
+    d = views.reshape(flat, p.shape) * math.sqrt(max(1.0, rows / flat.shape[1]))
     if is_on(settings["weight_decay"]):
         d = d + p * settings["weight_decay"]
     return p - d * settings["lr"]
@@ -76,13 +76,13 @@ def orthogonalized(x: Tensor, steps: int) -> Tensor:
     # The products are of the smaller extent then.
     is_tall = x.shape[0] > x.shape[1]
     if is_tall:
-        x = shapes.transpose(x, 0, 1)
+        x = views.transpose(x, 0, 1)
     # The iteration converges for singular values up to 1, which the Frobenius norm bounds.
     x = x / (norm(x) + TINY)
     # Five steps bring values to about 0.7..1.2, not to 1: the coefficients were chosen for a steep start, which is
     # enough here.
     for _ in range(steps):
-        square = matrix.matmul(x, shapes.transpose(x, 0, 1))
-        polynomial = square * b + matrix.matmul(square, square) * c
-        x = x * a + matrix.matmul(polynomial, x)
-    return shapes.transpose(x, 0, 1) if is_tall else x
+        square = matmul.matmul(x, views.transpose(x, 0, 1))
+        polynomial = square * b + matmul.matmul(square, square) * c
+        x = x * a + matmul.matmul(polynomial, x)
+    return views.transpose(x, 0, 1) if is_tall else x

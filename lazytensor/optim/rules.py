@@ -13,8 +13,9 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from lazytensor.functions import pointwise as pw
-from lazytensor.functions import reductions
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import reduction
 from lazytensor.optim.elementwise import (
     Array,
     absolute,
@@ -34,7 +35,6 @@ from lazytensor.optim.elementwise import (
     where,
 )
 from lazytensor.optim.settings import Settings, complement, folded_complement
-from lazytensor.tensor import Tensor
 
 State = dict[str, Any]
 """The state of one parameter by the names that state dicts have: arrays, and counts as numbers or 0-d tensors."""
@@ -237,7 +237,7 @@ def lamb(settings: Settings, p: Array, g: Array, s: State) -> Array:
 
 def norm(x: Tensor) -> Tensor:
     """Return the Euclidean norm of all elements, 0-d."""
-    return pw.sqrt(reductions.sum(x * x))
+    return pw.sqrt(reduction.sum(x * x))
 
 
 def asgd(settings: Settings, p: Array, g: Array, s: State) -> Array:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import cells
-from lazytensor.tensor import Tensor
+from lazytensor.core import storage
+from lazytensor.core.tensor import Tensor
 
 Settings = Mapping[str, Any]
 """The settings of a group of parameters."""
@@ -121,7 +121,7 @@ STEP = Slot("step", is_number=True)
 
 def complement(beta: float) -> float:
     """Return 1 - beta; in a step that is traced for the wafer as `folded_complement`."""
-    if cells.thread_state.current is None or cells.thread_state.current.readable:
+    if storage.thread_state.current is None or storage.thread_state.current.readable:
         return 1.0 - beta
     return folded_complement(beta)
 

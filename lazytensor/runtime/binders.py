@@ -12,10 +12,10 @@ import numpy as np
 
 from lazytensor import config
 from lazytensor.compiler.codegen import distinct_slots, generate, thread_parts
-from lazytensor.dtype import DType, float32
+from lazytensor.core.dtype import DType, float32
 from lazytensor.errors import CompileError
 from lazytensor.ir.nest import Nest, Scalar, elementwise_nest, rebase_to_first_elements
-from lazytensor.ir.nest_oracle import evaluate
+from lazytensor.ir.nest_reference import evaluate
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.kernels import BY_NAME
@@ -24,7 +24,7 @@ from lazytensor.kernels.parts import Bounds
 from lazytensor.kernels.routine import Routine
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
-from lazytensor.runtime import blas, chain, jit, team, timing
+from lazytensor.runtime import blas, instruction_timing, jit, schedule, thread_pool
 
 Step = Callable[[], object]
 Bind = Callable[[list[np.ndarray]], list[Step]]
@@ -34,7 +34,7 @@ Compiled = dict[tuple[int, tuple[int, ...]], tuple[Nest, Bind]]
 
 def timed(bind: Bind, instr: Instr, program: Program) -> Bind:
     """The same, with its time taken where somebody follows."""
-    timings = timing.current()
+    timings = instruction_timing.current()
     if timings is None:
         return bind
     way = _way(instr, program)
@@ -49,7 +49,7 @@ def _way(instr: Instr, program: Program) -> str:
         text = kernel.source(instr.attrs, *types) if kernel is not None and kernel.source is not None else ""
         if instr.nest is not None or text or _routine(instr, *types) is not None:
             return "machine code"
-    return "BLAS" if kernel is not None and kernel.cut is not None else timing.NUMPY
+    return "BLAS" if kernel is not None and kernel.cut is not None else instruction_timing.NUMPY
 
 
 def binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
@@ -98,7 +98,7 @@ def _routine(instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Rou
 
 def _routine_steps(leaf: Any, work: Routine, arrays: list[np.ndarray]) -> list[Step]:
     flat = tuple(a.reshape(-1) for a in arrays)
-    return chain.routine(leaf, work, flat)
+    return schedule.routine(leaf, work, flat)
 
 
 def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
@@ -106,14 +106,14 @@ def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> li
     run = _run_of(parts)
     if not config.current().jit:
         return [run]
-    return [chain.shared([chain.product(*p.args) for p in parts], (0, 1, count), run)]
+    return [schedule.shared([schedule.product(*p.args) for p in parts], (0, 1, count), run)]
 
 
 def _run_of(parts: list[Any]) -> Step:
     """Parts as one step, shared by threads of Python if there are several."""
     if len(parts) == 1:
         return parts[0]  # type: ignore[no-any-return]
-    return partial(team.team().share, lambda part, thread: parts[part](), len(parts))
+    return partial(thread_pool.team().share, lambda part, thread: parts[part](), len(parts))
 
 
 def _library_steps(bind: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
@@ -141,7 +141,7 @@ def _shared_steps(
     """A compiled loop over operands, each from an element on, in parts for the team if there are several."""
     flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
     runs = function.bound_parts(bounds or ((),), flat)
-    return [chain.shared(runs, [k for k, _ in order], _run_of(runs))]
+    return [schedule.shared(runs, [k for k, _ in order], _run_of(runs))]
 
 
 def _meaning(op: str, attrs: Any) -> Callable[..., Any]:
@@ -156,7 +156,7 @@ def _rounder(type: Type, position: int, compiled: Compiled) -> Bind:
     def rounded(arrays: list[np.ndarray]) -> list[Step]:
         steps = bind([arrays[position], arrays[position]])
         for step in steps:
-            if isinstance(step, chain.Parts):
+            if isinstance(step, schedule.Parts):
                 step.operands = [position] * len(step.operands)
         return steps
 

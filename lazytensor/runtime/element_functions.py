@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from lazytensor.compiler.codegen import generate
-from lazytensor.compiler.scalars import has_function, is_literal
-from lazytensor.dtype import DType, float64
+from lazytensor.compiler.scalar_bodies import has_function, is_literal
+from lazytensor.core.dtype import DType, float64
 from lazytensor.ir.graph import Node
 from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.operation import OPS

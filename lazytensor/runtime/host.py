@@ -12,16 +12,16 @@ import numpy as np
 
 from lazytensor import config
 from lazytensor.compiler.arena import Arena, lay_out_buffers
-from lazytensor.dtype import round_to
+from lazytensor.core.dtype import round_to
 from lazytensor.errors import CompileError, ShapeError
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
-from lazytensor.runtime import blas, chain, row_runs, timing
-from lazytensor.runtime.aligned import aligned_zeros, within
+from lazytensor.runtime import blas, instruction_timing, row_runs, schedule
+from lazytensor.runtime.aligned_arrays import aligned_zeros, within
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.binders import Bind, Compiled, Step, binder, timed
 from lazytensor.runtime.result_blocks import ResultBlocks, owned_fetches
-from lazytensor.thread_start import try_start
+from lazytensor.system.threads import try_start
 
 PAGE_BYTES = 4096
 TOUCHED_BYTES, TOUCHING = 1 << 23, 4
@@ -53,7 +53,7 @@ class HostExecutable:
         self.owned = frozenset(self._owned)
         self._blocks = {b: ResultBlocks(program.buffers[b].type) for b in self._owned.values()}
         self._is_handed_out = False
-        is_alone = timing.current() is not None or not config.current().jit
+        is_alone = instruction_timing.current() is not None or not config.current().jit
         candidates = () if is_alone else row_runs.runs_of(program)
         self._arena = lay_out_buffers(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in candidates])
         block = aligned_zeros(self._arena.size_bytes)
@@ -64,10 +64,10 @@ class HostExecutable:
         self._bound: list[Any] = [None] * len(program.batch)
         self._steps: list[Step] = []
         self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
-        self._places: list[chain.Place] = []
+        self._places: list[schedule.Place] = []
         # Of what uses arrays that may be others next time: the words of machine code that are addresses in a buffer,
         # and of all else where it stands and how it is bound.
-        self._words: dict[int, list[chain.Word]] = {b: [] for b in (*program.batch, *self._blocks)}
+        self._words: dict[int, list[schedule.Word]] = {b: [] for b in (*program.batch, *self._blocks)}
         self._moving: list[tuple[int, Instr, Bind]] = []
         self._compiled: Compiled = {}
         moving = _with_views(set(self._words), program)
@@ -94,7 +94,7 @@ class HostExecutable:
     def _add(self, instr: Instr, may_move: bool) -> None:
         bind = timed(binder(instr, self.program, self._compiled), instr, self.program)
         steps = bind(self._operands(instr))
-        parts = [step for step in steps if isinstance(step, chain.Parts)]
+        parts = [step for step in steps if isinstance(step, schedule.Parts)]
         if may_move and len(parts) < len(steps):
             self._moving.append((len(self._steps), instr, bind))
         elif may_move:
@@ -106,7 +106,7 @@ class HostExecutable:
         self._note_words([step], run.operands)
         self._steps.append(step)
 
-    def _note_words(self, parts: Sequence[chain.Parts], operands: Sequence[int]) -> None:
+    def _note_words(self, parts: Sequence[schedule.Parts], operands: Sequence[int]) -> None:
         for step in parts:
             for operand, word in step.addresses():
                 owner = self._arena.views.get(operands[operand], operands[operand])
@@ -131,10 +131,10 @@ class HostExecutable:
         if self._is_handed_out:
             self._move()
         if not self._runs:
-            self._runs, self._places = chain.chains(self._steps)
+            self._runs, self._places = schedule.chains(self._steps)
         blas.hold()
         try:
-            if len(self._runs) == 1 and isinstance(self._runs[0], chain.Chain):
+            if len(self._runs) == 1 and isinstance(self._runs[0], schedule.Chain):
                 self._runs[0]()
             else:
                 with np.errstate(all="ignore"):  # overflow gives infinity, as on the device
@@ -202,7 +202,7 @@ class HostExecutable:
             for k, run in enumerate(bind(self._operands(instr))):
                 self._steps[at + k] = run
                 if self._runs:
-                    chain.replace(self._runs, self._places[at + k], run)
+                    schedule.replace(self._runs, self._places[at + k], run)
         for k, b in self._by_fetch:
             self._fetches[k] = self._arrays[b]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.compiler.scalars import dtype_suffix, literal_text
-from lazytensor.dtype import DType, float32
+from lazytensor.compiler.scalar_bodies import dtype_suffix, literal_text
+from lazytensor.core.dtype import DType, float32
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
 from lazytensor.kernels.lanes import BLOCK, GROUP, LANES

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from lazytensor import source
-from lazytensor.dtype import round_to
+from lazytensor.core import source
+from lazytensor.core.dtype import round_to
 from lazytensor.errors import (
     ArgumentInvalid,
     CompileError,

@@ -12,7 +12,7 @@ import numpy as np
 from lazytensor.compiler.arena import find_buffer_views
 from lazytensor.ir.program import Program
 from lazytensor.ir.types import Type
-from lazytensor.runtime.aligned import block_of, within
+from lazytensor.runtime.aligned_arrays import block_of, within
 
 MIN_BYTES = 1 << 20
 """Smaller results are copied, which takes less than to bind the instructions that write them again."""

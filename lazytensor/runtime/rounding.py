@@ -1,4 +1,4 @@
-"""Rounding of float32 to the 16-bit types inside generated loops; the meaning is `lazytensor.dtype.round_to`."""
+"""Rounding of float32 to the 16-bit types inside generated loops; the meaning is `lazytensor.core.dtype.round_to`."""
 
 from typing import Any
 

@@ -19,7 +19,7 @@ from lazytensor.ir.nest import Access, Nest, rebase_to_first_elements
 from lazytensor.ir.program import Instr, Program
 from lazytensor.kernels import BY_NAME
 from lazytensor.kernels.parts import bounds
-from lazytensor.runtime import chain, jit
+from lazytensor.runtime import jit, schedule
 
 LEAST_BYTES = 1 << 21  # handed on: of less a second-level cache holds a thread's share
 BLOCK_BYTES = 1 << 16  # of all operands of a block
@@ -126,7 +126,7 @@ class Run:
                 spans.setdefault(owners.get(b, b), set()).add(stride * loop.extent if is_local else -1)
         return all(len(spans[b]) == 1 and -1 not in spans[b] for b in written)
 
-    def bind(self, arrays: Sequence[np.ndarray], owners: dict[int, int]) -> chain.Parts:
+    def bind(self, arrays: Sequence[np.ndarray], owners: dict[int, int]) -> schedule.Parts:
         """The run over the arrays of its operands, as parts that threads share."""
         rows = min(loop.extent for loop in self.loops)
         kernels: list[Any] = [jit.load(loop.text()) for loop in self.loops]
@@ -158,7 +158,7 @@ class Run:
                 word for k in ahead for word in (arrays[k].__array_interface__["data"][0] + first * steps[k], steps[k])
             ]
             calls.append(Blocks(words, pointers, streams, tables))
-        return chain.Parts(calls, [*range(len(steps)), *ahead])
+        return schedule.Parts(calls, [*range(len(steps)), *ahead])
 
     def _ahead(self, steps: Sequence[int], owners: dict[int, int]) -> list[int]:
         """The operands that come from memory row by row: of each buffer one, by its number."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from lazytensor.ir.graph import Node
 from lazytensor.kernels.matmul import LEAST_FLOPS, MATMUL
-from lazytensor.runtime.team import team
+from lazytensor.runtime.thread_pool import team
 
 _PLAIN = {"transpose_a": False, "transpose_b": False}
 _BY_ROWS = {"transpose_a": False, "transpose_b": True}

@@ -13,14 +13,14 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
+from lazytensor.core.file_array import FILE_READER_ERRORS
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import FILE_READER_ERRORS
-from lazytensor.plain_files import open_plain_file
 from lazytensor.serialization.layout import description_root, file_error
-from lazytensor.serialization.lazy import LazyStorages
+from lazytensor.serialization.lazy_storages import LazyStorages
 from lazytensor.serialization.reader import Reader
 from lazytensor.serialization.storages import SavedStorages, device_rule
 from lazytensor.serialization.writer import Writer
+from lazytensor.system.plain_files import open_plain_file
 
 File = str | pathlib.Path | BinaryIO
 S = TypeVar("S", SavedStorages, LazyStorages)

@@ -6,9 +6,9 @@ import zipfile
 from types import FunctionType
 from typing import Any
 
-from lazytensor import dtype as dt
-from lazytensor import source
-from lazytensor.dtype import DType
+from lazytensor.core import dtype as dt
+from lazytensor.core import source
+from lazytensor.core.dtype import DType
 from lazytensor.errors import CheckpointError
 
 STORAGE_DTYPES = {

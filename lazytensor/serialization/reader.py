@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lazytensor import dtype as dt
-from lazytensor.dtype import DType
+from lazytensor.core import dtype as dt
+from lazytensor.core.dtype import DType
+from lazytensor.core.file_array import LazyArray
+from lazytensor.core.tensor import Device, Size, Tensor
 from lazytensor.errors import CheckpointError
-from lazytensor.functions.creation import empty
-from lazytensor.lazyarray import LazyArray
+from lazytensor.functional.creation import empty
 from lazytensor.serialization.containers import CLASSES, CONSTRUCTORS, encode_text
 from lazytensor.serialization.layout import STORAGE_DTYPES, UNSUPPORTED_GLOBALS, check_hashable, file_error
-from lazytensor.serialization.lazy import LazyStorages
+from lazytensor.serialization.lazy_storages import LazyStorages
 from lazytensor.serialization.storages import SavedStorage, SavedStoragePart, SavedStorages
-from lazytensor.tensor import Device, Size, Tensor
 
 # A global is written as "module name" with a space, as pickletools gives it. The wafer's own type is no name of
 # PyTorch's.

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import source
-from lazytensor.cells import Storage as Cell
-from lazytensor.cells import new_storage
-from lazytensor.dtype import DType
-from lazytensor.encoding import FILE_DTYPES, decode_elements
+from lazytensor.autograd.shared_histories import History
+from lazytensor.core import source
+from lazytensor.core.dtype import DType
+from lazytensor.core.element_bytes import FILE_DTYPES, decode_elements
+from lazytensor.core.storage import Storage as Cell
+from lazytensor.core.storage import new_storage
+from lazytensor.core.tensor import CPU, Device, Tensor, new_uninitialized
 from lazytensor.errors import CheckpointError
-from lazytensor.histories import History
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.nn.module import Parameter
 from lazytensor.ops.strided import contiguous_strides
 from lazytensor.serialization.layout import check_view, file_error, storage_record
-from lazytensor.tensor import CPU, Device, Tensor, new_uninitialized
 
 Dims = tuple[int, ...]
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import DType, uint16
-from lazytensor.encoding import encode_elements
-from lazytensor.lazyarray import LazyArray
+from lazytensor.core.dtype import DType, uint16
+from lazytensor.core.element_bytes import encode_elements
+from lazytensor.core.file_array import LazyArray
+from lazytensor.core.tensor import Device, Size, Tensor, tensor_from_storage
 from lazytensor.nn.module import Parameter
 from lazytensor.ops import OPS
 from lazytensor.ops.strided import contiguous_strides
 from lazytensor.serialization.layout import STORAGE_DTYPES, file_error
-from lazytensor.tensor import Device, Size, Tensor, tensor_from_storage
 
 Dims = tuple[int, ...]
 _STORAGE_NAMES = {d: name for name, d in STORAGE_DTYPES.items()}

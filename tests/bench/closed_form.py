@@ -13,12 +13,12 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "wse_sim"))
 from programs import Builder
 
-from lazytensor.dtype import int32
+from lazytensor.core.dtype import int32
+from wse_sim.cost_model.cost import cost
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
-from wse_sim.plan.recipes import phase_program
-from wse_sim.plan.wiring import wire
-from wse_sim.price.cost import cost
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.kernel_selection import phase_program
 
 LAYERS, WIDTH, HEADS, VOCABULARY, POSITIONS = 12, 768, 12, 50_257, 1024
 ROUNDS = 9

@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from lazytensor.compiler.pipeline import compile_graph
-from lazytensor.dtype import float32, int64
+from lazytensor.core.dtype import float32, int64
 from lazytensor.ir.graph import Graph, Node, node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full_like
@@ -26,7 +26,7 @@ from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.runtime.host import HostBackend, HostExecutable
 from lazytensor.runtime.reference import evaluate
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 
 SIZES = (784, 256, 256, 10)
 RATE, MOMENTUM = 0.05, 0.9

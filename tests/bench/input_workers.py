@@ -13,10 +13,10 @@ import time
 
 import numpy as np
 
-from cstorch_compat.data import DataLoader
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.cerebras.pytorch.utils.data import DataLoader
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 
 ClusterConfig = get_mirror("cerebras.pytorch.distributed").ClusterConfig
 

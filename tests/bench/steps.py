@@ -30,7 +30,7 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 from lazytensor.ir.program import Program  # noqa: E402
-from lazytensor.runtime import team  # noqa: E402
+from lazytensor.runtime import thread_pool  # noqa: E402
 from lazytensor.runtime.host import HostBackend  # noqa: E402
 
 PRODUCTS = ("matmul", "conv", "conv_input", "conv_weight", "recurrent", "recurrent_sweep")
@@ -189,7 +189,7 @@ def machine() -> tuple[float, float]:
     """Floating-point operations of sgemm and bytes of a copy, read and written, in a second."""
     a, b, c = (np.ones((1536, 1536), np.float32) for _ in range(3))
     x, y = np.ones(1 << 24, np.float32), np.ones(1 << 24, np.float32)
-    crew = team.team()
+    crew = thread_pool.team()
     halves = np.array_split(np.arange(x.size), crew.threads)
     spans = [slice(int(h[0]), int(h[-1]) + 1) for h in halves]
     copied = best(lambda: crew.share(lambda part, thread: np.copyto(y[spans[part]], x[spans[part]]), len(spans)))
@@ -238,7 +238,7 @@ def row(name: str, seconds: float) -> dict[str, Any]:
         "least_ms": round(min(times) * 1e3, 3),
         "limit_ms": round(limit * 1e3, 3),
         "first_s": round(first, 2),
-        "threads": team.team().threads,
+        "threads": thread_pool.team().threads,
         "flops": rate,
         "bytes": bandwidth,
     }

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.files import rehearsal
+from cstorch_compat.files import trial_process
 from lazytensor.errors import LazyError
 from tests.campaign.corpora import CORPORA, Corpus, fingerprint
 from tests.campaign.mutators import changed
@@ -81,7 +81,7 @@ def _read(corpus: Corpus, reader: int, path: pathlib.Path, good: str) -> tuple[s
 
 def _watch(event: str, args: tuple[Any, ...], broken: list[str]) -> None:
     # Who reads a file of strangers in a process first may start that one; what it does there is not seen here.
-    if event == "os.fork" and sys._getframe(2).f_code.co_filename == rehearsal.__file__:
+    if event == "os.fork" and sys._getframe(2).f_code.co_filename == trial_process.__file__:
         return
     is_write = event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")
     if event in STARTS or is_write:

@@ -15,12 +15,12 @@ from cstorch_compat.ckpt import formats
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.leaves import leaves
 from cstorch_compat.files import checkpoint
-from cstorch_compat.torch import saving
-from cstorch_compat.torchvision import datasets
-from cstorch_compat.watch import eventfile
-from lazytensor.lazyarray import LazyArray
+from cstorch_compat.summaries import event_file
+from cstorch_compat.torch.serialization import save_and_load
+from cstorch_compat.torchvision.datasets import mnist
+from lazytensor.core.file_array import LazyArray
+from lazytensor.core.tensor import Tensor
 from lazytensor.serialization.layout import check_walk
-from lazytensor.tensor import Tensor
 
 MOST_VALUES = 1 << 16
 Read = Callable[[pathlib.Path], Any]
@@ -57,7 +57,7 @@ def _write_bare_h5(path: pathlib.Path) -> None:
 
 
 def _write_torch(path: pathlib.Path) -> None:
-    saving.save(tree(), path)
+    save_and_load.save(tree(), path)
 
 
 def _converted(suffix: str) -> Callable[[pathlib.Path], None]:
@@ -76,12 +76,12 @@ def _write_idx(path: pathlib.Path) -> None:
 
 
 def _write_events(path: pathlib.Path) -> None:
-    messages = [eventfile.encode_event(1.0, 0, eventfile.FILE_VERSION_MESSAGE)]
+    messages = [event_file.encode_event(1.0, 0, event_file.FILE_VERSION_MESSAGE)]
     messages += [
-        eventfile.encode_event(2.0 + i, i, eventfile.encode_scalar_summary("loss", 1.0 / (i + 1))) for i in range(4)
+        event_file.encode_event(2.0 + i, i, event_file.encode_scalar_summary("loss", 1.0 / (i + 1))) for i in range(4)
     ]
-    messages += [eventfile.encode_event(7.0, 5, eventfile.encode_text_summary("note", "text"))]
-    path.write_bytes(b"".join(map(eventfile.encode_record, messages)))
+    messages += [event_file.encode_event(7.0, 5, event_file.encode_text_summary("note", "text"))]
+    path.write_bytes(b"".join(map(event_file.encode_record, messages)))
 
 
 def _read_tool(path: pathlib.Path) -> Any:
@@ -89,16 +89,16 @@ def _read_tool(path: pathlib.Path) -> Any:
 
 
 def _read_events(path: pathlib.Path) -> Any:
-    return [eventfile.decode_message(message) for message in eventfile.decode_records(path.read_bytes())]
+    return [event_file.decode_message(message) for message in event_file.decode_records(path.read_bytes())]
 
 
 CORPORA = (
     Corpus("h5", _write_h5, (checkpoint.load, _read_tool)),
     Corpus("bare h5", _write_bare_h5, (checkpoint.load, _read_tool)),
-    Corpus("torch", _write_torch, (saving.load, _read_tool, checkpoint.load)),
+    Corpus("torch", _write_torch, (save_and_load.load, _read_tool, checkpoint.load)),
     Corpus("safetensors", _converted(".safetensors"), (checkpoint.load, _read_tool)),
     Corpus("npz", _converted(".npz"), (_read_tool,)),
-    Corpus("idx", _write_idx, (lambda path: datasets.read_idx(path, (5, 6)),)),
+    Corpus("idx", _write_idx, (lambda path: mnist.read_idx(path, (5, 6)),)),
     Corpus("events", _write_events, (_read_events,)),
 )
 

@@ -14,12 +14,13 @@ from itertools import pairwise
 
 import lazytensor as lt
 from cstorch_compat.planning.recording import record_script
-from lazytensor import abstract, nn
-from lazytensor.ir.family import StepFamily
+from lazytensor import nn
+from lazytensor.core import abstract_step
+from lazytensor.ir.program_family import StepFamily
 from tests.recorded_steps import perceptron, recorded
 from wse_sim import TINY, WSE2, Machine, plan
 from wse_sim.host import APPLIANCE
-from wse_sim.plan.report import ModeReport
+from wse_sim.planner.report import ModeReport
 
 GPT = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts" / "published" / "gpt2.py"
 FREE_HOST = replace(APPLIANCE, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
@@ -184,7 +185,7 @@ def _perceptron(draw: random.Random, layers: int, most: int) -> tuple[str, StepF
 
 def _convolutional(draw: random.Random) -> tuple[str, StepFamily]:
     widths, size = [3, *(draw.randint(1, 16) for _ in range(draw.randint(1, 4)))], draw.randint(4, 10)
-    with abstract.mode():
+    with abstract_step.mode():
         layers = [m for a, b in pairwise(widths) for m in (nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())]
         model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10))
     return f"{widths} on {size} x {size}", _recorded(model, (3, size, size), draw)
@@ -203,7 +204,7 @@ class _Transformer(nn.Module):
 def _transformer(draw: random.Random) -> tuple[str, StepFamily]:
     heads, length, layers = draw.choice([1, 2, 4]), draw.randint(2, 16), draw.randint(1, 2)
     width = heads * draw.randint(1, 16)
-    with abstract.mode():
+    with abstract_step.mode():
         model = _Transformer(width, heads, layers)
     return f"{layers} layers of {width} in {heads} heads, length {length}", _recorded(model, (length, width), draw)
 

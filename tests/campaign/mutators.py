@@ -10,7 +10,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 
-from cstorch_compat.watch import eventfile
+from cstorch_compat.summaries import event_file
 
 Mutator = Callable[[random.Random, bytes, str], bytes]
 NUMBERS = (0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 40, (1 << 62) - 1, (1 << 63) - 1)
@@ -128,10 +128,10 @@ def header(draw: random.Random, data: bytes, canary: str) -> bytes:
 
 def message(draw: random.Random, data: bytes, canary: str) -> bytes:
     """An event file with one message changed inside a record whose checksum is right."""
-    messages = list(eventfile.decode_records(data))
+    messages = list(event_file.decode_records(data))
     at = draw.randrange(len(messages))
     changed = draw.choice((flip, number, cut, repeated))(draw, messages[at], canary)
-    return b"".join(map(eventfile.encode_record, [*messages[:at], changed, *messages[at + 1 :]]))
+    return b"".join(map(event_file.encode_record, [*messages[:at], changed, *messages[at + 1 :]]))
 
 
 BLIND: tuple[Mutator, ...] = (flip, number, cut, repeated, digits)

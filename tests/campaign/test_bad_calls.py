@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.errors import ArgumentInvalid, LazyError
 from tests.campaign import calls
 from tests.campaign.bad_calls import campaign, judged

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from cstorch_compat.files import rehearsal
+from cstorch_compat.files import trial_process
 from tests.campaign.__main__ import BAD, run, table
 from tests.campaign.cases import Ground, _in_child, _read
 from tests.campaign.corpora import Corpus
@@ -46,10 +46,10 @@ def hangs(path: pathlib.Path) -> None:
 
 def spins(path: pathlib.Path) -> None:
     # In a process that it waits for: its seconds count too.
-    rehearsal.read_in_trial_process(spin, str(path))
+    trial_process.read_in_trial_process(spin, str(path))
 
 
-def spin(beat: rehearsal.Heartbeat) -> None:
+def spin(beat: trial_process.Heartbeat) -> None:
     while True:
         beat()
 

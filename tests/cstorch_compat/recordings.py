@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from cstorch_compat.files.h5write import ArrayLeaf
-from lazytensor import dtype as dtypes
+from lazytensor.core import dtype as dtypes
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "checkpoints"
 

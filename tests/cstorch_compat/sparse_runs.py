@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat.data import DataExecutor, DataLoader
-from cstorch_compat.optim.optimizers import SGD
-from cstorch_compat.run import prepare, steps
-from lazytensor import nn, precision
-from lazytensor.functions.creation import tensor
+from cstorch_compat.cerebras.pytorch.optim.optimizers import SGD
+from cstorch_compat.cerebras.pytorch.utils.data import DataExecutor, DataLoader
+from cstorch_compat.run import compile_model, steps
+from lazytensor import nn
+from lazytensor.core import autocast
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.creation import tensor
 from lazytensor.nn import functional as F
-from lazytensor.tensor import Tensor
 
 
 def batches(count: int = 8, rows: int = 4, inputs: int = 6, outputs: int = 8) -> list[tuple[Tensor, Tensor]]:
@@ -36,7 +37,7 @@ class Training:
     is_single: bool = False
 
     def __post_init__(self) -> None:
-        self.compiled = prepare.compile_model(self.model)
+        self.compiled = compile_model.compile_model(self.model)
         self.model.apply(self.sparsity)
         self.optimizer = self.optimizer(list(self.model.parameters()))
         self.optimizer.apply(self.sparsity)
@@ -47,7 +48,7 @@ class Training:
     def fit(self, data: list) -> "Training":
         @steps.trace_function
         def step(x: Tensor, y: Tensor) -> Tensor:
-            with precision.autocast(None) if self.is_single else contextlib.nullcontext():
+            with autocast.autocast(None) if self.is_single else contextlib.nullcontext():
                 return self._step(x, y)
 
         for x, y in DataExecutor(DataLoader(lambda: data), num_steps=len(data), checkpoint_steps=1):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.names.mirror import get_mirror
-from lazytensor import abstract, allocation
+from cstorch_compat.names.mirror_modules import get_mirror
+from lazytensor.core import abstract_step, allocation
 
 torch, F = get_mirror("torch"), get_mirror("torch.nn.functional")
 N = 2**45
@@ -222,5 +222,5 @@ def test_result_is_refused_from_its_bytes_on(rows, columns, dtype):
 
 def test_model_of_a_plan_may_be_larger_than_the_machine(monkeypatch):
     monkeypatch.setattr(allocation, "MAX_BYTES", 2**20)
-    with abstract.mode():
+    with abstract_step.mode():
         assert torch.nn.Linear(2**12, 2**12).weight.numel() == 2**24

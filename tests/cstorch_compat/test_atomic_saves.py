@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from tests.conftest import python
 
 torch = get_mirror("torch")

@@ -9,7 +9,7 @@ import pytest
 
 from cstorch_compat.__main__ import main
 from cstorch_compat.ckpt.formats import read
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.errors import CheckpointError
 from tests.conftest import ROOT
 

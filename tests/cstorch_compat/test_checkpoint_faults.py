@@ -17,12 +17,12 @@ import pytest
 import lazytensor as lt
 from cstorch_compat.__main__ import main
 from cstorch_compat.ckpt.convert import convert
-from cstorch_compat.files import h5sink, h5write
-from cstorch_compat.files.h5sink import BackgroundWriter, H5Sink
+from cstorch_compat.files import h5_file_object, h5write
+from cstorch_compat.files.h5_file_object import BackgroundWriter, H5Sink
 from cstorch_compat.files.safetensors import read as read_safetensors
-from cstorch_compat.names.mirror import get_mirror
-from lazytensor import leftovers
+from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.errors import CheckpointError
+from lazytensor.system import atomic_files
 from tests.conftest import python
 from tests.cstorch_compat.recordings import GOLDEN
 
@@ -35,7 +35,7 @@ import os, random, signal, time
 import numpy as np
 from cstorch_compat.files import h5read, h5write, safetensors
 from lazytensor import dtype
-from lazytensor.lazyarray import LazyArray
+from lazytensor.core.file_array import LazyArray
 random.seed(7)
 KEYS = [f"k{i}" for i in range(3)]
 
@@ -320,7 +320,7 @@ def test_verify_says_where_a_file_has_no_checksums(tmp_path, capsys):
 @pytest.mark.parametrize("start", [lambda p: cstorch.load(p), lambda p: cstorch.save(TREE, p.with_name("new.mdl"))])
 def test_what_a_killed_save_has_left_is_gone_after_the_next_start(start, tmp_path):
     path = saved(tmp_path / "t.mdl")
-    own = leftovers.temporary_name(str(path))
+    own = atomic_files.temporary_name(str(path))
     dead = own.replace(f".{os.getpid()}.", f".{nobody()}.")
     foreign = own.replace(f".{os.getpid()}.", ".elsewhere.1.")
     for name in (own, dead, foreign, str(path) + ".tmp", str(tmp_path / "mine.1.tmp")):
@@ -384,7 +384,7 @@ def test_an_interrupt_of_an_error_leaves_nobody_who_writes(tmp_path, monkeypatch
         sent.set()
 
     monkeypatch.setattr(H5Sink, "put_pieces", slow)
-    monkeypatch.setattr(h5sink, "_MIN_BATCH_BYTES", 1)
+    monkeypatch.setattr(h5_file_object, "_MIN_BATCH_BYTES", 1)
     # A shell that runs the tests in the background has them ignore it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

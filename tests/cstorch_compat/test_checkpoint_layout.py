@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from cstorch_compat.files import h5read, h5write
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
-from lazytensor.encoding import FILE_DTYPES, encode_elements
+from lazytensor.core.element_bytes import FILE_DTYPES, encode_elements
 from tests.cstorch_compat.recordings import GOLDEN, Tensor, describe, recorded
 
 cstorch = get_mirror("cerebras.pytorch")

@@ -20,11 +20,11 @@ from cstorch_compat.ckpt.compare import find_differences
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.formats import FORMATS, read
 from cstorch_compat.ckpt.leaves import flatten_tree, leaves
-from lazytensor import dtype as dtypes
 from lazytensor import serialization
-from lazytensor.encoding import FILE_DTYPES
+from lazytensor.core import dtype as dtypes
+from lazytensor.core.element_bytes import FILE_DTYPES
+from lazytensor.core.file_array import LazyArray
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray
 from tests.conftest import lazywafer
 from tests.cstorch_compat.recordings import GOLDEN
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from cstorch_compat.files.tree import flatten
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall, ClosureQueue
 from lazytensor import nn

@@ -14,7 +14,8 @@ import cstorch_compat
 from cstorch_compat.__main__ import _make_parser
 from cstorch_compat.names import manifest
 from cstorch_compat.run import script as scripts
-from lazytensor import config, private_files
+from lazytensor import config
+from lazytensor.system import private_files
 from tests.conftest import ROOT, lazywafer
 
 SAYS = "import sys\nprint(__name__, sys.argv[1:], file=sys.stdout)\n"

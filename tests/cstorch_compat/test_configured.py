@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from cstorch_compat.generations.early import configured
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.generations.early import configured_optim
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 
@@ -35,17 +35,17 @@ def rates(schedule, steps: int = 12) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(c.__name__ for c in configured.OPTIMIZERS.values()))
+@pytest.mark.parametrize("name", sorted(c.__name__ for c in configured_optim.OPTIMIZERS.values()))
 def test_every_optimizer_is_made_by_its_name_in_any_case(name):
     params = [nn.Parameter(lt.ones(2, 2))]
     for spelled in (name, name.lower(), name.upper()):
-        assert type(configured.configure_optimizer(spelled, params, lr=0.1)) is getattr(optim, name)
+        assert type(configured_optim.configure_optimizer(spelled, params, lr=0.1)) is getattr(optim, name)
 
 
 def test_older_names_of_settings_are_taken_with_a_warning():
     params = [nn.Parameter(lt.ones(2))]
     with pytest.warns(UserWarning) as told:
-        made = configured.configure_optimizer(
+        made = configured_optim.configure_optimizer(
             "adamw", params, beta1=0.8, beta2=0.9, weight_decay_rate=0.1, learning_rate=1
         )
     assert made.defaults["betas"] == (0.8, 0.9) and made.defaults["weight_decay"] == 0.1
@@ -55,9 +55,9 @@ def test_older_names_of_settings_are_taken_with_a_warning():
 
 def test_an_unknown_optimizer_or_schedule_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match=r"Invalid optimizer type. Expected one of .*AdamW.*Got: LBFGS"):
-        configured.configure_optimizer("LBFGS", [nn.Parameter(lt.ones(1))])
+        configured_optim.configure_optimizer("LBFGS", [nn.Parameter(lt.ones(1))])
     with pytest.raises(ValueError, match=r"LinearLR.*Got: Triangle"):
-        configured.configure_lr_scheduler(sgd(), {"scheduler": "Triangle"})
+        configured_optim.configure_lr_scheduler(sgd(), {"scheduler": "Triangle"})
 
 
 LINEAR = {"initial_learning_rate": 0.1, "end_learning_rate": 0.0, "total_iters": 10}
@@ -67,7 +67,7 @@ LINEAR = {"initial_learning_rate": 0.1, "end_learning_rate": 0.0, "total_iters":
 @pytest.mark.parametrize("spelled", [LINEAR, {"learning_rate": 0.1, "end_learning_rate": 0.0, "steps": 10}])
 def test_a_schedule_is_made_by_its_name_with_or_without_lr(name, spelled):
     want = rates(lr.LinearLR(sgd(), 0.1, 0.0, 10))
-    assert rates(configured.configure_lr_scheduler(sgd(), {"scheduler": name, **spelled})) == want
+    assert rates(configured_optim.configure_lr_scheduler(sgd(), {"scheduler": name, **spelled})) == want
 
 
 @given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=3), seed=st.integers(0, 9))
@@ -78,7 +78,7 @@ def test_a_list_is_one_schedule_after_the_other(lengths, seed):
         {"scheduler": "Constant", "learning_rate": float(v), "total_iters": n}
         for v, n in zip(values, lengths, strict=True)
     ]
-    found = rates(configured.configure_lr_scheduler(sgd(), parts), sum(lengths))
+    found = rates(configured_optim.configure_lr_scheduler(sgd(), parts), sum(lengths))
     assert found == [float(v) for v, n in zip(values, lengths, strict=True) for _ in range(n)]
 
 
@@ -87,20 +87,20 @@ def test_a_chained_list_is_a_product():
         {"scheduler": "Constant", "learning_rate": 0.5, "main_scheduler": "chained"},
         {"scheduler": "Exponential", "initial_learning_rate": 1.0, "total_iters": 1, "decay_rate": 0.5},
     ]
-    assert rates(configured.configure_lr_scheduler(sgd(), parts), 3) == [0.5, 0.25, 0.125]
+    assert rates(configured_optim.configure_lr_scheduler(sgd(), parts), 3) == [0.5, 0.25, 0.125]
     with pytest.raises(ValueError, match="chained"):
-        configured.configure_lr_scheduler(sgd(), parts, adjust_learning_rate={"embedding": 2.0})
+        configured_optim.configure_lr_scheduler(sgd(), parts, adjust_learning_rate={"embedding": 2.0})
 
 
 def test_boundaries_and_values_are_milestones_and_rates():
     given_ = {"scheduler": "PiecewiseConstant", "values": [0.5, 0.25], "boundaries": [2]}
-    assert rates(configured.configure_lr_scheduler(sgd(), given_), 4) == [0.5, 0.5, 0.25, 0.25]
+    assert rates(configured_optim.configure_lr_scheduler(sgd(), given_), 4) == [0.5, 0.5, 0.25, 0.25]
 
 
 def test_a_number_makes_a_constant_in_release_1_8_and_nothing_later():
-    assert configured.configure_lr_scheduler(sgd(), 0.25) is None
-    assert configured.configure_lr_scheduler_1_8(sgd(), None) is None
-    assert rates(configured.configure_lr_scheduler_1_8(sgd(), 0.25), 2) == [0.25, 0.25]
+    assert configured_optim.configure_lr_scheduler(sgd(), 0.25) is None
+    assert configured_optim.configure_lr_scheduler_1_8(sgd(), None) is None
+    assert rates(configured_optim.configure_lr_scheduler_1_8(sgd(), 0.25), 2) == [0.25, 0.25]
 
 
 class Decoder(nn.Module):
@@ -113,7 +113,9 @@ class Decoder(nn.Module):
 
 def test_groups_hold_each_trainable_parameter_once_and_scale_its_rate():
     model = Decoder()
-    groups = configured.configure_param_groups(model, {"weight_decay": 0.1, "adjust_learning_rate": {"embedding": 4.0}})
+    groups = configured_optim.configure_param_groups(
+        model, {"weight_decay": 0.1, "adjust_learning_rate": {"embedding": 4.0}}
+    )
     names = {id(p): n for n, p in model.named_parameters()}
     settings_ = {names[id(p)]: (g["weight_decay"], g["adjust_learning_rate"]) for g in groups for p in g["params"]}
     assert settings_ == {
@@ -123,6 +125,6 @@ def test_groups_hold_each_trainable_parameter_once_and_scale_its_rate():
         "fc.weight": (0.1, 1.0),
         "fc.bias": (0.0, 1.0),
     }
-    optimizer = configured.configure_optimizer("SGD", groups, lr=1.0)
-    configured.configure_lr_scheduler(optimizer, 0.5, adjust_learning_rate={"embedding": 4.0})
+    optimizer = configured_optim.configure_optimizer("SGD", groups, lr=1.0)
+    configured_optim.configure_lr_scheduler(optimizer, 0.5, adjust_learning_rate={"embedding": 4.0})
     assert [float(g["lr"]) for g in optimizer.param_groups] == [0.5 * g["adjust_learning_rate"] for g in groups]

@@ -6,15 +6,20 @@ import operator
 
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
-from cstorch_compat.torch import cpu_build, process_group, spawning, switches, timing
-from cstorch_compat.torch.compiled import OptimizedModule, compile
-from cstorch_compat.torch.half_casts import GradScaler, autocast
-from cstorch_compat.torch.replicas import DistributedDataParallel
-from cstorch_compat.torch.shares import DistributedSampler
-from lazytensor import dtype as dt
+from cstorch_compat.names.mirror_modules import get_mirror
+from cstorch_compat.torch import global_settings
+from cstorch_compat.torch import profiler as timing
+from cstorch_compat.torch.amp import GradScaler, autocast
+from cstorch_compat.torch.backends import cpu_build
+from cstorch_compat.torch.compiler import OptimizedModule, compile
+from cstorch_compat.torch.distributed import process_group
+from cstorch_compat.torch.multiprocessing import spawn
+from cstorch_compat.torch.nn.parallel import DistributedDataParallel
+from cstorch_compat.torch.utils.data.distributed import DistributedSampler
 from lazytensor import nn
-from lazytensor.functions import creation, losses
+from lazytensor.core import dtype as dt
+from lazytensor.functional import creation
+from lazytensor.functional import loss as losses
 from lazytensor.optim.eager import SGD
 
 ROWS = list(cpu_build.parse_rows())
@@ -161,22 +166,22 @@ def test_blocks_are_timed_by_name(tmp_path):
 
 
 def test_a_default_device_is_where_new_tensors_live():
-    switches.set_default_device("meta")
+    global_settings.set_default_device("meta")
     try:
         assert creation.ones(2).device.type == "meta"
     finally:
-        switches.set_default_device(None)
+        global_settings.set_default_device(None)
     assert creation.ones(2).device.type == "cpu"
     with pytest.raises(ValueError, match="there is no device cuda"):
-        switches.set_default_device("cuda")
+        global_settings.set_default_device("cuda")
 
 
 @pytest.mark.process
 def test_spawn_runs_a_function_in_processes(tmp_path):
-    spawning.spawn(_touch, (str(tmp_path),), nprocs=1, start_method="fork")
+    spawn.spawn(_touch, (str(tmp_path),), nprocs=1, start_method="fork")
     assert (tmp_path / "0").exists()
-    with pytest.raises(spawning.ProcessRaisedException, match="Process 0 terminated with the following error"):
-        spawning.spawn(_touch, (str(tmp_path / "no"),), nprocs=1, start_method="fork")
+    with pytest.raises(spawn.ProcessRaisedException, match="Process 0 terminated with the following error"):
+        spawn.spawn(_touch, (str(tmp_path / "no"),), nprocs=1, start_method="fork")
 
 
 def _touch(i, folder):

@@ -3,7 +3,7 @@
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.errors import StateError

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor import random
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 from tests.golden import record_distributions as recorded
 
 RECORDED = json.loads(recorded.FILE.read_text())

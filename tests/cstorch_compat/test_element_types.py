@@ -2,7 +2,7 @@
 
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 
 torch = get_mirror("torch")
 DTYPES = ("float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")

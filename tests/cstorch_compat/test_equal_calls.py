@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 
 torch = get_mirror("torch")
 

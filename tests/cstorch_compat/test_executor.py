@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.data import DataExecutor, DataLoader
-from cstorch_compat.data.step_ranges import Schedule
+from cstorch_compat.cerebras.pytorch.utils.data import DataExecutor, DataLoader
+from cstorch_compat.cerebras.pytorch.utils.step_ranges import Schedule
+from cstorch_compat.profiling.rates import Activity, Profiler, RateTracker, RateTrackerActivity
 from cstorch_compat.run import process, steps
-from cstorch_compat.watch.rates import Activity, Profiler, RateTracker, RateTrackerActivity
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 from tests.cstorch_compat.test_stream import csx, numbered, stream
 
 Range = Schedule.Range

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.generations.early.cluster import CSConfig
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.generations.early.cs_config import CSConfig
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
 from cstorch_compat.run.flags import CSX_SETTINGS, FlagGroup
 from cstorch_compat.run.precision_level import current_pol, pol

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat.torch.function_transforms import functional_call, grad, grad_and_value, stack_module_state, vmap
-from cstorch_compat.torch.jacobians import hessian, jacfwd, jacrev, jvp, vjp
+from cstorch_compat.torch.func.jacobians import hessian, jacfwd, jacrev, jvp, vjp
+from cstorch_compat.torch.func.transforms import functional_call, grad, grad_and_value, stack_module_state, vmap
 from lazytensor import arange, manual_seed, nn, ones, randn, stack, tensor
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import get_mirror
-from cstorch_compat.nn import wafer_functional as F
+from cstorch_compat.cerebras.pytorch.nn import functional as F
+from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.errors import OperandInvalid
 
 Scope = get_mirror("cerebras.pytorch.nn").Scope

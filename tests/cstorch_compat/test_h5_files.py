@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from cstorch_compat.files import h5read, h5write, lz4
 from cstorch_compat.files.h5write import ArrayLeaf
-from lazytensor import dtype as dtypes
+from lazytensor.core import dtype as dtypes
 from lazytensor.errors import CheckpointError
 from tests.cstorch_compat.recordings import GOLDEN, Tensor, describe, recorded
 

@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 
 from cstorch_compat.files import h5read, h5write
-from lazytensor import dtype as dtypes
+from lazytensor.core import dtype as dtypes
 from tests.cstorch_compat.recordings import Tensor, describe
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 
 torch, nn = get_mirror("torch"), get_mirror("torch.nn")
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.metrics import class_metrics as classes
-from cstorch_compat.metrics import metric as metrics
-from cstorch_compat.metrics import rank_metrics
-from lazytensor.functions.creation import tensor
+from cstorch_compat.cerebras.pytorch.metrics import classification as classes
+from cstorch_compat.cerebras.pytorch.metrics import metric as metrics
+from cstorch_compat.cerebras.pytorch.metrics import ranking
+from lazytensor.functional.creation import tensor
 
 LABELS = ((1, 0, 0, 0, 1, 0, 0, 2), (2, 2, 0, 1, 3, 1, 2, 3))
 PREDICTIONS = ((1, 1, 1, 0, 1, 2, 0, 3), (2, 0, 2, 1, 3, 1, 2, 3))
@@ -65,14 +65,14 @@ def test_mean_is_weighted():
 
 @pytest.mark.parametrize("curve", ["ROC", "PR"])
 def test_separated_scores_have_area_one(curve):
-    metric = rank_metrics.AUCMetric(curve=curve)
+    metric = ranking.AUCMetric(curve=curve)
     metric(labels=tensor([True, True, False, False]), predictions=tensor([0.9, 0.8, 0.2, 0.1]))
     assert float(metric) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_precision_and_recall_count_the_best():
     scores, labels = tensor([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1]]), tensor([[1], [2]])
-    precision, recall = rank_metrics.PrecisionAtKMetric(2), rank_metrics.RecallAtKMetric(2)
+    precision, recall = ranking.PrecisionAtKMetric(2), ranking.RecallAtKMetric(2)
     precision(labels=labels, predictions=scores)
     recall(labels=labels, predictions=scores)
     assert (float(precision), float(recall)) == (pytest.approx(0.25), pytest.approx(0.5))

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from cstorch_compat import names
-from cstorch_compat.names import shim, table
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names import mirror_table, shim
+from cstorch_compat.names.mirror_modules import get_mirror
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def installed():
     shim.uninstall()
 
 
-WORDS = [line.split(":")[0] for line in table.TABLE_PATH.read_text().splitlines() if line[:1].isalpha()]
+WORDS = [line.split(":")[0] for line in mirror_table.TABLE_PATH.read_text().splitlines() if line[:1].isalpha()]
 """The heads of the table: a module each, or all of PyTorch's modules from one on down."""
 DATACLASSES = {"TreeSpec", "GetAttrKey", "MappingKey", "SequenceKey", "LeafSpec", "Measurement"}
 """Those of PyTorch that are."""
@@ -30,21 +30,21 @@ DATACLASSES = {"TreeSpec", "GetAttrKey", "MappingKey", "SequenceKey", "LeafSpec"
 
 def paths():
     """Return the path of each module of the table."""
-    return [word.removesuffix(table.ALL_BELOW) for word in WORDS]
+    return [word.removesuffix(mirror_table.ALL_BELOW) for word in WORDS]
 
 
 def test_every_name_of_the_table_stands_for_something():
     for path in paths():
         module = get_mirror(path)
         assert {name: getattr(module, name) for name in module.__all__}.keys() == set(module.__all__), path
-        assert [name for name in table.list_names(path) if not hasattr(module, name)] == [], path
+        assert [name for name in mirror_table.list_names(path) if not hasattr(module, name)] == [], path
         assert module.__doc__, path
         assert module.__doc__.endswith("."), path
 
 
 def test_no_name_stands_twice_below_a_module():
     assert len(WORDS) == len(set(WORDS))
-    assert {w for w in WORDS if not w.endswith(table.ALL_BELOW)} <= table.entries().keys()
+    assert {w for w in WORDS if not w.endswith(mirror_table.ALL_BELOW)} <= mirror_table.entries().keys()
 
 
 def test_no_class_is_a_dataclass_unless_the_original_is():

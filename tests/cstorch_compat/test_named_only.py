@@ -4,9 +4,9 @@ import warnings
 
 import pytest
 
-import cstorch_compat.torch.recomputation as checkpointing
-from cstorch_compat.torch.absent_types import ABSENT_DTYPES
-from cstorch_compat.torch.attention_backends import SDPBackend, sdpa_kernel
+import cstorch_compat.torch.utils.checkpoint as checkpointing
+from cstorch_compat.torch.absent_dtypes import ABSENT_DTYPES
+from cstorch_compat.torch.nn.attention.backends import SDPBackend, sdpa_kernel
 from lazytensor import nn, ones, tensor
 from lazytensor.errors import OptionMissing
 

@@ -11,8 +11,8 @@ import sys
 import numpy as np
 import pytest
 
-from cstorch_compat.page import writing
-from lazytensor.output_files import json_text, write_file_atomically
+from cstorch_compat.html_report import write_report
+from lazytensor.system.output_files import json_text, write_file_atomically
 from tests.conftest import PREAMBLE, ROOT, lazywafer, training
 
 PLAIN = """
@@ -137,7 +137,7 @@ def test_a_page_that_cannot_be_written_keeps_the_old_one_and_the_other_files(tmp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "write_file_atomically", full)
+        patch.setattr(write_report, "write_file_atomically", full)
         done = lazywafer("run", "--machine", "tiny", *OUTPUTS, "script.py", cwd=tmp_path)
     assert done.returncode == 1
     assert "--html cannot be written to page.html: No space left on device" in done.stderr

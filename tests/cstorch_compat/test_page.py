@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from cstorch_compat.page.contents import PageStep
-from cstorch_compat.page.writing import make_texts, write_page
+from cstorch_compat.html_report.contents import PageStep
+from cstorch_compat.html_report.write_report import make_texts, write_page
 from cstorch_compat.planning.recording import record_script
 from lazytensor import config
 from tests.conftest import ROOT, lazywafer, training

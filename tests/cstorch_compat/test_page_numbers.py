@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cstorch_compat.page.document import format_html
+from cstorch_compat.html_report.document import format_html
 from tests.cstorch_compat.test_page import COMBINATIONS, data_of, graphs_of, page, press
 from tests.shown_numbers import EDGES, NUMBER, misleading, numbers_of_all_sizes, value_of
 

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from cstorch_compat.torch import parametrize, weight_norms
+from cstorch_compat.torch.nn.utils import parametrize, weight_norm
 from lazytensor import equal, manual_seed, nn, no_grad, ones, tensor
 
 
@@ -64,12 +64,12 @@ def test_what_changes_the_shape_or_has_no_tensor_is_refused():
 
 def test_weights_are_normalized_with_the_draws_of_pytorch():
     manual_seed(1)
-    split = weight_norms.weight_norm(nn.Linear(4, 3))
+    split = weight_norm.weight_norm(nn.Linear(4, 3))
     assert split.weight.sum().item() == pytest.approx(0.32697845, rel=1e-6)
     split(ones(1, 4)).sum().backward()
     lengths = split.parametrizations.weight.original0.grad
     assert lengths.flatten().tolist() == pytest.approx([0.4123, -0.0311, 1.0181], abs=1e-4)
-    spectral = weight_norms.parametrized_spectral_norm(nn.Conv2d(2, 3, 3))
+    spectral = weight_norm.parametrized_spectral_norm(nn.Conv2d(2, 3, 3))
     assert spectral.weight.sum().item() == pytest.approx(0.66579169, rel=1e-5)
     y = spectral(ones(1, 2, 5, 5)).sum()
     y.backward()
@@ -79,14 +79,14 @@ def test_weights_are_normalized_with_the_draws_of_pytorch():
 
 def test_the_hook_of_the_spectral_norm_follows_pytorch_from_step_to_step():
     manual_seed(2)
-    layer = weight_norms.spectral_norm(nn.Linear(4, 3))
+    layer = weight_norm.spectral_norm(nn.Linear(4, 3))
     assert list(layer.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
     first, second = layer(ones(1, 4)), layer(ones(1, 4))
     assert first.tolist()[0] == pytest.approx([0.1014, 0.1546, -0.4189], abs=1e-4)
     assert second.tolist()[0] == pytest.approx([0.0973, 0.1595, -0.4101], abs=1e-4)
     with pytest.raises(RuntimeError, match="two spectral_norm hooks"):
-        weight_norms.spectral_norm(layer)
-    weight_norms.remove_spectral_norm(layer.eval())
+        weight_norm.spectral_norm(layer)
+    weight_norm.remove_spectral_norm(layer.eval())
     with no_grad():
         assert layer(ones(1, 4)).tolist()[0] == pytest.approx(second.tolist()[0], rel=1e-6)
     assert layer.weight[0].tolist() == pytest.approx(tensor([0.2215, -0.2298, 0.2649, -0.0493]).tolist(), abs=1e-4)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cstorch_compat.watch.progress import Progress
+from cstorch_compat.profiling.progress import Progress
 from tests.conftest import ROOT, lazywafer
 
 SCRIPT = """

@@ -105,8 +105,8 @@ def test_scripts_in_one_process_give_what_each_gives_alone(order, expected, tmp_
 CACHES = frozenset(
     """
     lazytensor.ir.graph._intern_table lazytensor.ops.op._splat_cache lazytensor.runtime.jit._loaded
-    lazytensor.runtime.jit._salt lazytensor.source._is_internal lazytensor.source._locations
-    lazytensor.ir.graph._id_counter lazytensor.cells._owners lazytensor.functions.drawing._random_state
+    lazytensor.runtime.jit._salt lazytensor.core.source._is_internal lazytensor.core.source._locations
+    lazytensor.ir.graph._id_counter lazytensor.core.storage._owners lazytensor.functional.random_state._random_state
     lazytensor.random.default_generator cstorch_compat.run.process.RUN """.split()
 )
 """What may differ behind a script: what is found again by content, numbers that never come back, and what starts over

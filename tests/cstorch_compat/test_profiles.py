@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from cstorch_compat.data import DataExecutor, DataLoader
-from cstorch_compat.data.loader_benchmark import benchmark_dataloader
-from cstorch_compat.run import prepare, process, steps
-from cstorch_compat.watch import op_profile
-from lazytensor.functions import creation
+from cstorch_compat.cerebras.pytorch.utils.data import DataExecutor, DataLoader
+from cstorch_compat.cerebras.pytorch.utils.data.dataloader_benchmark import benchmark_dataloader
+from cstorch_compat.profiling import op_profile
+from cstorch_compat.run import compile_model, process, steps
+from lazytensor.functional import creation
 from lazytensor.nn import Linear
 from tests.cstorch_compat.test_stream import csx
 from tests.trace_reader import read
@@ -18,7 +18,7 @@ from tests.trace_reader import read
 def loop(num_steps=5):
     """A run of a linear layer on the CSX backend."""
     model = Linear(3, 4)
-    compiled = prepare.compile_model(model)
+    compiled = compile_model.compile_model(model)
     step = steps.trace_function(lambda batch: compiled(batch).relu().sum())
     log = steps.make_closure(lambda loss: None, needs_checkpoint=False)
     for batch in DataExecutor(DataLoader(lambda: [creation.ones(2, 3)]), num_steps=num_steps):

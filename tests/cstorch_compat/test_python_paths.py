@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 from tests.cstorch_compat.test_stream import BATCH, csx, distributed, read
 
 pytestmark = [

@@ -7,9 +7,9 @@ import tempfile
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
-from cstorch_compat.watch.summary import SummaryReader
+from cstorch_compat.summaries.summary import SummaryReader
 from tests.golden import record_cstorch_rates as recorder
 
 pytestmark = pytest.mark.slow

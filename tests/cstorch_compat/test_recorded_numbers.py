@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.metrics import metric as registry
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.cerebras.pytorch.metrics import metric as registry
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
 from lazytensor.nn import Parameter
 

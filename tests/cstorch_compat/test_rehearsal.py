@@ -8,7 +8,7 @@ import time
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.files import checkpoint, h5read, rehearsal
+from cstorch_compat.files import checkpoint, h5read, trial_process
 from lazytensor.errors import CheckpointError
 
 pytestmark = pytest.mark.process
@@ -38,7 +38,7 @@ def busy():
 
 @pytest.mark.slow
 def test_tables_that_never_end_are_damage(bare, monkeypatch):
-    monkeypatch.setattr(rehearsal, "MAX_LEAF_CPU_SECONDS", 0)  # to the next whole second
+    monkeypatch.setattr(trial_process, "MAX_LEAF_CPU_SECONDS", 0)  # to the next whole second
     harmful(monkeypatch, busy)
     with pytest.raises(CheckpointError, match="keep HDF5 busy without end") as e:
         checkpoint.load(bare)
@@ -53,7 +53,7 @@ def test_tables_that_never_end_are_damage(bare, monkeypatch):
     ],
 )
 def test_what_stands_still_or_dies_is_damage(bare, harm, words, monkeypatch):
-    monkeypatch.setattr(rehearsal, "MAX_IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(trial_process, "MAX_IDLE_SECONDS", 0.2)
     harmful(monkeypatch, harm)
     with pytest.raises(CheckpointError, match=words):
         checkpoint.load(bare)
@@ -73,7 +73,7 @@ def test_without_processes_files_are_read_with_one_warning(bare, monkeypatch):
     def forbidden():
         raise PermissionError("no processes here")
 
-    monkeypatch.setattr(rehearsal, "_is_warned", False)
+    monkeypatch.setattr(trial_process, "_is_warned", False)
     monkeypatch.setattr(os, "fork", forbidden)
     with pytest.warns(UserWarning, match="without a limit of time") as seen:
         first, second = checkpoint.load(bare), checkpoint.load(bare)
@@ -92,7 +92,7 @@ def test_no_process_is_left_of_a_reader_that_is_killed():
     reader = os.fork()
     if not reader:
         os.close(into)
-        rehearsal.read_in_trial_process(read, "bare")
+        trial_process.read_in_trial_process(read, "bare")
     os.close(out)
     assert os.read(into, 1) == b"!"
     os.kill(reader, signal.SIGKILL)

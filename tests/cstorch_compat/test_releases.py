@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.names import manifest, mirror, releases, shim
+from cstorch_compat.names import manifest, mirror_modules, releases, shim
 from cstorch_compat.names.releases import LATEST, RELEASE_ROWS, RELEASES, ReleaseRange
 from lazytensor.errors import NameMissing
 
@@ -66,7 +66,7 @@ def test_the_rows_of_a_name_follow_each_other(path):
 
 @pytest.mark.parametrize("row", [r for r in RELEASE_ROWS if r.target], ids=lambda r: f"{r.path}-{r.since}")
 def test_every_row_stands_for_something(row):
-    assert mirror.resolve_target(row.target) is not None
+    assert mirror_modules.resolve_target(row.target) is not None
 
 
 @pytest.mark.parametrize("release", ["1.8", "1.9", "2.0", "2.1", "2.2", "2.3", "2.4", "2.10"])

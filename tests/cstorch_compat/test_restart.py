@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat.data import DataExecutor, place
-from cstorch_compat.data.loader import DataLoader
-from cstorch_compat.data.step_ranges import Schedule
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.cerebras.pytorch.utils.data import DataExecutor, loader_position
+from cstorch_compat.cerebras.pytorch.utils.data.dataloader import DataLoader
+from cstorch_compat.cerebras.pytorch.utils.step_ranges import Schedule
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process, steps
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 from tests.cstorch_compat.test_stream import csx, pytestmark  # noqa: F401
 
 distributed = get_mirror("cerebras.pytorch.distributed")
@@ -134,9 +134,9 @@ def test_the_place_of_each_worker():
 
     with csx(2, 2):
         _, state = batches(DataLoader(Loader), 5, 3)
-    places = [place.DataLoaderCheckpoint(**worker) for worker in state["all"]]
+    places = [loader_position.DataLoaderCheckpoint(**worker) for worker in state["all"]]
     assert places == [
-        place.DataLoaderCheckpoint(local, 2, 2, system, 3, 2 - local, 2 * (2 - local))
+        loader_position.DataLoaderCheckpoint(local, 2, 2, system, 3, 2 - local, 2 * (2 - local))
         for system in (0, 1)
         for local in (0, 1)
     ]

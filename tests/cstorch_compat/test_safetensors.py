@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from cstorch_compat.files import safetensors
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.errors import CheckpointError
 
 cstorch = get_mirror("cerebras.pytorch")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.data.role import Cluster, Role, role_context
-from cstorch_compat.data.sampler import DistributedSampler, pad_index
+from cstorch_compat.cerebras.pytorch.utils.data.process_role import Cluster, Role, role_context
+from cstorch_compat.cerebras.pytorch.utils.data.sampler import DistributedSampler, pad_index
 
 clusters = st.builds(Cluster, st.integers(1, 3), st.integers(1, 3))
 

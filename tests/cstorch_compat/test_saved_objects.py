@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 
 from cstorch_compat.ckpt import formats
-from cstorch_compat.names.mirror import get_mirror
-from cstorch_compat.torch import saving
-from cstorch_compat.torch.pickled_objects import UnsafeGlobal, WeightsOnlyError
-from cstorch_compat.torchvision import folders
+from cstorch_compat.names.mirror_modules import get_mirror
+from cstorch_compat.torch.serialization import save_and_load
+from cstorch_compat.torch.serialization.pickled_objects import UnsafeGlobal, WeightsOnlyError
+from cstorch_compat.torchvision.datasets import folder as folders
 from lazytensor import nn
 from lazytensor.errors import CheckpointError
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 from tests.golden import record_torch_files as recorded
 
 
@@ -51,7 +51,7 @@ class Trap:
 
 def bytes_of(value, is_zip=True):
     buffer = io.BytesIO()
-    saving.save(value, buffer, _use_new_zipfile_serialization=is_zip)
+    save_and_load.save(value, buffer, _use_new_zipfile_serialization=is_zip)
     buffer.seek(0)
     return buffer
 
@@ -68,17 +68,17 @@ def pickled(value, protocol=2):
 
 @pytest.fixture(autouse=True)
 def nothing_allowed():
-    saving.clear_safe_globals()
+    save_and_load.clear_safe_globals()
     yield
-    saving.clear_safe_globals()
+    save_and_load.clear_safe_globals()
 
 
 def test_files_of_pytorch_from_before_the_zip_format_are_read():
-    recorded.check(get_mirror("torch"), saving.load(recorded.HERE / "torch_older.pt"))
+    recorded.check(get_mirror("torch"), save_and_load.load(recorded.HERE / "torch_older.pt"))
 
 
 def test_modules_and_arrays_of_pytorch_are_read():
-    found = saving.load(recorded.HERE / "torch_module.pt", weights_only=False)
+    found = save_and_load.load(recorded.HERE / "torch_module.pt", weights_only=False)
     assert [type(m).__name__ for m in found["model"]] == ["Linear", "LSTM", "Identity"]
     out, _ = found["model"][1](found["model"][0](creation.ones(1, 1, 2)))
     assert tuple(out.shape) == (1, 1, 2) and out.requires_grad
@@ -89,7 +89,7 @@ def test_modules_and_arrays_of_pytorch_are_read():
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_a_module_comes_back_with_its_values_buffers_and_settings(is_zip):
     model = Net(3)
-    found = saving.load(bytes_of(model, is_zip), weights_only=False)
+    found = save_and_load.load(bytes_of(model, is_zip), weights_only=False)
     x = creation.ones(1, 2)
     assert found(x).tolist() == model(x).tolist() and found.table.tolist() == [0, 1, 2]
     assert list(found.state_dict()) == list(model.state_dict()) and found.fc.weight.requires_grad
@@ -97,19 +97,19 @@ def test_a_module_comes_back_with_its_values_buffers_and_settings(is_zip):
 
 def test_a_class_outside_the_list_is_named():
     with pytest.raises(UnsafeGlobal, match=r"Net was not an allowed global") as caught:
-        saving.load(bytes_of(Net()))
+        save_and_load.load(bytes_of(Net()))
     assert isinstance(caught.value, pickle.UnpicklingError) and "add_safe_globals([Net])" in caught.value.hint
-    assert type(saving.load(bytes_of(Net()), weights_only=False)) is Net
+    assert type(save_and_load.load(bytes_of(Net()), weights_only=False)) is Net
 
 
 def test_classes_and_functions_that_a_script_allows_are_read_with_weights_only():
     core = np._core.multiarray
     allowed = [Net, nn.Linear, nn.functional.relu, np.ndarray, np.dtype, core._reconstruct]
-    with saving.safe_globals(allowed):
-        assert saving.load(bytes_of(Net())).table.tolist() == [0, 1, 2]
+    with save_and_load.safe_globals(allowed):
+        assert save_and_load.load(bytes_of(Net())).table.tolist() == [0, 1, 2]
     for missing in range(len(allowed)):
-        with saving.safe_globals(allowed[:missing] + allowed[missing + 1 :]), pytest.raises(UnsafeGlobal):
-            saving.load(bytes_of(Net()))
+        with save_and_load.safe_globals(allowed[:missing] + allowed[missing + 1 :]), pytest.raises(UnsafeGlobal):
+            save_and_load.load(bytes_of(Net()))
 
 
 FORMATS = zipfile.ZipFile(recorded.HERE / "torch_formats.zip")
@@ -119,7 +119,7 @@ FORMATS = zipfile.ZipFile(recorded.HERE / "torch_formats.zip")
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_every_protocol_of_pytorch_is_read(protocol, container):
     expected = recorded.python_values(get_mirror("torch"))
-    found = saving.load(io.BytesIO(FORMATS.read(f"values_{protocol}_{container}")), weights_only=False)
+    found = save_and_load.load(io.BytesIO(FORMATS.read(f"values_{protocol}_{container}")), weights_only=False)
     assert list(found) == list(expected)
     for key, value in expected.items():
         # NumPy turns big-endian numbers into native ones, except in protocol 5.
@@ -134,13 +134,13 @@ def test_weights_only_reads_what_pytorch_reads_with_it(protocol, container):
     tensors = io.BytesIO(FORMATS.read(f"tensors_{protocol}_{container}"))
     if protocol > 3:
         with pytest.raises(WeightsOnlyError, match=r"Unsupported operand 149"):
-            saving.load(tensors)
+            save_and_load.load(tensors)
         tensors.seek(0)
-    found = saving.load(tensors, weights_only=protocol < 4)
+    found = save_and_load.load(tensors, weights_only=protocol < 4)
     assert found["weight"].tolist() == [[0, 1, 2], [3, 4, 5]] and found["counts"] == Counter({2: 2, 4: 1})
     assert found._metadata == {"": {"version": 1}}
     with pytest.raises(WeightsOnlyError):
-        saving.load(io.BytesIO(FORMATS.read(f"values_{protocol}_{container}")))
+        save_and_load.load(io.BytesIO(FORMATS.read(f"values_{protocol}_{container}")))
 
 
 def test_each_load_of_an_open_legacy_file_gives_the_next_object():
@@ -148,30 +148,30 @@ def test_each_load_of_an_open_legacy_file_gives_the_next_object():
         if not stream.getvalue():
             for step in range(3):
                 value = {"step": step, "w": creation.full((step + 1,), float(step))}
-                saving.save(value, stream, _use_new_zipfile_serialization=False)
+                save_and_load.save(value, stream, _use_new_zipfile_serialization=False)
             stream.seek(0)
         for step in range(3):
-            found = saving.load(stream)
+            found = save_and_load.load(stream)
             assert found["step"] == step and found["w"].tolist() == [step] * (step + 1)
         with pytest.raises(EOFError):
-            saving.load(stream)
+            save_and_load.load(stream)
 
 
 def test_several_archives_in_one_open_file_are_refused():
     stream = io.BytesIO()
-    saving.save({"step": 1}, stream)
-    saving.save({"step": 2}, stream)
+    save_and_load.save({"step": 1}, stream)
+    save_and_load.save({"step": 2}, stream)
     stream.seek(0)
     with pytest.raises(CheckpointError, match=r"another archive(.|\n)*_use_new_zipfile_serialization=False"):
-        saving.load(stream)
+        save_and_load.load(stream)
 
 
 def test_whole_module_of_the_legacy_format_is_read():
     stream = io.BytesIO(FORMATS.read("module"))
     with pytest.raises(UnsafeGlobal):
-        saving.load(stream)
+        save_and_load.load(stream)
     stream.seek(0)
-    found = saving.load(stream, weights_only=False)
+    found = save_and_load.load(stream, weights_only=False)
     assert type(found) is nn.Linear and tuple(found(creation.ones(1, 2)).shape) == (1, 1)
 
 
@@ -192,25 +192,25 @@ def test_tar_file_of_pytorch_0_1_is_read(tmp_path):
     path = tmp_path / "old.pt"
     path.write_bytes(recorded.tar_file())
     with pytest.raises(CheckpointError, match=r"legacy .tar format"):
-        saving.load(path)
-    found = saving.load(path, weights_only=False)
+        save_and_load.load(path)
+    found = save_and_load.load(path, weights_only=False)
     assert found["w"].tolist() == [[0, 1, 2], [3, 4, 5]] and found["n"] == 3
     found["w"][1, 0] = 9
     assert found["row"].tolist() == [9, 4, 5]
     for size in (600, 1600, 2500, 3200):
         path.write_bytes(recorded.tar_file()[:size])
         with pytest.raises(CheckpointError):
-            saving.load(path, weights_only=False)
+            save_and_load.load(path, weights_only=False)
 
 
 def test_whole_file_of_tensors_without_a_type_here_is_refused_by_their_kind():
     with pytest.raises(CheckpointError, match=r"whole and holds sparse tensors"):
-        saving.load(io.BytesIO(FORMATS.read("sparse")))
+        save_and_load.load(io.BytesIO(FORMATS.read("sparse")))
 
 
 def test_pickle_that_torch_did_not_write_is_named():
     with pytest.raises(CheckpointError, match=r"Invalid magic number; corrupt file\?(.|\n)*pickle\.load"):
-        saving.load(io.BytesIO(pickle.dumps({"a": 1}, protocol=2)))
+        save_and_load.load(io.BytesIO(pickle.dumps({"a": 1}, protocol=2)))
 
 
 class Point(NamedTuple):
@@ -256,12 +256,12 @@ class Config(dict):
 )
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_values_keep_their_class(value, is_zip):
-    found = saving.load(bytes_of({"value": value}, is_zip), weights_only=False)["value"]
+    found = save_and_load.load(bytes_of({"value": value}, is_zip), weights_only=False)["value"]
     assert type(found) is type(value) and repr(found) == repr(value)
 
 
 def test_meta_tensors_come_back_without_values():
-    found = saving.load(bytes_of(creation.empty(2, 3, device="meta")))
+    found = save_and_load.load(bytes_of(creation.empty(2, 3, device="meta")))
     assert found.device.type == "meta" and tuple(found.shape) == (2, 3)
 
 
@@ -274,7 +274,7 @@ class Scripted:
 
 def test_class_whose_reading_runs_code_is_refused_with_that_reason():
     with pytest.raises(UnsafeGlobal, match=r"Scripted, whose reading runs code of its own(.|\n)*add_safe_globals"):
-        saving.load(bytes_of(Scripted()), weights_only=False)
+        save_and_load.load(bytes_of(Scripted()), weights_only=False)
 
 
 class RunningModule(nn.Module):
@@ -341,7 +341,7 @@ def test_code_of_the_scripts_classes_is_not_executed(thing, capsys):
     raw = pickled(thing)
     capsys.readouterr()
     with contextlib.suppress(CheckpointError):
-        saving.load(raw, weights_only=False)
+        save_and_load.load(raw, weights_only=False)
     gc.collect()
     assert capsys.readouterr().out == ""
 
@@ -350,21 +350,21 @@ def test_key_that_is_hashed_by_code_of_the_script_is_refused(capsys):
     raw = pickled({RunningKey(): 1})
     capsys.readouterr()
     with pytest.raises(CheckpointError, match="RunningKey, which is hashed by code of its own"):
-        saving.load(raw, weights_only=False)
+        save_and_load.load(raw, weights_only=False)
     assert capsys.readouterr().out == ""
 
 
 def test_legacy_file_is_not_mapped_into_memory(tmp_path):
-    saving.save({}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
+    save_and_load.save({}, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(RuntimeError, match=r"mmap can only be used"):
-        saving.load(tmp_path / "a.pt", mmap=True)
+        save_and_load.load(tmp_path / "a.pt", mmap=True)
 
 
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("options", [{}, {"weights_only": False}])
 def test_nothing_of_a_file_is_executed(options, protocol, capsys):
     with pytest.raises(CheckpointError):
-        saving.load(pickled(Trap(), protocol), **options)
+        save_and_load.load(pickled(Trap(), protocol), **options)
     assert capsys.readouterr().out == ""
 
 
@@ -372,7 +372,7 @@ def test_an_older_file_that_is_cut_is_refused():
     raw = (recorded.HERE / "torch_older.pt").read_bytes()
     for length in (10, len(raw) // 2, len(raw) - 3):
         with pytest.raises(CheckpointError):
-            saving.load(io.BytesIO(raw[:length]))
+            save_and_load.load(io.BytesIO(raw[:length]))
 
 
 def test_cifar_files_are_read_without_running_a_pickle(tmp_path):

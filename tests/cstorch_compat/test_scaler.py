@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
-from cstorch_compat.optim.optimizers import SGD
-from cstorch_compat.optim.scaler import GradScaler
-from cstorch_compat.optim.skipped import isfinite
+from cstorch_compat.cerebras.pytorch.amp.grad_scaler import GradScaler
+from cstorch_compat.cerebras.pytorch.amp.skipped_steps import isfinite
+from cstorch_compat.cerebras.pytorch.optim.optimizers import SGD
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
-from lazytensor.functions.creation import tensor
+from lazytensor.functional.creation import tensor
 
 amp = get_mirror("cerebras.pytorch.amp")
 

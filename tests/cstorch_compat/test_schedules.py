@@ -11,7 +11,7 @@ import pytest
 
 import lazytensor as lt
 import lazytensor.optim as lazy_optim
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 

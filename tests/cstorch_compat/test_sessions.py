@@ -13,7 +13,8 @@ from cstorch_compat.run.flags import CSX_SETTINGS, FlagGroup
 from cstorch_compat.run.plain_loop import PlainSession
 from cstorch_compat.run.session import ExecutionSession, LoopSession
 from cstorch_compat.run.wafer_session import SESSION_LIFE_CYCLE, SessionPhase, WaferSession
-from lazytensor import cells, config
+from lazytensor import config
+from lazytensor.core import storage
 from lazytensor.errors import TraceError
 
 WAYS = {
@@ -38,7 +39,7 @@ def session_of(monkeypatch, tmp_path):
 
     with config.override(jit=False):
         yield make
-    cells.reset()
+    storage.reset()
 
 
 def happen(session: WaferSession, event: str) -> None:

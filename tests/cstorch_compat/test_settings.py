@@ -5,15 +5,15 @@ import inspect
 
 import pytest
 
-from cstorch_compat.data.executor import DataExecutor
-from cstorch_compat.data.loader import DataLoader
-from cstorch_compat.data.synthetic import compute_num_steps
-from cstorch_compat.generations.cbtorch import session_loop
-from cstorch_compat.generations.cbtorch.session_loop import initialize
-from cstorch_compat.generations.early import early_backends, early_executors
-from cstorch_compat.generations.early.cluster import CSConfig
+from cstorch_compat.cerebras.pytorch.distributed.cluster_config import ClusterConfig
+from cstorch_compat.cerebras.pytorch.utils.data.data_executor import DataExecutor
+from cstorch_compat.cerebras.pytorch.utils.data.dataloader import DataLoader
+from cstorch_compat.cerebras.pytorch.utils.data.synthetic import compute_num_steps
+from cstorch_compat.generations.cbtorch import session
+from cstorch_compat.generations.cbtorch.session import initialize
+from cstorch_compat.generations.early import backends, data_executors
 from cstorch_compat.generations.early.configure import configure
-from cstorch_compat.generations.latest.cluster_config import ClusterConfig
+from cstorch_compat.generations.early.cs_config import CSConfig
 from cstorch_compat.run import process, settings
 from cstorch_compat.run.backend import BACKEND_FACTORIES
 from lazytensor.errors import LazyError
@@ -35,10 +35,10 @@ def parameters(*functions):
     return {p.name for p in every if p.kind not in kinds} - {"self", "options", "flags"}
 
 
-EXECUTORS = [v for n, v in vars(early_executors).items() if n.startswith("DataExecutor_")]
+EXECUTORS = [v for n, v in vars(data_executors).items() if n.startswith("DataExecutor_")]
 OLDER_BACKENDS = [
     name
-    for release in (early_backends.SETTINGS_1_9, early_backends.SETTINGS_2_0, early_backends.SETTINGS_2_2)
+    for release in (backends.SETTINGS_1_9, backends.SETTINGS_2_0, backends.SETTINGS_2_2)
     for names in release.values()
     for name in names
 ]
@@ -48,11 +48,11 @@ SIGNATURES = {
     "CSConfig": {f.name for f in dataclasses.fields(CSConfig)},
     "backend": {*parameters(BACKEND_FACTORIES["CSX"], BACKEND_FACTORIES["CPU"]), *OLDER_BACKENDS},
     "DataExecutor": parameters(DataExecutor, *EXECUTORS),
-    "DataLoader": {*parameters(DataLoader), *early_executors.STEP_ARGUMENTS},
+    "DataLoader": {*parameters(DataLoader), *data_executors.STEP_ARGUMENTS},
     "configure": parameters(configure),
     "initialize": parameters(initialize),
-    "compile": parameters(session_loop.compile),
-    "dataloader": parameters(session_loop.dataloader),
+    "compile": parameters(session.compile),
+    "dataloader": parameters(session.dataloader),
 }
 
 
@@ -93,8 +93,8 @@ CALLS = {
     "epochs": lambda name, value: compute_num_steps([1, 2, 3], **{"num_epochs": 2, name: value}),
     "CSX": lambda name, value: BACKEND_FACTORIES["CSX"](process.RUN.options, process.RUN.flags, **{name: value}),
     "CPU": lambda name, value: BACKEND_FACTORIES["CPU"](process.RUN.options, process.RUN.flags, **{name: value}),
-    "backend 1.9": lambda name, value: early_backends.backend_1_9("CSX", **{name: value}),
-    "backend 2.0": lambda name, value: early_backends.backend_2_0("CSX", **{"use_cs_grad_accum": True, name: value}),
+    "backend 1.9": lambda name, value: backends.backend_1_9("CSX", **{name: value}),
+    "backend 2.0": lambda name, value: backends.backend_2_0("CSX", **{"use_cs_grad_accum": True, name: value}),
     "configure": lambda name, value: configure(**{name: value}),
     "initialize": lambda name, value: initialize(**{name: value}),
 }

@@ -4,17 +4,18 @@ import sys
 
 import pytest
 
-from cstorch_compat.torch import module_members, sharing
+from cstorch_compat.torch.multiprocessing import shared_tensors
+from cstorch_compat.torch.nn.modules import module
 from lazytensor import nn
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 from lazytensor.optim.eager import SGD
 
 
 def test_tensors_are_found_in_arguments_in_a_fixed_order():
     model, x, y = nn.Linear(2, 1), creation.ones(1), creation.zeros(1)
-    module_members.share_memory(model)
+    module.share_memory(model)
     x.share_memory_()
-    assert [id(t) for t in sharing.find_shared_tensors([{"a": [x, y]}, model])] == [
+    assert [id(t) for t in shared_tensors.find_shared_tensors([{"a": [x, y]}, model])] == [
         id(x),
         id(model.weight),
         id(model.bias),
@@ -31,9 +32,9 @@ def train(model):
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")
 def test_what_a_process_learns_is_the_parents_when_it_is_joined():
     model = nn.Linear(2, 1)
-    module_members.share_memory(model)
+    module.share_memory(model)
     before = model.weight.tolist()
-    process = sharing.Process(target=train, args=(model,))
+    process = shared_tensors.Process(target=train, args=(model,))
     process.start()
     process.join()
     assert process.exitcode == 0

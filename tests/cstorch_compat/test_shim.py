@@ -26,7 +26,7 @@ def test_torch_is_ours_and_no_real_one_can_be_imported(script):
 def test_two_names_of_a_module_are_one_object(script):
     done = script(
         """
-        from cstorch_compat.names.mirror import get_mirror as mirror
+        from cstorch_compat.names.mirror_modules import get_mirror as mirror
         import torch.nn.functional
         assert torch.nn is mirror("torch.nn") and nn.functional is F and torch.nn.functional.relu is F.relu
         """

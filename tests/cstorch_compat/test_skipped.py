@@ -5,7 +5,7 @@ import math
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 

@@ -3,15 +3,20 @@
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
-from cstorch_compat.optim.optimizers import SGD
-from cstorch_compat.run import prepare, process
-from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
-from cstorch_compat.sparse.dynamic import GMP, SET, DynamicSparsityAlgorithm, RigL
-from cstorch_compat.sparse.group import Group, configure, default_sparse_param_filter, map_sparsity_algorithm
-from cstorch_compat.sparse.sparse_schedules import Constant, Linear
+from cstorch_compat.cerebras.pytorch.optim.optimizers import SGD
+from cstorch_compat.cerebras.pytorch.sparse.algorithm import SparsityAlgorithm, Static
+from cstorch_compat.cerebras.pytorch.sparse.dynamic import GMP, SET, DynamicSparsityAlgorithm, RigL
+from cstorch_compat.cerebras.pytorch.sparse.group import (
+    Group,
+    configure,
+    default_sparse_param_filter,
+    map_sparsity_algorithm,
+)
+from cstorch_compat.cerebras.pytorch.sparse.schedules import Constant, Linear
+from cstorch_compat.names.mirror_modules import get_mirror
+from cstorch_compat.run import compile_model, process
 from lazytensor import config, nn
-from lazytensor.functions.creation import ones, tensor, zeros
+from lazytensor.functional.creation import ones, tensor, zeros
 from tests.cstorch_compat.sparse_runs import Training, batches
 
 sparse = get_mirror("cerebras.pytorch.sparse")
@@ -38,7 +43,7 @@ class Net(nn.Module):
 
 def compiled_net():
     model = Net()
-    prepare.compile_model(model)
+    compile_model.compile_model(model)
     return model
 
 
@@ -133,7 +138,7 @@ def test_filters_that_take_nothing_are_warned_of():
 def test_the_optimizer_may_be_made_sparse_first():
     def run_in_order(optimizer_first):
         model, sparsity = nn.Sequential(nn.Linear(6, 8)), Static(0.5, init_method="topk")
-        compiled = prepare.compile_model(model)
+        compiled = compile_model.compile_model(model)
         optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
         for target in (optimizer, model) if optimizer_first else (model, optimizer):
             target.apply(sparsity)
@@ -268,7 +273,7 @@ def test_a_sparse_parameter_answers_for_itself():
 def test_loading_a_dense_checkpoint_says_which_masks_are_missing():
     dense, model = nn.Sequential(nn.Linear(6, 8)).state_dict(), nn.Sequential(nn.Linear(6, 8))
     sparsity = Static(0.5, init_method="topk")
-    prepare.compile_model(model)
+    compile_model.compile_model(model)
     model.apply(sparsity)
     with pytest.raises(RuntimeError, match=r"Missing key.*0\.weight_mask"):
         model.load_state_dict(dense)

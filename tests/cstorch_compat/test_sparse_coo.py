@@ -2,7 +2,7 @@
 
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 
 torch = get_mirror("torch")
 PLACES = [[0, 1, 1, 2], [1, 0, 2, 1]]

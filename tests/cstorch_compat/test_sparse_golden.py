@@ -6,15 +6,15 @@ import pathlib
 import numpy as np
 import pytest
 
-from cstorch_compat.optim.optimizers import SGD, AdamW
+from cstorch_compat.cerebras.pytorch.optim.optimizers import SGD, AdamW
+from cstorch_compat.cerebras.pytorch.sparse import init
+from cstorch_compat.cerebras.pytorch.sparse import masks as sparse_mask
+from cstorch_compat.cerebras.pytorch.sparse.group import map_sparsity_algorithm
+from cstorch_compat.cerebras.pytorch.sparse.schedules import make_hyperparam_schedule, make_update_schedule
 from cstorch_compat.run import process
-from cstorch_compat.sparse import initial_masks
-from cstorch_compat.sparse import masks as sparse_mask
-from cstorch_compat.sparse.group import map_sparsity_algorithm
-from cstorch_compat.sparse.sparse_schedules import make_hyperparam_schedule, make_update_schedule
 from lazytensor import config, nn
-from lazytensor.functions.creation import arange, tensor
-from lazytensor.tensor import grad_mode
+from lazytensor.core.tensor import grad_mode
+from lazytensor.functional.creation import arange, tensor
 from tests.cstorch_compat.sparse_runs import Training
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
@@ -60,7 +60,7 @@ def test_dropping_and_growing_keep_as_many_as_recorded(fraction, dropped, grown)
 
 @pytest.mark.parametrize("sparsity", RECORD["checkerboards"])
 def test_checkerboard_is_the_recorded_one(sparsity):
-    got = initial_masks.checkerboard(nn.Parameter(tensor(np.zeros((6, 8), np.float32))), tensor(sparsity))
+    got = init.checkerboard(nn.Parameter(tensor(np.zeros((6, 8), np.float32))), tensor(sparsity))
     assert got.tolist() == ARRAYS[f"init.checkerboard_{sparsity}"].tolist()
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cstorch_compat.cerebras.pytorch.sparse import init as init
+from cstorch_compat.cerebras.pytorch.sparse import masks as sm
+from cstorch_compat.cerebras.pytorch.sparse import schedules as ss
 from cstorch_compat.run import process
-from cstorch_compat.sparse import initial_masks as init
-from cstorch_compat.sparse import masks as sm
-from cstorch_compat.sparse import sparse_schedules as ss
-from lazytensor import dtype as dtypes
 from lazytensor import random
-from lazytensor.functions.creation import tensor
+from lazytensor.core import dtype as dtypes
+from lazytensor.functional.creation import tensor
 
 LEVELS = st.floats(0, 1, width=32)
 EXTENTS = st.integers(1, 9)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
-from cstorch_compat.optim.optimizers import SGD
-from cstorch_compat.optim.scaler import GradScaler
-from cstorch_compat.run import prepare, process
-from cstorch_compat.sparse import sparse_optimizers as older
-from cstorch_compat.sparse.algorithm import Static
-from cstorch_compat.sparse.dynamic import GMP, SET, RigL
-from cstorch_compat.sparse.group import Group
+from cstorch_compat.cerebras.pytorch.amp.grad_scaler import GradScaler
+from cstorch_compat.cerebras.pytorch.optim.optimizers import SGD
+from cstorch_compat.cerebras.pytorch.sparse import optimizers as older
+from cstorch_compat.cerebras.pytorch.sparse.algorithm import Static
+from cstorch_compat.cerebras.pytorch.sparse.dynamic import GMP, SET, RigL
+from cstorch_compat.cerebras.pytorch.sparse.group import Group
+from cstorch_compat.names.mirror_modules import get_mirror
+from cstorch_compat.run import compile_model, process
 from lazytensor import config, nn, random
 from tests.cstorch_compat.sparse_runs import batches
 
@@ -35,7 +35,7 @@ def new_run(monkeypatch):
         random.manual_seed(3)
         process.make_backend("CPU")
         model = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 8))
-        compiled = prepare.compile_model(model)
+        compiled = compile_model.compile_model(model)
         return model, compiled
 
     return begin

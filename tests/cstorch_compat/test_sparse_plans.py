@@ -5,8 +5,8 @@ import pytest
 from cstorch_compat.planning.recording import record_script
 from lazytensor.ir.program import Density
 from wse_sim import WSE2, plan
-from wse_sim.plan.sparsity import find_sparsity
-from wse_sim.plan.wiring import wire
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.sparsity import find_sparsity
 
 SCRIPT = """
 import cerebras.pytorch as cstorch, torch, torch.nn as nn, torch.nn.functional as F

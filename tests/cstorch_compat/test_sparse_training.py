@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cstorch_compat.cerebras.pytorch.amp.grad_scaler import GradScaler
+from cstorch_compat.cerebras.pytorch.optim import optimizers
+from cstorch_compat.cerebras.pytorch.sparse.algorithm import Static
+from cstorch_compat.cerebras.pytorch.sparse.dynamic import GMP, SET, RigL
+from cstorch_compat.cerebras.pytorch.sparse.group import Group
 from cstorch_compat.files import checkpoint
-from cstorch_compat.names.mirror import get_mirror
-from cstorch_compat.optim import optimizers
-from cstorch_compat.optim.scaler import GradScaler
-from cstorch_compat.run import prepare, process
-from cstorch_compat.sparse.algorithm import Static
-from cstorch_compat.sparse.dynamic import GMP, SET, RigL
-from cstorch_compat.sparse.group import Group
+from cstorch_compat.names.mirror_modules import get_mirror
+from cstorch_compat.run import compile_model, process
 from lazytensor import config, nn, random
-from lazytensor.functions.creation import tensor
-from lazytensor.tensor import Tensor
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.creation import tensor
 from tests.conftest import lazywafer
 from tests.cstorch_compat.sparse_runs import Training, batches
 
@@ -220,7 +220,7 @@ def test_gradients_of_several_passes_add_up_for_regrowth(new_backend):
     def dense_gradients(passes):
         sparsity = RigL(sparsity=0.5)
         model = nn.Linear(6, 8)
-        prepare.compile_model(model)
+        compile_model.compile_model(model)
         model.apply(sparsity)
         sparsity.initialize()
         for _ in range(passes):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cstorch_compat.__main__ import main
-from lazytensor import interrupts
+from lazytensor.system import signals
 
 STATUS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 
@@ -118,7 +118,7 @@ def test_a_command_that_runs_no_script_says_the_same(monkeypatch, capsys):
 def test_a_signal_waits_for_the_end_of_a_block_that_it_may_not_interrupt():
     passed = []
     with pytest.raises(KeyboardInterrupt):
-        with interrupts.defer_signals():
+        with signals.defer_signals():
             os.kill(os.getpid(), signal.SIGINT)
             passed.append("the kill")
         passed.append("the end")
@@ -151,7 +151,7 @@ def test_a_signal_does_not_interrupt_the_fork_of_a_worker(name, script, monkeypa
 
 @pytest.mark.process
 def test_a_process_that_is_forked_in_a_postponed_block_hears_signals(capfd):
-    with interrupts.defer_signals():
+    with signals.defer_signals():
         child = os.fork()
         if not child:
             signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
@@ -171,7 +171,7 @@ def test_a_signal_in_a_save_is_no_error_of_hdf5(script):
         """
         import os, signal, torch
         import cerebras.pytorch as cstorch
-        from cstorch_compat.files.h5sink import H5Sink as Sink
+        from cstorch_compat.files.h5_file_object import H5Sink as Sink
 
         write = Sink.write
 

@@ -16,17 +16,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat.data import ring, role
-from cstorch_compat.data.loader import DataLoader
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.cerebras.pytorch.utils.data import process_role, shared_ring
+from cstorch_compat.cerebras.pytorch.utils.data.dataloader import DataLoader
+from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.run import process
-from lazytensor import config, dtype
+from lazytensor import config
+from lazytensor.core import dtype
 from lazytensor.data.dataset import TensorDataset
 from lazytensor.data.loader import DataLoader as PlainLoader
-from lazytensor.data.stack import user_line_in_stack
 from lazytensor.data.worker_errors import WorkerError
+from lazytensor.data.worker_stack import user_line_in_stack
 from lazytensor.errors import DataError
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 from tests.conftest import python
 from tests.lazytensor.test_workers import is_gone, shared_memory
 
@@ -197,7 +198,7 @@ def test_a_single_worker_stays_in_the_process_and_answers_as_one():
     with csx():
         ((row,),) = read(input_fn, 1)
     assert row == [os.getpid(), 0, 1, 1, 0, 1, 0, 0, 0]
-    assert role.current_role() is None
+    assert process_role.current_role() is None
 
 
 def test_shuffling_is_the_same_in_every_worker():
@@ -359,13 +360,16 @@ def test_too_small_a_batch_for_the_systems_is_an_error():
 
 
 def test_too_little_shared_memory_is_an_error_before_anything_starts(monkeypatch):
-    monkeypatch.setattr(ring.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1 << 20}))
+    monkeypatch.setattr(shared_ring.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1 << 20}))
     with csx(1, 2), pytest.raises(DataError, match="MB of shared memory"):
         read(lambda: [creation.zeros(1 << 20)], 2)
 
 
 def test_an_input_function_that_cannot_be_sent_is_an_error_where_nothing_is_forked(monkeypatch):
-    monkeypatch.setattr("cstorch_compat.data.stream.default_context", lambda: multiprocessing.get_context("spawn"))
+    monkeypatch.setattr(
+        "cstorch_compat.cerebras.pytorch.utils.data.batch_stream.default_context",
+        lambda: multiprocessing.get_context("spawn"),
+    )
     with csx(1, 2), pytest.raises(DataError, match="cannot be given to a worker process"):
         read(lambda: [creation.zeros(2)], 2)
 
@@ -489,7 +493,7 @@ def test_a_worker_that_sends_nothing_is_given_up_and_its_line_is_named():
 def test_the_line_of_a_stack_is_the_innermost_of_the_users():
     frames = [
         (os.__file__, 3, "walk"),
-        (ring.__file__, 4, "close"),
+        (shared_ring.__file__, 4, "close"),
         ("train.py", 5, "load"),
         ("train.py", 6, "<module>"),
     ]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat.watch import eventfile
-from cstorch_compat.watch.eventfile import (
+from cstorch_compat.summaries import event_file
+from cstorch_compat.summaries.event_file import (
     ScalarEvent,
     TextEvent,
     decode_message,
@@ -18,9 +18,9 @@ from cstorch_compat.watch.eventfile import (
     encode_record,
     encode_scalar_summary,
 )
-from cstorch_compat.watch.summary import SummaryReader, SummaryWriter
+from cstorch_compat.summaries.summary import SummaryReader, SummaryWriter
 from lazytensor.errors import DataError
-from lazytensor.functions.creation import tensor
+from lazytensor.functional.creation import tensor
 
 SCALAR = bytes.fromhex(
     "1a000000000000" + "00129bd82d" + "0921" + "0e7f2844c0da41" + "1001" + "2a0d0a0b0a046c6f7373150000c03f"
@@ -42,7 +42,7 @@ def test_a_cut_file_gives_a_prefix(message, cut):
 def test_a_scalar_has_the_bytes_of_tensorboard():
     seconds = struct.unpack("<d", SCALAR[13:21])[0]
     assert (
-        encode_record(eventfile.encode_event(seconds, 1, eventfile.encode_scalar_summary("loss", 1.5)))[:-4] == SCALAR
+        encode_record(event_file.encode_event(seconds, 1, event_file.encode_scalar_summary("loss", 1.5)))[:-4] == SCALAR
     )
 
 

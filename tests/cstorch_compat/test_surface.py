@@ -2,7 +2,7 @@
 
 import pytest
 
-from cstorch_compat.names import distributions, manifest, surface
+from cstorch_compat.names import manifest, package_metadata, torch_surface
 from cstorch_compat.torch.torch_version import TorchVersion
 
 
@@ -12,9 +12,9 @@ def test_surface_has_what_pytorch_offers_and_no_more():
         "torch.Tensor.sum",
         "torch.utils.data.dataloader",
         "torch.fx",
-    } <= surface.all_torch_names()
-    assert not surface.is_torch_name("torch.nn.Lineer") and surface.is_torch_name("torch.utils")
-    assert len(surface.all_torch_names()) > 5000
+    } <= torch_surface.all_torch_names()
+    assert not torch_surface.is_torch_name("torch.nn.Lineer") and torch_surface.is_torch_name("torch.utils")
+    assert len(torch_surface.all_torch_names()) > 5000
 
 
 def test_modules_above_known_names_are_known():
@@ -32,7 +32,7 @@ def test_metadata_of_the_emulated_packages_is_given_by_name_alone(script):
         """
     )
     assert done.returncode == 0, done.stderr
-    ours = distributions.EMULATED_VERSIONS["torch"]
+    ours = package_metadata.EMULATED_VERSIONS["torch"]
     assert done.stdout.splitlines() == [f"{ours} 2.10.0 {ours}", "torch torch None", "[]"]
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cstorch_compat.names.mirror import get_mirror
-from cstorch_compat.watch.summary import EventWriter, SummaryReader
-from lazytensor.functions.creation import tensor
+from cstorch_compat.names.mirror_modules import get_mirror
+from cstorch_compat.summaries.summary import EventWriter, SummaryReader
+from lazytensor.functional.creation import tensor
 
 public = get_mirror("torch.utils.tensorboard")
 

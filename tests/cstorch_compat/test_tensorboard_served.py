@@ -10,7 +10,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 
 pytest.importorskip("tensorboard.main", reason="needs the extra tensorboard: pip install tensorboard")
 figures = pytest.importorskip("matplotlib.figure", reason="a figure needs the extra viz")

@@ -14,7 +14,7 @@ import lazytensor as lt
 from cstorch_compat.ckpt import tf_saver
 from cstorch_compat.ckpt.formats import FORMATS, read
 from cstorch_compat.ckpt.tf_saver import SaverVariable, collect_variables, make_lazy_arrays
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.errors import CheckpointError
 from tests.conftest import ROOT
 

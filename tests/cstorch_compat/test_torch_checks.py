@@ -3,10 +3,10 @@
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.torch.distributions.vector_families import MultivariateNormal
-from cstorch_compat.torch.function_transforms import functional_call, vmap
-from cstorch_compat.torch.half_casts import GradScaler
-from cstorch_compat.torch.switches import detect_anomaly, set_detect_anomaly
+from cstorch_compat.torch.amp import GradScaler
+from cstorch_compat.torch.distributions.multivariate import MultivariateNormal
+from cstorch_compat.torch.func.transforms import functional_call, vmap
+from cstorch_compat.torch.global_settings import detect_anomaly, set_detect_anomaly
 from lazytensor import nn
 
 

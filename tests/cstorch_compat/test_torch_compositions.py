@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.torch import foreach, old_initializers
-from cstorch_compat.torch.sliding_blocks import Fold, Unfold, fold, unfold
-from cstorch_compat.torch.synchronized_norm import SyncBatchNorm
+from cstorch_compat.torch import foreach
+from cstorch_compat.torch.nn import init
+from cstorch_compat.torch.nn.modules.fold import Fold, Unfold, fold, unfold
+from cstorch_compat.torch.nn.modules.sync_batchnorm import SyncBatchNorm
 from lazytensor import arange, nn, ones, ones_like, randn, tensor
 from lazytensor.errors import DeviceAbsent, ShapeError
 
@@ -69,12 +70,12 @@ def test_lists_take_a_number_for_each_tensor_and_refuse_other_lengths():
         foreach._foreach_add([], [])
 
 
-@pytest.mark.parametrize("name", old_initializers.DEPRECATED_NAMES)
+@pytest.mark.parametrize("name", init.DEPRECATED_NAMES)
 def test_old_initializers_warn_and_name_their_successor(name):
     arguments = {"constant": (3.0,), "sparse": (0.5,)}.get(name, ())
     x = ones(2, 2, 2) if name == "dirac" else ones(2, 2)
     with pytest.warns(FutureWarning, match=f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`."):
-        assert getattr(old_initializers, name)(x, *arguments) is x
+        assert getattr(init, name)(x, *arguments) is x
 
 
 def test_norms_become_synchronized_ones_over_the_same_parameters():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.errors import DataError, OptionMissing
 
 torch, nn = get_mirror("torch"), get_mirror("torch.nn")

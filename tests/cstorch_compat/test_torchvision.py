@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.torchvision import datasets, pictures, transforms
-from cstorch_compat.torchvision.datasets import MNIST, SubstituteWarning, make_test_mask, read_idx
-from lazytensor import dtype
+from cstorch_compat.torchvision.datasets import mnist
+from cstorch_compat.torchvision.datasets.mnist import MNIST, SubstituteWarning, make_test_mask, read_idx
+from cstorch_compat.torchvision.transforms import functional, transforms
+from lazytensor.core import dtype
+from lazytensor.core.tensor import Tensor
 from lazytensor.data import DataLoader, DataOptionError
 from lazytensor.errors import DataError
-from lazytensor.functions import creation
-from lazytensor.tensor import Tensor
+from lazytensor.functional import creation
 
 ROOT = pathlib.Path(__file__).parents[2]
 IMAGE = (28, 28)
@@ -61,7 +62,7 @@ def served(root="nowhere", **options):
 
 @pytest.fixture
 def unwarned(monkeypatch):
-    monkeypatch.setattr(datasets._has_warned, "value", False)
+    monkeypatch.setattr(mnist._has_warned, "value", False)
 
 
 # -- the IDX files ---------------------------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ def test_the_warning_does_not_claim_what_is_not_so(tmp_path, unwarned):
 
 @pytest.mark.process
 def test_one_warning_in_a_process(tmp_path):
-    script = "from cstorch_compat.torchvision.datasets import MNIST\nfor t in (0, 1, 1): MNIST('x', bool(t))"
+    script = "from cstorch_compat.torchvision.datasets.mnist import MNIST\nfor t in (0, 1, 1): MNIST('x', bool(t))"
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     options = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": path}, "timeout": 120}
     run = subprocess.run([sys.executable, "-W", "always", "-c", script], capture_output=True, check=True, **options)
@@ -225,8 +226,8 @@ def test_digits_are_split_and_balanced():
 
 @pytest.mark.parametrize("train", [True, False])
 def test_small_digits_are_the_served_ones_before_they_are_enlarged(train):
-    small, labels_of_small = datasets.small_digits(train)
-    large, labels_of_large = datasets.load_digits(train)
+    small, labels_of_small = mnist.small_digits(train)
+    large, labels_of_large = mnist.load_digits(train)
     assert small.shape == (len(large), 8, 8)
     assert (small.min(), small.max()) == (0, 16)
     np.testing.assert_array_equal(labels_of_small, labels_of_large)
@@ -242,12 +243,12 @@ def test_digits_can_be_told_apart():
 
 
 def test_shipped_file_is_small_and_its_licence_is_named():
-    assert datasets.DIGITS_PATH.stat().st_size < 200_000
-    with np.load(datasets.DIGITS_PATH, allow_pickle=False) as stored:
+    assert mnist.DIGITS_PATH.stat().st_size < 200_000
+    with np.load(mnist.DIGITS_PATH, allow_pickle=False) as stored:
         assert (stored["images"].dtype, stored["images"].shape) == (np.uint8, (8, 8, 1797))
         assert (stored["labels"].dtype, stored["labels"].shape) == (np.uint8, (1797,))
         assert stored["images"].max() == 16
-    text = datasets.DIGITS_PATH.with_name("digits-LICENSE.txt").read_text()
+    text = mnist.DIGITS_PATH.with_name("digits-LICENSE.txt").read_text()
     for part in ("10.24432/C50P49", "CC BY 4.0", "E. Alpaydin and C. Kaynak", "Changes"):
         assert part in text
 
@@ -364,17 +365,17 @@ def test_compose_and_lambda_and_their_print():
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
 def test_scaling_keeps_flat_images_and_the_range(height, width, new_height, new_width):
     flat = np.full((height, width), 77, np.uint8)
-    assert np.array_equal(pictures.resize_planes(flat, new_height, new_width), np.full((new_height, new_width), 77))
+    assert np.array_equal(functional.resize_planes(flat, new_height, new_width), np.full((new_height, new_width), 77))
     image = np.random.default_rng(height).integers(0, 256, (height, width), np.uint8)
-    scaled = pictures.resize_planes(image, new_height, new_width)
+    scaled = functional.resize_planes(image, new_height, new_width)
     assert scaled.min() >= image.min()
     assert scaled.max() <= image.max()
-    assert np.array_equal(pictures.resize_planes(image, height, width), image)
+    assert np.array_equal(functional.resize_planes(image, height, width), image)
 
 
 def test_scaling_by_hand():
-    assert pictures.resize_planes(np.array([[0.0, 1.0]]), 1, 4).tolist() == [[0.0, 0.25, 0.75, 1.0]]
-    assert pictures.resize_planes(np.array([[0, 1]], np.uint8), 1, 1).tolist() == [[1]]
+    assert functional.resize_planes(np.array([[0.0, 1.0]]), 1, 4).tolist() == [[0.0, 0.25, 0.75, 1.0]]
+    assert functional.resize_planes(np.array([[0, 1]], np.uint8), 1, 1).tolist() == [[1]]
 
 
 def test_resize_and_crop_keep_the_kind_of_image():

@@ -3,8 +3,8 @@
 from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass
 
-from cstorch_compat.torch import tree_paths as paths
-from lazytensor.pytree import tree_flatten, tree_unflatten
+from cstorch_compat.torch.utils import pytree as paths
+from lazytensor.core.pytree import tree_flatten, tree_unflatten
 
 Pair = namedtuple("Pair", "a b")
 TREE = {"a": [1, (2,)], "b": Pair(3, {"c": None}), "d": OrderedDict(x=4), "e": defaultdict(int, f=5)}

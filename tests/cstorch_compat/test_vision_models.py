@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cstorch_compat.names.mirror import get_mirror
-from cstorch_compat.torchvision import folders, pictures, random_transforms, showing, transforms
+from cstorch_compat.names.mirror_modules import get_mirror
+from cstorch_compat.torchvision import utils
+from cstorch_compat.torchvision.datasets import folder
 from cstorch_compat.torchvision.models import resnet, vgg, vision_transformer
-from cstorch_compat.torchvision.models.published import WEIGHTS_CLASSES
+from cstorch_compat.torchvision.models.weights import WEIGHTS_CLASSES
+from cstorch_compat.torchvision.transforms import functional, transforms
+from cstorch_compat.torchvision.transforms import random as random_transforms
 from lazytensor import random
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 
 
 def total(model):
@@ -76,20 +79,20 @@ def test_random_transforms_draw_as_torchvisions(photograph):
 def test_pictures_keep_their_kind(photograph):
     tensor = transforms.ToTensor()(photograph)
     for image in (photograph, np.asarray(photograph), tensor):
-        small = pictures.resize(image, 17)
-        assert type(small) is type(pictures.hflip(image)) and pictures.get_image_size(small) == [21, 17]
-        assert pictures.get_image_size(pictures.center_crop(image, 60)) == [60, 60]
-        assert pictures.get_image_size(pictures.pad(image, 3)) == [56, 46]
-    assert np.array_equal(np.asarray(pictures.to_pil_image(tensor)), np.asarray(photograph))
+        small = functional.resize(image, 17)
+        assert type(small) is type(functional.hflip(image)) and functional.get_image_size(small) == [21, 17]
+        assert functional.get_image_size(functional.center_crop(image, 60)) == [60, 60]
+        assert functional.get_image_size(functional.pad(image, 3)) == [56, 46]
+    assert np.array_equal(np.asarray(functional.to_pil_image(tensor)), np.asarray(photograph))
     assert transforms.Resize(17)(photograph).size == (21, 17)
 
 
 def test_images_side_by_side_in_one_file(tmp_path):
     random.manual_seed(5)
     images = creation.rand(5, 1, 4, 6)
-    grid = showing.make_grid(images, nrow=3, normalize=True)
+    grid = utils.make_grid(images, nrow=3, normalize=True)
     assert tuple(grid.shape) == GRID[0] and float(grid.mean()) == pytest.approx(GRID[1], abs=1e-6)
-    showing.save_image(images, tmp_path / "grid.png", nrow=5)
+    utils.save_image(images, tmp_path / "grid.png", nrow=5)
     with Image.open(tmp_path / "grid.png") as image:
         assert image.size == (42, 8)
 
@@ -98,15 +101,15 @@ def test_folders_are_classes(tmp_path, photograph):
     for name in ("b", "a"):
         (tmp_path / name).mkdir()
         photograph.save(tmp_path / name / "1.png")
-    found = folders.ImageFolder(tmp_path, transforms.ToTensor())
+    found = folder.ImageFolder(tmp_path, transforms.ToTensor())
     assert found.classes == ["a", "b"] and [target for _, target in found] == [0, 1]
     (tmp_path / "c").mkdir()
     with pytest.raises(FileNotFoundError, match="no valid file for the classes c"):
-        folders.ImageFolder(tmp_path)
+        folder.ImageFolder(tmp_path)
 
 
 def test_fake_data_are_drawn_as_torchvisions():
-    fake = folders.FakeData(5, (3, 8, 8), 4, transforms.ToTensor())
+    fake = folder.FakeData(5, (3, 8, 8), 4, transforms.ToTensor())
     pairs = [(float(fake[i][0].mean()), fake[i][1]) for i in range(5)]
     assert [p for p, _ in pairs] == pytest.approx([p for p, _ in FAKE], abs=1e-6)
     assert [t for _, t in pairs] == [t for _, t in FAKE]

@@ -2,8 +2,14 @@
 
 import pytest
 
-from cstorch_compat.torchvision.image_net import ImageNet, ImageReadMode, StandardTransform, read_image, verify_str_arg
-from cstorch_compat.torchvision.operators import FrozenBatchNorm2d, StochasticDepth, stochastic_depth
+from cstorch_compat.torchvision.datasets.imagenet import (
+    ImageNet,
+    ImageReadMode,
+    StandardTransform,
+    read_image,
+    verify_str_arg,
+)
+from cstorch_compat.torchvision.ops import FrozenBatchNorm2d, StochasticDepth, stochastic_depth
 from lazytensor import manual_seed, ones
 
 

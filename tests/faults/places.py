@@ -9,11 +9,12 @@ from collections.abc import Callable
 import numpy as np
 
 from cstorch_compat.files import checkpoint, h5write
-from lazytensor import dtype, leftovers
+from lazytensor.core import dtype
+from lazytensor.core.file_array import LazyArray
 from lazytensor.data.loader import DataLoader
 from lazytensor.data.worker_errors import WorkerError
 from lazytensor.errors import CheckpointError
-from lazytensor.lazyarray import LazyArray
+from lazytensor.system import atomic_files
 
 TOUCHES = ("pwrite", "ftruncate", "fsync", "replace")
 """What a save asks of the system; each call is a place."""
@@ -103,7 +104,7 @@ def kill_at(place: int, folder: pathlib.Path) -> list[str]:
     loaded = checkpoint.load(path)
     if loaded["weight"].tolist() != [[loaded["step"]] * 5] * 40:
         wrong.append("the file is neither the one of before nor the new one")
-    leftovers.remove_leftovers(folder)
+    atomic_files.remove_leftovers(folder)
     return [*wrong, *(f"{p.name} is left" for p in folder.iterdir() if p != path)]
 
 

@@ -18,7 +18,7 @@ import tempfile
 import numba  # noqa: F401 - what a run loads late, and each fork would load anew
 
 from cstorch_compat.__main__ import main
-from cstorch_compat.run import stops
+from cstorch_compat.run import signals
 from cstorch_compat.run.process import RUN
 from tests.faults.owned import own
 from tests.faults.run_scripts import WAFER
@@ -62,7 +62,7 @@ def _as_command(script: str, folder: str) -> int:
         os.close(opened)
     # Even where whoever runs the tests ignores them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for ending in stops.ENDING_SIGNALS:
+    for ending in signals.ENDING_SIGNALS:
         signal.signal(ending, signal.SIG_DFL)
     return main(["run", script])
 

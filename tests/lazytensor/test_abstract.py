@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import abstract, nn
+from lazytensor import nn
+from lazytensor.core import abstract_step
 from lazytensor.errors import CompileError, TraceError
 from lazytensor.nn import functional as F
 from lazytensor.optim import eager
@@ -58,7 +59,7 @@ MODELS = {
 
 def family(name, batch, optimizer=lt.optim.AdamW):
     make, shape, kind = MODELS[name]
-    with abstract.mode():
+    with abstract_step.mode():
         model = make()
         updates = optimizer(model.parameters(), lr=0.1)
 
@@ -69,8 +70,8 @@ def family(name, batch, optimizer=lt.optim.AdamW):
         updates.step()
         return loss
 
-    batches = [abstract.tensor((batch, *shape), kind), abstract.tensor((batch,), lt.int64)]
-    return abstract.record(step, batches, lt.float16)
+    batches = [abstract_step.tensor((batch, *shape), kind), abstract_step.tensor((batch,), lt.int64)]
+    return abstract_step.record(step, batches, lt.float16)
 
 
 def without_constants(program):
@@ -102,7 +103,7 @@ def test_constants_follow_the_batch():
 
 
 def test_step_of_a_large_model_costs_no_arrays():
-    with abstract.mode():
+    with abstract_step.mode():
         model = nn.Linear(200_000, 300_000)
         nn.init.orthogonal_(model.weight)
         updates = lt.optim.AdamW(model.parameters())
@@ -114,7 +115,7 @@ def test_step_of_a_large_model_costs_no_arrays():
         updates.step()
         return loss
 
-    program = abstract.record(step, [abstract.tensor((1000, 200_000))]).program()
+    program = abstract_step.record(step, [abstract_step.tensor((1000, 200_000))]).program()
     assert max(b.type.size for b in program.buffers) == 60_000_000_000
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
     tracemalloc.stop()
@@ -122,10 +123,10 @@ def test_step_of_a_large_model_costs_no_arrays():
 
 @pytest.mark.parametrize("read", [lambda t: t.item(), bool, lambda t: t.numpy(force=True), lambda t: t.nonzero()])
 def test_value_of_the_step_is_refused_with_the_line(read):
-    with abstract.mode():
+    with abstract_step.mode():
         model = Perceptron()
     with pytest.raises(TraceError, match=r"test_abstract.py:\d+"):
-        abstract.record(lambda x: read(model(x).sum()), [abstract.tensor((4, 6))])
+        abstract_step.record(lambda x: read(model(x).sum()), [abstract_step.tensor((4, 6))])
 
 
 def test_value_that_depends_on_no_sample_can_be_read():
@@ -134,11 +135,11 @@ def test_value_that_depends_on_no_sample_can_be_read():
         assert mask.sum().item() == 6
         return (x @ mask).sum()
 
-    assert abstract.record(step, [abstract.tensor((4, 3))]).program().fetches
+    assert abstract_step.record(step, [abstract_step.tensor((4, 3))]).program().fetches
 
 
 def test_tensor_of_the_script_can_be_read_in_the_step():
-    with abstract.mode():
+    with abstract_step.mode():
         scale = lt.tensor(3.0) * 2
         weight = nn.Parameter(lt.ones(3))
 
@@ -148,7 +149,7 @@ def test_tensor_of_the_script_can_be_read_in_the_step():
             weight.sum().item()
         return (x * scale * weight).sum()
 
-    assert abstract.record(step, [abstract.tensor((4, 3))]).program().fetches
+    assert abstract_step.record(step, [abstract_step.tensor((4, 3))]).program().fetches
 
 
 def test_batch_that_the_step_fixes_is_refused_with_its_line():
@@ -158,15 +159,15 @@ def test_batch_that_the_step_fixes_is_refused_with_its_line():
     def own_extent(x):
         return (x.sum(1) * lt.ones(4)).mean()
 
-    recorded = abstract.record(own_extent, [abstract.tensor((4, 3))])
+    recorded = abstract_step.record(own_extent, [abstract_step.tensor((4, 3))])
     assert recorded.program(4) is recorded.program()
     with pytest.raises((CompileError, RuntimeError), match=r"test_abstract\.py"):
         recorded.program(8)
-    assert abstract.record(step, [abstract.tensor((4, 3))]).program(8).batch
+    assert abstract_step.record(step, [abstract_step.tensor((4, 3))]).program(8).batch
 
 
 def test_batch_whose_square_is_worked_on_is_refused():
-    recorded = abstract.record(lambda x: (x @ x.T).softmax(-1).mean(), [abstract.tensor((6, 4))])
+    recorded = abstract_step.record(lambda x: (x @ x.T).softmax(-1).mean(), [abstract_step.tensor((6, 4))])
     with pytest.raises(CompileError, match="the square of the batch"):
         recorded.program(12)
 
@@ -209,7 +210,7 @@ def test_rule_on_arrays_is_recorded_with_its_whole_state(name):
 
 
 def test_values_of_the_script_stay_outside_of_the_step():
-    with abstract.mode():
+    with abstract_step.mode():
         assert lt.arange(4).sum().item() == 6
         assert lt.rand(3).max().item() > 0
         model = nn.Linear(3, 3)
@@ -219,9 +220,9 @@ def test_values_of_the_script_stay_outside_of_the_step():
 
 
 def test_family_goes_to_another_process_with_its_batches():
-    with abstract.mode():
+    with abstract_step.mode():
         layer = nn.Linear(3, 2)
-    family = abstract.record(lambda x: layer(x).sum(), [abstract.tensor((4, 3))])
+    family = abstract_step.record(lambda x: layer(x).sum(), [abstract_step.tensor((4, 3))])
     sent = pickle.loads(pickle.dumps(family))
     assert (sent.batch_size, sent.program()) == (4, family.program())
     assert sent.program(20) == family.program(20)
@@ -234,7 +235,7 @@ def test_family_of_one_batch_says_why_in_another_process(wrong):
             raise wrong
         return x.sum()
 
-    sent = pickle.loads(pickle.dumps(abstract.record(step, [abstract.tensor((4, 3))])))
+    sent = pickle.loads(pickle.dumps(abstract_step.record(step, [abstract_step.tensor((4, 3))])))
     assert len(sent.program().instrs) > 0
     with pytest.raises((CompileError, TraceError), match="four rows"):
         sent.program(5)

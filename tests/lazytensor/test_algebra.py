@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazytensor import dtype as dt
+from lazytensor.core import dtype as dt
 from lazytensor.ir.graph import Node
 from lazytensor.ir.pattern import any_
 from lazytensor.ir.types import Type

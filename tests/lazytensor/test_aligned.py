@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor.ir.types import StateId
-from lazytensor.runtime.aligned import BlockAllocator, aligned, aligned_zeros
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.aligned_arrays import BlockAllocator, aligned, aligned_zeros
+from lazytensor.runtime.state_store import Store
 
 CACHE_LINE_BYTES = 64
 SHAPES = st.lists(st.integers(0, 40), max_size=3).map(tuple)

@@ -8,7 +8,7 @@ import builtins
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import get_mirror
+from cstorch_compat.names.mirror_modules import get_mirror
 from lazytensor.errors import ArgumentInvalid, TensorMissing
 
 torch = get_mirror("torch")

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import config
-from lazytensor.capture import Capture
+from lazytensor.autograd.function import Function, backward, grad
+from lazytensor.core.capture import Capture
+from lazytensor.core.step import StepRunner
 from lazytensor.errors import AutogradError
-from lazytensor.gradients import Function, backward, grad
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
-from lazytensor.step import StepRunner
+from lazytensor.runtime.state_store import Store
 from tests.lazytensor.front_strategies import follow, smooth_programs
 
 

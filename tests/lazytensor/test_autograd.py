@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
+from lazytensor.autograd.function import Function
+from lazytensor.core.tensor import grad_mode
 from lazytensor.errors import AutogradError
-from lazytensor.gradients import Function
-from lazytensor.tensor import grad_mode
 from tests.lazytensor.front_strategies import follow, smooth_programs
 
 STEP = 1e-5

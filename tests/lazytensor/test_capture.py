@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import lazytensor as lt
-from lazytensor import cells
-from lazytensor.capture import CAPTURE_LIFE_CYCLE, Capture, CapturePhase
-from lazytensor.cells import Storage
+from lazytensor.core import storage
+from lazytensor.core.capture import CAPTURE_LIFE_CYCLE, Capture, CapturePhase
+from lazytensor.core.storage import Storage
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 
 EVENTS = sorted({move.event for move in CAPTURE_LIFE_CYCLE.moves})
 NEXT = {(move.phase, move.event): move.then for move in CAPTURE_LIFE_CYCLE.moves}
@@ -61,7 +61,7 @@ class Life(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.weight = lt.zeros(())
-        cells.register(self.weight.cell, "weight")
+        storage.register(self.weight.cell, "weight")
         self.begin()
 
     def begin(self):
@@ -103,7 +103,7 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def phase_follows_the_table(self):
         assert self.capture.phase is self.phase
-        assert (cells.thread_state.current is self.capture) == (self.phase in CURRENT)
+        assert (storage.thread_state.current is self.capture) == (self.phase in CURRENT)
 
     @invariant()
     def weight_has_the_value_of_the_steps_that_ran(self):
@@ -111,7 +111,7 @@ class Life(RuleBasedStateMachine):
             assert self.weight.item() == self.value
 
     def teardown(self):
-        cells.reset()
+        storage.reset()
 
 
 Life.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
@@ -131,7 +131,7 @@ def path_to(phase: CapturePhase) -> list[str]:
 @pytest.fixture
 def capture():
     yield Capture(Store(), readable=False)
-    cells.reset()
+    storage.reset()
 
 
 @pytest.mark.parametrize("move", CAPTURE_LIFE_CYCLE.moves, ids=lambda m: f"{m.phase.name}-{m.event}")

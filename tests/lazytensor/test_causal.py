@@ -12,7 +12,7 @@ from lazytensor.kernels.kernel import KNOWN
 from lazytensor.kernels.panel_products import LEFT, RESULT
 from lazytensor.runtime import blas
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 
 attention = lt.nn.functional.scaled_dot_product_attention
 

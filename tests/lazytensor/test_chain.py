@@ -9,14 +9,14 @@ import pytest
 
 from lazytensor import config
 from lazytensor.compiler.pipeline import HOST, compile_graph
-from lazytensor.dtype import bfloat16, float32, round_to
+from lazytensor.core.dtype import bfloat16, float32, round_to
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.ops.products import matmul
-from lazytensor.runtime import chain
+from lazytensor.runtime import schedule
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 from lazytensor.testing import batch
 from tests.conftest import ROOT
 
@@ -43,15 +43,15 @@ def steps():
 @pytest.mark.parametrize("right", LAYOUTS)
 @pytest.mark.parametrize("left", LAYOUTS)
 def test_products_are_numpys(left, right):
-    if chain.product(X, W, np.empty((520, 320), "f4")) is None:
+    if schedule.product(X, W, np.empty((520, 320), "f4")) is None:
         pytest.skip("this BLAS cannot be called, or not be held to one thread")
     for lead in ((), (3,), (2, 4)):
         for m, k, n in ((5, 7, 6), (1, 4, 3), (6, 1, 5), (4, 3, 1)):
             a, b = LAYOUTS[left]((*lead, m, k)), LAYOUTS[right]((*lead, k, n))
             out = np.zeros((*lead, m, n), "f4")
-            product = chain.product(a, b, out)
+            product = schedule.product(a, b, out)
             assert product is not None
-            chain.Chain([chain.Parts([product], (0, 1, 2))])()
+            schedule.Chain([schedule.Parts([product], (0, 1, 2))])()
             np.testing.assert_allclose(out, a @ b, atol=1e-5)
 
 
@@ -60,16 +60,16 @@ def test_products_are_numpys(left, right):
 @pytest.mark.parametrize("right", LAYOUTS)
 @pytest.mark.parametrize("left", LAYOUTS)
 def test_products_in_tiles_are_numpys(left, right, is_small, monkeypatch):
-    if chain.product(X, W, np.empty((520, 320), "f4")) is None:
+    if schedule.product(X, W, np.empty((520, 320), "f4")) is None:
         pytest.skip("this BLAS cannot be called, or not be held to one thread")
-    monkeypatch.setattr(chain.blas, "has_small_kernels", lambda: is_small)
+    monkeypatch.setattr(schedule.blas, "has_small_kernels", lambda: is_small)
     for lead in ((), (2,)):
         for m, k, n in ((100, 90, 200), (33, 500, 47), (40, 3000, 90), (20, 600, 300), (5, 70, 900), (129, 64, 10)):
             a, b = LAYOUTS[left]((*lead, m, k)), LAYOUTS[right]((*lead, k, n))
             out = np.full((*lead, m, n), 7, "f4")
-            product = chain.product(a, b, out)
+            product = schedule.product(a, b, out)
             assert product is not None
-            chain.Chain([chain.Parts([product], (0, 1, 2))])()
+            schedule.Chain([schedule.Parts([product], (0, 1, 2))])()
             np.testing.assert_allclose(out, a.astype("f8") @ b.astype("f8"), atol=5e-7 * k)
 
 
@@ -84,7 +84,7 @@ def test_products_in_tiles_are_numpys(left, right, is_small, monkeypatch):
     ],
 )
 def test_a_product_that_blas_cannot_read_in_place_is_numpys(a, b, out):
-    assert chain.product(a, b, out) is None
+    assert schedule.product(a, b, out) is None
 
 
 def test_bits_do_not_depend_on_the_number_of_threads():

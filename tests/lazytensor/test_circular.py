@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazytensor.ops.circular import cosine, sine
+from lazytensor.ops.sin_cos import cosine, sine
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "golden" / "circular.json").read_text())
 

@@ -3,8 +3,8 @@
 import pytest
 
 import lazytensor as lt
+from lazytensor.core.autocast import autocast, host_autocast
 from lazytensor.errors import CountInvalid, ShapeError
-from lazytensor.precision import autocast, host_autocast
 
 F = lt.nn.functional
 LOSSES = pytest.mark.parametrize("loss", [F.nll_loss, F.cross_entropy])

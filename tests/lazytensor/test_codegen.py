@@ -9,10 +9,10 @@ from lazytensor import config
 from lazytensor.compiler.codegen import distinct_slots, generate, thread_parts
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.match import match
-from lazytensor.compiler.scalars import literal_text
-from lazytensor.dtype import bool_, float16, float32, float64, int8, int32, int64, uint8
+from lazytensor.compiler.scalar_bodies import literal_text
+from lazytensor.core.dtype import bool_, float16, float32, float64, int8, int32, int64, uint8
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.nest_oracle import evaluate
+from lazytensor.ir.nest_reference import evaluate
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.reduce import reduce

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazytensor import data, dtype, random
+from lazytensor import data, random
+from lazytensor.core import dtype
+from lazytensor.core.tensor import Tensor
 from lazytensor.errors import DataError
-from lazytensor.functions import creation, pointwise
+from lazytensor.functional import creation, pointwise
 from lazytensor.random import Generator
-from lazytensor.tensor import Tensor
 
 TEN = range(10)
 SEEDS = (0, 1, 1234)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor.capture import Capture
+from lazytensor.core.capture import Capture
 from lazytensor.errors import OptionMissing
 from lazytensor.nn import Embedding, EmbeddingBag
 from lazytensor.nn import functional as F
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 
 
 @pytest.mark.parametrize("dtype", [lt.float32, lt.float64, lt.bfloat16], ids=lambda d: d.name)

@@ -8,7 +8,7 @@ from lazytensor import config
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.match import match
 from lazytensor.compiler.pipeline import PASSES, UNLOWERED, Target
-from lazytensor.dtype import bfloat16, cbfloat16, float16, float32, float64
+from lazytensor.core.dtype import bfloat16, cbfloat16, float16, float32, float64
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full_like

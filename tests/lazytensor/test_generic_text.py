@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from lazytensor import dtype as dt
 from lazytensor.cirh.dot import dot_text
 from lazytensor.cirh.generic import CIRH_DIALECT, generic_text
-from lazytensor.cirh.generic_reader import read_graph
+from lazytensor.cirh.generic_parser import read_graph
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.simplify import simplify
+from lazytensor.core import dtype as dt
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type

@@ -2,7 +2,7 @@
 
 import lazytensor as lt
 from lazytensor import nn
-from lazytensor.gradients import Function, grad
+from lazytensor.autograd.function import Function, grad
 
 
 class TurnedByOther(Function):

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
+from lazytensor.autograd.function import Function, backward, grad, once_differentiable
 from lazytensor.errors import AutogradError
-from lazytensor.functions import attach
-from lazytensor.gradients import Function, backward, grad, once_differentiable
+from lazytensor.functional import attach_members
 from lazytensor.nn import functional as F
 from tests.lazytensor.front_strategies import follow, smooth_programs
 from tests.live_nodes import live_nodes
@@ -132,7 +132,7 @@ def test_a_result_written_over_is_refused_where_the_gradient_is_made_of_it():
 
 def _of_one_tensor():
     """Functions of one tensor that write in place too: those of the registry, and activations that are told to."""
-    for function, mark in attach.marked_functions():
+    for function, mark in attach_members.marked_functions():
         parameters = [*inspect.signature(function).parameters.values()]
         if mark.in_place and all(p.default is not p.empty for p in parameters[1:]):
             yield from ((name, function, lambda x, name=name: getattr(x, f"{name}_")()) for name in mark.names)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import abstract
-from lazytensor.dtype import float32
+from lazytensor.core import abstract_step
+from lazytensor.core.dtype import float32
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import Graph, Node, node_template, topological
 from lazytensor.ir.graph_function import CALL_OP, RESULT_OP, GraphFunction, inline_calls
@@ -67,27 +67,27 @@ def test_a_graph_without_calls_stays_as_it_is():
 
 
 def trained(count: int) -> tuple[lt.nn.Module, lt.optim.Optimizer]:
-    with abstract.mode():
+    with abstract_step.mode():
         model = lt.nn.Sequential(*(lt.nn.Linear(4, 4) for _ in range(count)))
         return model, lt.optim.AdamW(model.parameters(), lr=0.1)
 
 
 def test_updates_of_an_abstract_step_are_calls_of_one_function_for_each_kind_of_parameter():
     model, rule = trained(3)
-    x = abstract.tensor((2, 4))
+    x = abstract_step.tensor((2, 4))
 
     def step():
         model(x).sum().backward()
         rule.step()
 
-    calls = [n for n in abstract.graph_of_step(step, {"x": x}).nodes() if n.op == CALL_OP]
+    calls = [n for n in abstract_step.graph_of_step(step, {"x": x}).nodes() if n.op == CALL_OP]
     assert len(calls) == 6
     assert len({n.attrs["function"] for n in calls}) == 2
 
 
 def test_what_is_made_of_an_updated_parameter_is_recorded_behind_the_call():
     model, rule = trained(1)
-    x = abstract.tensor((2, 4))
+    x = abstract_step.tensor((2, 4))
 
     def step():
         loss = model(x).sum()
@@ -98,7 +98,7 @@ def test_what_is_made_of_an_updated_parameter_is_recorded_behind_the_call():
         again.backward()
         return loss, again, model[0].weight.grad
 
-    graph = inline_calls(abstract.graph_of_step(step, {"x": x}))
+    graph = inline_calls(abstract_step.graph_of_step(step, {"x": x}))
     assert len(graph.outputs) == 3
     assert not {CALL_OP, RESULT_OP} & {n.op for n in graph.nodes()}
     # The second pass reads the weight behind its update, by way of the mark that gradients find.
@@ -108,7 +108,7 @@ def test_what_is_made_of_an_updated_parameter_is_recorded_behind_the_call():
 
 def test_a_value_behind_an_update_is_refused_as_before():
     model, rule = trained(1)
-    x = abstract.tensor((2, 4))
+    x = abstract_step.tensor((2, 4))
 
     def step():
         model(x).sum().backward()
@@ -116,4 +116,4 @@ def test_a_value_behind_an_update_is_refused_as_before():
         return float(model[0].weight.sum())
 
     with pytest.raises(TraceError, match="needs the value"):
-        abstract.graph_of_step(step, {"x": x})
+        abstract_step.graph_of_step(step, {"x": x})

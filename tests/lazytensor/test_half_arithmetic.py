@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor.dtype import DType, round_to
+from lazytensor.core.dtype import DType, round_to
 
 HALVES = st.sampled_from((lt.bfloat16, lt.float16))
 numbers = st.floats(-8, 8, width=32).filter(lambda x: abs(x) > 0.05)

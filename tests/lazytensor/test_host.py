@@ -9,7 +9,7 @@ import pytest
 from lazytensor import config
 from lazytensor.compiler.codegen import generate
 from lazytensor.compiler.pipeline import compile_graph
-from lazytensor.dtype import bfloat16, float16, float32, int64
+from lazytensor.core.dtype import bfloat16, float16, float32, int64
 from lazytensor.errors import CompileError, ShapeError, StateError
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.program import Instr, Program, ProgramBuffer
@@ -19,7 +19,7 @@ from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import reshape
 from lazytensor.runtime import binders
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 from lazytensor.testing import batch, state
 from tests.oracles import assert_same, run_host, run_reference
 

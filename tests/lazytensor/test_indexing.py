@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import config, precision
-from lazytensor.capture import Capture
+from lazytensor import config
+from lazytensor.core import autocast
+from lazytensor.core.capture import Capture
+from lazytensor.core.step import StepRunner
 from lazytensor.errors import TraceError
 from lazytensor.nn import Embedding, EmbeddingBag
 from lazytensor.nn import functional as F
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
-from lazytensor.step import StepRunner
+from lazytensor.runtime.state_store import Store
 from tests.golden import indexing_answers as golden
 
 RECORDED = json.loads(golden.PATH.read_text(encoding="utf-8"))
@@ -223,7 +224,7 @@ def test_a_type_that_automatic_casts_gave_is_named_with_the_way_out():
             write()
         assert "casts" not in str(plain.value)
         with (
-            precision.autocast(lt.float16),
+            autocast.autocast(lt.float16),
             pytest.raises(RuntimeError, match="Automatic casts give products in a half"),
         ):
             write()

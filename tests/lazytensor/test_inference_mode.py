@@ -6,8 +6,8 @@ import pytest
 
 import lazytensor as lt
 from lazytensor import nn
+from lazytensor.autograd.function import Function
 from lazytensor.errors import AutogradError
-from lazytensor.gradients import Function
 
 
 def inference_tensor():

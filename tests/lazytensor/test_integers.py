@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor.dtype import dtype_by_name
+from lazytensor.core.dtype import dtype_by_name
 from lazytensor.errors import ShapeError
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "golden" / "numbers.json").read_text())

@@ -10,9 +10,10 @@ import sys
 import numpy as np
 import pytest
 
-from lazytensor import config, leftovers, private_files
+from lazytensor import config
 from lazytensor.errors import CompileError
 from lazytensor.runtime import jit
+from lazytensor.system import atomic_files, private_files
 
 SCALE = """\
 import numpy as np
@@ -274,11 +275,11 @@ def test_what_a_killed_process_was_writing_is_cleared_by_the_next(cache):
     folder = only_kernel(cache).parent
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    handle, own = leftovers.create_temporary_file(folder / "a.kernel")
+    handle, own = atomic_files.create_temporary_file(folder / "a.kernel")
     os.close(handle)
     left = own.replace(f".{os.getpid()}.", f".{dead.pid}.")
     (folder / left).write_bytes(b"half")
-    assert leftovers.remove_leftovers(folder) == 1
+    assert atomic_files.remove_leftovers(folder) == 1
     assert os.path.exists(own) and not os.path.exists(left)
 
 
@@ -286,7 +287,7 @@ def test_what_a_killed_process_was_writing_is_cleared_by_the_next(cache):
 def test_who_only_reads_does_not_look_through_the_folder(cache, monkeypatch):
     run(4, 2.0)
     cleared = []
-    monkeypatch.setattr(leftovers, "remove_leftovers", cleared.append)
+    monkeypatch.setattr(atomic_files, "remove_leftovers", cleared.append)
     monkeypatch.setattr(private_files, "_trimmed_folders", set())
     private_files._kernel_folder.cache_clear()
     forget_process_memory()

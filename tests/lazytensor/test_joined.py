@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor.compiler.pipeline import HOST, compile_graph
-from lazytensor.dtype import bool_, float32, float64, int8, int32, int64
+from lazytensor.core.dtype import bool_, float32, float64, int8, int32, int64
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 from lazytensor.testing import batch
 
 KINDS = [float32, float64, int32, int64, int8, bool_]

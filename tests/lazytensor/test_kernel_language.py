@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lazytensor import config
-from lazytensor import dtype as dt
 from lazytensor.compiler.codegen import generate
 from lazytensor.compiler.pipeline import HOST, compile_graph
+from lazytensor.core import dtype as dt
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type

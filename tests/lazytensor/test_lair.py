@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazytensor.dtype import float16, float32
+from lazytensor.core.dtype import float16, float32
 from lazytensor.errors import CompileError
 from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar, collapse, reorder
-from lazytensor.ir.nest_oracle import evaluate
+from lazytensor.ir.nest_reference import evaluate
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS
 

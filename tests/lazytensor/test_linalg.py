@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import dtype as dt
-from lazytensor import precision
-from lazytensor.functions import linalg
+from lazytensor.core import autocast
+from lazytensor.core import dtype as dt
+from lazytensor.functional import linalg
 
 few = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
@@ -341,7 +341,7 @@ def test_a_sum_of_products_is_the_same_by_the_steps_of_the_front_end(equation):
     extents = {c: 2 + i for i, c in enumerate(sorted({*equation} - {*",->"}))}
     terms = equation.partition("->")[0].split(",")
     a, b = (drawn(k, *(extents[c] for c in term)) for k, term in enumerate(terms))
-    with precision.autocast(dt.float16):
+    with autocast.autocast(dt.float16):
         got = lt.einsum(equation, lt.from_numpy(a), lt.from_numpy(b))
     assert_close(got, np.einsum(equation, a, b))
 

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import nn, source
+from lazytensor import nn
 from lazytensor.cirh.locations import append_locations, location
-from lazytensor.cirh.text import cirh_text
-from lazytensor.dtype import float32
+from lazytensor.cirh.printer import cirh_text
+from lazytensor.core import source
+from lazytensor.core.dtype import float32
 from lazytensor.ir.graph import Graph, node, topological
 from lazytensor.ir.types import Type, Where
 from lazytensor.ops import call

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lazytensor.compiler.lower import lower_to_cirh, lower_to_host
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full

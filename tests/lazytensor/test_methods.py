@@ -12,8 +12,8 @@ import pytest
 from mypy import api
 
 import lazytensor as lt
-from lazytensor.functions.attach import FAMILIES, build_members, marked_functions
-from lazytensor.members import member_marks, method, tensor_property
+from lazytensor.core.tensor_members import member_marks, method, tensor_property
+from lazytensor.functional.attach_members import FAMILIES, build_members, marked_functions
 from lazytensor.nn import functional
 from tests import method_stub
 from tests.conftest import ROOT

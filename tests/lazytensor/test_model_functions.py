@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor.device import Device
+from lazytensor.core.device import Device
 from lazytensor.nn import functional as F
 
 few = settings(max_examples=15, deadline=None)

@@ -13,7 +13,7 @@ import pytest
 import lazytensor as lt
 from lazytensor import nn, optim
 from lazytensor.nn import hooks
-from lazytensor.nn.scopes import name_scopes
+from lazytensor.nn.module_scopes import name_scopes
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from lazytensor.dtype import bfloat16, cbfloat16, float16, round_to
+from lazytensor.core.dtype import bfloat16, cbfloat16, float16, round_to
 from lazytensor.errors import CompileError
 from lazytensor.native import emit
 from lazytensor.native.bound_code import Kernel
@@ -270,12 +270,12 @@ def test_a_training_step_needs_no_numba():
     script = """\
 import sys, numpy as np
 from lazytensor.compiler.pipeline import HOST, compile_graph
-from lazytensor.dtype import float32, int64
+from lazytensor.core.dtype import float32, int64
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 from lazytensor.testing import batch
 x, w, labels = batch(0, Type((8, 16), float32)), batch(1, Type((16,), float32)), batch(2, Type((8,), int64))
 hidden = call("gelu", call("layer_norm", x, w, w, eps=1e-5), approximate="tanh")

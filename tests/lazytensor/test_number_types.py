@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor.dtype import bfloat16, cbfloat16, dtype_by_name, float16, round_to
+from lazytensor.core.dtype import bfloat16, cbfloat16, dtype_by_name, float16, round_to
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "golden" / "numbers.json").read_text())
 LIMITS = RECORDED["limits"]

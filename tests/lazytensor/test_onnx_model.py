@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor import dtype as dt
 from lazytensor.cirh.generic import generic_text
+from lazytensor.core import dtype as dt
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.nn import functional as F

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.torch.quasi_newton import LBFGS
+from cstorch_compat.torch.optim.lbfgs import LBFGS
 from lazytensor.errors import AutogradError, OperandInvalid
 from lazytensor.nn import Linear, Parameter
 from lazytensor.optim import eager

@@ -5,7 +5,7 @@ import pytest
 
 import lazytensor as lt
 from lazytensor.errors import AutogradError, ShapeError
-from lazytensor.functions.outputs import accept_torch_names
+from lazytensor.functional.out_arguments import accept_torch_names
 
 
 def test_result_is_written_and_returned():

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from lazytensor.compiler.paths import Reachability
+from lazytensor.compiler.reachability import Reachability
 
 
 def leads(after: dict[int, set[int]], start: int, goal: int) -> bool:

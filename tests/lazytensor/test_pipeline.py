@@ -7,7 +7,8 @@ import pytest
 
 from lazytensor import config
 from lazytensor.compiler.pipeline import CSX, HOST, PASSES, Compilation, Heading, Pass, Target, compile_graph
-from lazytensor.dtype import float32, int32
+from lazytensor.core.dtype import float32, int32
+from lazytensor.core.step import StepRunner
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, node
 from lazytensor.ir.nest import Access
@@ -16,8 +17,7 @@ from lazytensor.ops import call, full_like
 from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import transpose
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
-from lazytensor.step import StepRunner
+from lazytensor.runtime.state_store import Store
 from lazytensor.testing import batch, state
 from wse_sim import TINY, WaferBackend
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lazytensor import config
 from lazytensor.compiler.arena import lay_out_buffers
 from lazytensor.compiler.pipeline import compile_graph
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type, Where
 from lazytensor.ops import call, full_like

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 import lazytensor as lt
 from lazytensor import config
 from lazytensor.compiler.pipeline import HOST, compile_graph
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.products import matmul
-from lazytensor.runtime import blas, chain, jit
+from lazytensor.runtime import blas, jit, schedule
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 from lazytensor.testing import batch
 
 EXTENTS = st.integers(1, 520)
@@ -83,7 +83,7 @@ def of_panels(flip_a, flip_b, stack, m, n, k):
     arguments = jit.leaf(routine), routine, tuple(x.reshape(-1) for x in (a, b, out))
 
     def value():
-        for step in chain.chains(chain.routine(*arguments))[0]:
+        for step in schedule.chains(schedule.routine(*arguments))[0]:
             step()
         return out.copy()
 

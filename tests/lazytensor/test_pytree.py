@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import pytree
+from lazytensor.core import pytree
 
 Pair = namedtuple("Pair", "left right")
 TREES = st.recursive(

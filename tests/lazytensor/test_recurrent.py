@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import config, nn
+from lazytensor.autograd.function import grad
 from lazytensor.compiler.codegen import distinct_slots, generate
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.pipeline import HOST, Compilation
-from lazytensor.dtype import float32
-from lazytensor.gradients import grad
+from lazytensor.core.dtype import float32
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.nest import rebase_to_first_elements
 from lazytensor.ir.program import Instr
@@ -21,7 +21,7 @@ from lazytensor.kernels.routines import routine_of
 from lazytensor.nn import rnn
 from lazytensor.ops import OPS, call
 from lazytensor.ops.recurrent_cells import CELLS
-from lazytensor.runtime import chain, jit
+from lazytensor.runtime import jit, schedule
 from lazytensor.testing import batch
 
 MODES = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN_TANH": nn.RNN, "RNN_RELU": lambda *a, **k: nn.RNN(*a, "relu", **k)}
@@ -78,8 +78,8 @@ def routine_run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2) -> lis
     types = [tuple(Type(a.shape, float32) for a in arrays) for arrays in (outs, ins)]
     routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), *types)
     with config.override(threads=threads):
-        steps = chain.routine(jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, *outs)))
-        for step in chain.chains(steps)[0]:
+        steps = schedule.routine(jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, *outs)))
+        for step in schedule.chains(steps)[0]:
             step()
     return outs
 

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import cells, config, ops
-from lazytensor.dtype import float32
-from lazytensor.ir import replay
+from lazytensor import config, ops
+from lazytensor.core import storage
+from lazytensor.core.dtype import float32
+from lazytensor.ir import node_replay
 from lazytensor.ir.graph import rebuild, replace_inputs, topological
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager import Adam
-from lazytensor.runtime import recurring
+from lazytensor.runtime import repeated_graphs
 from lazytensor.testing import graphs, values_for
 
 TURNS = 24
@@ -23,7 +24,7 @@ TURNS = 24
 
 @pytest.fixture(autouse=True)
 def anew():
-    recurring.forget()
+    repeated_graphs.forget()
     with config.override(jit=True):
         yield
 
@@ -79,14 +80,14 @@ def test_equal_trainings_give_equal_bits_however_often_they_run_and_in_threads()
 @settings(max_examples=15, deadline=None)
 @given(graph=graphs(smooth=True, max_nodes=24), seed=st.integers(0, 2**32 - 1), scale=st.sampled_from((0.3, -2.0, 1.0)))
 def test_random_work_has_equal_bits_the_first_and_the_last_time(graph, seed, scale):
-    recurring.forget()
+    repeated_graphs.forget()
     arrays, state = values_for(graph, seed, smooth=True)
     starts = dict(zip(graph.inputs, arrays, strict=True)) | {n: state[name] for name, n in graph.state.items()}
-    leaves = {n: cells.leaf(array, n.type) for n, array in starts.items()}
+    leaves = {n: storage.leaf(array, n.type) for n, array in starts.items()}
     new = rebuild(graph.roots(), lambda n, operands: leaves[n] if n in leaves else replace_inputs(n, operands))
     roots = [new[r] * scale + 0.7 for r in graph.roots()]
     order = topological(roots, lambda n: n.value is not None)
-    first, *others = [recurring.evaluated(roots, order) for _ in range(TURNS)]
+    first, *others = [repeated_graphs.evaluated(roots, order) for _ in range(TURNS)]
     assert (first is None) == (others[-1] is None)
     for value, again in zip(first or [], others[-1] or [], strict=True):
         np.testing.assert_array_equal(value, again)
@@ -162,7 +163,7 @@ def test_gradients_of_two_losses_of_one_size_are_not_confused():
     with config.override(jit=False):
         replayed = [gradient(x, weight, *turn) for turn in turns]
         for turn, values in zip(turns, replayed, strict=True):
-            replay.clear_answered_queries()
+            node_replay.clear_answered_queries()
             np.testing.assert_array_equal(gradient(x, weight, *turn), values)
         assert gradient(lt.randn(7, 3), weight, *turns[0]).shape == (3, 4)
 
@@ -195,7 +196,7 @@ def test_a_parameter_of_another_shape_gets_a_gradient_of_it():
 @pytest.mark.slow
 def test_a_node_that_another_thread_computes_meanwhile_is_still_part_of_the_work(monkeypatch):
     """Equal nodes are one node for all threads, so that it may get its value at any moment."""
-    start = cells.leaf(np.arange(6, dtype=np.float32), Type((6,), float32))
+    start = storage.leaf(np.arange(6, dtype=np.float32), Type((6,), float32))
     chain = [start]
     for _ in range(16):
         chain.append(ops.call("cos", chain[-1]))
@@ -207,8 +208,8 @@ def test_a_node_that_another_thread_computes_meanwhile_is_still_part_of_the_work
         return current()
 
     monkeypatch.setattr(config, "current", meanwhile)
-    recurring.evaluated(chain[-1:], order)
-    values = [recurring.evaluated(chain[-1:], order) for _ in range(TURNS)]
+    repeated_graphs.evaluated(chain[-1:], order)
+    values = [repeated_graphs.evaluated(chain[-1:], order) for _ in range(TURNS)]
     expected = start.value
     for _ in chain[1:]:
         expected = np.cos(expected)

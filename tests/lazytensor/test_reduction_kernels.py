@@ -3,13 +3,13 @@
 import numpy as np
 
 from lazytensor.compiler.pipeline import HOST, compile_graph
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.ops.reduce import reduce
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 from lazytensor.testing import batch
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor import precision
-from lazytensor.cirh.text import cirh_text
+from lazytensor.cirh.printer import cirh_text
 from lazytensor.compiler.pipeline import CSX, Compilation
-from lazytensor.dtype import cbfloat16, float16, float32, float64, int8, uint8
+from lazytensor.core import autocast
+from lazytensor.core.dtype import cbfloat16, float16, float32, float64, int8, uint8
 from lazytensor.errors import CompileError
-from lazytensor.functions.refused_names import REFUSALS
+from lazytensor.functional.csx_refused_names import REFUSALS
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.nn import functional as F
@@ -47,7 +47,7 @@ def test_refused_name_is_a_public_function_with_a_refusal_that_says_what_to_do(n
 
 def test_operation_without_a_kernel_is_refused_where_it_is_called_and_only_on_the_wafer():
     F.celu(A)
-    with precision.autocast(float16), pytest.raises(CompileError, match="not yet support `aten::celu`") as caught:
+    with autocast.autocast(float16), pytest.raises(CompileError, match="not yet support `aten::celu`") as caught:
         F.celu(A)
     assert PLACE.search(str(caught.value))
 
@@ -99,7 +99,7 @@ def test_float16_stands_for_cbfloat16_in_products():
 
 
 def test_in_place_form_and_layer_are_refused_as_their_function():
-    with precision.autocast(float16):
+    with autocast.autocast(float16):
         for use in (lambda: lt.nn.CELU()(A), lambda: A.clone().frac_(), lambda: A.clone().exp2_()):
             with pytest.raises(CompileError, match="does not yet support"):
                 use()

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from lazytensor import config
-from lazytensor.dtype import float32, int64
+from lazytensor.core.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
@@ -17,7 +17,7 @@ from lazytensor.kernels import correlation, pooled_places
 from lazytensor.kernels.matmul import MATMUL
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops import OPS
-from lazytensor.runtime import blas, chain, jit, team
+from lazytensor.runtime import blas, jit, schedule, thread_pool
 
 CASES = {  # image, weight, stride, padding, dilation, groups
     "plain": ((3, 4, 9, 11), (6, 4, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
@@ -52,7 +52,7 @@ def run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2, out: np.ndarra
     routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), (of(out),), tuple(map(of, ins)))
     arguments = jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, out))
     with config.override(threads=threads):
-        for step in chain.chains(chain.routine(*arguments))[0]:
+        for step in schedule.chains(schedule.routine(*arguments))[0]:
             step()
     return out
 
@@ -221,8 +221,8 @@ def test_a_place_outside_of_its_row_is_refused():
         (of(g), of(places)),
     )
     arguments = jit.leaf(routine), routine, (g.reshape(-1), places.reshape(-1), np.zeros(10, "f4"))
-    steps = chain.routine(*arguments)
-    runs, _ = chain.chains([*steps, *steps])
+    steps = schedule.routine(*arguments)
+    runs, _ = schedule.chains([*steps, *steps])
     # The second time is a call of its own, which is not made.
     assert len(runs) == 2
     with pytest.raises(ShapeError, match=r"invalid max index: the places are 0..4"):
@@ -296,7 +296,7 @@ def test_two_threads_that_run_steps_do_not_share_what_they_work_in():
 
 
 def test_every_part_runs_once_whoever_takes_it():
-    crew, done, takers = team.Team(3), [], set()
+    crew, done, takers = thread_pool.Team(3), [], set()
 
     def part(number: int, thread: int) -> None:
         done.append(number)
@@ -314,16 +314,16 @@ def test_what_a_part_raises_comes_out_when_all_are_done():
         if number == 3:
             raise ShapeError("three")
 
-    crew = team.Team(2)
+    crew = thread_pool.Team(2)
     with pytest.raises(ShapeError, match="three"):
         crew.share(part, 8)
     crew.share(lambda number, thread: None, 8)
 
 
 def test_cores_are_those_of_the_quota(tmp_path):
-    assert team._quota(tmp_path) == 0
+    assert thread_pool._quota(tmp_path) == 0
     (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert team._quota(tmp_path) == 2
+    assert thread_pool._quota(tmp_path) == 2
     (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert team._quota(tmp_path) == 0
+    assert thread_pool._quota(tmp_path) == 0
     assert config.read_environment({"LT_THREADS": "3"}).threads == 3

@@ -6,7 +6,7 @@ import pytest
 import lazytensor as lt
 from lazytensor import config
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 
 ROWS, COLUMNS = 1030, 600  # no whole number of blocks, and too much for a cache
 RNG = np.random.default_rng(0)

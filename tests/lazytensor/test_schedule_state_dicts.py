@@ -5,7 +5,7 @@ import math
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.torch.averaged import SWALR, AveragedModel, get_ema_multi_avg_fn
+from cstorch_compat.torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn
 from lazytensor.nn import Linear, Parameter, Sequential
 from lazytensor.optim import eager, lr_cycle, lr_scheduler
 

@@ -12,10 +12,10 @@ from cstorch_compat.names import installation
 from lazytensor import config
 from lazytensor.native import thread_instructions
 from lazytensor.native.emit import kernel_text
-from lazytensor.runtime import chain, jit
+from lazytensor.runtime import jit, schedule
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.leaves import scheduler
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int64)
 
@@ -32,7 +32,7 @@ WAYS = {"plain": scheduler, "compiled": Compiled()}
 
 @pytest.fixture(params=WAYS)
 def way(request):
-    if request.param == "compiled" and not chain.can_share():
+    if request.param == "compiled" and not schedule.can_share():
         pytest.skip("threads of this system cannot wait for each other")
     return WAYS[request.param]
 
@@ -135,12 +135,12 @@ def test_the_scheduler_compiles_for_each_way_to_wait(wait, name, monkeypatch):
 
 
 def test_where_threads_cannot_wait_a_program_runs_with_one_and_info_says_so(monkeypatch):
-    monkeypatch.setattr(chain, "can_share", lambda: False)
-    monkeypatch.setattr(chain, "_crews", {})
+    monkeypatch.setattr(schedule, "can_share", lambda: False)
+    monkeypatch.setattr(schedule, "_crews", {})
     x = np.linspace(-1, 1, 300_000, dtype=np.float32)
     with config.override(threads=3, jit=True):
         program = lt.trace(lambda t: t.exp().sin().sum(), lt.tensor(x))
         (result,) = HostBackend().compile(program, Store()).step([x])
         np.testing.assert_allclose(result, np.sin(np.exp(x)).sum(), rtol=1e-4)
-        assert list(chain._crews) == [1]
+        assert list(schedule._crews) == [1]
         assert installation.collect_information()["step threads"].startswith("1: threads cannot wait")

@@ -4,8 +4,8 @@ import pytest
 
 import lazytensor as lt
 from lazytensor import nn
+from lazytensor.autograd.function import Function
 from lazytensor.data import DataLoader
-from lazytensor.gradients import Function
 from lazytensor.optim import lr_scheduler as S
 
 

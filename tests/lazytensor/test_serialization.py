@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from cstorch_compat.torch.saving import load as torch_load
+from cstorch_compat.torch.serialization.save_and_load import load as torch_load
 from lazytensor.errors import CheckpointError
 from lazytensor.optim import eager
 from lazytensor.serialization import load, save

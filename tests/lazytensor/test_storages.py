@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
+from lazytensor.autograd.function import Function
 from lazytensor.errors import AutogradError
-from lazytensor.gradients import Function
 from lazytensor.serialization import load, save
 
 

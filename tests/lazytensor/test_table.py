@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazytensor.table import Column, Table, rate_text
+from lazytensor.display.table import Column, Table, rate_text
 
 COLUMNS = (Column("name", is_words=True), Column("bytes", "{:,}".format, width=7), Column("share", "{:.1%}".format))
 ROWS = st.lists(

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import dtype as dt
-from lazytensor.capture import Capture
+from lazytensor.core import dtype as dt
+from lazytensor.core.capture import Capture
+from lazytensor.core.step import StepRunner
 from lazytensor.errors import LazyError, ShapeError
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
-from lazytensor.step import StepRunner
+from lazytensor.runtime.state_store import Store
 from tests.lazytensor.front_strategies import Step, alias_programs, alias_step
 
 START = ((2, 3, 4), (3,))

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lazytensor import dtype as dt
 from lazytensor.cirh.floats import mlir_float
 from lazytensor.cirh.generic import ATEN_DIALECT, CIRH_DIALECT, generic_text
-from lazytensor.cirh.generic_reader import read_graph
+from lazytensor.cirh.generic_parser import read_graph
 from lazytensor.cirh.listing import ints_text, type_text
-from lazytensor.cirh.text import cirh_text, torch_text
-from lazytensor.dtype import round_to
+from lazytensor.cirh.printer import cirh_text, torch_text
+from lazytensor.core import dtype as dt
+from lazytensor.core.dtype import round_to
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cstorch_compat.files import checkpoint
-from lazytensor import thread_start
-from lazytensor.thread_start import run_all
+from lazytensor.system import threads
+from lazytensor.system.threads import run_all
 from tests.conftest import PREAMBLE, python
 
 COUNTS = (0, 1, 2)
@@ -27,7 +27,7 @@ def few_threads(request, monkeypatch) -> list[threading.Thread]:
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start_or_fail)
-    monkeypatch.setattr(thread_start, "_warned_reasons", {"warned before"})
+    monkeypatch.setattr(threads, "_warned_reasons", {"warned before"})
     return started
 
 

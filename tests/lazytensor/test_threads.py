@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor import cells, nn, precision, random, source, storages
-from lazytensor.capture import Capture
-from lazytensor.device import Device, default_device
+from lazytensor import nn, random
+from lazytensor.autograd.grad_modes import no_grad
+from lazytensor.core import autocast, source, storage, storage_versions
+from lazytensor.core.capture import Capture
+from lazytensor.core.device import Device, default_device
 from lazytensor.errors import TraceError
-from lazytensor.functions import losses
-from lazytensor.modes import no_grad
+from lazytensor.functional import loss
 from lazytensor.optim import eager
 from lazytensor.optim.traced.optimizer import alive
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 
 # Recorded from PyTorch 2.13.0: four threads, each with its own model; the losses behind steps 11 and 12.
 LOSSES = {
@@ -66,10 +67,10 @@ def train(width: int, seen: list[float]) -> None:
     x, y = lt.cos(lt.arange(48.0)).reshape(8, 6), lt.arange(8) % 3
     for _ in range(STEPS):
         optimizer.zero_grad()
-        losses.cross_entropy(two(lt.tanh(one(x))), y).backward()
+        loss.cross_entropy(two(lt.tanh(one(x))), y).backward()
         optimizer.step()
         with no_grad():
-            seen.append(float(losses.cross_entropy(two(lt.tanh(one(x))), y)))
+            seen.append(float(loss.cross_entropy(two(lt.tanh(one(x))), y)))
 
 
 @pytest.mark.slow
@@ -78,10 +79,10 @@ def test_threads_write_over_one_value_while_others_forget_who_had_it(kept):
     value = lt.zeros(3).cell.node
 
     def write() -> None:
-        last: deque[cells.Storage] = deque(maxlen=kept)
+        last: deque[storage.Storage] = deque(maxlen=kept)
         for _ in range(20_000):
-            last.append(cells.Storage(value))
-            storages.record_overwrite(last[-1], value, value, True)
+            last.append(storage.Storage(value))
+            storage_versions.record_overwrite(last[-1], value, value, True)
         # Whoever is there is never forgotten.
         assert all(value.storage.losses[id(one)].cell() is one for one in last)
 
@@ -111,7 +112,7 @@ def test_modes_of_one_thread_are_not_those_of_another():
     inside, outside = threading.Event(), threading.Event()
 
     def here() -> None:
-        with no_grad(), precision.autocast(lt.float16), precision.host_autocast(lt.bfloat16), Device("meta"):
+        with no_grad(), autocast.autocast(lt.float16), autocast.host_autocast(lt.bfloat16), Device("meta"):
             source.push_scope("model")
             inside.set()
             assert outside.wait(30)
@@ -121,7 +122,7 @@ def test_modes_of_one_thread_are_not_those_of_another():
         assert inside.wait(30)
         try:
             assert lt.is_grad_enabled()
-            assert (precision.half_type(), precision.host_half_type()) == (None, None)
+            assert (autocast.half_type(), autocast.host_half_type()) == (None, None)
             assert default_device().type == "cpu"
             assert source.where().scope == ""
         finally:
@@ -151,7 +152,7 @@ def test_tensors_of_another_thread_are_no_part_of_a_recorded_step():
     with Capture(Store(), readable=True) as capture:
         values: list[list[float]] = []
         together(lambda: values.append((lt.ones(3) * 2).tolist()))
-        assert cells.thread_state.current is capture and not capture.cells.born
+        assert storage.thread_state.current is capture and not capture.cells.born
     assert values == [[2, 2, 2]]
 
 

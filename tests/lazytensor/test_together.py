@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor.gradients import grad
+from lazytensor.autograd.function import grad
+from lazytensor.core.flat_buffers import values_of
 from lazytensor.nn import Parameter
 from lazytensor.optim.eager import Adam
-from lazytensor.together import values_of
 
 SHAPES = [(2, 3), (1, 3), (4, 3)]
 

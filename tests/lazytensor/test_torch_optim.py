@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor.capture import Capture
+from lazytensor.core.capture import Capture
 from lazytensor.errors import TraceError
 from lazytensor.optim import eager, lr_cycle, lr_scheduler
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 from tests.golden import record_torch_optim as cases
 from tests.live_nodes import live_nodes
 

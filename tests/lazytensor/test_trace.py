@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import cells, config
-from lazytensor.capture import Capture
-from lazytensor.device import Device
+from lazytensor import config
+from lazytensor.core import storage
+from lazytensor.core.capture import Capture
+from lazytensor.core.device import Device
+from lazytensor.core.step import StepRunner
 from lazytensor.errors import StateError, TraceError
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
-from lazytensor.step import StepRunner
+from lazytensor.runtime.state_store import Store
 from tests.lazytensor.front_strategies import alias_programs, alias_step
 from tests.live_nodes import live_nodes
 
@@ -171,7 +172,7 @@ def test_error_in_a_step_restores_every_tensor(readable):
     with pytest.raises(KeyError, match="mine"):
         machine.step(lambda x: body(x, True), batch, readable=readable)
     assert (weight.tolist(), tail.tolist(), batch.tolist()) == ([1.0, 2.0], [2.0], [1.0, 1.0])
-    assert cells.thread_state.current is None
+    assert storage.thread_state.current is None
     machine.step(lambda x: body(x, False), batch, readable=readable)
     assert (weight.tolist(), tail.tolist()) == ([2.0, 30.0], [30.0])
 
@@ -234,7 +235,7 @@ def test_value_read_in_a_readable_step_is_the_present_one():
 def test_two_tensors_of_one_name_cannot_meet_in_a_step():
     a, b = lt.zeros(2), lt.ones(2)
     for t in (a, b):
-        cells.register(t.cell, "model.weight")
+        storage.register(t.cell, "model.weight")
     with pytest.raises(StateError, match=r"test_trace\.py:\d+: two tensors of this step are called 'model.weight'"):
         Machine().step(lambda: a.add_(b))
     assert a.tolist() == [0.0, 0.0]
@@ -243,7 +244,7 @@ def test_two_tensors_of_one_name_cannot_meet_in_a_step():
 def test_tensors_of_one_name_in_different_steps_keep_their_values():
     a, b, machine = lt.zeros(2), lt.ones(2), Machine()
     for t in (a, b):
-        cells.register(t.cell, "model.weight")
+        storage.register(t.cell, "model.weight")
     for _ in range(2):
         machine.step(lambda: a.add_(1))
         machine.step(lambda: b.mul_(3))
@@ -252,10 +253,10 @@ def test_tensors_of_one_name_in_different_steps_keep_their_values():
 
 def test_tensor_has_one_name():
     a = lt.zeros(2)
-    cells.register(a.cell, "model.weight")
-    cells.register(a.cell, "model.weight")
+    storage.register(a.cell, "model.weight")
+    storage.register(a.cell, "model.weight")
     with pytest.raises(StateError, match=r"test_trace\.py:\d+: the tensor called 'model.weight' was given a second"):
-        cells.register(a.cell, "model.bias")
+        storage.register(a.cell, "model.bias")
 
 
 def test_two_optimizers_train_in_one_step():

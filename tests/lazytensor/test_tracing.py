@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor import abstract, nn
+from lazytensor import nn
+from lazytensor.core import abstract_step
 from lazytensor.errors import CompileError, TraceError
 from lazytensor.nn import functional as F
 from lazytensor.optim import Adam
@@ -44,8 +45,8 @@ def test_training_goes_on_as_if_nobody_had_traced():
 
 def test_traced_program_is_that_of_the_recorded_family():
     step, _ = training_step()
-    batch = abstract.tensor((5, 8)), abstract.tensor((5,), lt.int64)
-    ours, recorded = lt.trace(step, *batch), abstract.record(step, batch).program()
+    batch = abstract_step.tensor((5, 8)), abstract_step.tensor((5,), lt.int64)
+    ours, recorded = lt.trace(step, *batch), abstract_step.record(step, batch).program()
     assert [i.label for i in ours.instrs] == [i.label for i in recorded.instrs]
     assert [b.type for b in ours.buffers] == [b.type for b in recorded.buffers]
 

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import config, nn, optim
-from lazytensor.capture import Capture
 from lazytensor.compiler.pipeline import HOST, UNLOWERED, compile_graph
-from lazytensor.dtype import bfloat16, bool_, float16, float32, float64, int32, int64, round_to
+from lazytensor.core.capture import Capture
+from lazytensor.core.dtype import bfloat16, bool_, float16, float32, float64, int32, int64, round_to
+from lazytensor.core.step import StepRunner
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
@@ -17,9 +18,8 @@ from lazytensor.ops.products import matmul
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import transpose
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store
-from lazytensor.runtime.unfused import Unfused
-from lazytensor.step import StepRunner
+from lazytensor.runtime.state_store import Store
+from lazytensor.runtime.unfused_program import Unfused
 from lazytensor.testing import batch, graphs, values_for
 from tests.op_rows import ROWS
 from tests.test_tables import built, draws

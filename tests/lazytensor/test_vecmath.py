@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lazytensor.dtype import bfloat16, cbfloat16, float16, round_to
+from lazytensor.core.dtype import bfloat16, cbfloat16, float16, round_to
 from lazytensor.runtime import intrinsics, jit, rounding, vecmath
 from tests.oracles import assert_ulp_close
 

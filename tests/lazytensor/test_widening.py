@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.names.mirror import get_mirror
-from lazytensor import precision
-from lazytensor.functions.widening import FLOAT32_FUNCTIONS, HALF_FUNCTIONS
+from cstorch_compat.names.mirror_modules import get_mirror
+from lazytensor.core import autocast
+from lazytensor.functional.autocast_rules import FLOAT32_FUNCTIONS, HALF_FUNCTIONS
 from lazytensor.nn import functional as F
 
 linalg = get_mirror("torch.linalg")
@@ -39,7 +39,7 @@ def half(request):
 
 
 def test_logsumexp_takes_the_largest_in_the_half_type_and_adds_in_float32(half):
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         total = lt.logsumexp(half, -1)
     top = half.amax(-1, keepdim=True)
     want = (half - top).float().exp().sum(-1).log() + top.squeeze(-1).float()
@@ -47,7 +47,7 @@ def test_logsumexp_takes_the_largest_in_the_half_type_and_adds_in_float32(half):
 
 
 def test_cosine_similarity_is_raised_in_functional_only(half):
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         assert lt.cosine_similarity(half, half).dtype is half.dtype
         assert F.cosine_similarity(half, half).dtype is lt.float32
 
@@ -61,7 +61,7 @@ def called(name, x):
 @pytest.mark.parametrize("name", ALONE + ALONG + PAIRS)
 def test_functions_of_the_table_compute_in_float32_while_casts_are_on(name, half):
     assert name in FLOAT32_FUNCTIONS
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         wide = called(name, half)
     assert wide.dtype is lt.float32
     tolerance = 1e-4 if name in BY_FORMULA else 0
@@ -70,7 +70,7 @@ def test_functions_of_the_table_compute_in_float32_while_casts_are_on(name, half
 
 
 def test_log1p_adds_in_the_half_type_and_takes_the_logarithm_in_float32(half):
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         wide = lt.log1p(half)
     assert wide.dtype is lt.float32
     np.testing.assert_allclose(wide.numpy(), np.log((half + 1).float().numpy()), rtol=1e-6)
@@ -78,26 +78,26 @@ def test_log1p_adds_in_the_half_type_and_takes_the_logarithm_in_float32(half):
 
 @pytest.mark.parametrize("name", KEPT)
 def test_other_functions_stay_in_the_half_type(name, half):
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         assert called(name, half).dtype is half.dtype
 
 
 def test_methods_and_operators_are_raised_as_functions_are(half):
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         assert half.sum().dtype is (half**3).dtype is half.pow(3).dtype is lt.float32
         assert (half + half).dtype is half.dtype
 
 
 @pytest.mark.parametrize("function", [F.glu, F.hardswish])
 def test_gated_functions_compute_in_float32_and_answer_in_the_half_type(function, half):
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         got = function(half)
     assert got.dtype is half.dtype
     assert got.tolist() == function(half.float()).to(half.dtype).tolist()
 
 
 def test_log_softmax_is_raised_in_the_functional_module_alone(half):
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         assert F.log_softmax(half, -1).dtype is lt.float32
         assert lt.log_softmax(half, -1).dtype is half.log_softmax(-1).dtype is half.dtype
 
@@ -106,7 +106,7 @@ def test_operands_beside_a_float32_scalar_are_raised_and_what_is_written_is_not(
     scalar = half.float().sum()
     # The original leaves bfloat16 as it is.
     wide = lt.float32 if half.dtype is lt.float16 else half.dtype
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         assert (half * scalar).dtype is (scalar / half).dtype is lt.add(half, scalar).dtype is wide
         assert half.clone().add_(scalar).dtype is lt.where(half > 0, half, scalar).dtype is half.dtype
     assert (half * scalar).dtype is half.dtype
@@ -116,11 +116,11 @@ def test_gradients_of_automatic_casts_are_added_in_the_type_of_the_value():
     # 2048 + 1 is no float16: of two uses each has a cast of its own, of one explicit cast there is one gradient.
     w = lt.tensor([[1.0]], requires_grad=True)
     x = lt.tensor([[2048.0]]), lt.tensor([[1.0]])
-    with precision.autocast(lt.float16):
+    with autocast.autocast(lt.float16):
         (x[0] @ w + x[1] @ w).sum().backward()
     assert w.grad.item() == 2049
     w.grad = None
-    with precision.autocast(lt.float16):
+    with autocast.autocast(lt.float16):
         half = w.half()
         (x[0] @ half + x[1] @ half).sum().backward()
     assert w.grad.item() == 2048
@@ -129,7 +129,7 @@ def test_gradients_of_automatic_casts_are_added_in_the_type_of_the_value():
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_are_computed_in_the_half_type(name, half):
     wide, product = half.float(), PRODUCTS[name]
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         assert product(half, half).dtype is product(wide, wide).dtype is product(half, wide).dtype is half.dtype
     assert product(wide, wide).dtype is lt.float32
 
@@ -137,7 +137,7 @@ def test_products_are_computed_in_the_half_type(name, half):
 @pytest.mark.parametrize("name", UNCAST)
 def test_other_products_take_their_operands_as_they_are(name, half):
     wide, product = half.float(), UNCAST[name]
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         assert product(half, half).dtype is half.dtype
         assert product(half, wide).dtype is product(wide, wide).dtype is lt.float32
 
@@ -148,7 +148,7 @@ def test_every_name_of_the_table_is_public(name):
 
 
 def test_norms_of_the_linear_algebra_stay_in_the_half_type_as_the_original_s_do(half):
-    with precision.autocast(half.dtype):
+    with autocast.autocast(half.dtype):
         assert linalg.vector_norm(half, dim=1).dtype is linalg.norm(half, dim=1).dtype is half.dtype
 
 
@@ -171,7 +171,7 @@ def test_log_softmax_of_half_types_is_pytorch_s_to_the_last_bit():
 def test_casts_on_a_cpu_lower_sums_with_products_and_leave_vectors_alone(half):
     # As PyTorch 2.13.0 does it.
     x = half.float()
-    with precision.host_autocast(half.dtype):
+    with autocast.host_autocast(half.dtype):
         assert lt.addmm(x, x, x).dtype is lt.baddbmm(x[None], x[None], x[None]).dtype is half.dtype
         assert lt.addbmm(x, x[None], x[None]).dtype is (x @ x[0]).dtype is half.dtype
         assert lt.mv(x, x[0]).dtype is lt.dot(x[0], x[0]).dtype is lt.addmv(x[0], x, x[0]).dtype is lt.float32

@@ -15,10 +15,11 @@ import time
 import numpy as np
 import pytest
 
-from lazytensor import data, dtype, random
-from lazytensor.data import crew
+from lazytensor import data, random
+from lazytensor.core import dtype
+from lazytensor.data import worker_pool
 from lazytensor.errors import DataError
-from lazytensor.functions import creation
+from lazytensor.functional import creation
 from lazytensor.nn import Parameter
 from lazytensor.random import Generator
 from tests.conftest import python
@@ -337,7 +338,7 @@ def test_a_worker_that_is_silent_for_long_is_spoken_of_once_and_says_where_it_is
     assert int(next(batches)) == 0
     real_look = batches._crew._look
     monkeypatch.setattr(batches._crew, "_look", look)
-    monkeypatch.setattr(crew, "SLOW_WARNING_SECONDS", 0.0)
+    monkeypatch.setattr(worker_pool, "SLOW_WARNING_SECONDS", 0.0)
     with pytest.warns(data.SlowWorkerWarning, match=r"DataLoader worker 0 \(pid \d+\) has sent nothing") as warned:
         assert [int(b) for b in batches] == [1, 2]
     assert len(warned) == 1
@@ -425,7 +426,7 @@ def test_the_end_of_the_parent_is_that_of_the_workers(tmp_path, context, end, co
 def test_workers_go_even_where_a_signal_comes_while_they_are_sent_home(monkeypatch):
     batches = iter(data.DataLoader(Read(8, lambda i: i), num_workers=2))
     processes, pipes = list(batches._crew._processes), list(batches._crew.pipes)
-    monkeypatch.setattr(crew.time, "monotonic", lambda: interrupt())
+    monkeypatch.setattr(worker_pool.time, "monotonic", lambda: interrupt())
 
     def interrupt():
         monkeypatch.undo()

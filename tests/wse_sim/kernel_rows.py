@@ -7,12 +7,12 @@ from kernel_draws import DTYPES, EPSILON, Case, Draw, Expected, Row, sums, wide
 from norm_rows import NORM_ROWS
 from window_rows import WINDOW_ROWS
 
-from lazytensor.dtype import dtype_by_name
+from lazytensor.core.dtype import dtype_by_name
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS
 from wse_sim.isa.packing import round_values
 from wse_sim.kernels import KERNELS, elements_of, limbs_of, state_limbs, stream_of
-from wse_sim.kernels.bicgstab import NEIGHBOURS
+from wse_sim.kernels.solvers.bicgstab import NEIGHBOURS
 from wse_sim.layout import Rect
 
 __all__ = ["DTYPES", "EPSILON", "LONG", "ROWS", "cases", "stencil_product"]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from lazytensor.dtype import DType, float16, float32, int32
+from lazytensor.core.dtype import DType, float16, float32, int32
 from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.program import Instr, Program, ProgramBuffer
 from lazytensor.ir.types import Type, Work

@@ -3,14 +3,15 @@
 from itertools import pairwise
 
 import lazytensor as lt
-from lazytensor import abstract, nn
+from lazytensor import nn
+from lazytensor.core import abstract_step
 from lazytensor.nn import functional as F
 from lazytensor.optim import SGD
 
 
 def recorded(*sizes, batch=8):
     """The training step of a perceptron, for any batch."""
-    with abstract.mode():
+    with abstract_step.mode():
         layers = [m for a, b in pairwise(sizes) for m in (nn.Linear(a, b), nn.ReLU())]
         model = nn.Sequential(*layers)
         optimizer = SGD(model.parameters(), lr=0.1)
@@ -22,4 +23,6 @@ def recorded(*sizes, batch=8):
         optimizer.step()
         return loss
 
-    return abstract.record(step, [abstract.tensor((batch, sizes[0])), abstract.tensor((batch,), lt.int64)])
+    return abstract_step.record(
+        step, [abstract_step.tensor((batch, sizes[0])), abstract_step.tensor((batch,), lt.int64)]
+    )

@@ -6,10 +6,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 import lazytensor as lt
-from cstorch_compat.torch.half_casts import autocast
-from lazytensor.capture import Capture
+from cstorch_compat.torch.amp import autocast
 from lazytensor.compiler.pipeline import HOST, compile_graph
-from lazytensor.runtime.store import Store
+from lazytensor.core.capture import Capture
+from lazytensor.runtime.state_store import Store
 
 F = lt.nn.functional
 

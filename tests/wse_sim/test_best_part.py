@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from programs import machines, mlp
 
 from wse_sim.machine import TINY
-from wse_sim.plan.best_part import find_best_tile
-from wse_sim.plan.modes import plan
-from wse_sim.plan.prices import Prices
-from wse_sim.plan.wiring import wire
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.modes import plan
+from wse_sim.planner.prices import Prices
+from wse_sim.planner.tile_search import find_best_tile
 
 few = settings(deadline=None, max_examples=5, print_blob=False)
 

@@ -10,10 +10,10 @@ import lazytensor as lt
 from lazytensor.config import override
 from lazytensor.runtime.host import HostBackend
 from wse_sim import WSE2, plan
-from wse_sim.mesh_backend import MeshBackend
-from wse_sim.plan.blocks import BACKWARD_KERNEL, FORWARD_KERNEL, fuse_attention_blocks
-from wse_sim.plan.layers import fold
-from wse_sim.plan.wiring import wire
+from wse_sim.backends.mesh_backend import MeshBackend
+from wse_sim.planner.attention_blocks import BACKWARD_KERNEL, FORWARD_KERNEL, fuse_attention_blocks
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.layers import fold
 
 LEAD, ROWS, KEYS, WIDTH = (2, 3), 6, 7, 4
 ULP = 64

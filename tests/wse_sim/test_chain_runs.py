@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.recorded_steps import perceptron
 from wse_sim.machine import TINY
-from wse_sim.plan.modes import plan
+from wse_sim.planner.modes import plan
 
 few = settings(deadline=None, max_examples=12, derandomize=True, database=None, print_blob=False)
 

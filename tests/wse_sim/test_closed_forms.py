@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from wse_sim.cost_model.cost import cost
 from wse_sim.fabric import simulate_phase
 from wse_sim.machine import TINY, WSE2, WSE3, Machine
 from wse_sim.phase import Phase
-from wse_sim.price.cost import cost
 from wse_sim.testing.phase_programs import MEMORY_WORDS, any_two_moves, programs
 
 pytestmark = pytest.mark.slow

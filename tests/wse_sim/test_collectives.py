@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import patient
 
-from wse_sim.layout import Rect
-from wse_sim.machine import WSE2, WSE3
-from wse_sim.phase import AllReduce, Broadcast, Reduce
-from wse_sim.price.collectives import (
+from wse_sim.cost_model.collectives import (
     broadcast_terms,
     chain_terms,
     plane_broadcast_terms,
@@ -21,8 +18,11 @@ from wse_sim.price.collectives import (
     tree_terms,
     two_phase_terms,
 )
-from wse_sim.price.cost import cost
-from wse_sim.price.reduction_tree import REDUCTION_TERMS, choose_reduce
+from wse_sim.cost_model.cost import cost
+from wse_sim.cost_model.reduction_tree import REDUCTION_TERMS, choose_reduce
+from wse_sim.layout import Rect
+from wse_sim.machine import WSE2, WSE3
+from wse_sim.phase import AllReduce, Broadcast, Reduce
 
 T_R = 2
 pes = st.integers(2, 600)

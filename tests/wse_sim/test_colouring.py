@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import quick
 
-from wse_sim.plan.colouring import WAYS_PER_ROUTE, ColouredWay, RouteColouring, RowSpans, find_clashes
+from wse_sim.planner.route_colouring import WAYS_PER_ROUTE, ColouredWay, RouteColouring, RowSpans, find_clashes
 
 HEIGHT, WIDTH = 6, 8
 

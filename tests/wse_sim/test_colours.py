@@ -2,11 +2,11 @@
 
 import pytest
 
+from wse_sim.cost_model.colours import count_colours
 from wse_sim.fabric.lowering.simulate import mesh_of
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
 from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
-from wse_sim.price.colours import count_colours
 
 RECT, LINE = Rect(1, 1, 6, 5), Rect(1, 1, 7, 1)
 MOVES = [

@@ -16,9 +16,9 @@ from problems import CHAIN, problems, text
 from cstorch_compat.__main__ import main
 from lazytensor.errors import DataError, PlacementError
 from wse_sim.contest.contest_command import as_dict
-from wse_sim.contest.cuts import Conv, KernelParameters, cblock, dblock, find_parameter_choices
-from wse_sim.contest.kgraph import parse_problem
-from wse_sim.contest.menus import KernelChoices
+from wse_sim.contest.contest_kernels import Conv, KernelParameters, cblock, dblock, find_parameter_choices
+from wse_sim.contest.kernel_choices import KernelChoices
+from wse_sim.contest.kernel_graph import parse_problem
 from wse_sim.contest.scoring import PlacedKernel, find_violations, score
 from wse_sim.contest.solving import solve
 

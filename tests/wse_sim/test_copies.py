@@ -11,10 +11,10 @@ from recorded_steps import recorded
 
 from wse_sim import TINY, WSE2, Rect, plan
 from wse_sim.host import APPLIANCE
-from wse_sim.plan.modes import mode_plan
-from wse_sim.plan.modes.replicas import line_sum_cycles, max_line_bytes, replica_grid, tree_sum_cycles
-from wse_sim.plan.report import Report
-from wse_sim.plan.wiring import program_batch_size, wire
+from wse_sim.planner.dataflow import program_batch_size, wire
+from wse_sim.planner.modes import mode_plan
+from wse_sim.planner.modes.replicas import line_sum_cycles, max_line_bytes, replica_grid, tree_sum_cycles
+from wse_sim.planner.report import Report
 
 MANY = replace(APPLIANCE, workers=4096, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
 """A host that never limits."""

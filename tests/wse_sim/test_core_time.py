@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor.errors import LazyError
+from wse_sim.cost_model.core_time import body_cycles
+from wse_sim.cost_model.cost import cost
 from wse_sim.fabric import Builder, Memory, Mesh, Received, Sent, simulate
 from wse_sim.isa.core_program import Branch, LoopEnd, LoopStart, Vector
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2, WSE3
 from wse_sim.phase import Local
-from wse_sim.price.core_time import body_cycles
-from wse_sim.price.cost import cost
 
 WORDS = 64
 operands = st.builds(Memory, st.integers(0, 20), st.integers(0, 2))

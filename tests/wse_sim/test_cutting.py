@@ -9,12 +9,12 @@ from programs import quick
 
 from lazytensor.errors import PlacementError
 from wse_sim import WSE2
-from wse_sim.plan.bounds import RateBound
-from wse_sim.plan.modes.cutting import fastest_cutting
-from wse_sim.plan.modes.mode_plan import ModePlan
-from wse_sim.plan.place import FloorplanProblem, Placement
-from wse_sim.plan.report import ModeReport
-from wse_sim.plan.routes import NoColoursError
+from wse_sim.planner.bounds import RateBound
+from wse_sim.planner.floorplan import FloorplanProblem, Placement
+from wse_sim.planner.modes.mode_plan import ModePlan
+from wse_sim.planner.modes.pipeline_cuts import fastest_cutting
+from wse_sim.planner.report import ModeReport
+from wse_sim.planner.routing import NoColoursError
 
 
 @dataclass

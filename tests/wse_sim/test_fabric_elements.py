@@ -8,17 +8,17 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from lazytensor import dtype as dtypes
+from lazytensor.core import dtype as dtypes
 from lazytensor.errors import LazyError
+from wse_sim.cost_model.core_time import body_cycles
 from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate, simulate_phase
 from wse_sim.isa import record
 from wse_sim.isa.core_program import Instruction, LoopEnd, LoopStart, Vector
 from wse_sim.isa.operations import OPERATIONS, SPECIAL_OPS
 from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, WSE2, WSE3
-from wse_sim.numbers.data import apply
 from wse_sim.phase import Local
-from wse_sim.price.core_time import body_cycles
+from wse_sim.reference.phase_reference import apply
 
 WORDS = 48
 FLOATS = ("float32", "float16", "bfloat16")

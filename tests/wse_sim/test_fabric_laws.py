@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from lazytensor import thread_start
+from lazytensor.system import threads as thread_start
 from wse_sim.fabric import RunResult, mesh_of, simulate, simulate_phase, space_time, trace
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3

@@ -10,15 +10,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_nets import program_of
 
-from lazytensor.dtype import float16
+from lazytensor.core.dtype import float16
 from lazytensor.errors import PlacementError
 from lazytensor.ir.types import Where
 from wse_sim.machine import TINY, WSE2
-from wse_sim.plan.layers import Layer
-from wse_sim.plan.modes import plan
-from wse_sim.plan.place import MAX_CUT_ROUNDS, PLACERS, FloorplanProblem, area_bound, min_memory_pes
-from wse_sim.plan.shapes import StageShapes, min_area_shape
-from wse_sim.plan.stages import Stage
+from wse_sim.planner.floorplan import MAX_CUT_ROUNDS, PLACERS, FloorplanProblem, area_bound, min_memory_pes
+from wse_sim.planner.layers import Layer
+from wse_sim.planner.modes import plan
+from wse_sim.planner.stage_shapes import StageShapes, min_area_shape
+from wse_sim.planner.stages import Stage
 
 few = settings(deadline=None, max_examples=5)
 BYTES = 1000

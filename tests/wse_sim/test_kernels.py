@@ -10,27 +10,17 @@ from kernel_rows import DTYPES, LONG, cases, stencil_product
 from programs import patient
 
 from lazytensor.errors import LazyError
+from wse_sim.cost_model.cost import cost
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.packing import round_values
-from wse_sim.kernels import (
-    KERNELS,
-    MeshKernel,
-    Placed,
-    as_data,
-    as_wavelets,
-    gather,
-    gemm,
-    scatter,
-    stream_of,
-    wavelets_of,
-)
-from wse_sim.kernels.bicgstab import NEIGHBOURS
+from wse_sim.kernels import KERNELS, MeshKernel, Placed, as_data, as_wavelets, gather, scatter, stream_of, wavelets_of
 from wse_sim.kernels.compare import SAMPLES, SIZES, compare, table
+from wse_sim.kernels.matmul import gemm
+from wse_sim.kernels.solvers.bicgstab import NEIGHBOURS
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
-from wse_sim.numbers.data import apply
 from wse_sim.phase import Par, Reduce, Repeat, Rounds, Seq
-from wse_sim.price.cost import cost
+from wse_sim.reference.phase_reference import apply
 
 few = settings(deadline=None, max_examples=5)
 seeds = st.integers(0, 2**32 - 1)

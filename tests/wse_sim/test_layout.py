@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import patient, rects
 
-from lazytensor.dtype import float16, float32
+from lazytensor.core.dtype import float16, float32
 from lazytensor.errors import LazyError
 from lazytensor.ir.types import Type
 from wse_sim.layout import LAYOUT_KINDS, Layout, Rect, matrix_extents

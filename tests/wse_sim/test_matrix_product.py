@@ -10,16 +10,16 @@ from kernel_rows import DTYPES, EPSILON
 from programs import patient
 
 from lazytensor.errors import LazyError
+from wse_sim.cost_model.cost import cost
 from wse_sim.fabric.lowering.simulate import split_at_barriers
 from wse_sim.isa.packing import round_values
-from wse_sim.kernels.inplace import in_chunks, operand_in_place
 from wse_sim.kernels.kernel import gather, scatter
-from wse_sim.kernels.matrix_product import Product, _arrangements, product_kernel
+from wse_sim.kernels.matmul.matrix_product import Product, _arrangements, product_kernel
+from wse_sim.kernels.matmul.stationary_operand import in_chunks, operand_in_place
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
-from wse_sim.numbers.data import apply
 from wse_sim.phase import Compute, Rounds
-from wse_sim.price.cost import cost
+from wse_sim.reference.phase_reference import apply
 
 extents = st.integers(1, 24)
 residents = st.sampled_from(["", "a", "b", "c", "ab"])

@@ -9,13 +9,14 @@ from programs import Builder, computed, patient
 from small_nets import Cells, captured
 
 import lazytensor as lt
-from lazytensor.dtype import bool_, dtype_by_name, float32, float64, int32, int64
+from lazytensor.core.dtype import bool_, dtype_by_name, float32, float64, int32, int64
 from lazytensor.errors import LazyError, PlacementError
 from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
-from lazytensor.ir.nest_oracle import evaluate
+from lazytensor.ir.nest_reference import evaluate
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
 from lazytensor.runtime.host import HostBackend
+from wse_sim.backends.mesh_backend import MeshBackend
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.packing import round_values
 from wse_sim.kernels import gather, scatter
@@ -23,8 +24,7 @@ from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
 from wse_sim.kernels.scalars import POINTWISE
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
-from wse_sim.mesh_backend import MeshBackend
-from wse_sim.numbers.data import apply
+from wse_sim.reference.phase_reference import apply
 
 POSITIVE = ("log", "log2", "log1p", "sqrt", "rsqrt", "pow")
 CHOICES = ("where_gt", "where_ge", "where_lt", "where_le")

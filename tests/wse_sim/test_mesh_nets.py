@@ -11,7 +11,7 @@ from small_nets import NETS, Cells
 import lazytensor as lt
 from lazytensor.config import override
 from lazytensor.runtime.host import HostBackend
-from wse_sim.mesh_backend import MeshBackend
+from wse_sim.backends.mesh_backend import MeshBackend
 
 LOSS_ULP, STATE_ULP = 4, 64
 """How far a loss may be off in units of its last place, and state in those of the largest of its array, after a step.

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from programs import mlp
 
 import lazytensor as lt
-from lazytensor import abstract, nn
+from lazytensor import nn
+from lazytensor.core import abstract_step
 from lazytensor.errors import PlacementError
 from lazytensor.ir.micro_batching import MicroBatching
 from lazytensor.nn import functional as F
+from wse_sim.backends.pipeline_backend import PipelineBackend
 from wse_sim.machine import TINY, WSE2
-from wse_sim.pipeline_backend import PipelineBackend
-from wse_sim.plan.modes import plan
-from wse_sim.plan.report import Report
+from wse_sim.planner.modes import plan
+from wse_sim.planner.report import Report
 
 quick = settings(deadline=None, max_examples=10)
 
@@ -100,14 +101,14 @@ def test_a_size_that_is_too_large_is_refused_and_a_smaller_one_fits():
 
 
 def test_a_step_whose_samples_read_each_other_is_planned_whole_alone():
-    with abstract.mode():
+    with abstract_step.mode():
         model = nn.Linear(64, 64)
 
     def step(x):
         y = model(x)
         return F.cross_entropy(y @ y.T, lt.arange(x.shape[0]))
 
-    family = abstract.record(step, [abstract.tensor((32, 64))])
+    family = abstract_step.record(step, [abstract_step.tensor((32, 64))])
     reports = []
     for kind in (MicroBatching("whole"), MicroBatching("size", 8)):
         own = replace(family, first=replace(family.first, micro_batching=kind))
@@ -130,9 +131,9 @@ def test_a_pipeline_of_closed_forms_has_no_micro_batches_so_that_streaming_is_ch
 @pytest.fixture
 def chain():
     """A chain of layers that simulated cores of a tiny mesh run as a pipeline."""
-    with abstract.mode():
+    with abstract_step.mode():
         model = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 4))
-    return abstract.record(lambda x: (model(x) * 1.0).sum(), [abstract.tensor((16, 12))]).first
+    return abstract_step.record(lambda x: (model(x) * 1.0).sum(), [abstract_step.tensor((16, 12))]).first
 
 
 def pipelined(program, *micro_batching):
@@ -171,9 +172,9 @@ def test_what_was_asked_for_is_in_the_text_and_comes_back_from_json():
 
 
 def test_a_family_of_steps_asks_for_the_same_at_every_batch():
-    with abstract.mode():
+    with abstract_step.mode():
         model = nn.Linear(8, 4)
-    family = abstract.record(lambda x: model(x).sum(), [abstract.tensor((16, 8))])
+    family = abstract_step.record(lambda x: model(x).sum(), [abstract_step.tensor((16, 8))])
     own = MicroBatching("size", 4)
 
     def noted(program):

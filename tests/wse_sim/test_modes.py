@@ -11,19 +11,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import Builder, machines, mlp, mlps, tiny_mlp
 
-from lazytensor.dtype import float16, int32
+from lazytensor.core.dtype import float16, int32
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
+from wse_sim.cost_model.cost import cost
+from wse_sim.cost_model.relayout import relayout_cycles
 from wse_sim.host import APPLIANCE
 from wse_sim.kernels.calls import call_of
 from wse_sim.kernels.mesh_call import Cores
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE1, WSE2
-from wse_sim.plan.modes import MODE_PLANNERS, plan, simulate
-from wse_sim.plan.timeline import TimelineTask, schedule_tasks
-from wse_sim.price.cost import cost
-from wse_sim.price.relayout import relayout_cycles
+from wse_sim.planner.modes import MODE_PLANNERS, plan, simulate
+from wse_sim.planner.timeline import TimelineTask, schedule_tasks
 
 few = settings(deadline=None, max_examples=3, print_blob=False)
 """Each example is placed several times; the campaign draws more."""
@@ -106,7 +106,7 @@ def test_rows_of_a_pipeline_count_what_is_computed_again(monkeypatch):
         step = b.matmul(g, entering, "backward", transpose_a=True)
         b.pointwise("sub", (weight, step), "update", into=weight)
     # Priced by its kernels, though cores could run all of it.
-    monkeypatch.setattr(importlib.import_module("wse_sim.plan.modes.pipelined"), "MAX_SIMULATED_CORES", 0)
+    monkeypatch.setattr(importlib.import_module("wse_sim.planner.modes.pipelined"), "MAX_SIMULATED_CORES", 0)
     machine = replace(TINY, width=4, height=4)
     outcome = wafer(b.program(), machine, "pipelined").chosen
     slowest = next(bound for bound in outcome.bounds if bound.kind == "compute")
@@ -458,7 +458,7 @@ def test_samples_of_micro_batches_come_in_once_and_weights_for_each():
 @pytest.mark.slow
 @pytest.mark.parametrize("bytes_per_pe", [700, 1200, 2000])
 def test_micro_batches_that_are_alike_are_timed_once_and_take_as_long(bytes_per_pe, monkeypatch):
-    streaming = importlib.import_module("wse_sim.plan.modes.streamed_run")
+    streaming = importlib.import_module("wse_sim.planner.modes.streaming_timeline")
     small = replace(TINY, usable_bytes_per_pe=bytes_per_pe)
     program = mlp((64, 256, 256, 64), batch=997)
     waiting, asked = streaming._LaneClock.waiting, []

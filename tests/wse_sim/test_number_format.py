@@ -8,7 +8,7 @@ import pytest
 import lazytensor as lt
 from tests.shown_numbers import EDGES, NUMBER, misleading, numbers_of_all_sizes, value_of
 from wse_sim import WSE2, number_format, simulate
-from wse_sim.plan.report import RateBound
+from wse_sim.planner.report import RateBound
 
 THREE_DIGITS, FOUR_DIGITS = 0.005, 0.0005
 

@@ -8,7 +8,7 @@ from kernel_rows import DTYPES, LONG, ROWS, cases
 from programs import quick
 
 from wse_sim.kernels import KERNELS, gather, scatter
-from wse_sim.numbers.data import apply
+from wse_sim.reference.phase_reference import apply
 
 
 def test_every_kernel_has_a_row():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from instructions import WORDS, SlowCore, bodies
 from programs import patient, quick, rects
 
-from lazytensor.dtype import dtype_by_name, round_to
+from lazytensor.core.dtype import dtype_by_name, round_to
 from lazytensor.errors import LazyError
 from wse_sim.fabric import ALGORITHMS, simulate_phase
 from wse_sim.isa.builder import Builder
@@ -17,9 +17,9 @@ from wse_sim.isa.core_program import Memory, TaskChange, Vector
 from wse_sim.isa.packing import decode_bits, pack, unpack, view_elements, word_count
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
-from wse_sim.numbers.data import apply
-from wse_sim.numbers.local import run_local
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Reduce, Repeat, Seq, Shift
+from wse_sim.reference.core_reference import run_local
+from wse_sim.reference.phase_reference import apply
 
 seeds = st.integers(0, 2**32 - 1)
 small_rects = rects(6, 6)

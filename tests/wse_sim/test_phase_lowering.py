@@ -6,14 +6,14 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from lazytensor.errors import LazyError
+from wse_sim.cost_model.collectives import shift_pairs
 from wse_sim.fabric import ALGORITHMS, simulate_phase
 from wse_sim.fabric.lowering.lines import colour_paths
 from wse_sim.isa.core_program import LoopEnd, LoopStart, Memory, Vector
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2, WSE3
-from wse_sim.numbers.data import apply
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Reduce, Repeat, Seq, Shift, Stream
-from wse_sim.price.collectives import shift_pairs
+from wse_sim.reference.phase_reference import apply
 from wse_sim.testing import phase_programs
 
 WIDTH, HEIGHT, WORDS = 8, 7, 40

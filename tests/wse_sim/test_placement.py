@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 from programs import Builder, machines, mlp, mlps
 
 import lazytensor as lt
-from lazytensor import abstract, nn
+from lazytensor import nn
+from lazytensor.core import abstract_step
 from lazytensor.nn import functional as F
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.plan.layers import fold
-from wse_sim.plan.modes import plan
-from wse_sim.plan.place import min_memory_pes
-from wse_sim.plan.stages import computed_again, stages_of
-from wse_sim.plan.wiring import wire
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.floorplan import min_memory_pes
+from wse_sim.planner.layers import fold
+from wse_sim.planner.modes import plan
+from wse_sim.planner.stages import computed_again, stages_of
 
 few = settings(deadline=None, max_examples=3)
 
@@ -162,14 +163,14 @@ def test_more_stages_than_pes_do_not_stand(side):
 
 def test_a_step_whose_samples_read_each_other_is_refused_in_micro_batches_and_planned_whole():
     """Scores of all pairs of samples, as contrastive losses have them: a part of the batch is another step."""
-    with abstract.mode():
+    with abstract_step.mode():
         model = nn.Linear(256, 256)
 
     def step(x):
         y = model(x)
         return F.cross_entropy(y @ y.T, lt.arange(x.shape[0]))
 
-    family = abstract.record(step, [abstract.tensor((512, 256))])
+    family = abstract_step.record(step, [abstract_step.tensor((512, 256))])
     small = replace(TINY, usable_bytes_per_pe=1500)
     whole, parts = (plan(family, machine, "streaming", other=False).report.streaming for machine in (WSE2, small))
     assert whole.fits

@@ -18,16 +18,16 @@ from programs import Builder
 from small_nets import NETS, program_of
 
 import lazytensor as lt
-from lazytensor.dtype import bfloat16, float16, float32
+from lazytensor.core.dtype import bfloat16, float16, float32
+from wse_sim.cost_model.cost import cost
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.kernel import MeshKernel, blank
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
-from wse_sim.plan.blocks import BACKWARD_KERNEL, FORWARD_KERNEL, fuse_attention_blocks
-from wse_sim.plan.recipes import select_kernel
-from wse_sim.plan.wiring import wire
-from wse_sim.price.cost import cost
+from wse_sim.planner.attention_blocks import BACKWARD_KERNEL, FORWARD_KERNEL, fuse_attention_blocks
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.kernel_selection import select_kernel
 
 IS_FIXED = os.environ.get("SEEDS") != "random"
 COUNT = 300 if os.environ.get("CAMPAIGN") else 12

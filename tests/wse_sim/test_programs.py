@@ -7,15 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import patient, quick
 
-from wse_sim.kernels import fft, gemm, sparse, stencil
-from wse_sim.kernels.bicgstab import bicgstab_iteration
+from wse_sim.cost_model.cost import cost
+from wse_sim.kernels.attention.resident_transformer import TRANSFORMERS, decode_token, prefill
 from wse_sim.kernels.collective import centred_all_reduce, chain_all_reduce
-from wse_sim.kernels.gemv import gemv
-from wse_sim.kernels.transformer import TRANSFORMERS, decode_token, prefill
+from wse_sim.kernels.matmul import gemm
+from wse_sim.kernels.matmul.gemv import gemv
+from wse_sim.kernels.solvers import fft, stencil
+from wse_sim.kernels.solvers.bicgstab import bicgstab_iteration
+from wse_sim.kernels.sparse import sparse
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import Compute
-from wse_sim.price.cost import cost
 
 sides = st.integers(3, 600)
 small = st.integers(1, 60)

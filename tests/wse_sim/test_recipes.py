@@ -12,16 +12,16 @@ from programs import Builder, machines, mlps, patient, rects
 from small_nets import NETS, program_of
 
 import lazytensor as lt
-from lazytensor.dtype import float16, float32, int32, int64
+from lazytensor.core.dtype import float16, float32, int32, int64
 from lazytensor.ir.types import Type
-from wse_sim.kernels.matrix_product import Product
+from wse_sim.cost_model.cost import cost
+from wse_sim.kernels.matmul.matrix_product import Product
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.plan.blocks import ATTENTION_KERNELS, fuse_attention_blocks
-from wse_sim.plan.recipes import RECIPES, phase_program, select_kernel
-from wse_sim.plan.recipes.matmul import find_product
-from wse_sim.plan.wiring import wire
-from wse_sim.price.cost import cost
+from wse_sim.planner.attention_blocks import ATTENTION_KERNELS, fuse_attention_blocks
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.kernel_selection import RECIPES, phase_program, select_kernel
+from wse_sim.planner.kernel_selection.matmul import find_product
 
 RECT = Rect(0, 0, 32, 28)
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from programs import patient
 
 from lazytensor.errors import LazyError
+from wse_sim.cost_model.collectives import REDUCE_ALGORITHMS, chain_terms, queue_words
+from wse_sim.cost_model.cost import cost
+from wse_sim.cost_model.reduction_tree import MAX_TREE_COLOURS, auto_gen_terms, generate_tree
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import AllReduce, Reduce
-from wse_sim.price.collectives import REDUCE_ALGORITHMS, chain_terms, queue_words
-from wse_sim.price.cost import cost
-from wse_sim.price.reduction_tree import MAX_TREE_COLOURS, auto_gen_terms, generate_tree
 
 pes = st.integers(2, 130)
 counts = st.integers(1, 5000)

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from programs import quick
 
 import lazytensor as lt
-from lazytensor import abstract, nn
+from lazytensor import nn
+from lazytensor.core import abstract_step
 from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.types import Type
 from lazytensor.nn import functional as F
 from tests.recorded_steps import recorded
 from wse_sim import WSE2, plan
-from wse_sim.plan.modes.mode_plan import ProgramAnalysis
-from wse_sim.plan.relays import _find_sum_operands, relay_flows
-from wse_sim.plan.routes import stage_flows
+from wse_sim.planner.modes.mode_plan import ProgramAnalysis
+from wse_sim.planner.relays import _find_sum_operands, relay_flows
+from wse_sim.planner.routing import stage_flows
 
 
 class Shared(nn.Module):
@@ -38,7 +39,7 @@ class Shared(nn.Module):
 
 
 def step_of(width: int, readings: list[int]):
-    with abstract.mode():
+    with abstract_step.mode():
         model = Shared(width, readings)
     return recorded(model, (width,))
 
@@ -118,7 +119,7 @@ def test_a_sum_is_of_operands_that_are_loaded_for_it_alone(body, sums):
 
 
 def test_a_tensor_that_each_stage_reads_alone_goes_straight_to_it():
-    with abstract.mode():
+    with abstract_step.mode():
         model = nn.Sequential(*(m for _ in range(5) for m in (nn.Linear(8, 8), nn.ReLU())))
     reading = ProgramAnalysis(recorded(model, (8,)).program(4), 1)
     assert relay_flows(reading.dataflow, reading.stages) == stage_flows(reading.dataflow, reading.stages)
@@ -141,13 +142,13 @@ def test_what_many_stages_read_fits_in_relays_where_routes_to_all_of_them_find_n
     reading = ProgramAnalysis(sharing.program(64), 1)
     assert ends == set(relay_flows(reading.dataflow, reading.stages))
 
-    monkeypatch.setattr(sys.modules["wse_sim.plan.modes.pipelined"]._Line, "relayed", lambda line: None)
+    monkeypatch.setattr(sys.modules["wse_sim.planner.modes.pipelined"]._Line, "relayed", lambda line: None)
     assert "finds no colour" in plan(sharing, MESH, "pipelined", 64, other=False).report.chosen.reason
 
 
 @pytest.mark.slow
 def test_a_stage_that_adds_up_on_the_way_takes_in_what_comes_to_it(sharing):
-    line_of = sys.modules["wse_sim.plan.modes.pipelined"]._Line
+    line_of = sys.modules["wse_sim.planner.modes.pipelined"]._Line
     seen = []
 
     def relayed(line, own=line_of.relayed):

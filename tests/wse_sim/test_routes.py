@@ -14,16 +14,17 @@ from test_floors import stage
 from test_simulated_pipeline import hold_to_host
 
 from lazytensor.errors import PlacementError
+from wse_sim.cost_model.relayout import adapter_cycles
 from wse_sim.fabric.lowering.moves import make_receive, make_send
 from wse_sim.fabric.mesh import DIRECTIONS, RAMP, Mesh
 from wse_sim.fabric.run import simulate
 from wse_sim.isa.core_program import CoreProgram
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.pipeline.seats import link_direction, make_core_path
-from wse_sim.plan.modes import plan
-from wse_sim.plan.place import PLACERS
-from wse_sim.plan.routes import (
+from wse_sim.pipeline.layer_region import link_direction, make_core_path
+from wse_sim.planner.floorplan import PLACERS
+from wse_sim.planner.modes import plan
+from wse_sim.planner.routing import (
     NO_COLOUR,
     NoColoursError,
     Routes,
@@ -32,7 +33,6 @@ from wse_sim.plan.routes import (
     require_colours,
     route_lanes,
 )
-from wse_sim.price.relayout import adapter_cycles
 
 MACHINE = replace(TINY, width=20, height=20)
 
@@ -99,7 +99,7 @@ def test_routes_of_which_some_go_without_at_first_all_find_a_colour(seed, colour
     (rects, flows), mesh = grid_of(20, seed), replace(MACHINE, colours=colours)
     assert NO_COLOUR not in {route.colour for route in lay_routes(flows, rects, mesh).routes}
     for name in ("PATIENCE_STEPS_PER_ROUTE", "MIN_PATIENCE_STEPS"):
-        monkeypatch.setattr(sys.modules["wse_sim.plan.colouring"], name, 0)
+        monkeypatch.setattr(sys.modules["wse_sim.planner.route_colouring"], name, 0)
     assert NO_COLOUR in {route.colour for route in lay_routes(flows, rects, mesh).routes}
 
 
@@ -224,7 +224,7 @@ def test_a_pipeline_without_colours_to_fill_sooner_keeps_the_fastest_rhythm(monk
         replace(WSE2, width=87, height=71, reserved_columns=0, reserved_rows=0),
     )
     free = plan(deep, mesh, "pipelined", other=False)
-    line_of = sys.modules["wse_sim.plan.modes.pipelined"]._Line
+    line_of = sys.modules["wse_sim.planner.modes.pipelined"]._Line
     sooner, laid, cutting = [], line_of.routes, PLACERS["slicing"]
 
     def placed(floor, rounds, fills_sooner):

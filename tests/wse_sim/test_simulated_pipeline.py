@@ -15,15 +15,15 @@ from small_pipelines import Case, drawn, shelved, step_of
 from lazytensor.config import override
 from lazytensor.errors import LazyError, PlacementError
 from lazytensor.runtime.host import HostBackend
+from wse_sim.backends.pipeline_backend import PipelineBackend
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.pipeline import price
-from wse_sim.pipeline.chain import chain_of
-from wse_sim.pipeline.price import price_step
-from wse_sim.pipeline.sites import sites_of
+from wse_sim.pipeline import cost
+from wse_sim.pipeline.cost import price_step
+from wse_sim.pipeline.layer_chain import chain_of
+from wse_sim.pipeline.layer_placement import sites_of
 from wse_sim.pipeline.step_run import run_pipeline
-from wse_sim.pipeline_backend import PipelineBackend
-from wse_sim.plan.modes import plan
+from wse_sim.planner.modes import plan
 
 SEEDS = range(50) if os.environ.get("CAMPAIGN") else (6, 8, 9)
 """The campaign runs all; the suite some of the quick ones, with two to five layers and two activations."""
@@ -129,7 +129,7 @@ def test_a_long_step_is_told_from_the_rhythm_of_its_first_part(monkeypatch):
     # Eight of 24 micro-batches: the banks that they begin in repeat after four.
     sites = sites_of(chain_of(step_of(Case((6, 5, 4), batch=48, micro=2))[0]), shelved([(3, 3)] * 2), 2)
     whole = price_step(sites, WSE2)
-    monkeypatch.setattr(price, "MAX_SCHEDULED_MICRO_BATCHES", 8)
+    monkeypatch.setattr(cost, "MAX_SCHEDULED_MICRO_BATCHES", 8)
     told = price_step(sites, WSE2)
     assert told.cycles == pytest.approx(whole.cycles, rel=0.01)
     assert told.own_cycles("layer 1") == pytest.approx(whole.own_cycles("layer 1"), rel=0.01)

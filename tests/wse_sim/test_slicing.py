@@ -8,18 +8,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from wse_sim.layout import Rect
-from wse_sim.placement.curves import INFEASIBLE, curve_from_shapes, inverse_curve, min_curve_area
-from wse_sim.placement.order import order_blocks
-from wse_sim.placement.short_wires import (
+from wse_sim.floorplanning.block_order import order_blocks
+from wse_sim.floorplanning.serpentine import MAX_COLUMN_WIDTH_RATIO, SerpentineColumns
+from wse_sim.floorplanning.shape_curves import INFEASIBLE, curve_from_shapes, inverse_curve, min_curve_area
+from wse_sim.floorplanning.slicing_tree import find_ordered_tree, fits_mesh, place_blocks, rename_blocks
+from wse_sim.floorplanning.wirelength_search import (
     TREE_COOLINGS,
     WirelengthProblem,
     find_short_tree,
     has_fitting_tree,
     shorten_wires,
 )
-from wse_sim.placement.slicing import find_ordered_tree, fits_mesh, place_blocks, rename_blocks
-from wse_sim.placement.snakes import MAX_COLUMN_WIDTH_RATIO, SerpentineColumns
+from wse_sim.layout import Rect
 
 few = settings(deadline=None, max_examples=25)
 shapes = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=4)

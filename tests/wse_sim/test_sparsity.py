@@ -8,19 +8,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from programs import Builder
 
-from lazytensor.dtype import bool_, float16, float32
+from lazytensor.core.dtype import bool_, float16, float32
 from lazytensor.ir.program import Density
 from lazytensor.ir.types import Type
+from wse_sim.cost_model.cost import cost
 from wse_sim.host import APPLIANCE
-from wse_sim.kernels.sparse import streamed_product
-from wse_sim.kernels.sparse_stream import SparseProduct, sparse_phase
+from wse_sim.kernels.sparse.sparse import streamed_product
+from wse_sim.kernels.sparse.sparse_stream import SparseProduct, sparse_phase
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.plan.modes import plan
-from wse_sim.plan.recipes.sparse_product import find_sparse_product
-from wse_sim.plan.sparsity import find_sparsity, streamed_bytes
-from wse_sim.plan.wiring import wire
-from wse_sim.price.cost import cost
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.kernel_selection.sparse_product import find_sparse_product
+from wse_sim.planner.modes import plan
+from wse_sim.planner.sparsity import find_sparsity, streamed_bytes
 
 few = settings(deadline=None, max_examples=5, print_blob=False)
 shares = st.lists(st.floats(0.001, 0.999), min_size=2, max_size=4).map(sorted)

@@ -6,18 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import abstract, nn
+from lazytensor import nn
+from lazytensor.core import abstract_step
 from lazytensor.nn import functional as F
 from lazytensor.optim import SGD
-from wse_sim.plan.layers import fold
-from wse_sim.plan.routes import stage_flows
-from wse_sim.plan.stages import computed_again, sample_bytes, stages_of
-from wse_sim.plan.wiring import wire
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.layers import fold
+from wse_sim.planner.routing import stage_flows
+from wse_sim.planner.stages import computed_again, sample_bytes, stages_of
 
 
 def deep(layers, width, activation):
     """The dataflow of a training step of equal layers."""
-    with abstract.mode():
+    with abstract_step.mode():
         model = nn.Sequential(*(part for _ in range(layers) for part in (nn.Linear(width, width), activation())))
         optimizer = SGD(model.parameters(), lr=0.1)
 
@@ -28,7 +29,7 @@ def deep(layers, width, activation):
         optimizer.step()
         return loss
 
-    return wire(abstract.record(step, [abstract.tensor((8, width)) for _ in range(2)]).program())
+    return wire(abstract_step.record(step, [abstract_step.tensor((8, width)) for _ in range(2)]).program())
 
 
 @settings(deadline=None, max_examples=4)
@@ -63,7 +64,7 @@ def test_what_is_computed_again_is_made_of_what_is_still_there(layers, activatio
 def test_a_loss_lies_with_its_logits_though_their_weight_is_that_of_the_first_layer():
     """The labels come of the batch, and are made ready behind all layers: that moves no logits there."""
     words, width, length = 512, 16, 8
-    with abstract.mode():
+    with abstract_step.mode():
         tokens, line = nn.Embedding(words, width), nn.Sequential(*(nn.Linear(width, width) for _ in range(3)))
         optimizer = SGD([*tokens.parameters(), *line.parameters()], lr=0.1)
 
@@ -75,8 +76,8 @@ def test_a_loss_lies_with_its_logits_though_their_weight_is_that_of_the_first_la
         optimizer.step()
         return loss
 
-    batch = [abstract.tensor((8, length), lt.int32) for _ in range(2)]
-    dataflow = wire(abstract.record(step, batch).program())
+    batch = [abstract_step.tensor((8, length), lt.int32) for _ in range(2)]
+    dataflow = wire(abstract_step.record(step, batch).program())
     folded = fold(dataflow)
     stages = stages_of(dataflow, folded, computed_again(dataflow, folded))
     assert len(stages) == 4
@@ -88,7 +89,7 @@ def test_a_loss_lies_with_its_logits_though_their_weight_is_that_of_the_first_la
 def test_averages_of_weights_lie_with_them_and_tell_nothing_of_the_order(layers, is_scaled):
     """A teacher's weights are averaged before all else, the last first, by what may be made of all of them."""
     widths = range(8, 9 + layers)
-    with abstract.mode():
+    with abstract_step.mode():
         student, teacher = (
             nn.Sequential(*(part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.Tanh())))
             for _ in range(2)
@@ -109,7 +110,7 @@ def test_averages_of_weights_lie_with_them_and_tell_nothing_of_the_order(layers,
         optimizer.step()
         return loss
 
-    dataflow = wire(abstract.record(step, [abstract.tensor((8, 8))]).program())
+    dataflow = wire(abstract_step.record(step, [abstract_step.tensor((8, 8))]).program())
     folded = [layer for layer in fold(dataflow) if layer.parameters]
     shapes = [{dataflow.type(b).shape for b in layer.parameters} for layer in folded]
     assert shapes == [{(b, a), (b,)} for a, b in pairwise(widths)]
@@ -120,7 +121,7 @@ def test_averages_of_weights_lie_with_them_and_tell_nothing_of_the_order(layers,
 @given(st.integers(1, 3), st.integers(1, 2))
 def test_attention_comes_behind_what_it_reads_however_often_samples_pass_its_weights(blocks, views):
     width, heads = 16, 2
-    with abstract.mode():
+    with abstract_step.mode():
         lines = [nn.ModuleList([nn.Linear(width, width, bias=False) for _ in range(4)]) for _ in range(blocks)]
         optimizer = SGD([w for line in lines for w in line.parameters()], lr=0.1)
 
@@ -137,6 +138,6 @@ def test_attention_comes_behind_what_it_reads_however_often_samples_pass_its_wei
         optimizer.step()
         return loss
 
-    batch = [abstract.tensor((8, 4 + n, width)) for n in range(views)]
-    folded = [layer for layer in fold(wire(abstract.record(step, batch).program())) if layer.has_product]
+    batch = [abstract_step.tensor((8, 4 + n, width)) for n in range(views)]
+    folded = [layer for layer in fold(wire(abstract_step.record(step, batch).program())) if layer.has_product]
     assert [layer.is_attention for layer in folded] == [*[False] * 3, *[True] * views, False] * blocks

@@ -11,7 +11,7 @@ from programs import mlp
 from lazytensor.errors import ExecutorLost, LazyError
 from wse_sim import TINY, SweepRecord, plan, sweep, to_frame
 from wse_sim.host import APPLIANCE
-from wse_sim.plan.modes import mode_plan
+from wse_sim.planner.modes import mode_plan
 from wse_sim.sweeps import sweep as sweeping
 from wse_sim.sweeps import tasks
 from wse_sim.sweeps.digest import content_digest

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from programs import leaves, machines, patient, phases
 
 from lazytensor.errors import LazyError
+from wse_sim.cost_model.cost import ZERO_COST, Cost, cost
 from wse_sim.fabric.lowering.simulate import simulate_phase
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.phase import EMPTY_PHASE, AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Rounds, Seq, Shift, Stream
-from wse_sim.price.cost import ZERO_COST, Cost, cost
 
 PES = Rect(0, 0, 8, 8)
 

@@ -3,18 +3,18 @@
 from dataclasses import replace
 
 import lazytensor as lt
-from lazytensor import abstract
+from lazytensor.core import abstract_step
 from lazytensor.optim import Adam
 from wse_sim.machine import WSE2
-from wse_sim.plan import prices
-from wse_sim.plan.modes import plan
+from wse_sim.planner import prices
+from wse_sim.planner.modes import plan
 
 MACHINE = replace(WSE2, width=128, height=128)
 
 
 def parameters_in_one_product(count):
     """The training step of parameters of eight elements that are one operand, with Adam."""
-    with abstract.mode():
+    with abstract_step.mode():
         parameters = [lt.nn.Parameter(lt.ones(8)) for _ in range(count)]
         optimizer = Adam(parameters, lr=0.1)
 
@@ -25,7 +25,7 @@ def parameters_in_one_product(count):
         optimizer.step()
         return loss
 
-    return abstract.record(step, [abstract.tensor((4, 8 * count))])
+    return abstract_step.record(step, [abstract_step.tensor((4, 8 * count))])
 
 
 def sizes_priced(monkeypatch, step):

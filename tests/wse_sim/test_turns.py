@@ -2,7 +2,7 @@
 
 from small_nets import program_of
 
-from wse_sim.plan.modes.mode_plan import AnalysisCache
+from wse_sim.planner.modes.mode_plan import AnalysisCache
 
 
 def test_segment_goes_back_only_through_layers_whose_last_forward_turn_is_in_it():

@@ -13,8 +13,10 @@ from lazytensor.errors import LazyError
 from tests.conftest import ROOT, python
 from wse_sim.fabric import simulate_phase
 from wse_sim.host import HOST_FIELDS
-from wse_sim.kernels import gemm, sparse, stencil
-from wse_sim.kernels.bicgstab import bicgstab_iteration
+from wse_sim.kernels.matmul import gemm
+from wse_sim.kernels.solvers import stencil
+from wse_sim.kernels.solvers.bicgstab import bicgstab_iteration
+from wse_sim.kernels.sparse import sparse
 from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, NUMERIC_FIELDS, WSE2
 from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream

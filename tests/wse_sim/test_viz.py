@@ -15,9 +15,9 @@ from wse_sim import viz
 from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate, trace
 from wse_sim.fabric.run import RunResult
 from wse_sim.machine import TINY, WSE2
-from wse_sim.plan.modes import plan
-from wse_sim.plan.modes import simulate as simulate_program
-from wse_sim.plan.timeline import Timeline
+from wse_sim.planner.modes import plan
+from wse_sim.planner.modes import simulate as simulate_program
+from wse_sim.planner.timeline import Timeline
 from wse_sim.viz import SizePoint, meshes, pictures
 
 WORDS, PES = 8, 4

@@ -10,8 +10,8 @@ from programs import Builder, machines, mlp, mlps, tiny_mlp
 
 from lazytensor.errors import LazyError
 from wse_sim.machine import TINY, WSE2
-from wse_sim.plan.modes import plan, simulate
-from wse_sim.plan.report import Report
+from wse_sim.planner.modes import plan, simulate
+from wse_sim.planner.report import Report
 from wse_sim.viz import floor_plan, gantt, pictures
 
 few = settings(deadline=None, max_examples=3)

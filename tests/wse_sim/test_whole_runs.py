@@ -10,8 +10,8 @@ from cstorch_compat.__main__ import main
 from cstorch_compat.planning.published_runs import PLACED_FILE, SCRIPTS, SHARED_FILE, record_run
 from lazytensor.errors import LazyError
 from tests.conftest import ROOT
-from wse_sim import bands
-from wse_sim.bands import error_band, error_factor, make_error_band
+from wse_sim import error_bands
+from wse_sim.error_bands import error_band, error_factor, make_error_band
 from wse_sim.machine import MACHINES
 from wse_sim.validation import command, load, results, table, whole_runs
 from wse_sim.validation.coverage import FITTED_ROWS
@@ -116,12 +116,12 @@ def runs(mode, machine, *planned):
 
 def test_band_of_a_report_is_that_of_the_nearest_family(monkeypatch):
     known = (*runs("streaming", "wse2", 1, 2, 0.25), *runs("streaming", "wse3", 8), *runs("pipelined", "wse2", 16))
-    monkeypatch.setattr(bands, "load_recorded_runs", lambda: known)
+    monkeypatch.setattr(error_bands, "load_recorded_runs", lambda: known)
     assert error_band("streaming", "wse2") == make_error_band("streaming, wse2", [1, 2, 4])
     assert error_band("streaming", "wse3") == make_error_band("streaming", [1, 2, 4, 8])
     assert error_band("pipelined", "wse1") == make_error_band("all modes", [1, 2, 4, 8, 16])
     assert "off by a factor of 2.00 in the median and 4.00 at worst" in error_band("streaming", "wse2").text()
-    monkeypatch.setattr(bands, "load_recorded_runs", tuple)
+    monkeypatch.setattr(error_bands, "load_recorded_runs", tuple)
     assert error_band("streaming", "wse2") is None
 
 

@@ -7,13 +7,13 @@ import time
 from fractions import Fraction
 from typing import Any
 
-from lazytensor.command_line import existing_file, new_file
+from lazytensor.display.table import Column, Table
 from lazytensor.errors import LazyError
-from lazytensor.output_files import json_text, write_file_atomically
-from lazytensor.table import Column, Table
-from lazytensor.terminal import print_escaped
-from wse_sim import floors
-from wse_sim.contest.kgraph import ContestProblem, read_problem
+from lazytensor.system.command_line import existing_file, new_file
+from lazytensor.system.output_files import json_text, write_file_atomically
+from lazytensor.system.terminal import print_escaped
+from wse_sim import floor_drawing
+from wse_sim.contest.kernel_graph import ContestProblem, read_problem
 from wse_sim.contest.scoring import ContestSolution, PlacedKernel, Score, score
 
 DRAWING_COLUMNS = 72
@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
     marks = score(problem, solution.layout)
     if options.svg:
         names = [p.name for p in solution.layout]
-        picture = floors.draw_svg(names, _rects(solution), problem.edges, problem.width, problem.height)
+        picture = floor_drawing.draw_svg(names, _rects(solution), problem.edges, problem.width, problem.height)
         write_file_atomically(options.svg, picture)
     if options.json:
         print(json_text(as_dict(problem, solution, marks, seconds), indent=1))
@@ -74,14 +74,14 @@ def as_dict(problem: ContestProblem, solution: ContestSolution, marks: Score, se
 def as_text(problem: ContestProblem, solution: ContestSolution, marks: Score, seconds: float) -> str:
     """The figures, a drawing, and a line for each kernel."""
     over = float(marks.delta_t) / solution.bound
-    lines, scale = floors.draw_text(_rects(solution), problem.width, problem.height, DRAWING_COLUMNS)
+    lines, scale = floor_drawing.draw_text(_rects(solution), problem.width, problem.height, DRAWING_COLUMNS)
     columns = (
         *(Column(head, str) for head in ("", "kernel")),
         *(Column(head, "{:,}".format) for head in ("x", "y", "width", "height")),
         *(Column(head, str) for head in ("turned", "h", "w", "c", "k")),
     )
     rows = [
-        (floors.index_letter(n), p.name, p.x, p.y, p.width, p.height, p.rotation, *_parameter_texts(p))
+        (floor_drawing.index_letter(n), p.name, p.x, p.y, p.width, p.height, p.rotation, *_parameter_texts(p))
         for n, p in enumerate(solution.layout)
     ]
     return "\n".join(
@@ -98,7 +98,7 @@ def as_text(problem: ContestProblem, solution: ContestSolution, marks: Score, se
     )
 
 
-def _rects(solution: ContestSolution) -> list[floors.RectTuple]:
+def _rects(solution: ContestSolution) -> list[floor_drawing.RectTuple]:
     return [(p.x, p.y, p.width, p.height) for p in solution.layout]
 
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from wse_sim.contest.cuts import COPIES_PER_CONVOLUTION, ContestKernel, KernelParameters
-from wse_sim.contest.kgraph import ContestProblem
+from wse_sim.contest.contest_kernels import COPIES_PER_CONVOLUTION, ContestKernel, KernelParameters
+from wse_sim.contest.kernel_graph import ContestProblem
 
 ROTATIONS = ("R0", "R90")
 

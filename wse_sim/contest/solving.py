@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from lazytensor.errors import PlacementError
-from wse_sim.contest.kgraph import ContestProblem
-from wse_sim.contest.menus import KernelChoices, least_feasible_time
+from wse_sim.contest.kernel_choices import KernelChoices, least_feasible_time
+from wse_sim.contest.kernel_graph import ContestProblem
 from wse_sim.contest.scoring import ContestSolution, PlacedKernel, score
-from wse_sim.placement.curves import ShapeCurve
-from wse_sim.placement.short_wires import WirelengthProblem, find_short_tree, has_fitting_tree
-from wse_sim.placement.slicing import SlicingTree, fits_mesh, min_sides, place_blocks
+from wse_sim.floorplanning.shape_curves import ShapeCurve
+from wse_sim.floorplanning.slicing_tree import SlicingTree, fits_mesh, min_sides, place_blocks
+from wse_sim.floorplanning.wirelength_search import WirelengthProblem, find_short_tree, has_fitting_tree
 
 TIME_BOUND_MULTIPLES = (1.03, 1.09, 1.17, 1.27, 1.4, 1.6, 2.0)
 """Times that are tried, in area bounds: smaller kernels have shorter wires between them."""

@@ -40,8 +40,7 @@ Pointers = namedtuple(
 )
 """Where the arrays of a mesh lie, and its sizes. As arrays they would be counted in every call: seven times as slow.
 
-`int32_pointer`, `bytes` and `int64_pointer` are the records of the cores, `float32_pointer`, `words` and
-`uint16_pointer` their memories.
+`ints`, `bytes` and `longs` are the records of the cores, `floats`, `words` and `halves` their memories.
 """
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.display.table import Column, Table
 from lazytensor.errors import LazyError, PlacementError
-from lazytensor.table import Column, Table
-from wse_sim import floors
+from wse_sim import floor_drawing
 from wse_sim.isa.core_program import (
     ITEM_BYTES,
     MAX_SWITCH_POSITIONS,
@@ -71,10 +71,11 @@ class Mesh:
         # A wafer has more cores than a browser has letters.
         columns, rows = (max(1, -(-extent // MAX_SHOWN_CORES)) for extent in (self.width, self.height))
         grid = self.program_at[::rows, ::columns]
-        lines = ["".join(floors.index_letter(int(n)) if n >= 0 else "." for n in line) for line in grid]
+        lines = ["".join(floor_drawing.index_letter(int(n)) if n >= 0 else "." for n in line) for line in grid]
         counts = [int((self.program_at == n).sum()) for n in range(len(self.programs))]
         listed = [
-            (floors.index_letter(n), p.name, counts[n], p.words) for n, p in enumerate(self.programs[:MAX_SHOWN_CORES])
+            (floor_drawing.index_letter(n), p.name, counts[n], p.words)
+            for n, p in enumerate(self.programs[:MAX_SHOWN_CORES])
         ]
         heads = Column("", is_words=True), Column("program", is_words=True), Column("cores"), Column("words")
         head = f"{self.width} x {self.height} cores of {self.machine.name}, {len(self.colours)} colours"

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
-from lazytensor.thread_start import try_start
+from lazytensor.system.threads import try_start
 from wse_sim.fabric.assemble import EngineState
 from wse_sim.fabric.mesh import DIRECTION_OFFSETS
 from wse_sim.isa import record

@@ -6,7 +6,7 @@ value of the three types; indices (uint16) as their numbers.
 
 import numpy as np
 
-from lazytensor.dtype import dtype_by_name, round_to
+from lazytensor.core.dtype import dtype_by_name, round_to
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
 from wse_sim.isa.rounding import from_bits, to_bits

@@ -39,22 +39,14 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 from collections.abc import Callable, Mapping
 
 from wse_sim.kernels.attention.ring import Heads, attention, attention_gradient
-from wse_sim.kernels.bicgstab import bicgstab
-from wse_sim.kernels.cannon import cannon, input_gradient, linear_step, summa, two_hop, weight_gradient
-from wse_sim.kernels.channel_convolution import (
-    Images,
-    channel_convolution,
-    convolution_input_gradient,
-    convolution_weight_gradient,
-)
-from wse_sim.kernels.convolution import convolution
-from wse_sim.kernels.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
-from wse_sim.kernels.gather_scatter import at_places, embedding, embedding_gradient, put_places
-from wse_sim.kernels.gemv import gemv_kernel
-from wse_sim.kernels.image_bands import cut
-from wse_sim.kernels.inplace import operand_in_place, result_in_place
+from wse_sim.kernels.elementwise.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
+from wse_sim.kernels.elementwise.gather_scatter import at_places, embedding, embedding_gradient, put_places
+from wse_sim.kernels.elementwise.random_bits import add_counters, limbs_of, random_uniform, state_limbs
 from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, blank, gather, scatter
-from wse_sim.kernels.norms import (
+from wse_sim.kernels.matmul.cannon import cannon, input_gradient, linear_step, summa, two_hop, weight_gradient
+from wse_sim.kernels.matmul.gemv import gemv_kernel
+from wse_sim.kernels.matmul.stationary_operand import operand_in_place, result_in_place
+from wse_sim.kernels.rows.norms import (
     batch_norm,
     batch_norm_gradient,
     layer_norm,
@@ -62,12 +54,20 @@ from wse_sim.kernels.norms import (
     rms_norm,
     rms_norm_gradient,
 )
-from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
-from wse_sim.kernels.random_bits import add_counters, limbs_of, random_uniform, state_limbs
-from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
-from wse_sim.kernels.sparse import elements_of, spmm, stream_of, streamed_product, wavelets_of
-from wse_sim.kernels.stencil import star
-from wse_sim.kernels.windows import Window
+from wse_sim.kernels.rows.softmax import softmax, softmax_cross_entropy
+from wse_sim.kernels.solvers.bicgstab import bicgstab
+from wse_sim.kernels.solvers.stencil import star
+from wse_sim.kernels.sparse.sparse import elements_of, spmm, stream_of, streamed_product, wavelets_of
+from wse_sim.kernels.windows.channel_convolution import (
+    Images,
+    channel_convolution,
+    convolution_input_gradient,
+    convolution_weight_gradient,
+)
+from wse_sim.kernels.windows.image_bands import cut
+from wse_sim.kernels.windows.pooling import window_argmax, window_numbers, window_spread, window_sum
+from wse_sim.kernels.windows.tiled_convolution import convolution
+from wse_sim.kernels.windows.window import Window
 
 # Every row is run by the tests in all three readings, so a kernel that is added here has to have its sample there.
 KERNELS: Mapping[str, Callable[..., MeshKernel]] = {

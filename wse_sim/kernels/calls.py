@@ -15,15 +15,15 @@ from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.kernels.attention.teams import run_block
-from wse_sim.kernels.domain import ELEMENT_CYCLES, row_groups
+from wse_sim.kernels.elementwise.gather_scatter_calls import read_places, read_rows, scatter, write_places, write_rows
+from wse_sim.kernels.elementwise.random_bits import add_counters, limbs_of, of_limbs, random_uniform, state_limbs
 from wse_sim.kernels.kernel import WIDE
-from wse_sim.kernels.lookups import read_places, read_rows, scatter, write_places, write_rows
-from wse_sim.kernels.matrix_product import Product, arrange
+from wse_sim.kernels.matmul.matrix_product import Product, arrange
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
-from wse_sim.kernels.random_bits import add_counters, limbs_of, of_limbs, random_uniform, state_limbs
-from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
-from wse_sim.kernels.window_calls import convolve, find_largest, find_largest_along, pool
+from wse_sim.kernels.nest_domain import ELEMENT_CYCLES, row_groups
+from wse_sim.kernels.rows.softmax import softmax, softmax_cross_entropy
+from wse_sim.kernels.windows.window_calls import convolve, find_largest, find_largest_along, pool
 
 SOFTMAX_OPERATIONS = 9
 """Vector operations over a row of a softmax, one of which takes its exponentials."""

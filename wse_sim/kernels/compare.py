@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.table import Column, Table
+from lazytensor.display.table import Column, Table
+from wse_sim.cost_model.cost import cost
 from wse_sim.fabric import simulate_phase
 from wse_sim.kernels import KERNELS
 from wse_sim.kernels.attention.ring import Heads
-from wse_sim.kernels.channel_convolution import Images
 from wse_sim.kernels.kernel import MeshKernel, blank
-from wse_sim.kernels.windows import Window
+from wse_sim.kernels.windows.channel_convolution import Images
+from wse_sim.kernels.windows.window import Window
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
-from wse_sim.price.cost import cost
 
 Size = tuple[int, int]
 """PEs on a side of the mesh, and elements on a side of a tile."""

@@ -17,8 +17,8 @@ from wse_sim.isa.packing import decode_bits, view_elements, word_count
 from wse_sim.isa.rounding import to_bits
 from wse_sim.layout import Rect, part_range
 from wse_sim.machine import Machine
-from wse_sim.numbers.data import apply
 from wse_sim.phase import Phase, Repeat
+from wse_sim.reference.phase_reference import apply
 
 WIDE = "float32"
 """Type of sums, statistics and what is worked out in several steps, which are rounded once."""

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from lazytensor.dtype import DType, dtype_by_name
+from lazytensor.core.dtype import DType, dtype_by_name
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Nest, NestStore, Scalar
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, Instruction, Memory, Operand
-from wse_sim.kernels.domain import Domain
 from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
+from wse_sim.kernels.nest_domain import Domain
 from wse_sim.kernels.scalars import append, pointwise
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq

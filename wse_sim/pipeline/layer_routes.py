@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wse_sim.pipeline.seats import CoreCoordinates, LayerRegion, make_core_path
-from wse_sim.pipeline.wires import RouteColours
+from wse_sim.pipeline.layer_region import CoreCoordinates, LayerRegion, make_core_path
+from wse_sim.pipeline.route_colours import RouteColours
 
 
 @dataclass(frozen=True)

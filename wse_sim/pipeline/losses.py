@@ -1,11 +1,11 @@
 """Softmax and its loss on one core, for rows of logits that lie with their samples innermost."""
 
-from lazytensor.dtype import float32
+from lazytensor.core.dtype import float32
 from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
 from lazytensor.ir.types import Type
 from wse_sim.isa.builder import Builder
 from wse_sim.kernels.kernel import Room
-from wse_sim.pipeline.chain import LossWork
+from wse_sim.pipeline.layer_chain import LossWork
 from wse_sim.pipeline.memory_map import MemoryMap
 from wse_sim.pipeline.tile_nests import MATRIX, SAMPLE, NestTile, OperandPlacement, emit_nest
 

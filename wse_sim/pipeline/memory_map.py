@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from wse_sim.kernels.kernel import BANK_PAIRS, Room
-from wse_sim.pipeline.chain import ChainValue, LayerChain, LossWork, PointwiseWork, ValueLocation
-from wse_sim.pipeline.seats import LayerRegion
+from wse_sim.pipeline.layer_chain import ChainValue, LayerChain, LossWork, PointwiseWork, ValueLocation
+from wse_sim.pipeline.layer_region import LayerRegion
 
 ELEMENT_DTYPE = "float32"
 

@@ -13,10 +13,10 @@ from wse_sim.fabric.run import RunResult, simulate
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.pipeline.chain import ChainValue, LossWork, chain_of
-from wse_sim.pipeline.lower import lower_pipeline
+from wse_sim.pipeline.layer_chain import ChainValue, LossWork, chain_of
+from wse_sim.pipeline.layer_placement import ChainPlacement, sites_of
+from wse_sim.pipeline.lowering import lower_pipeline
 from wse_sim.pipeline.memory_map import MemoryMap, find_external_values
-from wse_sim.pipeline.sites import ChainPlacement, sites_of
 
 
 @dataclass(frozen=True)

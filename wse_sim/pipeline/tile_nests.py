@@ -13,7 +13,7 @@ from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory, Operand
 from wse_sim.kernels.kernel import Room
 from wse_sim.kernels.scalars import append, pointwise
-from wse_sim.pipeline.chain import ChainValue
+from wse_sim.pipeline.layer_chain import ChainValue
 
 ELEMENT_DTYPE = "float32"
 REDUCTION_INSTRUCTIONS = {"add": ("add", 0.0), "maximum": ("max", float("-inf"))}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import DType
+from lazytensor.core.dtype import DType
 from lazytensor.errors import LazyError
 from lazytensor.ir.types import Where
 

@@ -13,8 +13,8 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
 from wse_sim.host import APPLIANCE, Host
 from wse_sim.machine import Machine
-from wse_sim.plan.modes import require_mode
-from wse_sim.plan.wiring import wire
+from wse_sim.planner.dataflow import wire
+from wse_sim.planner.modes import require_mode
 from wse_sim.sweeps.digest import content_digest
 from wse_sim.sweeps.sweep_file import SweepFile
 from wse_sim.sweeps.sweep_record import SweepPoint, SweepRecord

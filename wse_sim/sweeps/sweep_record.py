@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from lazytensor.errors import LazyError
-from wse_sim.bands import error_band
-from wse_sim.plan.bounds import RateBound
-from wse_sim.plan.micro_batches import ExploredSize
-from wse_sim.plan.report import Alternative, ModeReport, Report, RouteRow
+from wse_sim.error_bands import error_band
+from wse_sim.planner.bounds import RateBound
+from wse_sim.planner.micro_batches import ExploredSize
+from wse_sim.planner.report import Alternative, ModeReport, Report, RouteRow
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from lazytensor.errors import ExecutorLost, LazyError
 from lazytensor.ir.program import Program
 from wse_sim.host import Host
 from wse_sim.machine import Machine
-from wse_sim.plan.modes import Source, plan
-from wse_sim.plan.modes.mode_plan import AnalysisCache
-from wse_sim.plan.prices import Prices
+from wse_sim.planner.modes import Source, plan
+from wse_sim.planner.modes.mode_plan import AnalysisCache
+from wse_sim.planner.prices import Prices
 from wse_sim.sweeps.sweep_record import SweepPoint, SweepRecord, make_failed_record, make_record
 
 SweepStep = Program | Source
@@ -78,7 +78,7 @@ def pack_step(step: SweepStep, name: str) -> bytes:
         # Programs repeat themselves: a thirteenth is left of GPT-2's, and it goes out with each point.
         return zlib.compress(pickle.dumps(step, pickle.HIGHEST_PROTOCOL), 1)
     except (pickle.PicklingError, AttributeError, TypeError) as e:
-        hint = "Give programs or recorded steps (lazytensor.abstract.record), or sweep without an executor."
+        hint = "Give programs or recorded steps (lazytensor.core.abstract_step.record), or sweep without an executor."
         raise LazyError(f"{name} cannot be sent to another process: {e}", hint=hint) from e
 
 

@@ -4,11 +4,11 @@ import argparse
 import sys
 from typing import Any
 
-from lazytensor.command_line import Parser, existing_file, nonempty_text
 from lazytensor.errors import LazyError
-from lazytensor.output_files import json_text
-from lazytensor.terminal import print_escaped
-from wse_sim.plan.modes import Source
+from lazytensor.system.command_line import Parser, existing_file, nonempty_text
+from lazytensor.system.output_files import json_text
+from lazytensor.system.terminal import print_escaped
+from wse_sim.planner.modes import Source
 from wse_sim.validation import table
 from wse_sim.validation.coverage import FITTED_ROWS
 from wse_sim.validation.placements import make_placement_table as placement_table

@@ -6,10 +6,10 @@ moves and work run beside each other they meet on every core, so a corner of the
 
 from dataclasses import replace
 
+from wse_sim.cost_model.cost import wavelet_count
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Rounds, Seq, Shift, Stream
-from wse_sim.price.cost import wavelet_count
 from wse_sim.validation.reading import UnsupportedPhaseError
 
 CORNER_SIDE_PES = 8

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from lazytensor.display.table import Column, Table
 from lazytensor.errors import LazyError
-from lazytensor.table import Column, Table
 from wse_sim.machine import Machine
-from wse_sim.plan.modes import plan
+from wse_sim.planner.modes import plan
 from wse_sim.validation.whole_runs import StepRecorder
 
 MAX_BOUND_RATIO = 1.05

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from lazytensor.errors import LazyError
+from wse_sim.cost_model.cost import cost
 from wse_sim.machine import Machine
 from wse_sim.phase import Phase
-from wse_sim.price.cost import cost
 
 CycleReading = Callable[[Phase, Machine], float]
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import Any
 
-from lazytensor.table import Column, Table
+from lazytensor.display.table import Column, Table
 from wse_sim import number_format
-from wse_sim.bands import ErrorBand, make_error_band
+from wse_sim.error_bands import ErrorBand, make_error_band
 from wse_sim.validation.cut import CORNER_SIDE_PES, MAX_RELAY_HOPS
 from wse_sim.validation.results import ErrorGroup, RowResult, summary
 from wse_sim.validation.whole_runs import PlannedRun

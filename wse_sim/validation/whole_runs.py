@@ -13,12 +13,12 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
-from lazytensor.output_files import write_file_atomically
-from wse_sim.bands import WHOLE_RUNS_FILE, error_factor, load_recorded_runs
+from lazytensor.system.output_files import write_file_atomically
+from wse_sim.error_bands import WHOLE_RUNS_FILE, error_factor, load_recorded_runs
 from wse_sim.host import APPLIANCE
 from wse_sim.machine import Machine
-from wse_sim.plan.modes import Source, plan
-from wse_sim.plan.prices import Prices
+from wse_sim.planner.modes import Source, plan
+from wse_sim.planner.prices import Prices
 from wse_sim.validation.rows import MeasuredRow
 
 _FOLDER_PATTERN = re.compile(r"[^\s(]*/(?=[^\s/]+\.py:\d)")

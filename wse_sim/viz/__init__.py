@@ -3,7 +3,7 @@
 from wse_sim.fabric.tracing import space_time
 from wse_sim.viz.meshes import Link, Stall, activity, busiest_links, heat_map, stalls
 from wse_sim.viz.plans import floor_plan, gantt
-from wse_sim.viz.sizes import SizePoint, compare_sizes
+from wse_sim.viz.size_tables import SizePoint, compare_sizes
 
 __all__ = [
     "Link",

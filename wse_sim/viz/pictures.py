@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim import floors
+from wse_sim import floor_drawing
 from wse_sim.fabric.run import RunResult
 from wse_sim.fabric.tracing import Moment
 from wse_sim.machine import Machine
-from wse_sim.plan.report import ModeReport
-from wse_sim.plan.timeline import Timeline
+from wse_sim.planner.report import ModeReport
+from wse_sim.planner.timeline import Timeline
 from wse_sim.viz.meshes import CORE_STATES, PORT_NAMES, busiest_links, link_counts
-from wse_sim.viz.sizes import SizePoint
+from wse_sim.viz.size_tables import SizePoint
 
 Figure = Any
 """A matplotlib.figure.Figure; matplotlib is not there for everybody."""
@@ -133,7 +133,7 @@ def floor_plan(report: ModeReport, machine: Machine) -> Figure:
     """Draw the rectangles of a mode's layers on the mesh, each with the label of its layer with most cycles."""
     figure, ((axes,),) = _make_figure(_FIGURE_WIDTH_INCHES * machine.usable_height / machine.usable_width)
     rectangle = _import_matplotlib("patches").Rectangle
-    for n, ((x, y, width, height), (row, *_)) in enumerate(floors.group_by_rectangle(report.rows).items()):
+    for n, ((x, y, width, height), (row, *_)) in enumerate(floor_drawing.group_by_rectangle(report.rows).items()):
         axes.add_patch(rectangle((x, y), width, height, facecolor=f"C{n % 10}", edgecolor="white", alpha=0.7))
         axes.text(x + width / 2, y + height / 2, row.label, ha="center", va="center", fontsize="x-small", clip_on=True)
     axes.set_xlim(0, machine.usable_width)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from wse_sim import floors
+from wse_sim import floor_drawing
 from wse_sim.machine import Machine
-from wse_sim.plan.report import LayerRow, ModeReport
-from wse_sim.plan.timeline import Timeline, TimeSpan
+from wse_sim.planner.report import LayerRow, ModeReport
+from wse_sim.planner.timeline import Timeline, TimeSpan
 
 _IDLE_SIGN = "."
 
@@ -24,17 +24,17 @@ def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
     >>> print(floor_plan(report.chosen, TINY).splitlines()[0])
     tiny: 8 x 8 PEs, a character is 1.0 x 1.0
     """
-    stages = floors.group_by_rectangle(report.rows)
+    stages = floor_drawing.group_by_rectangle(report.rows)
     if not stages:
         return f"nothing placed{': ' + report.reason if report.reason else ''}\n"
-    lines, scale = floors.draw_text(list(stages), machine.usable_width, machine.usable_height, columns)
+    lines, scale = floor_drawing.draw_text(list(stages), machine.usable_width, machine.usable_height, columns)
     title = f"{machine.name}: {machine.usable_width} x {machine.usable_height} PEs, {scale}"
     return "\n".join([title, *lines, *_legend(stages)]) + "\n"
 
 
-def _legend(stages: Mapping[floors.RectTuple, Sequence[LayerRow]]) -> Iterator[str]:
+def _legend(stages: Mapping[floor_drawing.RectTuple, Sequence[LayerRow]]) -> Iterator[str]:
     for n, ((_, _, width, height), (main, *others)) in enumerate(stages.items()):
-        yield f"{floors.index_letter(n)} {main.label} {width}x{height}, {main.cycles:,} cycles"
+        yield f"{floor_drawing.index_letter(n)} {main.label} {width}x{height}, {main.cycles:,} cycles"
         yield from (f"  {row.label}, {row.cycles:,} cycles" for row in others)
 
 

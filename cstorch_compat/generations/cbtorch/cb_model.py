@@ -10,8 +10,8 @@ from cstorch_compat.files.tree import map_tensors
 from cstorch_compat.generations.cbtorch.internals import state
 from cstorch_compat.run.plain_loop import current_plain_loop
 from cstorch_compat.run.process import use_cs
-from cstorch_compat.torch.saving import save as _save
-from lazytensor.table import rate_text
+from cstorch_compat.torch.serialization.save_and_load import save as _save
+from lazytensor.display.table import rate_text
 
 
 def is_master_ordinal(local: bool = False) -> bool:

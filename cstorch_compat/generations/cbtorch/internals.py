@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
+from cstorch_compat.profiling.rates import RateTracker
 from cstorch_compat.run.process import RunLocal
-from cstorch_compat.watch.rates import RateTracker
 
 
 class Tracked:

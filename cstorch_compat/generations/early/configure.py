@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.generations.early import early_executors
-from cstorch_compat.generations.early.cluster import CSConfig
-from cstorch_compat.run import prepare, process, setting_checks, settings, steps
-from lazytensor import source
+from cstorch_compat.generations.early import data_executors
+from cstorch_compat.generations.early.cs_config import CSConfig
+from cstorch_compat.run import compile_model, process, setting_checks, settings, steps
+from lazytensor.core import source
 from lazytensor.errors import OptionInvalid, StateError
 from lazytensor.random import manual_seed
 
@@ -106,7 +106,7 @@ def configure(
             hint="Start another process for a run with another configuration.",
         )
     _configuration.value = configuration
-    early_executors.configured_checkpoint_steps.value = checkpoint_steps
+    data_executors.configured_checkpoint_steps.value = checkpoint_steps
     settings.note_without_effect(
         "configure", {"model_dir": model_dir, "execution_strategy": execution_strategy}, {"model_dir": "./"}
     )
@@ -120,7 +120,7 @@ def compile(model: Any, backend: Any = "wse_ws") -> Any:
     The result calls the model, carries its public methods, and names its backend.
     """
     if not isinstance(backend, str):
-        compiled: Any = prepare.compile_model(model, backend)
+        compiled: Any = compile_model.compile_model(model, backend)
         compiled.backend = process.current_backend()
         return compiled
     name, configuration = backend.upper(), _configuration.value or Configuration()
@@ -136,7 +136,7 @@ def compile(model: Any, backend: Any = "wse_ws") -> Any:
             )
         else:
             process.make_backend(name)
-    compiled = prepare.compile_model(model, process.current_backend())
+    compiled = compile_model.compile_model(model, process.current_backend())
     compiled.backend = BackendName(name)
     return compiled
 
@@ -146,7 +146,7 @@ def compile_step(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     traced = steps.trace_function(step_fn)
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        values = [early_executors.resolve_batch(a, step_fn.__name__) for a in args]
-        return traced(*values, **{k: early_executors.resolve_batch(v, step_fn.__name__) for k, v in kwargs.items()})
+        values = [data_executors.resolve_batch(a, step_fn.__name__) for a in args]
+        return traced(*values, **{k: data_executors.resolve_batch(v, step_fn.__name__) for k, v in kwargs.items()})
 
     return step

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cstorch_compat.run import process, steps
-from cstorch_compat.watch.summary import SummaryWriter
-from lazytensor import cells
-from lazytensor.tensor import Tensor
+from cstorch_compat.summaries.summary import SummaryWriter
+from lazytensor.core import storage
+from lazytensor.core.tensor import Tensor
 
 _logged_scalars = process.RunLocal[dict[str, Any]](dict)
 """What `scalar_summary` was given since the last `save_summaries`."""
@@ -21,7 +21,7 @@ def _defer_until_known(action: Callable[..., None]) -> Callable[..., None]:
     later = steps.make_closure(action, needs_checkpoint=False)
 
     def call(name: str, value: Any) -> None:
-        (action if cells.thread_state.current is None else later)(name, value)
+        (action if storage.thread_state.current is None else later)(name, value)
 
     call.__doc__ = action.__doc__
     return call

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from cstorch_compat.torch.distributions import support as constraints
-from cstorch_compat.torch.distributions.support import Constraint
-from lazytensor import cells
+from cstorch_compat.torch.distributions import constraints as constraints
+from cstorch_compat.torch.distributions.constraints import Constraint
+from lazytensor.core import storage
+from lazytensor.core.tensor import Size, Tensor, grad_mode
 from lazytensor.errors import TraceError
-from lazytensor.functions import reductions
-from lazytensor.functions.creation import tensor
-from lazytensor.functions.promotion import default_dtype
-from lazytensor.functions.shapes import broadcast_tensors, expand
-from lazytensor.tensor import Size, Tensor, grad_mode
+from lazytensor.functional import reduction
+from lazytensor.functional.creation import tensor
+from lazytensor.functional.type_promotion import default_dtype
+from lazytensor.functional.views import broadcast_tensors, expand
 
 _validates_args = True
 
@@ -56,7 +56,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 def sum_rightmost(value: Tensor, dims: int) -> Tensor:
     """The sum over the last dimensions."""
-    return value if dims == 0 else reductions.sum(value, tuple(range(-dims, 0)))
+    return value if dims == 0 else reduction.sum(value, tuple(range(-dims, 0)))
 
 
 class Distribution:
@@ -211,10 +211,10 @@ class ExponentialFamily(Distribution):
 
 def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
     """Whether all elements keep a constraint; where a plan has no values none is broken."""
-    if cells.is_unknown_in_plan(value.node):
+    if storage.is_unknown_in_plan(value.node):
         return True
     try:
-        return bool(reductions.all(constraint.check(value)).item())
+        return bool(reduction.all(constraint.check(value)).item())
     except TraceError as error:
         hint = "Make the distribution with validate_args=False: a step has no values to be looked at."
         raise TraceError(error.what, where=error.where, hint=hint) from None

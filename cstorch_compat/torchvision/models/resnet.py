@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cstorch_compat.torchvision.models.published import load_weights, set_num_classes
+from cstorch_compat.torchvision.models.weights import load_weights, set_num_classes
 from lazytensor import nn
-from lazytensor.functions.shapes import flatten
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.views import flatten
 from lazytensor.nn import init
-from lazytensor.tensor import Tensor
 
 NormFactory = Callable[[int], nn.Module]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cstorch_compat.torchvision.models.published import load_weights, set_num_classes
+from cstorch_compat.torchvision.models.weights import load_weights, set_num_classes
 from lazytensor import nn
-from lazytensor.functions.creation import empty, zeros
-from lazytensor.functions.shapes import cat, expand, permute, reshape
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.creation import empty, zeros
+from lazytensor.functional.views import cat, expand, permute, reshape
 from lazytensor.nn import init
-from lazytensor.tensor import Tensor
 
 
 class MLPBlock(nn.Sequential):

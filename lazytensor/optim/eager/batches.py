@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import DType, round_to
-from lazytensor.tensor import Tensor
+from lazytensor.core.dtype import DType, round_to
+from lazytensor.core.tensor import Tensor
 
 SCALARS = ("step", "eta", "mu", "mu_product")
 """State that is a float32 scalar whatever the parameter is, as PyTorch's state dicts have it."""

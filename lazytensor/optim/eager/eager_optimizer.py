@@ -13,19 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import cells, optim, source
-from lazytensor import dtype as dt
-from lazytensor.dtype import round_to
+from lazytensor import optim
+from lazytensor.core import dtype as dt
+from lazytensor.core import source, storage
+from lazytensor.core.dtype import round_to
+from lazytensor.core.flat_buffers import Whole, values_of, whole_of
+from lazytensor.core.tensor import Tensor, grad_mode, tensor_from_storage, wrap
 from lazytensor.errors import AutogradError, OperandInvalid, TraceError, refuse
-from lazytensor.functions.conversion import to
-from lazytensor.functions.writing import assign
+from lazytensor.functional.conversion import to
+from lazytensor.functional.in_place import assign
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager.batches import SCALARS, batches, joined, parts, rounded
 from lazytensor.optim.rules import State
 from lazytensor.optim.traced import optimizer
-from lazytensor.tensor import Tensor, grad_mode, tensor_from_storage, wrap
-from lazytensor.together import Whole, values_of, whole_of
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 """Parameters, groups of them with settings of their own, or parameters with names."""
@@ -88,7 +89,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
         Raises TraceError inside a traced step.
         """
-        if cells.thread_state.current is not None and not cells.is_abstract:
+        if storage.thread_state.current is not None and not storage.is_abstract:
             error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
@@ -103,7 +104,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 # A parameter on "meta" has no value to change.
                 ready = [p for p in group["params"] if p.grad is not None and p.device.type != "meta"]
                 _check_implementation(plain, ready)
-                if cells.thread_state.current is None:
+                if storage.thread_state.current is None:
                     for batch, numbers in batches(ready, self.state):
                         self._apply(plain, batch, dict(numbers))
                 else:
@@ -138,14 +139,14 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         self._write_state(batch, states, new, wholes)
         dtype = batch[0].dtype
         leaves = [leaf(part, p.spec) for p, part in zip(batch, parts(updated, batch, dtype), strict=True)]
-        if cells.is_abstract or any(p.view_ops or p.__dict__ for p in batch):
+        if storage.is_abstract or any(p.view_ops or p.__dict__ for p in batch):
             for p, n in zip(batch, leaves, strict=True):
                 p.write(n)
             return
         # As `write`, without its questions: the values are of the parameters' types, and no gradient is recorded.
         for p in batch:
             p._seen = p._node = None
-        cells.write_all([p.cell for p in batch], leaves)
+        storage.write_all([p.cell for p in batch], leaves)
 
     def _write_state(
         self, batch: list[Tensor], states: list[State], new: State, wholes: dict[str, Whole | None]
@@ -166,7 +167,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             else:
                 for s, p in zip(states, batch, strict=True):
                     if name not in s:
-                        s[name] = tensor_from_storage(cells.Storage.outside(cells.new_abstract_leaf(p.spec)))
+                        s[name] = tensor_from_storage(storage.Storage.outside(storage.new_abstract_leaf(p.spec)))
                 Whole(rounded(value, dtype)).take([s[name].cell for s in states])
 
     def _record(self, group: dict[str, Any], p: Tensor) -> None:
@@ -181,9 +182,9 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 new[slot.name] = PLANNED_STEP if slot.name == "step" else slot.start_of(group)
                 continue
             if slot.name not in state:
-                state[slot.name] = t = tensor_from_storage(cells.Storage.outside(cells.new_abstract_leaf(p.spec)))
+                state[slot.name] = t = tensor_from_storage(storage.Storage.outside(storage.new_abstract_leaf(p.spec)))
                 t.device = p.device
-                cells.register(t.cell, f"{prefix}.{slot.name}")
+                storage.register(t.cell, f"{prefix}.{slot.name}")
             new[slot.name] = state[slot.name]
         updated = self._apply_rule(group, p, p.grad, new)
         for name, value in new.items():
@@ -216,7 +217,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
                 if isinstance(value, Tensor) and not value.cell.state:
-                    cells.register(value.cell, f"{prefix}.state.{i}.{name}")
+                    storage.register(value.cell, f"{prefix}.state.{i}.{name}")
 
     # What PyTorch's optimizers pickle. The number that names state in a graph is not part of it.
     def __getstate__(self) -> dict[str, Any]:

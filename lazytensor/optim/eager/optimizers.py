@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.functions.creation import full_like
+from lazytensor.core.tensor import Tensor, wrap
+from lazytensor.functional.creation import full_like
 from lazytensor.ir.graph import leaf
 from lazytensor.optim import rules
 from lazytensor.optim.eager.eager_optimizer import NUMBER, Optimizer, Params
 from lazytensor.optim.settings import STEP, Slot, checked
-from lazytensor.tensor import Tensor, wrap
 
 Betas = tuple[float, float]
 MEAN, SQUARE = Slot("exp_avg"), Slot("exp_avg_sq")

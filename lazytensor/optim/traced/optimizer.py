@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, ClassVar
 
-from lazytensor import cells
-from lazytensor.dtype import DType
-from lazytensor.functions.creation import full_like, zeros_like
-from lazytensor.functions.pointwise import cast_to
-from lazytensor.functions.promotion import default_dtype
-from lazytensor.functions.writing import assign, write_values
+from lazytensor.core import storage
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor, grad_mode, wrap
+from lazytensor.functional.creation import full_like, zeros_like
+from lazytensor.functional.in_place import assign, write_values
+from lazytensor.functional.pointwise import cast_to
+from lazytensor.functional.type_promotion import default_dtype
 from lazytensor.ir.graph import Node
 from lazytensor.ir.graph_function import GraphFunction
 from lazytensor.ir.types import Type
@@ -22,7 +23,6 @@ from lazytensor.optim.rules import Rule
 from lazytensor.optim.settings import STEP, Slot
 from lazytensor.optim.traced import step_hooks
 from lazytensor.optim.traced.equal_updates import function_of, kind_of
-from lazytensor.tensor import Tensor, grad_mode, wrap
 
 # By number, and weak, so that an optimizer that nobody uses is not kept with all its state.
 _alive: "dict[int, weakref.ref[Optimizer]]" = {}
@@ -147,7 +147,7 @@ class Optimizer(step_hooks.Hooked):
             for name, value in self.state.get(p, {}).items():
                 # Names by number, like the keys of the state dict: reports, summaries and checkpoints speak of the same
                 # thing.
-                cells.register(value.cell, f"{prefix}.state.{i}.{name}")
+                storage.register(value.cell, f"{prefix}.state.{i}.{name}")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter once; a closure computes the loss first, and its answer is returned."""
@@ -155,7 +155,7 @@ class Optimizer(step_hooks.Hooked):
         with grad_mode(False):
             groups = [(g, [(p, p.grad) for p in g["params"] if p.grad is not None]) for g in self.param_groups]
             # Outside of a step nothing repeats itself, and values may be known: there is nothing to remember.
-            if cells.thread_state.current is None:
+            if storage.thread_state.current is None:
                 for group, pairs in groups:
                     for p, g in pairs:
                         self.update(group, p, g, self.state.get(p, {}))
@@ -175,7 +175,7 @@ class Optimizer(step_hooks.Hooked):
         memo = question[-1].memo
         if memo is None:
             memo = question[-1].memo = {}
-        key = (*question, *map(cells.read, changed))
+        key = (*question, *map(storage.read, changed))
         answer = memo.get(key)
         if answer is None:
             known: _Functions = {}
@@ -185,11 +185,11 @@ class Optimizer(step_hooks.Hooked):
             # An update may give a tensor another cell, and makes state behind what was there.
             after = self._cells_of(groups)
             if len(after) == len(changed):
-                memo[key] = [cells.read(c) for c in after]
+                memo[key] = [storage.read(c) for c in after]
         else:
-            cells.write_in_step(changed, answer)
+            storage.write_in_step(changed, answer)
 
-    def _cells_of(self, groups: "list[_Pairs]") -> list[cells.Storage]:
+    def _cells_of(self, groups: "list[_Pairs]") -> list[storage.Storage]:
         """The cells of parameters, each with those of its state behind it."""
         of = self.state.get
         return [t.cell for _, pairs in groups for p, _ in pairs for t in (p, *of(p, {}).values())]
@@ -200,21 +200,21 @@ class Optimizer(step_hooks.Hooked):
         changed = [p, *state.values()]
         settings = _settings(group)
         # The parameter as it is read, with its own mark for gradients, is one more value than its cell's.
-        values = [*[cells.read(t.cell) for t in changed], g.node, p.node]
+        values = [*[storage.read(t.cell) for t in changed], g.node, p.node]
         given = [*values, *[v for v in settings if isinstance(v, Node)]]
         kind = settings, p.device, tuple(state), _are_whole(changed), kind_of(given)
-        function, step = known.get(kind), cells.thread_state.current
+        function, step = known.get(kind), storage.thread_state.current
         assert step is not None
         if function is None:
             self.update(group, p, g, state)
             # State that the first update makes is to be made for every parameter.
             if _are_whole(changed) and len(changed) == 1 + len(state):
-                function = known[kind] = function_of(given, [cells.read(t.cell) for t in changed], p.leaf_id)
+                function = known[kind] = function_of(given, [storage.read(t.cell) for t in changed], p.leaf_id)
             # As a call the first one is as the others are.
             if function is None or not step.has_calls:
                 return
         results = (function.call if step.has_calls else function.inline)(given, p.leaf_id)
-        cells.write_in_step([t.cell for t in changed], results)
+        storage.write_in_step([t.cell for t in changed], results)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         """Update one parameter and its state in place by the rule."""
@@ -239,7 +239,7 @@ class Optimizer(step_hooks.Hooked):
         for p in self._parameters():
             if set_to_none or p.grad is None:
                 p.grad = None
-            elif p.grad.cell.epoch not in (None, cells.thread_state.current):
+            elif p.grad.cell.epoch not in (None, storage.thread_state.current):
                 # The gradient of another loop's step, whose value no step can read.
                 p.grad = zeros_like(p)
             else:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from lazytensor.functions.creation import zeros
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.creation import zeros
 from lazytensor.optim import matrix_rules, rules
 from lazytensor.optim.settings import (
     BETA,
@@ -20,7 +21,6 @@ from lazytensor.optim.settings import (
     checked,
 )
 from lazytensor.optim.traced.optimizer import Optimizer
-from lazytensor.tensor import Tensor
 
 MEAN, SQUARE, LARGEST_SQUARE = Slot("exp_avg"), Slot("exp_avg_sq"), Slot("max_exp_avg_sq", needs="amsgrad")
 

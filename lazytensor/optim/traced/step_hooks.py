@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lazytensor import source
-from lazytensor.arrival import RemovableHandle
+from lazytensor.autograd.hooks import RemovableHandle
+from lazytensor.core import source
 from lazytensor.errors import LazyError
 
 Hook = Callable[..., Any]

@@ -42,7 +42,7 @@ def _begin_ours():
     importlib.import_module("cstorch_compat").install()
     _run_of_ours().options.mode = "streaming"
     # The faster of the two plans, and no other: the campaign looks at values and not at the wafer's figures.
-    backend = importlib.import_module("wse_sim.backend")
+    backend = importlib.import_module("wse_sim.backends.wafer_backend")
     backend.plan = functools.partial(backend.plan, other=False)
 
 
@@ -82,7 +82,7 @@ def _run(job, tell):
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     error = None
     if job.get("half"):
-        _run_of_ours().options.half = importlib.import_module("lazytensor.dtype").by_name(job["half"])
+        _run_of_ours().options.half = importlib.import_module("lazytensor.core.dtype").by_name(job["half"])
     try:
         sys.argv = [job["script"], *job["args"]]
         runpy.run_path(job["script"], run_name="__main__")

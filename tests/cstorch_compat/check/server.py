@@ -10,16 +10,21 @@ import os
 import sys
 
 from cstorch_compat.check import check_command
-from cstorch_compat.names import table
+from cstorch_compat.names import mirror_table
 
 MIRRORS = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "cerebras.pytorch")
-MODULES = ("wse_sim", "cstorch_compat.data.supply", "cstorch_compat.optim.optimizers", "tqdm")
+MODULES = (
+    "wse_sim",
+    "cstorch_compat.cerebras.pytorch.utils.data.repeated_loader",
+    "cstorch_compat.cerebras.pytorch.optim.optimizers",
+    "tqdm",
+)
 """What scripts and backends import: forks share these modules."""
 
 
 def main() -> None:
     for path in MIRRORS:
-        table.import_sources(path)
+        mirror_table.import_sources(path)
     for name in MODULES:
         importlib.import_module(name)
     for line in sys.stdin:

@@ -3,7 +3,7 @@
 import pytest
 
 import cstorch_compat
-from cstorch_compat.check.apart import CheckReport
+from cstorch_compat.check.in_process import CheckReport
 from cstorch_compat.check.report import SCHEMA_VERSION
 from lazytensor.errors import LazyError
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from cstorch_compat.check import graph, step
+from cstorch_compat.check import checked_step, graph
 from cstorch_compat.check.findings import Findings
-from lazytensor.cells import Storage
-from lazytensor.dtype import float32, float64
+from lazytensor.core.dtype import float32, float64
+from lazytensor.core.storage import Storage
 from lazytensor.ir.graph import Graph, leaf, node, topological
 from lazytensor.ir.types import Type, Where
 from lazytensor.ops import OPS, Op, call, full
-from lazytensor.runtime.store import Store
+from lazytensor.runtime.state_store import Store
 
 HERE = Where("train.py", 7)
 
@@ -24,7 +24,7 @@ def examined(*roots):
     found = Findings()
     for line, n in enumerate(roots, HERE.line):
         n.where = Where("train.py", line)
-    with step.FindingRecorder(found):
+    with checked_step.FindingRecorder(found):
         inputs = tuple(n for n in topological(roots) if n.op == "batch")
         graph.examine_graph(found, Graph(inputs, {}, roots, {}, tuple(f"output_{n.where.line}" for n in roots)))
     return [(f.rule.id, f.line) for f in found.items]
@@ -76,11 +76,11 @@ def test_second_step_is_compared_with_the_first():
 
 def test_reads_are_answered_by_the_value_or_by_zeros(monkeypatch):
     cell = Storage(leaf(np.full((3,), 2.0, np.float32), Type((3,), float32)))
-    capture = step.CheckCapture(Store(), readable=True)
+    capture = checked_step.CheckCapture(Store(), readable=True)
     capture.feed(cell, 0, "input")
     with capture:
         doubled = call("add", cell.node, cell.node)
         assert capture.value_of(doubled, ".item()").tolist() == [4.0, 4.0, 4.0]
-        monkeypatch.setattr(step, "MAX_READABLE_FLOPS", 0)
+        monkeypatch.setattr(checked_step, "MAX_READABLE_FLOPS", 0)
         tripled = call("add", doubled, cell.node)
         assert capture.value_of(tripled, ".item()").tolist() == [0.0, 0.0, 0.0]

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from cstorch_compat.check import used_names
-from cstorch_compat.check.missing import find_missing_names
+from cstorch_compat.check.missing_names import find_missing_names
 from cstorch_compat.names import shim
 from tests.conftest import lazywafer
 

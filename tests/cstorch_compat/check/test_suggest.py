@@ -10,13 +10,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from cstorch_compat.check.rewrites import REWRITES, RewriteContext, suggest_line
 from cstorch_compat.check.rules import RULES
-from cstorch_compat.check.suggest import REWRITES, RewriteContext, suggest_line
 from tests.cstorch_compat.check.faults import Fault, applied, script
 
 LAYERS = "self.fc3 = nn.Linear(8, 8)"
 SETUP = """
-from cstorch_compat.names.mirror import get_mirror as mirror
+from cstorch_compat.names.mirror_modules import get_mirror as mirror
 torch, nn, F = (mirror(path) for path in ("torch", "torch.nn", "torch.nn.functional"))
 torch.manual_seed(0)
 x, y, token = torch.randn(4, 6), torch.arange(4) % 3, torch.arange(4)

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
+from wse_sim.cost_model.collectives import shift_pairs
 from wse_sim.fabric.lowering.lines import PELines, colour_paths, route_paths
 from wse_sim.fabric.lowering.sheet import MeshWriter, make_copy
 from wse_sim.fabric.mesh import NORTH, RAMP, SOUTH
 from wse_sim.isa.core_program import Memory, Received, Sent, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Shift
-from wse_sim.price.collectives import shift_pairs
 
 
 def make_send(colour: int, at: int, words: int) -> Vector:

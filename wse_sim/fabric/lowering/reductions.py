@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from wse_sim.cost_model.collectives import shift_pairs
+from wse_sim.cost_model.reduction_tree import generate_tree
 from wse_sim.fabric.lowering.lines import PELines, colour_paths, route_paths
 from wse_sim.fabric.lowering.moves import make_receive, make_send
 from wse_sim.fabric.lowering.sheet import MeshWriter
@@ -16,8 +18,6 @@ from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory, Received, Sent, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Reduce
-from wse_sim.price.collectives import shift_pairs
-from wse_sim.price.reduction_tree import generate_tree
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError
+from wse_sim.cost_model.reduction_tree import choose_all_reduce, choose_plane, choose_reduce
 from wse_sim.fabric.lowering.compute import compute_body, lower_body
 from wse_sim.fabric.lowering.lines import PELines
 from wse_sim.fabric.lowering.moves import lower_broadcast, lower_shift
@@ -24,7 +25,6 @@ from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Rounds, Seq, Shift, Stream
-from wse_sim.price.reduction_tree import choose_all_reduce, choose_plane, choose_reduce
 
 MEMORY_AXES = 3
 SNAKE, RING = "snake", "ring"

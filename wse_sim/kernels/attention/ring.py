@@ -13,7 +13,7 @@ from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.isa.packing import word_count
 from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room
-from wse_sim.kernels.rowwise import LOWEST
+from wse_sim.kernels.rows.softmax import LOWEST
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Local, Phase, Repeat, Seq, Shift
 

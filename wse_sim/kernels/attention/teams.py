@@ -12,11 +12,11 @@ from lazytensor.ir.types import Type
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
 from wse_sim.kernels.attention.block import ScoreBlock
 from wse_sim.kernels.attention.tiles import LIMB, PLACES, Teams, block_kernel, words_needed
-from wse_sim.kernels.inplace import whole_chunk
+from wse_sim.kernels.elementwise.random_bits import state_limbs
 from wse_sim.kernels.kernel import WIDE, MeshKernel
+from wse_sim.kernels.matmul.stationary_operand import whole_chunk
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall
 from wse_sim.kernels.nest import core_type
-from wse_sim.kernels.random_bits import state_limbs
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 

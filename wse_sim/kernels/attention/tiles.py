@@ -16,11 +16,11 @@ from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, Memory
 from wse_sim.isa.packing import word_count
 from wse_sim.kernels.attention.block import Kind, ScoreBlock, Step, Value
 from wse_sim.kernels.collective import sum_algorithm
+from wse_sim.kernels.elementwise.random_bits import LIMBS, LONGEST, Numbers, draw_key, draw_numbers
 from wse_sim.kernels.kernel import INDEX, WIDE, Copies, MeshKernel, Placed, Room
+from wse_sim.kernels.matmul.tile_product import MatrixView, multiply, multiply_short
 from wse_sim.kernels.nest import GIVEN, core_type, last_reads
-from wse_sim.kernels.random_bits import LIMBS, LONGEST, Numbers, draw_key, draw_numbers
 from wse_sim.kernels.scalars import pointwise
-from wse_sim.kernels.tiles import MatrixView, multiply, multiply_short
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
 

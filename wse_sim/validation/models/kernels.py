@@ -1,7 +1,9 @@
 """Models of whole kernels: matrix products, sparse products, stencils, a solver, a Fourier transform."""
 
-from wse_sim.kernels import fft, gemm, sparse, stencil
-from wse_sim.kernels.bicgstab import bicgstab_iteration
+from wse_sim.kernels.matmul import gemm
+from wse_sim.kernels.solvers import fft, stencil
+from wse_sim.kernels.solvers.bicgstab import bicgstab_iteration
+from wse_sim.kernels.sparse import sparse
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import WSE1, WSE2, WSE3, Machine
 from wse_sim.validation.reading import CycleReading

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from wse_sim.kernels.attention.resident_transformer import TRANSFORMERS, TransformerExtents, decode_token, prefill
 from wse_sim.kernels.collective import centred_all_reduce, chain_all_reduce
-from wse_sim.kernels.gemv import Sum, gemv
-from wse_sim.kernels.transformer import TRANSFORMERS, TransformerExtents, decode_token, prefill
+from wse_sim.kernels.matmul.gemv import Sum, gemv
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
 from wse_sim.validation.reading import CycleReading

@@ -1,0 +1,1 @@
+"""`cerebras.pytorch`: the module path is the file path."""

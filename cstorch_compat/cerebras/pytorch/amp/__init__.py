@@ -1,0 +1,1 @@
+"""`cerebras.pytorch.amp`: casts and loss scaling."""

@@ -1,0 +1,1 @@
+"""`cerebras.pytorch.utils`."""

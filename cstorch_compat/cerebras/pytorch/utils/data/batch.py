@@ -1,0 +1,89 @@
+"""What a batch has to be: tensors with one batch size, and on CSX of one form throughout."""
+
+from typing import Any
+
+from cstorch_compat.cerebras.pytorch.utils.data import process_role
+from cstorch_compat.files.tree import flatten
+from cstorch_compat.run import process
+from cstorch_compat.run.warnings_at_line import warn
+from lazytensor.core import source
+from lazytensor.errors import DataError, refuse
+
+NON_CSX_NOTE = "While this is allowed in non-CSX runs, it may throw off metrics such as rate profiling."
+
+
+def find_batch_size(batch: Any) -> int | None:
+    """The number of samples; None, with a warning, where tensors disagree about it.
+
+    Raises RuntimeError if there is no tensor, and refuses them on CSX if they disagree.
+    """
+    tensors = flatten(batch)
+    if not tensors:
+        raise RuntimeError(
+            "We could not detect any torch tensors in the input data returned by the dataloader. We expect the "
+            f"dataloader to return a nested dict/list/tuple of tensors. Got {type(batch).__name__}."
+        )
+    sizes = {shape[0] if shape else 1 for shape in (t.spec.shape for _, t in tensors)}
+    # Every tensor counts: all of them are divided among systems along this dimension.
+    if len(sizes) == 1:
+        return sizes.pop()
+    # PyTorch takes any batch, so on the CPU it is a warning.
+    if process.use_cs():
+        error = DataError(
+            "Only uniform batch sizes are supported in CS runs, but the dataloader returned a batch with batch sizes "
+            f"{sizes}.",
+            where=source.where(),
+            hint="Give every tensor of the batch the batch as first dimension.",
+        )
+        refuse("batch sizes", error)
+        return None
+    warn(
+        f"Detected non-uniform batch sizes within the same batch: {sizes}. {NON_CSX_NOTE} The run will "
+        f"proceed assuming no "
+        "batch size."
+    )
+    return None
+
+
+def infer_batch_size(data: Any, batch_size: int | None = None) -> int | None:
+    """The number of samples of a batch; warns if it is not `batch_size`, that of the batch before."""
+    size = find_batch_size(data)
+    if None not in (size, batch_size) and size != batch_size:
+        warn(f"Detected non-uniform batch sizes between batches ({batch_size} vs {size}). {NON_CSX_NOTE}")
+    return size
+
+
+class BatchForm:
+    """The form of the batches so far: warns of another batch size, and on CSX refuses another form."""
+
+    def __init__(self) -> None:
+        self.size: int | None = None
+        self._first: list[tuple[str, Any]] | None = None
+
+    def check(self, batch: Any) -> int | None:
+        """The number of samples of the next batch. Raises RuntimeError if it does not fit the ones before."""
+        # The size is compared with the batch before, not the first: one warning for each change.
+        size, before = find_batch_size(batch), self.size
+        self.size = size
+        if process.use_cs():
+            self._require_first_form(batch)
+            if before is None and size is not None:
+                # Workers share the batch too, but a run that stops after its first step has none.
+                process_role.Cluster.of(process.current_backend().cluster_config).divide_batch(size)
+        elif None not in (size, before) and size != before:
+            warn(f"Detected non-uniform batch sizes between batches ({before} vs {size}). {NON_CSX_NOTE}")
+        return size
+
+    def _require_first_form(self, batch: Any) -> None:
+        # The program was compiled for these shapes, and the wafer has no other program.
+        leaves = [(path, t.spec) for path, t in flatten(batch)]
+        self._first = self._first or leaves
+        if leaves == self._first:
+            return
+        now, first = (", ".join(f"{path or 'batch'} {spec}" for path, spec in side) for side in (leaves, self._first))
+        raise DataError(
+            "Only uniform batch sizes are supported in CS runs: every batch has the shapes and dtypes of the first, "
+            f"which were {first}, and this one has {now}",
+            where=source.where(),
+            hint="Use drop_last=True in the DataLoader, or pad the samples to one shape.",
+        )

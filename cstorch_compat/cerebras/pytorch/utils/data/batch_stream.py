@@ -1,0 +1,252 @@
+"""Where the batches of a run come from: the client's own loader, or workers that each have one."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pickle import PicklingError
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from cstorch_compat.cerebras.pytorch.utils.data import process_role, shared_ring
+from cstorch_compat.cerebras.pytorch.utils.data.batch import find_batch_size
+from cstorch_compat.cerebras.pytorch.utils.data.repeated_loader import RepeatedLoader
+from cstorch_compat.cerebras.pytorch.utils.data.streamer_worker import PreparedShare, StreamerTask
+from cstorch_compat.cerebras.pytorch.utils.step_ranges import Schedule
+from cstorch_compat.files.tree import flatten, map_tensors
+from cstorch_compat.profiling import spans
+from lazytensor import config
+from lazytensor.core import source
+from lazytensor.core.storage import Storage
+from lazytensor.core.tensor import Tensor, tensor_from_storage
+from lazytensor.data.worker import WorkerFailure
+from lazytensor.data.worker_errors import WorkerError
+from lazytensor.data.worker_pool import WorkerPool, default_context
+from lazytensor.errors import DataError
+from lazytensor.ir.graph import leaf
+
+_TIMEOUT_HINT = "LT_INPUT_TIMEOUT says after how many seconds it is given up, and 0 waits without end"
+
+
+class BatchStream(Protocol):
+    """Batches, one for each step; `waits` are the seconds that the client waited for each worker."""
+
+    waits: list[float]
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def count(self, samples: int) -> None:
+        """The latest batch has so many samples."""
+
+    def states(self) -> list[Any]:
+        """What the loader of each worker says of itself after the latest batch."""
+
+    def close(self) -> None:
+        """No more batches are wanted."""
+
+
+class LocalStream:
+    """Batches of a loader in this process, which plays the part of `player` while the loader is at work.
+
+    A single worker stays in the process. The loader then has the answers of a worker, but its side effects, and the
+    random numbers that it draws, are the client's too; on the system they would be those of another machine.
+    """
+
+    def __init__(self, make: Callable[[], Any], loading: tuple[Any, bool] | None, player: process_role.Role | None):
+        self._player = player
+        self.waits = [0.0]
+        self._step, self._size = 0, 0
+        with process_role.role_context(player):
+            self._supply = RepeatedLoader(make(), loading)
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            start = time.perf_counter()
+            with (
+                process_role.role_context(self._player),
+                spans.record_span("input worker 0", f"batch {self._step + 1}", feeds=self._step + 1),
+            ):
+                batch = next(self._supply)
+            self.waits[0] += time.perf_counter() - start
+            self._step += 1
+            yield batch
+
+    def count(self, samples: int) -> None:
+        """The latest batch has so many samples."""
+        self._supply.samples += samples
+
+    def states(self) -> list[Any]:
+        """Where the loader of the client is, as a list of one."""
+        with process_role.role_context(self._player):
+            return [self._supply.state(0, process_role.Cluster(), self._step, self._step)]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class WorkerStream:
+    """Batches whose parts come from worker processes, in the order of the cluster, whichever worker is ready first.
+
+    `make` is called in each worker; the client's own first batch says how batches are built and how large they are.
+    Random numbers start in each worker where the client's are. Raises WorkerError when a worker raises or dies.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        loading: tuple[Any, bool] | None,
+        cluster: process_role.Cluster,
+        first: Any,
+        num_steps: int,
+        checkpoints: Schedule | None,
+    ):
+        self._template, self._num_steps = first, num_steps
+        # The client's batch is that of the whole run; each system takes its share of it.
+        self._batch_size = find_batch_size(first) or 0
+        self._cluster = cluster = cluster.divide_batch(self._batch_size)
+        self._step = 0
+        self.waits = [0.0] * cluster.workers
+        self._states: list[dict[int, Any]] = [{} for _ in self.waits]
+        # Workers of one system have one layout: they take turns at the same share.
+        of_system = [_make_slot_layout(first, share) for share in cluster.shares]
+        self._layouts = [of_system[cluster.system_index(rank)] for rank in range(cluster.workers)]
+        self._asked, self._shares_read = [0] * cluster.workers, [0] * cluster.workers
+        # Made before the workers, which are told of it when they start.
+        self._memories = shared_ring.allocate_rings(self._layouts, default_context().get_start_method() == "fork")
+        try:
+            self._crew = self._start_workers(make, loading, checkpoints)
+        except BaseException:
+            shared_ring.close_rings(self._memories)
+            raise
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_workers(self, make: Callable[[], Any], loading: Any, checkpoints: Schedule | None) -> WorkerPool:
+        posts = [
+            StreamerTask(
+                rank,
+                self._cluster,
+                make=make,
+                loading=loading,
+                checkpoints=checkpoints,
+                num_steps=self._num_steps,
+                layout=layout,
+                memory=memory,
+            )
+            for rank, (layout, memory) in enumerate(zip(self._layouts, self._memories, strict=True))
+        ]
+        try:
+            return WorkerPool(posts, default_context(), "input worker", may_hire=True, ways=_TIMEOUT_HINT)
+        except (PicklingError, AttributeError, TypeError) as e:
+            raise DataError(
+                f"the input function cannot be given to a worker process: {e}",
+                where=source.where(),
+                hint="This system cannot fork, so define it at the top level of a module that can be imported, and "
+                "give it arguments that can be pickled.",
+            ) from e
+
+    def _begin(self) -> None:
+        """Wait for the loaders of all workers, then have the workers make shares ahead."""
+        ranks = range(self._cluster.workers)
+        for rank in ranks:
+            self._crew.ask(rank, 0, None)
+        for rank in ranks:
+            # All were asked before the first answer is waited for, so the loaders are made at the same time.
+            self._states[rank] = self._answer(rank)
+        # Every worker has it open by now, so no name is left behind if a process is killed.
+        shared_ring.unlink_rings(self._memories)
+        for _ in range(shared_ring.SLOTS_PER_WORKER):
+            for rank in ranks:
+                self._ask(rank)
+
+    def _ask(self, rank: int) -> None:
+        """Have a worker fill its next slot, unless the run needs no more of it."""
+        # A slot is asked for when it was emptied: at most SLOTS shares of a worker are under way.
+        if self._asked[rank] < self._cluster.turns(rank, self._num_steps):
+            with self._due():
+                self._crew.ask(rank, 0, self._asked[rank] % shared_ring.SLOTS_PER_WORKER)
+            self._asked[rank] += 1
+
+    def __iter__(self) -> Iterator[Any]:
+        for step in range(self._num_steps):
+            self._step = step
+            yield self._batch()
+
+    def _batch(self) -> Any:
+        whole = [np.empty(t.spec.shape, a.dtype) for t, a in _tensors_and_arrays(self._template)]
+        start = 0
+        for rank, share in zip(self._cluster.workers_for_step(self._step), self._cluster.shares, strict=True):
+            began = time.perf_counter()
+            self._states[rank].update(self._answer(rank))
+            self.waits[rank] += time.perf_counter() - began
+            slot = self._shares_read[rank] % shared_ring.SLOTS_PER_WORKER
+            for array, part in zip(whole, self._layouts[rank].views(self._memories[rank], slot), strict=True):
+                # Copied out of the slot, which the worker fills again as soon as it is asked.
+                array[start : start + share] = part if part.ndim else part.item()
+            start += share
+            self._shares_read[rank] += 1
+            self._ask(rank)
+        arrays = iter(whole)
+        return map_tensors(self._template, lambda t: tensor_from_storage(Storage(leaf(next(arrays), t.spec))))
+
+    @contextmanager
+    def _due(self) -> Iterator[None]:
+        """A block in which the end of a worker is told with the step that waits for it."""
+        try:
+            yield
+        except WorkerError as e:
+            raise WorkerError(f"{e.what}, while step {self._step + 1} was due", where=e.where, hint=e.hint) from None
+
+    def _answer(self, rank: int) -> dict[int, Any]:
+        with self._due():
+            answer = self._crew.answer(rank, 0, config.current().input_timeout)
+        if answer.failure is not None:
+            self._raise_failure(rank, answer.failure)
+        prepared: PreparedShare = answer.value
+        if prepared.turn is not None:
+            # The worker is ahead: what it made now is for a step to come.
+            step = self._cluster.step_of_turn(rank, prepared.turn) + 1
+            began, ended = prepared.seconds
+            spans.add_span(f"input worker {rank}", f"share of step {step}", began, ended, feeds=step)
+        return prepared.states
+
+    def _raise_failure(self, rank: int, failure: WorkerFailure) -> NoReturn:
+        # The worker is ahead of the client: the step is the one that its next share would have fed.
+        step = self._cluster.step_of_turn(rank, self._shares_read[rank]) + 1
+        raise WorkerError(
+            f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"
+            f"{failure.text}",
+            where=source.where(),
+            hint="With num_workers_per_csx=1 and num_csx=1 the loader runs in this process, where a debugger can stop.",
+        )
+
+    def count(self, samples: int) -> None:
+        """Workers count their shares themselves."""
+
+    def states(self) -> list[Any]:
+        """Where each worker's loader was after the step that the client is at; older notes are dropped."""
+        present = [states[self._step] for states in self._states]
+        for states in self._states:
+            # States of steps that are over are not asked for again, and would add up over a run.
+            for step in [s for s in states if s <= self._step]:
+                del states[step]
+        return present
+
+    def close(self) -> None:
+        """Send the workers home, and let go of the memory."""
+        self._crew.close()
+        shared_ring.close_rings(self._memories)
+
+
+def _tensors_and_arrays(batch: Any) -> list[tuple[Tensor, np.ndarray]]:
+    return [(t, t.array()) for _, t in flatten(batch)]
+
+
+def _make_slot_layout(batch: Any, samples: int) -> shared_ring.SlotLayout:
+    """How a share of so many samples lies in its slot."""
+    return shared_ring.SlotLayout(
+        tuple(((samples, *a.shape[1:]) if a.ndim else (), a.dtype.str) for _, a in _tensors_and_arrays(batch))
+    )

@@ -1,0 +1,233 @@
+"""The executor that pulls the steps of a run from a loader."""
+
+import pathlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, SupportsIndex
+
+from cstorch_compat.cerebras.pytorch.utils.data.batch import BatchForm
+from cstorch_compat.cerebras.pytorch.utils.data.dataloader import DataLoader
+from cstorch_compat.cerebras.pytorch.utils.step_ranges import Schedule
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
+from cstorch_compat.profiling import spans
+from cstorch_compat.profiling.op_profile import ProfilerRegistry
+from cstorch_compat.profiling.progress import Progress
+from cstorch_compat.profiling.rates import Profiler
+from cstorch_compat.run import process, setting_checks, settings
+from cstorch_compat.run.setting_checks import StepsInvalid
+from cstorch_compat.run.steps import run_waiting_calls
+from cstorch_compat.run.warnings_at_line import warn
+from lazytensor.core import source
+
+_END_OF_STREAM = object()
+MbsSetting = int | dict[str, Any] | Literal["auto", "explore"] | None
+"""What the flag `backends.csx.performance.micro_batch_size` takes."""
+
+
+class DataExecutor:
+    """Iterates over a loader for `num_steps` steps, starting again when it is exhausted.
+
+    State can be fetched after every `checkpoint_steps` steps and after the last one; 0 or None means never. A Schedule
+    says itself after which steps, counted from 0. `profiler` follows the loop's rates.
+    """
+
+    def __init__(
+        self,
+        dataloader: DataLoader,
+        num_steps: int | None = None,
+        checkpoint_steps: int | Schedule | None = None,
+        activation_steps: int | None = None,
+        profiler_activities: Any = None,
+    ):
+        self.dataloader = _require_loader(dataloader)
+        with reraise_as_builtin():
+            self.checkpoint_steps = _check_checkpoint_steps(checkpoint_steps)
+            self.num_steps = _resolve_num_steps(dataloader, num_steps, checkpoint_steps)
+            self.activation_steps = setting_checks.make_interval_check(1)("activation_steps", activation_steps)
+        settings.note_without_effect("DataExecutor", {"activation_steps": self.activation_steps})
+        self.iteration = -1
+        self.model: Any = None  # the prepared model that the loop has called
+        self.session: Any = None
+        self.profiler: Profiler | None = None
+        self._folder: pathlib.Path | None = None
+        self._profiler_activities = profiler_activities
+        # At construction already, as in the original: a script without a backend is told before its loop.
+        owner = process.current_backend()
+        # Without results no later step could differ from the first.
+        if not owner.is_e2e_execution and self.num_steps != 1:
+            warn("Only one step is traced, because the backend was made with compile_only or validate_only.")
+            self.num_steps = 1
+        self.checkpoint_schedule = _make_checkpoint_schedule(self.checkpoint_steps, self.num_steps)
+
+    @property
+    def user_iteration(self) -> int:
+        """The number of the step, counted from 1."""
+        return self.iteration + 1
+
+    @property
+    def is_initial_step(self) -> bool:
+        """Whether this is the first step."""
+        return self.iteration == 0
+
+    @property
+    def on_final_iteration(self) -> bool:
+        """Whether this is the last step."""
+        return self.iteration >= self.num_steps - 1
+
+    @property
+    def is_checkpoint_step(self) -> bool:
+        """Whether state can be fetched after this step."""
+        return self._fetches_after(self.user_iteration)
+
+    def _fetches_after(self, step: int) -> bool:
+        return self.checkpoint_schedule is not None and self.checkpoint_schedule.match(step - 1)
+
+    def next_checkpoint_step(self) -> int | None:
+        """The first step from this one on after which state can be fetched, counted from 1; None if there is none."""
+        schedule = self.checkpoint_schedule
+        # Past the last step of the schedule there is none to wait for.
+        if schedule is None or schedule.final_step is None or schedule.final_step < self.iteration:
+            return None
+        return (schedule.next_immediate_step(self.iteration) or 0) + 1
+
+    @property
+    def artifact_dir(self) -> pathlib.Path:
+        """The folder of this execution. Raises RuntimeError before it has begun."""
+        if self._folder is None:
+            raise RuntimeError("DataExecutor must be iterated before having an artifact directory.")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder
+
+    def __len__(self) -> int:
+        return self.num_steps
+
+    def __iter__(self) -> Iterator[Any]:
+        settings.print_unused()
+        self.iteration, self.model = -1, None
+        owner = process.current_backend()
+        # Masks of sparse parameters are made here: the optimizer's state exists by now, and no step has run.
+        for prepare in owner.before_loop:
+            prepare()
+        self.profiler = Profiler(self._profiler_activities)
+        self._folder = owner.next_folder()
+        self.session = owner.session()
+        # A loop may run inside a closure of another one; when it is over the outer one goes on.
+        before = process.enter_executor(self)
+        try:
+            with reraise_as_builtin():
+                yield from self._steps(self.profiler, self._folder)
+        finally:
+            self.session.close()
+            process.leave_executor(self, before)
+
+    def _steps(self, profiler: Profiler, folder: pathlib.Path) -> Iterator[Any]:
+        steps = min(self.num_steps, process.RUN.options.steps or self.num_steps)
+        if not steps:
+            return
+        owner, profile = process.current_backend(), ProfilerRegistry.get_profiler()
+        if profile is not None:
+            profile.configure_profiler(owner.is_csx, self.num_steps)
+        # The stream is opened as late as this, so that workers are not started for a loop that is never run.
+        stream, form = self.dataloader.stream(steps, self.checkpoint_schedule), BatchForm()
+        progress = Progress(self.num_steps, process.RUN.options.progress)
+        try:
+            # The range first: asking the stream for a batch beyond the last step would read one too many.
+            for i, batch in zip(range(steps), _time_waits(stream), strict=False):
+                self.iteration = i
+                size = form.check(batch)
+                stream.count(size or 0)
+                # Before the step runs: its closures, which come after it, may ask for the loader's state.
+                if self.is_checkpoint_step:
+                    self.dataloader.keep(stream, i + 1)
+                if self.is_initial_step:
+                    run_waiting_calls()
+                # The loop's body runs here; it comes back when the next batch is asked for.
+                with spans.record_span(spans.STEP_LANE, f"step {i + 1}", step=i + 1):
+                    with spans.record_span(spans.STEP_LANE, "loop body"):
+                        seen = self.session.begin(batch)
+                        if self.is_initial_step:
+                            for begin in owner.at_first_step:
+                                begin()
+                        yield seen
+                    profiler.step(size)
+                    self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
+                spans.count_samples(size or 0)
+                # The first step compiles; the rates leave it out.
+                if self.is_initial_step:
+                    profiler.compiled()
+                progress.step(i + 1)
+            self.session.flush()
+            # Asking for one batch too many counts as in the original: the number stays there after the loop.
+            self.iteration += 1
+            if profile is not None and owner.reports:
+                profile.take(owner.reports[-1])
+        finally:
+            self.dataloader.release(stream)
+            progress.close()
+            profiler.end(stream.waits)
+            owner.loops.append(profiler)
+            # Only an execution that wrote its texts has a folder to keep the rates in.
+            if folder.exists():
+                profiler.save(folder)
+
+
+def _time_waits(stream: Iterable[Any]) -> Iterator[Any]:
+    """The batches of a stream; the time until each is there is noted."""
+    batches = iter(stream)
+    while True:
+        with spans.record_span(spans.STEP_LANE, "wait for input"):
+            batch = next(batches, _END_OF_STREAM)
+        if batch is _END_OF_STREAM:
+            return
+        yield batch
+
+
+def _require_loader(dataloader: Any) -> DataLoader:
+    if not isinstance(dataloader, DataLoader):
+        raise TypeError(
+            "Detected that dataloader was not wrapped using a cstorch.utils.data.DataLoader.\nPlease wrap your "
+            "dataloader in a Cerebras Dataloader:\n\n\tdataloader = cstorch.utils.data.DataLoader(input_fn, ...)\n\n"
+            "where `input_fn` is a callable that returns a PyTorch dataloader."
+        )
+    return dataloader
+
+
+def _resolve_num_steps(dataloader: DataLoader, num_steps: Any, checkpoint_steps: Any) -> int:
+    if num_steps is None:
+        try:
+            return len(dataloader)
+        except TypeError as e:
+            raise RuntimeError(
+                "Could not infer the number of steps as the length of the dataloader is not known. Please provide "
+                "num_steps to the data executor"
+            ) from e
+    if isinstance(num_steps, int | float) and num_steps < 1:
+        hint = "Give 1 or more steps, or leave num_steps out for one pass over the loader."
+        message = f"Expected num_steps >= 1, but got {num_steps}."
+        raise StepsInvalid(f"num_steps is {num_steps!r}", where=source.where(), hint=hint, lead=message)
+    # Release 2.10 takes 2.0 for 2, unless it has to count checkpoint steps.
+    if isinstance(num_steps, float) and (not num_steps.is_integer() or checkpoint_steps):
+        message = f"end ({num_steps}) must be an integer"
+        raise setting_checks.make_value_error("num_steps", num_steps, message, "Give a whole number of steps.")
+    if not isinstance(num_steps, float | SupportsIndex):
+        message = f"{type(num_steps).__name__!r} object cannot be interpreted as an integer"
+        raise setting_checks.make_type_error("num_steps", num_steps, message, "Give a whole number of steps.")
+    return int(num_steps)
+
+
+def _check_checkpoint_steps(value: Any) -> int | Schedule | None:
+    if isinstance(value, Schedule):
+        return value
+    if not isinstance(value, int | None):
+        message = f"checkpoint_steps must be None, integer, or a Schedule, but got {value}."
+        raise setting_checks.make_value_error(
+            "checkpoint_steps", value, message, "Give a whole number of steps, or None."
+        )
+    steps: int | None = setting_checks.make_interval_check(0)("checkpoint_steps", value)
+    return steps
+
+
+def _make_checkpoint_schedule(checkpoint_steps: int | Schedule | None, num_steps: int) -> Schedule | None:
+    """The steps, counted from 0, after which state can be fetched; None if there are none."""
+    if not isinstance(checkpoint_steps, int):
+        return checkpoint_steps
+    return Schedule.every(checkpoint_steps, num_steps) if checkpoint_steps and num_steps else None

@@ -1,0 +1,126 @@
+"""Data made up on the spot, and how the steps of a run are counted."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from cstorch_compat.names.builtin_errors import reraise_as_builtin
+from cstorch_compat.run import setting_checks
+from lazytensor.core import pytree
+from lazytensor.core.tensor import Tensor
+from lazytensor.data.dataset import IterableDataset
+
+
+class IterDataPipe(IterableDataset[Any]):
+    """The base that PyTorch gives to streams of samples; here nothing but a name."""
+
+
+class SyntheticDataset(IterDataPipe):
+    """The same sample again and again, in any nesting of tensors and of functions from the sample's number to tensors.
+
+    Without `num_samples` the stream does not end. Raises ValueError for anything else in the nesting, TypeError for a
+    number of samples that is no number, ValueError for one below 1.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> len(cstorch.utils.data.SyntheticDataset(torch.ones(2), num_samples=8))
+    8
+    """
+
+    def __init__(self, sample_spec: Any, num_samples: int | None = None):
+        # Taken apart once: the nesting is the same for every sample.
+        self._leaves, self._form = pytree.tree_flatten(sample_spec)
+        if not self._leaves:
+            raise ValueError("`sample_spec` holds no `torch.Tensor` and no `Callable`")
+        for leaf in self._leaves:
+            if not isinstance(leaf, Tensor) and not callable(leaf):
+                raise ValueError(
+                    "`sample_spec` is expected to contain a python tree of `torch.Tensor`, or `Callable`, but got an "
+                    f"item of type `{type(leaf)}`. Note that supported data structures for holding leaf nodes in the "
+                    "tree are tuples, lists, dicts and named tuples."
+                )
+        if num_samples is not None and not isinstance(num_samples, int):
+            raise TypeError(f"`num_samples` must be a positive integer or None, got {type(num_samples)}")
+        if num_samples is not None and num_samples < 1:
+            raise ValueError(f"`num_samples` must be a positive integer or None, got {num_samples}")
+        self._count = num_samples
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __iter__(self) -> Iterator[Any]:
+        # Functions get the number, so that samples can differ and are still the same in every epoch.
+        for i in itertools.count() if self._count is None else range(self._count):
+            leaves = [leaf if isinstance(leaf, Tensor) else leaf(i) for leaf in self._leaves]
+            yield pytree.tree_unflatten(leaves, self._form)
+
+    def __len__(self) -> int:
+        if self._count is None:
+            raise TypeError(f"`{type(self).__name__}` does not have a length: it was made without `num_samples`")
+        return self._count
+
+
+def compute_num_steps(
+    dataloader: Any,
+    initial_step: int = 0,
+    num_steps: int | None = None,
+    max_steps: int | None = None,
+    num_epochs: int | None = None,
+    steps_per_epoch: int | None = None,
+    grad_accum_steps: int = 1,
+) -> int:
+    """How many steps to run: num_steps, or num_epochs of the loader, and no further than step max_steps.
+
+    An epoch has a step for every `grad_accum_steps` batches. Raise a ValueError for counts that contradict each other,
+    are no whole numbers or are below 1, and a RuntimeError if `initial_step` is past the end.
+    """
+    counts = {"num_steps": num_steps, "max_steps": max_steps, "num_epochs": num_epochs}
+    for name, value in {**counts, "steps_per_epoch": steps_per_epoch}.items():
+        if value is not None:
+            _require_count(name, value, 1)
+    _require_count("initial_step", initial_step, 0)
+    _require_count("grad_accum_steps", grad_accum_steps, 1)
+    if num_epochs is not None and num_steps is not None:
+        raise ValueError("Only one of `num_epochs` or `num_steps` can be specified.")
+    if all(value is None for value in counts.values()):
+        raise ValueError("One of num_epochs, num_steps, or max_steps must be provided")
+    if max_steps is not None and initial_step >= max_steps:
+        raise RuntimeError(f"Initial global step {initial_step} already exceeds max step {max_steps}.")
+    # max_steps counts from the first run on, the others from this one.
+    bounds = [] if max_steps is None else [max_steps - initial_step]
+    if num_steps is not None:
+        bounds.append(num_steps)
+    if num_epochs is not None:
+        bounds.append(num_epochs * _count_epoch_steps(dataloader, steps_per_epoch, grad_accum_steps))
+    return min(bounds)
+
+
+def _require_count(name: str, value: Any, least: int) -> None:
+    """Raise a ValueError for what is no int of at least `least`."""
+    if value is None:
+        message = f"`{name}` cannot be None."
+    elif not isinstance(value, int):
+        message = f"`{name}` must be an integer, but got {type(value)}."
+    elif value < 0:
+        message = f"`{name}` cannot be negative, but got {value}."
+    elif value < least:
+        message = f"`{name}` must be greater than zero."
+    else:
+        return
+    with reraise_as_builtin():
+        raise setting_checks.make_value_error(name, value, message, f"Give a whole number from {least} on.")
+
+
+def _count_epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps: int) -> int:
+    try:
+        # An epoch's last batches that fill no step are left out.
+        there = len(dataloader) // grad_accum_steps
+    except TypeError:
+        if steps_per_epoch is None:
+            raise ValueError("The dataloader has no length: give `num_steps` or `steps_per_epoch`") from None
+        return steps_per_epoch
+    # A shorter epoch may be asked for; of a longer one the loader has no batches.
+    if steps_per_epoch is not None and steps_per_epoch > there:
+        raise ValueError(
+            f"The requested steps per epoch of {steps_per_epoch} exceeds total steps in an epoch, which is {there}."
+        )
+    return steps_per_epoch or there

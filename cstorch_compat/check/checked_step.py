@@ -1,0 +1,195 @@
+"""The capture of a step that is checked: reads are answered, refusals are noted, and the step goes on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.check.call_rules import apply_call_rules
+from cstorch_compat.check.findings import Findings, find_current_columns
+from cstorch_compat.check.origins import find_origins, is_traced
+from cstorch_compat.check.rewrites import Shape
+from cstorch_compat.check.stand_ins import StandIn, is_existence_test
+from cstorch_compat.check.watched_calls import CallWatcher, FunctionCall
+from lazytensor import errors
+from lazytensor.core import source
+from lazytensor.core.capture import Capture
+from lazytensor.errors import LazyError
+from lazytensor.functional.csx_refusals import RULES_BY_STAGE
+from lazytensor.functional.csx_refused_names import REFUSALS
+from lazytensor.ir.graph import Node, topological
+from lazytensor.ir.types import Where
+from lazytensor.ops import OPS
+
+MAX_READABLE_FLOPS = 2_000_000_000
+"""Work that is spent on answering one read with its true value; beyond it the answer is zeros."""
+
+RULE_OF_READ = {
+    "print()": "print",
+    ".numpy()": "numpy",
+    ".to('cpu')": "to cpu",
+    "indexing with a bool mask": "shape from data",
+    "nonzero()": "shape from data",
+    "masked_select()": "shape from data",
+    "unique()": "shape from data",
+    "unique_consecutive()": "shape from data",
+    "repeat_interleave()": "shape from data",
+}
+"""The rule for what was asked for, by the words of `Tensor.array`; everything else is a plain read."""
+NAME_RULES = ("missing here", "unknown name", "not in this release")
+"""Refusals of a name, which are answered with a stand-in."""
+READ_SPELLINGS = {"bool()": "if, while, assert or bool()", "an index": "a Python index"}
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """A public call that a step has made: its name, its text, the shapes of its tensors, its columns in the line."""
+
+    short: str
+    text: str
+    shapes: tuple[Shape, ...]
+    columns: tuple[int, int] | None
+
+
+def _function_name(short: str) -> str:
+    """Return the name of the function behind a method; one that writes in place has an underscore more."""
+    return short if short.startswith("__") else short.removesuffix("_")
+
+
+class CheckCapture(Capture):
+    """A capture whose values can be read: as on the CPU while that is cheap, else as zeros."""
+
+    def value_of(self, n: Node, what: str) -> np.ndarray:
+        """The value of a node of this step, or zeros if it would take too long."""
+        if n not in self._memo and self._flops(n) > MAX_READABLE_FLOPS:
+            self._memo[n] = np.zeros(n.type.shape, n.type.dtype.host)
+        # What neither the batch nor a weight has a part in lives on the client, and can be read there.
+        before = self.readable
+        self.readable = before or not find_origins([n]) & {"batch", "weight"}
+        try:
+            return super().value_of(n, what)
+        finally:
+            self.readable = before
+
+    def _flops(self, n: Node) -> int:
+        total = 0
+        for m in topological([n], self._memo.__contains__):
+            if m not in self._memo and not isinstance(m.type, tuple):
+                # What is evaluated already costs nothing any more.
+                total += OPS[m.op].work(m.type, *(i.type for i in m.inputs), **m.attrs).flops
+        return total
+
+
+class FindingRecorder:
+    """Takes the refusals and the calls of the steps that are traced, and turns them into findings."""
+
+    def __init__(self, findings: Findings):
+        self.findings = findings
+        self.watch = CallWatcher(self._on_call)
+        self.is_listening = True
+        self.is_plain = False
+        self.is_after_step = False  # whether a plain script is behind its optimizer's step
+        self.updates: list[Where] = []
+        self.on_update: Callable[[], None] = lambda: None
+        self.has_read = False
+        self._calls: dict[tuple[str, int], list[RecordedCall]] = {}
+        self._is_refused = False
+
+    def __enter__(self) -> "FindingRecorder":
+        # From here on what the system refuses is told instead of raised, and the script goes on as under PyTorch.
+        errors.report_to(self._refused)
+        self.watch.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        errors.report_to(None)
+        self.watch.__exit__()
+
+    def _on_call(self, call: FunctionCall) -> None:
+        self._is_refused = False
+        if self.is_listening and not self.is_after_step:
+            seen = RecordedCall(_function_name(call.short), str(call), call.shapes, find_current_columns(call.where))
+            self._calls.setdefault((call.where.file, call.where.line), []).append(seen)
+            self._is_refused = apply_call_rules(call, self.findings)
+            if self.is_plain and call.short == "cpu" and is_traced(call.args[0]):
+                self.findings.add("to cpu", call.where, str(call))
+
+    def _refused(self, rule: str, error: LazyError, about: str) -> Any:
+        """Note a refusal that would have been an error; the operation then goes on as in PyTorch."""
+        if rule in NAME_RULES:
+            return self._named(rule, error, about)
+        self.has_read = self.has_read or rule.startswith("read ")
+        # A call that a rule has refused already needs no second finding from its inside.
+        if not self.is_listening or (self.watch.current is not None and self._is_refused):
+            return None
+        if rule == "eager optimizer":
+            self._on_optimizer_step(about)
+        elif rule.startswith("read "):
+            self._read(rule.removeprefix("read "), about)
+        else:
+            self._add_refusal(rule, error, about)
+        return None
+
+    def _add_refusal(self, rule: str, error: LazyError, about: str) -> None:
+        """Note a refusal with the call that it is about, or at the place that the lowering names."""
+        call = self.watch.current
+        if call is not None:
+            self.findings.add(rule, call.where, str(call), error.what, error.hint, call.shapes)
+            return
+        place = error.where if isinstance(error.where, Where) else source.where()
+        seen = self._seen(place, about.partition("(")[0].removeprefix("aten::"))
+        if seen is None:
+            self.findings.add(rule, place, about, error.what, error.hint)
+        else:
+            self.findings.add(rule, place, seen.text, error.what, error.hint, seen.shapes, seen.columns)
+
+    def _seen(self, place: Where, name: str) -> RecordedCall | None:
+        """Return the call of a line that a refused operation comes from, if it is known."""
+        calls = self._calls.get((place.file, place.line), [])
+        named = [c for c in calls if c.short == name]
+        return named[0] if named else calls[0] if len(calls) == 1 else None
+
+    def _named(self, rule: str, error: LazyError, name: str) -> StandIn:
+        """Note a name that is not there, and stand in for it. Raises the error if the script only asks for it."""
+        # A script that asks for a feature before it uses it is well written.
+        if is_existence_test():
+            raise error
+        # The original's own answer is a better finding than that this package lacks the name.
+        recorded = [row for row in REFUSALS.get(name.rpartition(".")[2], ()) if row.when is None]
+        if recorded:
+            self.findings.add(RULES_BY_STAGE[recorded[0].stage], operation=name, detail=recorded[0].message)
+        else:
+            self.findings.add(rule, operation=name, detail=error.what, way_out=error.hint)
+        return StandIn(name)
+
+    def _on_optimizer_step(self, name: str) -> None:
+        """Note the step of an optimizer of torch.optim. In a plain script it is the end of the training step."""
+        self.updates.append(source.where())
+        self.on_update()
+        if self.is_plain:
+            self.is_after_step = True
+            self.findings.add("port", operation=name, way_out=f"Use cs{name}, made after cstorch.compile.")
+        else:
+            self.findings.add("vanilla optimizer", operation=name)
+
+    def _read(self, what: str, kind: str) -> None:
+        """Note that `what` was asked for of a value. Behind the step of a plain script that belongs into a closure."""
+        call = self.watch.current
+        if what == "collating a batch":  # the next batch of a loop whose step is still open
+            return
+        if what == ".numpy()" and any(f.rule.key == "to cpu" for f in self.findings.at(source.where())):
+            return  # x.cpu().numpy() fails at .cpu()
+        if self.is_after_step:
+            self.findings.add(
+                "port", operation=what, way_out="Do this in a @cstorch.step_closure that takes the tensor."
+            )
+        elif call is not None:
+            rule = RULE_OF_READ.get(what, "read")
+            self.findings.add(rule, operation=str(call), shapes=call.shapes)
+        else:
+            branch = "The branch that the first batch takes was followed; the other one was not seen."
+            detail = branch if what == "bool()" else ""
+            self.findings.add(
+                RULE_OF_READ.get(what, "read"), None, f"{READ_SPELLINGS.get(what, what)} on {kind}", detail
+            )

@@ -1,0 +1,47 @@
+"""Examines what a step leaves behind: state that was born in it, and what its closures take."""
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from cstorch_compat.check.findings import Findings
+from cstorch_compat.files.tree import flatten
+from cstorch_compat.run import process
+from cstorch_compat.run.closures import ClosureCall
+from cstorch_compat.run.state_checks import find_late_state
+from lazytensor.core.capture import Capture
+from lazytensor.core.dtype import cbfloat16
+from lazytensor.ir.types import Where
+from lazytensor.optim.traced.optimizer import alive
+
+
+def examine_state(findings: Findings, capture: Capture, results: Iterable[Any]) -> None:
+    """Note the tensors that were first made in the step and were meant to outlive it."""
+    returned = {id(t.cell) for r in results for _, t in flatten(r)}
+    for name, cell in find_late_state(capture):
+        # A result is made in the step on purpose, and leaves it.
+        if id(cell) not in returned and cell.node is not None:
+            findings.add("state in step", cell.node.where, detail=f"{name}, made as {cell.type}")
+
+
+def list_learning_rates() -> list[tuple[str, float]]:
+    """The learning rates that are Python numbers, of all optimizers."""
+    groups = [(o, g) for o in alive() for g in o.param_groups]
+    return [(type(o).__name__, g["lr"]) for o, g in groups if isinstance(g.get("lr"), int | float)]
+
+
+def examine_closures(findings: Findings, calls: list[ClosureCall], executor: Any) -> None:
+    """Note closures that need weights off checkpoint steps, and checkpoint closures that never run."""
+    for call in calls:
+        name = getattr(call.function, "__name__", "a closure")
+        # The closure's own function, behind the decorator, for its line.
+        code = inspect.unwrap(call.function).__code__ if hasattr(call.function, "__code__") else None
+        place = Where(code.co_filename, code.co_firstlineno) if code is not None else None
+        if call.needs_checkpoint and not executor.checkpoint_steps:
+            findings.add("closure never runs", place, name)
+        for _, t in flatten(list(call.arguments().values())):
+            if t.dtype is cbfloat16 and not process.RUN.flags.debug.implicit_cast_cb16_to_fp32:
+                findings.add("cb16 fetched", call.where, name, f"{t.spec}")
+        weights = [t.cell.state for v in call.arguments().values() for _, t in flatten(v) if t.cell.home is not None]
+        if weights and not call.needs_checkpoint:
+            findings.add("weights in closure", place, name, f"takes {weights[0]}")

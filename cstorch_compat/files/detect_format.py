@@ -1,0 +1,44 @@
+"""Which format a file of tensors has, by its first bytes: its name may say anything."""
+
+import zipfile
+from typing import Literal
+
+from cstorch_compat.files.rawfile import HDF5_MAGIC
+from cstorch_compat.files.safetensors import is_safetensors
+from lazytensor.core.file_array import FILE_READER_ERRORS
+from lazytensor.system.plain_files import open_plain_file
+
+FileFormat = Literal["h5", "torch", "legacy torch", "safetensors", "npz", "unknown"]
+_ZIP_MAGICS = b"PK\x03\x04", b"PK\x05\x06"  # the second of an archive of nothing
+
+_PICKLE_MAGIC = b"\x80"  # protocol 2 and later
+_TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
+
+
+def detect_format(path: str) -> FileFormat:
+    """The format of the file at `path`. Raises OSError when it cannot be opened."""
+    # The order is that of certainty: two magics first, then safetensors, which has none and is told by the
+    # plausible length of its header and a brace. The original tries HDF5, safetensors and torch.load in turn.
+    with open_plain_file(path) as stream:
+        head = stream.read(9)
+        if head.startswith(HDF5_MAGIC):
+            return "h5"
+        # torch.save writes zip files as NumPy does; what they hold tells them apart.
+        if head.startswith(_ZIP_MAGICS):
+            return "npz" if _is_npz(path) else "torch"
+        if is_safetensors(head):
+            return "safetensors"
+        stream.seek(_TAR_MAGIC_OFFSET)
+        is_tar = stream.read(len(_TAR_MAGIC)) == _TAR_MAGIC
+    # Before PyTorch 1.6 files were pickles, and before 0.1.9 tar archives.
+    return "legacy torch" if is_tar or head.startswith(_PICKLE_MAGIC) else "unknown"
+
+
+def _is_npz(path: str) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except FILE_READER_ERRORS:
+        return False  # whoever reads it will say what is wrong
+    # Also true of an empty archive, which numpy.savez() without arrays leaves; torch.save always writes data.pkl.
+    return all(name.endswith(".npy") for name in names)

@@ -1,0 +1,206 @@
+"""Releases 1.8 to 2.3: optimizers, schedules and parameter groups made from configurations."""
+
+import fnmatch
+import inspect
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cstorch_compat.cerebras.pytorch.optim import lr_scheduler as schedules
+from cstorch_compat.cerebras.pytorch.optim import optimizers
+from cstorch_compat.cerebras.pytorch.optim.schedules import LRScheduler, Scheduler
+from cstorch_compat.run.warnings_at_line import warn
+from lazytensor.core import source
+from lazytensor.errors import OptionInvalid
+from lazytensor.nn.module import Module
+
+PLACEHOLDER_LR = 0.1
+"""The rate of an optimizer that is given none: a schedule will set it."""
+PAIRED_SETTINGS = {
+    ("beta1", "beta2"): "betas",
+    ("eps1", "eps2"): "eps",
+    ("eta1", "eta2"): "etas",
+    ("step_size_min", "step_size_max"): "step_sizes",
+}
+"""Two numbers of a configuration that are one argument of the class."""
+SCHEDULE_ALIASES = {
+    "steps": "total_iters",
+    "decay_steps": "total_iters",
+    "learning_rate": "initial_learning_rate",
+    "base_lr": "initial_learning_rate",
+    "values": "learning_rates",
+    "boundaries": "milestones",
+    "val": "learning_rate",
+}
+LR_GROUP_PATTERNS = {
+    "embedding": ("*embedding*weight",),
+    "decoder_kernel": ("*decoder*dense*weight", "*decoder*linear*weight"),
+}
+"""Groups of parameters whose rate can be adjusted, by patterns of their names."""
+
+
+def _find_classes(module: Any, base: type) -> dict[str, type]:
+    """The classes of a module below a base, by their name in small letters."""
+    below = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base}
+    # No second names, and no bases of this package.
+    return {n.lower(): c for n, c in below.items() if n == c.__name__ and not n.startswith("_")}
+
+
+OPTIMIZERS = _find_classes(optimizers, optimizers.Optimizer)
+SCHEDULES = _find_classes(schedules, LRScheduler)
+
+
+def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
+    """An optimizer by the name of its class, in any case; settings that it does not have are left out with a warning.
+
+    Without a learning rate it gets one that a schedule is expected to replace. Raises OptionInvalid for a name that is
+    not known.
+    """
+    kind = OPTIMIZERS.get(str(optimizer_type).lower())
+    if kind is None:
+        known = sorted(c.__name__ for c in OPTIMIZERS.values())
+        raise OptionInvalid(
+            f"Invalid optimizer type. Expected one of {known}. Got: {optimizer_type}", where=source.where()
+        )
+    arguments = inspect.signature(kind).parameters
+    settings = dict(_rename_settings(kwargs))
+    unknown = sorted(settings.keys() - arguments.keys())
+    if unknown:
+        warn(f"{kind.__name__} has no settings {', '.join(unknown)}: they are ignored")
+    settings = {k: v for k, v in settings.items() if k in arguments}
+    # These releases let the schedule alone say the rate; today's classes want one.
+    settings.setdefault("lr", PLACEHOLDER_LR)
+    return kind(params, **settings)
+
+
+def _rename_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Settings under the names that the classes have, with a warning for each that had another one."""
+    left = dict(settings)
+    if "weight_decay_rate" in left:
+        warn("weight_decay_rate is an older name of weight_decay")
+        left["weight_decay"] = left.pop("weight_decay_rate")
+    for pair, name in PAIRED_SETTINGS.items():
+        if all(part in left for part in pair):
+            warn(f"{' and '.join(pair)} are given as {name} = ({', '.join(pair)})")
+            left[name] = tuple(left.pop(part) for part in pair)
+    yield from left.items()
+
+
+def configure_lr_scheduler(optimizer: Any, learning_rate: Any, adjust_learning_rate: Any = None) -> Any:
+    """A schedule from a dict, or from a list of dicts one after the other; a number makes none.
+
+    Dicts that say `main_scheduler: chained` are multiplied instead. With `adjust_learning_rate` each group's factor is
+    applied. Raises OptionInvalid for a configuration that cannot be read.
+    """
+    if not learning_rate:
+        return None
+    if isinstance(learning_rate, int | float):
+        if not adjust_learning_rate:
+            return None
+        # The factors of groups are applied by a schedule, so that a plain number needs one.
+        learning_rate = {"scheduler": "Constant", "learning_rate": learning_rate}
+    schedule = _make_schedule(optimizer, learning_rate, bool(adjust_learning_rate))
+    return schedules.ScalePerParamLR(optimizer, schedule) if adjust_learning_rate else schedule
+
+
+def configure_lr_scheduler_1_8(optimizer: Any, learning_rate: Any) -> Any:
+    """A schedule from a number, which stays, or as in later releases. None, 0 and the like make none."""
+    if learning_rate and isinstance(learning_rate, int | float):
+        return schedules.ConstantLR(optimizer, learning_rate)
+    return configure_lr_scheduler(optimizer, learning_rate)
+
+
+def _make_schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Scheduler:
+    if isinstance(settings, Mapping):
+        return _make_single_schedule(optimizer, settings)
+    if not isinstance(settings, Sequence) or isinstance(settings, str):
+        raise _make_config_error(
+            f"learning_rate is a number, a dict or a list of dicts. Got: {type(settings).__name__}"
+        )
+    parts = [_make_single_schedule(optimizer, part) for part in settings]
+    if any(str(part.get("main_scheduler", "")).lower().startswith("chained") for part in settings):
+        if is_adjusted:
+            raise _make_config_error("a chained schedule cannot be combined with adjust_learning_rate")
+        return schedules.ChainedLR(parts)
+    # The last part has no end.
+    lengths = [_schedule_length(part) for part in settings[:-1]]
+    return schedules.SequentialLR(optimizer, parts, list(itertools.accumulate(lengths)))
+
+
+def _schedule_length(part: Mapping[str, Any]) -> int:
+    lengths: list[int] = [part[name] for name in ("total_iters", "steps", "decay_steps") if name in part]
+    if lengths:
+        return lengths[0]
+    raise _make_config_error(f"each schedule of a list needs total_iters, the steps that it lasts. Got: {dict(part)}")
+
+
+def _make_single_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
+    settings = {k: v for k, v in part.items() if k not in ("scheduler", "main_scheduler", "adjust_learning_rate")}
+    name = str(part.get("scheduler", "")).lower()
+    kind = SCHEDULES.get(name) or SCHEDULES.get(f"{name}lr")
+    if kind is None:
+        known = sorted(c.__name__ for c in SCHEDULES.values())
+        raise _make_config_error(f"the key scheduler names one of {known}. Got: {part.get('scheduler')}")
+    schedule: Scheduler = kind(optimizer, **map_to_arguments(kind, settings))
+    return schedule
+
+
+def map_to_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under the names that a schedule's class has for them, older names included.
+
+    A length is left out where the class asks for none: it is that of the part in a list.
+    """
+    arguments = _argument_names(kind)
+    named = {_resolve_alias(arguments, k): v for k, v in settings.items()}
+    return {k: v for k, v in named.items() if k in arguments or SCHEDULE_ALIASES.get(k, k) != "total_iters"}
+
+
+def _argument_names(kind: type) -> set[str]:
+    """The arguments of a schedule's class, as its callers name them."""
+    # LRScheduler passes on whatever it is given, so the first class below it says what there is.
+    first = next(vars(c)["__init__"] for c in kind.__mro__ if "__init__" in vars(c) and c is not LRScheduler)
+    return {LRScheduler.NAMES.get(p, p) for p in inspect.signature(first).parameters}
+
+
+def _resolve_alias(arguments: set[str], name: str) -> str:
+    """A key of a configuration as the argument that it stands for."""
+    alias = SCHEDULE_ALIASES.get(name, name)
+    return name if name in arguments or alias not in arguments else alias
+
+
+def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The trainable parameters in groups: those with weight decay and those without, and each factor of the rate apart.
+
+    Biases and the parameters of normalizations have no decay. `adjust_learning_rate` maps a group's name, or a pattern
+    of parameter names, to a factor.
+    """
+    decay = optimizer_params.get("weight_decay", optimizer_params.get("weight_decay_rate", 0.0))
+    factors = optimizer_params.get("adjust_learning_rate") or {}
+    # By identity: the same parameter may be reached through several modules.
+    plain = {
+        id(p)
+        for name, module in model.named_modules()
+        for key, p in module.named_parameters(recurse=False)
+        if key == "bias" or "norm" in type(module).__name__.lower()
+    }
+    groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for name, p in model.named_parameters():
+        if not p.requires_grad:
+            continue
+        settings = {"weight_decay": 0.0 if id(p) in plain else decay, "adjust_learning_rate": _lr_factor(name, factors)}
+        # Parameters with the same settings share a group, in the order in which they first appear.
+        groups.setdefault(tuple(settings.values()), {"params": [], **settings})["params"].append(p)
+    return list(groups.values())
+
+
+def _lr_factor(name: str, factors: Mapping[str, float]) -> float:
+    """The factor of the first entry that a parameter's name belongs to, else 1."""
+    for group, factor in factors.items():
+        # The first entry that fits counts, so the order of the configuration matters.
+        if any(fnmatch.fnmatch(name, pattern) for pattern in LR_GROUP_PATTERNS.get(group, (group,))):
+            return factor
+    return 1.0
+
+
+def _make_config_error(what: str) -> OptionInvalid:
+    return OptionInvalid(what, where=source.where(), hint="Correct the configuration of the learning rate.")

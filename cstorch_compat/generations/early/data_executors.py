@@ -1,0 +1,205 @@
+"""Releases 1.8 to 2.3: a loader that counts its own steps, and executors with settings that later moved elsewhere."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from cstorch_compat.cerebras.pytorch.utils import data
+from cstorch_compat.cerebras.pytorch.utils.data.synthetic import compute_num_steps
+from cstorch_compat.generations.early.cs_config import CSConfig
+from cstorch_compat.run import process, setting_checks, settings
+from cstorch_compat.run.warnings_at_line import warn
+from cstorch_compat.summaries.summary import SummaryWriter
+
+configured_checkpoint_steps = process.RunLocal(lambda: 0)
+"""What `configure` of release 1.8 said."""
+
+
+def DataLoader(input_fn: Any, *args: Any, **kwargs: Any) -> Any:
+    """A loader over an input function.
+
+    With a number of steps or epochs, as in release 1.8, it is iterated directly; without one it is for a DataExecutor.
+    """
+    steps = {k: kwargs.pop(k) for k in list(kwargs) if k in STEP_ARGUMENTS}
+    loader = data.DataLoader(input_fn, *args, **kwargs)
+    return SteppedLoader(loader, **steps) if steps else loader
+
+
+STEP_ARGUMENTS = ("num_steps", "max_steps", "num_epochs", "steps_per_epoch", "initial_step")
+
+
+class SteppedLoader:
+    """A loader whose loop is the run: min(num_steps, max_steps) steps, or min(num_epochs * steps_per_epoch, max_steps).
+
+    With epochs, all of their steps come in one loop, or what is left of them in several. Raises ValueError for numbers
+    that contradict each other.
+    """
+
+    def __init__(self, loader: data.DataLoader, initial_step: int = 0, **steps: Any):
+        self.loader = loader
+        self.num_epochs = steps.get("num_epochs") or 1
+        self.num_steps = compute_num_steps(loader, initial_step, **steps)
+        self._left = self.num_steps
+        self._is_in_epochs = steps.get("num_epochs") is not None
+        self.batch: Any = None
+        self.is_mistaken = False
+
+    def __len__(self) -> int:
+        return self.num_steps
+
+    def __iter__(self) -> Iterator[Any]:
+        steps = self._left if self._is_in_epochs else self.num_steps
+        # An epoch loop that is entered again after its last step has nothing left to do.
+        if not steps:
+            return
+        executor = _SteppedExecutor(self.loader, num_steps=steps, checkpoint_steps=configured_checkpoint_steps.value)
+        for batch in executor:
+            self.batch = batch
+            yield batch
+            # The executor counts for itself; here only what a second loop over the same loader may still take.
+            self._left = steps - executor.user_iteration
+        self.batch = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.loader.dataloader, name)
+
+
+class _SteppedExecutor(data.DataExecutor):
+    """The executor of such a loop: its checkpoint steps are those counted from 0, as on the page of release 1.8, and
+    those counted from 1, as in its scripts.
+    """
+
+    def _fetches_after(self, step: int) -> bool:
+        every = configured_checkpoint_steps.value
+        return super()._fetches_after(step) or (every > 0 and (step - 1) % every == 0)
+
+
+def resolve_batch(argument: Any, step: str) -> Any:
+    """The present batch of a loader that was passed in its place; anything else as it is."""
+    if not isinstance(argument, SteppedLoader) or argument.batch is None:
+        return argument
+    # Once for a loader: the loop calls the step again and again.
+    if not argument.is_mistaken:
+        argument.is_mistaken = True
+        warn(f"{step} was given the data loader and takes its present batch: pass the batch of the loop instead.")
+    return argument.batch
+
+
+class _EarlyExecutor(data.DataExecutor):
+    """An executor with the settings of older releases."""
+
+    writer: SummaryWriter | None = None
+
+    def _take(self, cs_config: Any = None, writer: Any = None, **unused: Any) -> None:
+        """Check and keep what the latest release does not take. Raise a TypeError for values of another type."""
+        for name, value, kind in (("cs_config", cs_config, CSConfig), ("writer", writer, SummaryWriter)):
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}")
+        if cs_config is not None:
+            # Before the first batch, which is when workers are started.
+            cs_config.take_effect(process.current_backend())
+        settings.note_without_effect("DataExecutor", {name: value or None for name, value in unused.items()})
+        self.writer = writer
+
+    def _cut(self, micro_batch_size: Any) -> None:
+        """Set the flag that later releases have for micro-batches. Raise a ValueError for a search in a run."""
+        process.RUN.flags.performance.micro_batch_size = micro_batch_size
+        if settings.is_micro_batch_search():
+            message = "micro_batch_size == 'explore' is only supported in compile_only mode."
+            hint = "Make the backend with compile_only=True, or plan the script: lazywafer plan."
+            raise setting_checks.make_value_error("micro_batch_size", micro_batch_size, message, hint)
+
+
+def _require_num_steps(num_steps: int | None) -> int:
+    if num_steps is None:
+        raise RuntimeError(f"Expected num_steps >= 1, but got {num_steps}")
+    return num_steps
+
+
+class DataExecutor_1_9(_EarlyExecutor):
+    """The executor of release 1.9."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        cs_config: Any = None,
+        writer: Any = None,
+    ):
+        super().__init__(dataloader, _require_num_steps(num_steps), checkpoint_steps)
+        self._take(cs_config, writer)
+
+
+class DataExecutor_2_0(_EarlyExecutor):
+    """The executor of release 2.0."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        cs_config: Any = None,
+        writer: Any = None,
+        additional_activities: Any = None,
+    ):
+        super().__init__(dataloader, _require_num_steps(num_steps), checkpoint_steps)
+        self._take(cs_config, writer, additional_activities=additional_activities)
+
+
+class DataExecutor_2_1(_EarlyExecutor):
+    """The executor of release 2.1."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        cs_config: Any = None,
+        writer: Any = None,
+        additional_activities: Any = None,
+        activation_steps: int | None = None,
+        listeners: Any = None,
+    ):
+        super().__init__(dataloader, _require_num_steps(num_steps), checkpoint_steps, activation_steps)
+        self._take(cs_config, writer, additional_activities=additional_activities, listeners=listeners)
+
+
+class DataExecutor_2_2(_EarlyExecutor):
+    """The executor of release 2.2."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        activation_steps: int | None = None,
+        cs_config: Any = None,
+        writer: Any = None,
+        listeners: Any = None,
+        micro_batch_size: Any = "auto",
+        profiler_activities: Any = None,
+    ):
+        super().__init__(dataloader, num_steps, checkpoint_steps, activation_steps, profiler_activities)
+        self._take(cs_config, writer, listeners=listeners)
+        self._cut(micro_batch_size)
+
+
+class DataExecutor_2_3(_EarlyExecutor):
+    """The executor of release 2.3."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        activation_steps: int | None = None,
+        writer: Any = None,
+        listeners: Any = None,
+        micro_batch_size: Any = "auto",
+        profiler_activities: Any = None,
+    ):
+        super().__init__(dataloader, num_steps, checkpoint_steps, activation_steps, profiler_activities)
+        self._take(None, writer, listeners=listeners)
+        self._cut(micro_batch_size)

@@ -1,0 +1,59 @@
+"""Releases 1.8 to 2.1: other defaults of the scaler, and a step without one."""
+
+from typing import Any
+
+from cstorch_compat.cerebras.pytorch.amp import amp_state
+from cstorch_compat.cerebras.pytorch.amp import grad_scaler as scaler
+from lazytensor.core.dtype import bfloat16, float16
+from lazytensor.core.tensor import Tensor
+
+OVERFLOW_TOLERANCE = 0.05
+"""The share of steps that may overflow; 0.0 from release 2.2 on."""
+
+
+class GradScaler(scaler.GradScaler):
+    """Scales the loss; up to five steps of a hundred may overflow before the scale is halved.
+
+    A loss scale of 0.0, the default of release 1.8, is none.
+    """
+
+    def __init__(
+        self,
+        loss_scale: str | float | None = None,
+        init_scale: float | None = None,
+        steps_per_increase: int | None = None,
+        min_loss_scale: float | None = None,
+        max_loss_scale: float | None = None,
+        overflow_tolerance: float = OVERFLOW_TOLERANCE,
+        max_gradient_norm: float | None = None,
+    ):
+        super().__init__(
+            loss_scale or None,
+            init_scale,
+            steps_per_increase,
+            min_loss_scale,
+            max_loss_scale,
+            overflow_tolerance,
+            max_gradient_norm,
+        )
+
+
+def optimizer_step(
+    loss: Tensor,
+    optimizer: Any,
+    grad_scaler: GradScaler | None = None,
+    max_gradient_norm: float | None = None,
+    max_gradient_value: float | None = None,
+    max_gradient_val: float | None = None,
+) -> None:
+    """One step, as in the latest release; the scaler may be None. The last limit is another name of the one before.
+
+    Raises ValueError if `loss` is no tensor, or if two limits are given.
+    """
+    limit = max_gradient_value if max_gradient_val is None else max_gradient_val
+    amp_state.optimizer_step(loss, optimizer, grad_scaler or GradScaler(), max_gradient_norm, limit)
+
+
+def use_bfloat16(value: bool = True) -> None:
+    """Compute in bfloat16, or in float16."""
+    amp_state.set_half_dtype(bfloat16 if value else float16)

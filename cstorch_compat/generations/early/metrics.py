@@ -1,0 +1,63 @@
+"""Releases 1.8 and 1.9: metrics that are told where to compute."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from cstorch_compat.cerebras.pytorch.metrics import metric
+from cstorch_compat.run import process, setting_checks
+from lazytensor.core import source
+from lazytensor.errors import OptionInvalid
+
+
+class _ComputeOnSystemMetric(metric.Metric):
+    """A metric that takes `compute_on_system`. A run on the system, which is weight streaming, refuses False.
+
+    Source: the page "cstorch API" of release 1.8, "Evaluation Metrics".
+    """
+
+    def __init__(self, name: str, compute_on_system: bool = True):
+        is_on_system: bool = setting_checks.make_type_check(bool)("compute_on_system", compute_on_system)
+        _require_system(name, is_on_system)
+        super().__init__(name)
+        self._is_on_system = is_on_system
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Update with a batch and return the value so far."""
+        # A metric may be made before the backend.
+        _require_system(self.name, self._is_on_system)
+        return super().forward(*args, **kwargs)
+
+
+def _require_system(name: str, is_on_system: bool) -> None:
+    if process.use_cs() and not is_on_system:
+        raise OptionInvalid(
+            f"the metric {name!r} has compute_on_system=False, and weight streaming computes metrics on the system",
+            where=source.where(),
+            hint="Give compute_on_system=True.",
+        )
+
+
+class AccuracyMetric(_ComputeOnSystemMetric, metric.AccuracyMetric):
+    """The share of right predictions. Raise an OptionInvalid on the system with `compute_on_system=False`."""
+
+    def __init__(self, name: str = "accuracy", compute_on_system: bool = True):
+        super().__init__(name, compute_on_system)
+
+
+class PerplexityMetric(_ComputeOnSystemMetric, metric.PerplexityMetric):
+    """exp(loss per token). Raise an OptionInvalid on the system with `compute_on_system=False`."""
+
+    def __init__(self, name: str = "perplexity", compute_on_system: bool = True):
+        super().__init__(name, compute_on_system)
+
+
+class MetricValues(dict[str, float]):
+    """Values by the name of the metric. A loop over it gives pairs, as in release 1.8; it is a dict otherwise."""
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:  # type: ignore[override]
+        return iter(self.items())
+
+
+def compute_all_metrics() -> MetricValues:
+    """The value of every metric."""
+    return MetricValues(metric.compute_all_metrics())

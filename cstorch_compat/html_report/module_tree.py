@@ -1,0 +1,100 @@
+"""The graph folded by module: of each module its ATen lines, its CIRH lines, and its kernels with their generated code.
+
+The texts are those that a run writes, read by the locations behind their lines.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from lazytensor.compiler.codegen import generate
+from lazytensor.ir.nest import Nest
+from lazytensor.ir.program import Instr, Program
+from lazytensor.ir.types import Type
+from wse_sim.planner.dataflow import instruction_work
+
+_INLINE_LOCATION = re.compile(r' loc\("(?P<scope>(?:[^"]*/)?)aten::[^"]*"\(.*\)\)$')
+_NUMBERED_LOCATION = re.compile(r" loc\((?P<number>#loc\d+)\)$")
+_LOCATION_ALIAS = re.compile(r'^(?P<number>#loc\d+) = loc\((?:"(?P<scope>(?:[^"]*/)?)aten::.*|unknown)\)$')
+_DIRECTIONS = ("fwd", "bwd")
+
+
+class StepTexts(NamedTuple):
+    """A step as the run prints it: `torch.mlir` and `cirh.mlir`, both with locations."""
+
+    aten: str
+    cirh: str
+
+
+def build_module_tree(program: Program, layer_of: Mapping[int, int], texts: StepTexts) -> dict[str, Any]:
+    """Modules by path, each with the lines and the kernels that are its own; and the tables that kernels refer to.
+
+    `layer_of` gives the layer of each kernel that has one. Places and nests stand in tables, since most are shared.
+    """
+    tree = _ModuleTree()
+    for i, instr in enumerate(program.instrs):
+        scope = instr.where.scope if instr.where is not None else ""
+        tree.at(scope)["kernels"].append(tree.kernel(program, instr, layer_of.get(i, -1)))
+    for form, text in zip(StepTexts._fields, texts, strict=True):
+        for scope, line in _lines_with_scopes(text):
+            tree.at(scope)[form].append(line)
+    return {"modules": tree.modules, "places": list(tree.places), "nests": [_nest_data(n) for n in tree.nests.values()]}
+
+
+class _ModuleTree:
+    def __init__(self) -> None:
+        self.modules: dict[str, dict[str, list[Any]]] = {}
+        self.places: dict[str, int] = {}
+        self.nests: dict[object, Nest] = {}
+        self._numbers: dict[object, int] = {}
+
+    def at(self, scope: str) -> dict[str, list[Any]]:
+        """The module of a scope, whichever way its operations go."""
+        # Gradients carry their direction in the scope, forward operations do not; both are of one module.
+        parts = scope.split(".")
+        path = ".".join(parts[:-1] if parts[-1] in _DIRECTIONS else parts)
+        return self.modules.setdefault(path, {"aten": [], "cirh": [], "kernels": []})
+
+    def kernel(self, program: Program, instr: Instr, layer: int) -> dict[str, Any]:
+        """A kernel, with the numbers of its place and its nest."""
+        # A call that says nothing of its work has that of its loops.
+        work, place = instruction_work(instr), str(instr.where) if instr.where is not None else ""
+        return {
+            "name": instr.nest.name if instr.nest is not None else instr.kernel,
+            "sweep": instr.direction,
+            "layer": layer,
+            "place": self.places.setdefault(place, len(self.places)),
+            "flops": work.flops,
+            "reads": ", ".join(_buffer_types(program, instr.reads)),
+            "writes": ", ".join(_buffer_types(program, instr.writes)),
+            "nest": self._nest_number(instr.nest),
+        }
+
+    def _nest_number(self, nest: Nest | None) -> int:
+        if nest is None:
+            return -1
+        # Equal layers have equal nests, whose source is generated once.
+        self.nests.setdefault(nest.key, nest)
+        return self._numbers.setdefault(nest.key, len(self._numbers))
+
+
+def _buffer_types(program: Program, buffers: tuple[int, ...]) -> Iterator[str]:
+    types: Iterator[Type] = (program.buffers[b].type for b in buffers)
+    return map(str, types)
+
+
+def _nest_data(nest: Nest) -> dict[str, str]:
+    return {"loops": str(nest), "source": generate(nest)}
+
+
+def _lines_with_scopes(text: str) -> Iterator[tuple[str, str]]:
+    """The lines of a text that belong to a module: its scope, and the line without its location."""
+    lines = text.splitlines()
+    # CIRH has its places in a table behind the text, ATen each at the end of its line.
+    tables = (_LOCATION_ALIAS.match(line) for line in lines if line.startswith("#loc"))
+    scopes = {m["number"]: (m["scope"] or "").rstrip("/") for m in tables if m}
+    for line in lines:
+        if m := _INLINE_LOCATION.search(line):
+            yield m["scope"].rstrip("/"), line[: m.start()].strip()
+        elif (m := _NUMBERED_LOCATION.search(line)) and m["number"] in scopes and line.startswith("    "):
+            yield scopes[m["number"]], line[: m.start()].strip()

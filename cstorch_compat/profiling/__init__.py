@@ -1,0 +1,1 @@
+"""How fast a run is: rates, progress, spans of time and traces."""

@@ -1,0 +1,385 @@
+"""Summaries of a run: numbers, texts and histograms in TensorBoard's event files, tensors beside them in H5 files."""
+
+import importlib
+import itertools
+import pathlib
+import socket
+import time
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from cstorch_compat.files import checkpoint
+from cstorch_compat.files.tree import flatten
+from cstorch_compat.run.process import RunLocal
+from cstorch_compat.summaries import event_file, plugins, projector
+from cstorch_compat.summaries.event_file import ScalarEvent, TextEvent
+from cstorch_compat.summaries.png import to_pixels
+from lazytensor.core import source
+from lazytensor.core.tensor import Tensor
+from lazytensor.errors import DataError, OptionMissing
+from lazytensor.nn.module_scopes import name_scopes
+from lazytensor.system.plain_files import open_plain_file
+
+
+@dataclass(frozen=True)
+class TensorDescriptor:
+    """A tensor that was logged."""
+
+    step: int
+    ns_since_epoch: int
+    tensor: Tensor
+
+
+def _to_array(values: Any) -> np.ndarray:
+    return np.asarray(values.detach().array() if isinstance(values, Tensor) else values)
+
+
+class EventWriter:
+    """Writes numbers, texts, histograms, pictures, curves and graphs into `log_dir`; PyTorch's SummaryWriter.
+
+    `purge_step`, `max_queue` and `flush_secs` are accepted and change nothing: what is logged is on the disk after
+    `flush` or `close`.
+    """
+
+    _numbers = RunLocal(itertools.count)
+
+    def __init__(
+        self,
+        log_dir: Any = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+    ):
+        # The default folder is named as PyTorch names it.
+        run_name = f"{time.strftime('%b%d_%H-%M-%S')}_{socket.gethostname()}{comment}"
+        self.log_dir = str(log_dir or pathlib.Path("runs") / run_name)
+        self._parts: dict[str, EventWriter] = {}
+        folder = pathlib.Path(self.log_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        # Two writers of one second in one process need different files, also those of a run that was started over.
+        begin = f"{int(time.time())}.{socket.gethostname()}"
+        tails = (f"{begin}.{number}{filename_suffix}" for number in self._numbers.value)
+        self._tail = next(tail for tail in tails if not (folder / f"events.out.tfevents.{tail}").exists())
+        self._path = folder / f"events.out.tfevents.{self._tail}"
+        self._file = self._path.open("wb")
+        self._log(event_file.FILE_VERSION_MESSAGE, 0, None)
+
+    def _log(self, body: bytes, step: int | None, seconds: float | None) -> None:
+        at = time.time() if seconds is None else seconds
+        # As PyTorch's writer does: what comes after `close` goes on in the file that is there.
+        if self._file.closed:
+            self._file = self._path.open("ab")
+        self._file.write(event_file.encode_record(event_file.encode_event(at, int(step or 0), body)))
+
+    def _get_file_writer(self) -> SimpleNamespace:
+        """PyTorch's way to the name of the event file, which the Model Zoo's logger goes."""
+        return SimpleNamespace(event_writer=SimpleNamespace(_file_name=self._file.name), get_logdir=self.get_logdir)
+
+    def get_logdir(self) -> str:
+        """The folder."""
+        return self.log_dir
+
+    def add_scalar(
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
+        """Log a number, in float32."""
+        self._log(event_file.encode_scalar_summary(tag, float(scalar_value)), global_step, walltime)
+
+    def add_scalars(
+        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None, walltime: Any = None
+    ) -> None:
+        """Log numbers that belong into one picture: each in a folder of its own, under the common tag."""
+        for name, value in tag_scalar_dict.items():
+            folder = f"{main_tag.replace('/', '_')}_{name}"
+            # TensorBoard draws into one picture what has one tag in several runs, that is, folders.
+            if folder not in self._parts:
+                self._parts[folder] = EventWriter(pathlib.Path(self.log_dir) / folder)
+            self._parts[folder].add_scalar(main_tag, value, global_step, walltime)
+
+    def add_text(self, tag: str, text_string: str, global_step: int | None = None, walltime: Any = None) -> None:
+        """Log a text."""
+        self._log(event_file.encode_text_summary(tag, text_string), global_step, walltime)
+
+    def add_histogram(
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: str = "tensorflow",
+        walltime: Any = None,
+        max_bins: int | None = None,
+    ) -> None:
+        """Log how values are distributed; `bins` is "tensorflow" or what NumPy's histogram takes.
+
+        Raises ValueError if there are no values, OptionMissing for `max_bins`.
+        """
+        if max_bins is not None:
+            raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), hint="Give it by bins=.")
+        # In float64: sums of squares of many float32 would lose digits.
+        array = np.asarray(_to_array(values), np.float64)
+        if not array.size:
+            raise ValueError("The input has no element.")
+        limits = event_file.exponential_bin_edges() if bins == "tensorflow" else np.histogram_bin_edges(array, bins)
+        self._log(event_file.encode_histogram_summary(tag, array, limits), global_step, walltime)
+
+    def add_image(
+        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: Any = None, dataformats: str = "CHW"
+    ) -> None:
+        """Log a picture: fractions of white, or bytes. Raises ValueError if `dataformats` does not fit the array."""
+        self._log(plugins.encode_image(tag, to_pixels(_to_array(img_tensor), dataformats)), global_step, walltime)
+
+    def add_images(
+        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: Any = None, dataformats: str = "NCHW"
+    ) -> None:
+        """Log pictures, as a grid of eight beside each other."""
+        self.add_image(tag, img_tensor, global_step, walltime, dataformats)
+
+    def add_figure(
+        self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: Any = None
+    ) -> None:
+        """Log a figure of matplotlib, or a list of them of one size, and close it unless `close` is False."""
+        # Whoever has a figure has matplotlib; nobody else needs it. The canvas is one without a window, whichever the
+        # figure was made for.
+        backend: Any = importlib.import_module("matplotlib.backends.backend_agg")
+        pictures = []
+        for f in figure if isinstance(figure, list) else [figure]:
+            canvas = backend.FigureCanvasAgg(f)
+            canvas.draw()
+            pictures.append(np.asarray(canvas.buffer_rgba())[..., :3])
+            if close:
+                importlib.import_module("matplotlib.pyplot").close(f)
+        self.add_image(tag, np.stack(pictures), global_step, walltime, "NHWC")
+
+    def add_pr_curve(
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: Any = None,
+    ) -> None:
+        """Log precision against recall: labels are 0 or 1, predictions from 0 to 1."""
+        wanted, predicted = (_to_array(a).ravel() for a in (labels, predictions))
+        count = min(num_thresholds, 127)  # as many as TensorBoard keeps
+        at = None if weights is None else np.asarray(_to_array(weights), np.float64).ravel()
+        self._log(plugins.encode_pr_curve(tag, wanted, predicted, count, at), global_step, walltime)
+
+    def add_hparams(
+        self,
+        hparam_dict: dict[str, Any],
+        metric_dict: dict[str, Any],
+        hparam_domain_discrete: dict[str, list[Any]] | None = None,
+        run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:
+        """Log the hyperparameters of a run with what came out of it, in a folder of its own.
+
+        Raises TypeError if either is no dictionary, ValueError for a value that is no number, text or truth value.
+        """
+        if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
+            raise TypeError("hparam_dict and metric_dict should be dictionary.")
+        values = {k: v.item() if isinstance(v, Tensor) else v for k, v in hparam_dict.items()}
+        said = plugins.encode_hyperparameters(values, metric_dict, hparam_domain_discrete or {}, time.time())
+        # A folder is a run, and the plug-in shows a row for each run.
+        with EventWriter(pathlib.Path(self.log_dir) / (run_name or str(time.time()))) as writer:
+            for message in said:
+                writer._log(message, None, None)
+            for tag, value in metric_dict.items():
+                writer.add_scalar(tag, value, global_step)
+
+    def add_graph(
+        self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+    ) -> None:
+        """Log the graph of a module for `input_to_model`, folded by modules; `use_strict_trace` changes nothing."""
+        given = input_to_model if isinstance(input_to_model, list | tuple) else (input_to_model,)
+        scopes = {m: m.__dict__["_scope"] for m in model.modules()}
+        try:
+            # Operations carry the path of their module, and a script's own modules have none before they are named.
+            name_scopes(model, type(model).__name__)
+            outputs = [t.node for _, t in flatten(model(*given))]
+        finally:
+            for m, scope in scopes.items():
+                m.__dict__["_scope"] = scope
+        named = (*model.named_parameters(), *model.named_buffers())
+        state = {t.node: f"{type(model).__name__}.{name}" for name, t in named}
+        nodes = plugins.encode_graph(outputs, state)
+        if verbose:
+            print(f"{len(nodes):,} bytes of graph")
+        # Field 4 of an event is a graph.
+        self._log(event_file.encode_bytes_field(4, nodes), None, None)
+
+    def add_embedding(
+        self,
+        mat: Any,
+        metadata: Any = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: list[str] | None = None,
+    ) -> None:
+        """Log points, [rows, dimensions], with a label and a picture for each, for TensorBoard's projector.
+
+        Raises ValueError if labels or pictures are not as many as the points.
+        """
+        place = f"{int(global_step or 0):05d}/{quote(tag, safe='')}"
+        pictures = None if label_img is None else _to_array(label_img)
+        projector.write_points(
+            pathlib.Path(self.log_dir), place, tag, _to_array(mat), (metadata, metadata_header), pictures
+        )
+
+    def flush(self) -> None:
+        """Put everything on the disk."""
+        for writer in (self, *self._parts.values()):
+            writer._file.flush()
+
+    def close(self) -> None:
+        """No more summaries."""
+        for writer in (self, *self._parts.values()):
+            writer._file.close()
+
+    def __enter__(self) -> "EventWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SummaryWriter(EventWriter):
+    """Writes tensors too; `base_step` is the step that summaries of a run's first step are written under."""
+
+    def __init__(self, *args: Any, base_step: int = 1, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.base_step = base_step
+        self._tensors = pathlib.Path(self.log_dir) / f"events.out.csevents.{self._tail}"
+        # Beside the event file and with its number, so that a reader finds what belongs together.
+        self._tensors.mkdir()
+
+    @property
+    def cs_events_dir(self) -> str:
+        """The folder of the tensors."""
+        return str(self._tensors)
+
+    def add_tensor(self, name: str, tensor: Tensor, step: int) -> None:
+        """Log a tensor. Raises TypeError for anything else."""
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"Expected a torch.Tensor, got {type(tensor)}")
+        # A name of dots alone would be a folder above.
+        folder = self._tensors / "tensors" / quote(name, safe="").replace(".", "%2E")
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.save({"tensor": tensor.detach()}, folder / f"{step}.{time.time_ns()}.h5")
+
+
+class SummaryReader:
+    """Reads what a SummaryWriter wrote into a folder, or into folders inside of it.
+
+    Raises OptionMissing for a `filter` of the files.
+    """
+
+    def __init__(self, log_dirs: Any, filter: str | None = None, **_: Any):
+        if filter not in (None, "", "*"):
+            raise OptionMissing(
+                f"SummaryReader: files cannot be chosen by filter={filter!r}",
+                where=source.where(),
+                hint="Give the folder of one run, or choose among the names that scalar_names() gives.",
+            )
+        self._folder = pathlib.Path(log_dirs)
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the files again."""
+        self._logged: dict[str, list[ScalarEvent]] = defaultdict(list)
+        self._texts: dict[str, list[TextEvent]] = defaultdict(list)
+        self._stored: dict[str, list[pathlib.Path]] = defaultdict(list)
+        # By name, which has the time in it: of two files in one folder the later one comes later.
+        for path in sorted(self._folder.rglob("events.out.tfevents.*")):
+            self._read(path)
+        for path in sorted(self._folder.rglob("events.out.csevents.*/tensors/*/*.h5")):
+            self._stored[unquote(path.parent.name)].append(path)
+
+    def _read(self, path: pathlib.Path) -> None:
+        with open_plain_file(path) as file:
+            data = file.read()
+
+        def damaged(what: str) -> None:
+            warnings.warn(f"{path}: {what} are not read", UserWarning, stacklevel=4)
+
+        for message in event_file.decode_records(data, damaged):
+            try:
+                events = event_file.decode_message(message)
+            except DataError as e:
+                damaged(f"{e.what}: its {len(message)} bytes")
+                continue
+            for tag, event in events:
+                if isinstance(event, TextEvent):
+                    self._texts[tag.removesuffix("/text_summary")].append(event)
+                else:
+                    self._logged[tag].append(event)
+
+    def scalar_names(self) -> set[str]:
+        """The names of scalars."""
+        return set(self._logged)
+
+    def scalar_groups(self) -> set[str]:
+        """The names of scalars up to their first slash."""
+        return {name.partition("/")[0] for name in self._logged}
+
+    def tensor_names(self) -> set[str]:
+        """The names of tensors."""
+        return set(self._stored)
+
+    def text_summary_names(self) -> list[str]:
+        """The names of texts."""
+        return list(self._texts)
+
+    def read_text_summary(self, name: str, step: int | None = None) -> list[TextEvent]:
+        """The texts of a name, or those of a step."""
+        return [event for event in self._texts.get(name, ()) if step in (None, event.step)]
+
+    def read_scalar(self, name: str, step: int | None = None) -> Any:
+        """The events of a scalar, or the one of a step. Raises KeyError for a step that has none."""
+        events = list(self._logged.get(name, ()))
+        if step is None:
+            return events
+        # A step that was run twice, after a restart, has logged twice: the later one counts.
+        for event in reversed(events):
+            if event.step == step:
+                return event
+        raise KeyError(f"Could not find scalar {name} at step {step}")
+
+    def read_tensor(self, name: str, step: int | None = None, latest_only: bool = True) -> Any:
+        """The tensors of a name by step, or those of one step; of several at one step the latest, or all."""
+        tensors: dict[int, list[TensorDescriptor]] = defaultdict(list)
+        for path in self._stored.get(name, ()):
+            at, nanoseconds = map(int, path.stem.split("."))
+            if step in (None, at):
+                tensors[at].append(TensorDescriptor(at, nanoseconds, checkpoint.load(path)["tensor"]))
+        ordered = {at: sorted(all_, key=lambda d: d.ns_since_epoch) for at, all_ in sorted(tensors.items())}
+        # Several tensors at one step are told apart by the nanosecond in their names.
+        chosen: dict[int, Any] = {at: all_[-1] for at, all_ in ordered.items()} if latest_only else dict(ordered)
+        if step is not None:
+            return chosen.get(step)
+        return chosen or None
+
+    def Scalars(self, name: str) -> list[ScalarEvent]:
+        """The events of a scalar."""
+        return list(self._logged.get(name, ()))
+
+    def Tags(self) -> dict[str, list[str]]:
+        """Return the names of scalars by kind; nothing if there are none."""
+        return {"scalars": list(self._logged)} if self._logged else {}

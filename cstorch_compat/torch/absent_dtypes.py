@@ -1,0 +1,90 @@
+"""Element types that are names alone: tables of scripts and libraries list them, and no tensor has one.
+
+There are no complex numbers, no quantized types and no floats of eight bits here; what would make such a tensor says
+so. Sizes and kinds as PyTorch 2.13.0 gives them.
+"""
+
+from typing import Any
+
+from lazytensor.core import source
+from lazytensor.core.dtype import DType
+from lazytensor.errors import OptionMissing
+
+DTYPE_TABLE = """
+c complex32=chalf:4 complex64=cfloat:8 complex128=cdouble:16
+f float8_e5m2:1 float8_e4m3fn:1 float8_e5m2fnuz:1 float8_e4m3fnuz:1 float8_e8m0fnu:1 float4_e2m1fn_x2:1
+u uint32:4 uint64:8 uint1=bit:1 uint2:1 uint3:1 uint4:1 uint5:1 uint6:1 uint7:1
+s int1:1 int2:1 int3:1 int4:1 int5:1 int6:1 int7:1
+q qint8:1 quint8:1 qint32:4 quint4x2:1 quint2x4:1 bits1x8:1 bits2x4:1 bits4x2:1 bits8:1 bits16:2
+"""
+"""Kind, then name, other name and bytes: complex, floating point, unsigned and signed integers, quantized."""
+DTYPE_WORKAROUNDS = {
+    "c": "There are no complex numbers: compute with the real and the imaginary part as two tensors.",
+    "f": "Use float16 or bfloat16, the narrowest floating-point types that are here.",
+    "u": "Use int64, or uint8 and uint16 where they are wide enough.",
+    "s": "Use int8, the narrowest integer type that is here.",
+    "q": "There are no quantized types: train in float32 or bfloat16.",
+}
+
+
+class AbsentDtype(DType):
+    """A dtype that can be named, compared and asked for its size, and that no tensor has."""
+
+    def __init__(self, name: str, itemsize: int, kind: str):
+        # Read-only, and without the array type that there is not.
+        facts = {"name": name, "itemsize": itemsize, "mantissa_bits": 0, "exponent_bits": 0, "mlir": ""}
+        for key, value in (*facts.items(), ("_letter", kind)):
+            object.__setattr__(self, key, value)
+
+    _letter: str
+
+    def __getattr__(self, name: str) -> Any:
+        """Raises OptionMissing for `host` and `kind`: no array can hold it, and no operation compute with it."""
+        if name in ("host", "kind"):
+            hint = DTYPE_WORKAROUNDS[self._letter]
+            raise OptionMissing(f"there are no tensors of {self!r} in this version", where=source.where(), hint=hint)
+        raise AttributeError(f"'torch.dtype' object has no attribute {name!r}")
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether it holds fractions."""
+        return self._letter == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it holds complex numbers."""
+        return self._letter == "c"
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it holds numbers below zero."""
+        return self._letter in "cs" or (self._letter == "f" and self.name != "float8_e8m0fnu")
+
+    @property
+    def is_half(self) -> bool:
+        """False: the half types are here."""
+        return False
+
+
+def _make_dtypes() -> dict[str, DType]:
+    types: dict[str, DType] = {}
+    for line in DTYPE_TABLE.split("\n"):
+        # One line of the table for each kind, so that the rows stay short.
+        kind, *words = line.split() or [""]
+        for word in words:
+            names, _, size = word.partition(":")
+            name, _, other = names.partition("=")
+            types[name] = AbsentDtype(name, int(size), kind)
+            if other:
+                types[other] = types[name]
+    return types
+
+
+ABSENT_DTYPES = _make_dtypes()
+ABSENT_DTYPE_NAMES = tuple(ABSENT_DTYPES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ABSENT_DTYPES:
+        return ABSENT_DTYPES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

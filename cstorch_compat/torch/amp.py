@@ -1,0 +1,304 @@
+"""`torch.amp` on a CPU: automatic casts to bfloat16 or float16, and the scaler of losses.
+
+What is cast was worked out from PyTorch's answers: matrix products and convolutions run in the half type, losses in
+float32, and everything else in the type that it gets. For "cuda" both are off, with PyTorch's warning.
+"""
+
+import copy
+import functools
+import math
+import warnings
+from collections import defaultdict
+from contextlib import ContextDecorator, ExitStack
+from typing import Any
+
+from lazytensor.core import autocast as precision
+from lazytensor.core import dtype as dt
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor, grad_mode
+from lazytensor.functional import pointwise as pw
+
+HALF_DTYPES = (dt.bfloat16, dt.float16)
+
+
+class autocast(ContextDecorator):
+    """Casts in a block, or while a function runs. Raises RuntimeError for an unknown device type."""
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: DType | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ):
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        if device_type not in ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "meta", "lazy"):
+            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+        # The script goes on in float32, and is told.
+        if device_type == "cuda" and enabled:
+            warnings.warn(
+                "User provided device_type of 'cuda', but CUDA is not available. Disabling", UserWarning, stacklevel=3
+            )
+        self.device, self.fast_dtype = device_type, dtype or (dt.bfloat16 if device_type == "cpu" else dt.float16)
+        if device_type == "cpu" and enabled and self.fast_dtype not in HALF_DTYPES:
+            warnings.warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast only "
+                "supports dtype of torch.bfloat16, torch.float16 currently.",
+                UserWarning,
+                stacklevel=3,
+            )
+            enabled = False
+        self._enabled = enabled and device_type == "cpu"
+        self._open = ExitStack()
+
+    def _recreate_cm(self) -> "autocast":
+        # A decorated function may call itself: each call has a block of its own.
+        block = copy.copy(self)
+        block._open = ExitStack()
+        return block
+
+    def __enter__(self) -> "autocast":
+        # Casts for other devices say nothing of those on the CPU.
+        if self.device == "cpu":
+            self._open.enter_context(precision.host_autocast(self.fast_dtype if self._enabled else None))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+
+class cpu_autocast(autocast):
+    """`torch.cpu.amp.autocast`, by its older name."""
+
+    def __init__(self, enabled: bool = True, dtype: DType = dt.bfloat16, cache_enabled: bool = True):
+        super().__init__("cpu", dtype, enabled, cache_enabled)
+
+
+class cuda_autocast(autocast):
+    """`torch.cuda.amp.autocast`, by its older name: off."""
+
+    def __init__(self, enabled: bool = True, dtype: DType = dt.float16, cache_enabled: bool = True):
+        super().__init__("cuda", dtype, enabled, cache_enabled)
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether casts are made on a device."""
+    return device_type == "cpu" and precision.host_half_type() is not None
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Whether casts are made."""
+    return is_autocast_enabled("cpu")
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether a device type can have casts at all."""
+    return device_type in ("cpu", "cuda", "mps", "xpu", "hpu", "mtia")
+
+
+def get_autocast_dtype(device_type: str) -> DType:
+    """The type that products run in, or would."""
+    if device_type != "cpu":
+        return dt.float16
+    return precision.host_half_type() or dt.bfloat16
+
+
+def get_autocast_cpu_dtype() -> DType:
+    """As `get_autocast_dtype("cpu")`."""
+    return get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype() -> DType:
+    """float16."""
+    return dt.float16
+
+
+def is_autocast_cache_enabled() -> bool:
+    """True, as in PyTorch: what is cast twice is one node here."""
+    return True
+
+
+def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: DType | None = None) -> Any:
+    """The function itself, for casts on other devices do not take place; on the CPU its inputs are cast."""
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+    if device_type != "cpu" or cast_inputs is None:
+        return fwd
+
+    @functools.wraps(fwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        if precision.host_half_type() is None:
+            return fwd(*args, **kwargs)
+        with autocast("cpu", enabled=False):
+            cast = [pw.cast_to(a, cast_inputs) if isinstance(a, Tensor) and a.dtype.kind == "f" else a for a in args]
+            return fwd(*cast, **kwargs)
+
+    return decorated
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
+    """The function itself."""
+    return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
+
+
+class GradScaler:
+    """Scales losses up, and gradients down again before a step, which is left out where one is not finite.
+
+    For "cuda", the default, it is off, with PyTorch's warning.
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ):
+        self._device, self._enabled = device, enabled
+        if enabled and device == "cuda":
+            warnings.warn(
+                "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
+                UserWarning,
+                stacklevel=2,
+            )
+            self._enabled = False
+        assert not self._enabled or growth_factor > 1.0, "The growth factor must be > 1.0."
+        assert not self._enabled or backoff_factor < 1.0, "The backoff factor must be < 1.0."
+        self._scale, self._growth_factor, self._backoff_factor = init_scale, growth_factor, backoff_factor
+        self._growth_interval, self._growth_tracker = growth_interval, 0
+        # Of each optimizer since the last update: whether its gradients were unscaled, stepped, and all finite.
+        self._seen: dict[int, dict[str, bool]] = defaultdict(dict)
+
+    def scale(self, outputs: Any) -> Any:
+        """A loss, or several, times the scale."""
+        # Off, it must not even multiply by 1: the loss may be of any type.
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            return outputs * self._scale
+        if isinstance(outputs, list | tuple):
+            return type(outputs)([self.scale(o) for o in outputs])
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide the gradients of an optimizer by the scale. Raises RuntimeError the second time before `update`."""
+        if not self._enabled:
+            return
+        seen = self._seen[id(optimizer)]
+        if "finite" in seen:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if "stepped" in seen:
+            raise RuntimeError("unscale_() is being called after step().")
+        if any(p.grad is not None and p.grad.dtype is dt.float16 for g in optimizer.param_groups for p in g["params"]):
+            raise ValueError("Attempting to unscale FP16 gradients.")
+        seen["finite"] = True
+        with grad_mode(False):
+            for p in (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None):
+                # The sum of all elements is infinite or NaN if one of them is.
+                p.grad.mul_(1.0 / self._scale)
+                seen["finite"] = seen["finite"] and math.isfinite(float(pw.cast_to(p.grad, dt.float32).sum().item()))
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Step an optimizer if its gradients are finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        seen = self._seen[id(optimizer)]
+        if "stepped" in seen:
+            raise RuntimeError("step() has already been called since the last update().")
+        if "finite" not in seen:
+            self.unscale_(optimizer)
+        seen["stepped"] = True
+        return optimizer.step(*args, **kwargs) if seen["finite"] else None
+
+    def update(self, new_scale: Any = None) -> None:
+        """Lower the scale after an overflow, raise it after many steps without one, or set it."""
+        if not self._enabled:
+            return
+        # One overflow is enough: all optimizers share the scale.
+        verdicts = [seen["finite"] for seen in self._seen.values() if "finite" in seen]
+        if new_scale is not None:
+            self._scale = float(new_scale.item() if isinstance(new_scale, Tensor) else new_scale)
+        elif not verdicts:
+            raise AssertionError("No inf checks were recorded prior to update.")
+        elif not all(verdicts):
+            self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
+        else:
+            self._growth_tracker += 1
+            if self._growth_tracker == self._growth_interval:
+                self._scale, self._growth_tracker = self._scale * self._growth_factor, 0
+        self._seen.clear()
+
+    def get_scale(self) -> float:
+        """The scale; 1 where it is off."""
+        return self._scale if self._enabled else 1.0
+
+    def get_growth_factor(self) -> float:
+        """What the scale is raised by."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set what the scale is raised by."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the scale is lowered by."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set what the scale is lowered by."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """After how many finite steps the scale is raised."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set after how many finite steps the scale is raised."""
+        self._growth_interval = new_interval
+
+    def is_enabled(self) -> bool:
+        """Whether it does anything."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """Scale, settings and the count of finite steps; empty where it is off."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._growth_tracker,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a saved state. Raises RuntimeError for an empty one."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
+        self._scale, self._growth_factor = state_dict["scale"], state_dict["growth_factor"]
+        self._backoff_factor, self._growth_interval = state_dict["backoff_factor"], state_dict["growth_interval"]
+        self._growth_tracker = state_dict["_growth_tracker"]
+
+
+class CudaGradScaler(GradScaler):
+    """`torch.cuda.amp.GradScaler`, by its older name: off."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__("cuda", *args, **kwargs)
+
+
+class CpuGradScaler(GradScaler):
+    """`torch.cpu.amp.GradScaler`, by its older name."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__("cpu", *args, **kwargs)

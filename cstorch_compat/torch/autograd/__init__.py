@@ -1,0 +1,1 @@
+"""`torch.autograd`: what lazytensor does not have."""

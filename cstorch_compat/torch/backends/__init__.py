@@ -1,0 +1,1 @@
+"""`torch.backends` and other devices: what a build for CPUs answers."""

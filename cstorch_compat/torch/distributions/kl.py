@@ -1,0 +1,162 @@
+"""`torch.distributions.kl`: how far one distribution is from another of its family, and what scripts register."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.torch.distributions.continuous import Exponential, Gamma, Laplace, Normal, Uniform
+from cstorch_compat.torch.distributions.discrete import (
+    Bernoulli,
+    Categorical,
+    Geometric,
+    OneHotCategorical,
+    Poisson,
+)
+from cstorch_compat.torch.distributions.distribution import Distribution, sum_rightmost
+from cstorch_compat.torch.distributions.multivariate import Beta, Dirichlet, Independent, MultivariateNormal
+from cstorch_compat.torch.distributions.transformed_distribution import TransformedDistribution
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional import linalg, reduction
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.activation import softplus
+from lazytensor.functional.gather_scatter import where
+from lazytensor.functional.pointwise_special import digamma, lgamma
+from lazytensor.functional.views import broadcast_to
+
+KLRule = Callable[[Any, Any], Tensor]
+_KL_RULES: dict[tuple[type, type], KLRule] = {}
+
+
+def register_kl(type_p: type, type_q: type) -> Callable[[KLRule], KLRule]:
+    """Say how the divergence of two families is computed. Raises TypeError for what is no family."""
+    for kind in (type_p, type_q):
+        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
+            raise TypeError(f"Expected type_p to be a Distribution subclass but got {kind}")
+
+    def registered(rule: KLRule) -> KLRule:
+        _KL_RULES[type_p, type_q] = rule
+        return rule
+
+    return registered
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
+    """The expected value under p of log p - log q. Raises NotImplementedError for families without a rule."""
+    # The nearest classes win, as they do for methods.
+    for a in type(p).__mro__:
+        for b in type(q).__mro__:
+            if (a, b) in _KL_RULES:
+                return _KL_RULES[a, b](p, q)
+    raise NotImplementedError(
+        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+    )
+
+
+@register_kl(Normal, Normal)
+def _kl_normal(p: Normal, q: Normal) -> Tensor:
+    # In PyTorch's order of operations, for its last digits.
+    ratio = (p.scale / q.scale).pow(2)
+    return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).pow(2) - 1 - ratio.log())
+
+
+@register_kl(Bernoulli, Bernoulli)
+def _kl_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
+    # Both outcomes apart, since each may be impossible for one side.
+    yes = p.probs * (softplus(-q.logits) - softplus(-p.logits))
+    yes = where(q.probs == 0, yes * 0 + math.inf, yes)
+    yes = where(p.probs == 0, yes * 0, yes)
+    no = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
+    no = where(q.probs == 1, no * 0 + math.inf, no)
+    answer: Tensor = yes + where(p.probs == 1, no * 0, no)
+    return answer
+
+
+@register_kl(Categorical, Categorical)
+def _kl_categorical(p: Any, q: Any) -> Tensor:
+    t = p.probs * (p.logits - q.logits)
+    # What p has and q has not is infinitely far; what p has not does not count.
+    t = where(q.probs == 0, math.inf, t)
+    return reduction.sum(where(p.probs == 0, 0.0, t), -1)
+
+
+@register_kl(OneHotCategorical, OneHotCategorical)
+def _kl_one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
+    return _kl_categorical(p._categorical, q._categorical)
+
+
+@register_kl(Exponential, Exponential)
+def _kl_exponential(p: Exponential, q: Exponential) -> Tensor:
+    ratio = q.rate / p.rate
+    return -ratio.log() + ratio - 1
+
+
+@register_kl(Gamma, Gamma)
+def _kl_gamma(p: Gamma, q: Gamma) -> Tensor:
+    a, b = p.concentration, q.concentration
+    shapes = lgamma(b) - lgamma(a) + (a - b) * digamma(a)
+    return b * (p.rate / q.rate).log() + shapes + (q.rate - p.rate) * (a / p.rate)
+
+
+@register_kl(Geometric, Geometric)
+def _kl_geometric(p: Geometric, q: Geometric) -> Tensor:
+    return -p.entropy() - pw.log1p(-q.probs) / p.probs - q.logits
+
+
+@register_kl(Laplace, Laplace)
+def _kl_laplace(p: Laplace, q: Laplace) -> Tensor:
+    # In units of the scales, which is all that it depends on.
+    ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
+    return -ratio.log() + distance / q.scale + ratio * pw.exp(-distance / p.scale) - 1
+
+
+@register_kl(Poisson, Poisson)
+def _kl_poisson(p: Poisson, q: Poisson) -> Tensor:
+    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+
+
+@register_kl(Uniform, Uniform)
+def _kl_uniform(p: Uniform, q: Uniform) -> Tensor:
+    inside = ((q.high - q.low) / (p.high - p.low)).log()
+    answer: Tensor = where((q.low > p.low) | (q.high < p.high), math.inf, inside)
+    return answer
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _kl_dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
+    a, b = p.concentration, q.concentration
+    total, other = reduction.sum(a, -1), reduction.sum(b, -1)
+    # The expected logarithm of a part is digamma of its concentration, less that of the total.
+    inner = (a - b) * (digamma(a) - digamma(total).unsqueeze(-1))
+    return lgamma(total) - lgamma(other) - reduction.sum(lgamma(a) - lgamma(b), -1) + reduction.sum(inner, -1)
+
+
+@register_kl(Beta, Beta)
+def _kl_beta(p: Beta, q: Beta) -> Tensor:
+    return _kl_dirichlet(p._dirichlet, q._dirichlet)
+
+
+@register_kl(MultivariateNormal, MultivariateNormal)
+def _kl_multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
+    n = p.event_shape[0]
+    shape = tuple((p._lower + q._lower).shape)
+    lower, own = broadcast_to(q._lower, shape), broadcast_to(p._lower, shape)
+    # Triangles are solved in the place of an inverse.
+    spread = reduction.sum(linalg.solve_triangular(lower, own, upper=False).pow(2), (-2, -1))
+    d = broadcast_to((q.loc - p.loc).unsqueeze(-1), (*shape[:-1], 1))
+    away = reduction.sum(linalg.solve_triangular(lower, d, upper=False).pow(2), (-2, -1))
+    return q._half_log_det() - p._half_log_det() + 0.5 * (spread + away - n)
+
+
+@register_kl(Independent, Independent)
+def _kl_independent(p: Independent, q: Independent) -> Tensor:
+    if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
+        raise NotImplementedError
+    return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _kl_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
+    # The same transforms on both sides change nothing.
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
+        raise NotImplementedError
+    return kl_divergence(p.base_dist, q.base_dist)

@@ -1,0 +1,336 @@
+"""Families over vectors, and those that are made of others."""
+
+import math
+from typing import Any
+
+from cstorch_compat.torch.distributions import constraints as constraints
+from cstorch_compat.torch.distributions.continuous import standard_normal
+from cstorch_compat.torch.distributions.discrete import Categorical
+from cstorch_compat.torch.distributions.distribution import (
+    Distribution,
+    ExponentialFamily,
+    broadcast_all,
+    sum_rightmost,
+)
+from cstorch_compat.torch.distributions.gamma_sampling import dirichlet
+from lazytensor.core.tensor import Tensor, grad_mode
+from lazytensor.functional import linalg, reduction
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.creation import eye
+from lazytensor.functional.gather_scatter import gather
+from lazytensor.functional.matmul import matmul
+from lazytensor.functional.pointwise_special import digamma, lgamma, xlogy
+from lazytensor.functional.views import broadcast_to, expand, stack
+
+
+class Dirichlet(ExponentialFamily):
+    """Parts of a whole."""
+
+    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
+    support = constraints.simplex
+
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None):
+        if concentration.dim() < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """a / sum a"""
+        return self.concentration / reduction.sum(self.concentration, -1, keepdim=True)
+
+    @property
+    def variance(self) -> Tensor:
+        """a (s - a) / s^2 (s + 1), for the sum s"""
+        total = reduction.sum(self.concentration, -1, keepdim=True)
+        return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Parts, without gradients."""
+        return dirichlet(expand(self.concentration, tuple(self._extended_shape(sample_shape))))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """sum (a - 1) log x + log gamma(sum a) - sum log gamma(a)"""
+        self._validate_sample(value)
+        a = self.concentration
+        inside = reduction.sum(xlogy(a - 1.0, value), -1)
+        return inside + lgamma(reduction.sum(a, -1)) - reduction.sum(lgamma(a), -1)
+
+    def entropy(self) -> Tensor:
+        """The expected value of minus the log of the density."""
+        a, k = self.concentration, self.concentration.shape[-1]
+        total = reduction.sum(a, -1)
+        inner = reduction.sum((a - 1.0) * digamma(a), -1)
+        return reduction.sum(lgamma(a), -1) - lgamma(total) - (k - total) * digamma(total) - inner
+
+
+class Beta(ExponentialFamily):
+    """The first of two parts of a whole."""
+
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None):
+        # The part stands before the rest.
+        pair = broadcast_all(concentration1, concentration0)
+        self._dirichlet = Dirichlet(stack(list(pair), -1), validate_args=validate_args)
+        super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)
+
+    @property
+    def concentration1(self) -> Tensor:
+        """That of the part."""
+        return self._dirichlet.concentration[..., 0]
+
+    @property
+    def concentration0(self) -> Tensor:
+        """That of the rest."""
+        return self._dirichlet.concentration[..., 1]
+
+    @property
+    def mean(self) -> Tensor:
+        """a / (a + b)"""
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def variance(self) -> Tensor:
+        """a b / (a + b)^2 (a + b + 1)"""
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Parts, without gradients."""
+        return self._dirichlet.sample(sample_shape).select(-1, 0)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """That of the two parts."""
+        self._validate_sample(value)
+        return self._dirichlet.log_prob(stack([value, 1.0 - value], -1))
+
+    def entropy(self) -> Tensor:
+        """That of the two parts."""
+        return self._dirichlet.entropy()
+
+
+def _cholesky_of_inverse(precision: Tensor) -> Tensor:
+    """The lower Cholesky factor of the inverse of a matrix."""
+    # The factor of the matrix turned by half a circle, turned back: the inverse of a triangle stays one.
+    flipped = linalg.cholesky(precision.flip(-2, -1))
+    inverse = flipped.flip(-2, -1).mT
+    identity = eye(precision.shape[-1], dtype=precision.dtype)
+    return linalg.solve_triangular(inverse, broadcast_to(identity, tuple(precision.shape)), upper=False)
+
+
+class MultivariateNormal(Distribution):
+    """Normal vectors with a mean, and a covariance, a precision or the lower factor of the covariance."""
+
+    has_rsample = True
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+
+    def __init__(
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ):
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        # Three ways to say the same: exactly one is given.
+        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
+        named = {n: m for n, m in given.items() if m is not None}
+        if len(named) != 1:
+            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+        ((name, matrix),) = named.items()
+        if matrix.dim() < 2:
+            raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
+        # For its shape alone: how the mean and the matrix broadcast.
+        probe = matrix[..., 0] + loc
+        batch, size = tuple(probe.shape[:-1]), loc.shape[-1]
+        self.loc = expand(loc, (*batch, size))
+        self.__dict__[name] = expand(matrix, (*batch, size, size))
+        super().__init__(batch, (size,), validate_args=validate_args)
+        if name == "scale_tril":
+            self._lower = self.__dict__[name]
+        elif name == "covariance_matrix":
+            self._lower = linalg.cholesky(self.__dict__[name])
+        else:
+            self._lower = _cholesky_of_inverse(self.__dict__[name])
+
+    def __getattr__(self, name: str) -> Any:
+        lower = self.__dict__.get("_lower")
+        if lower is not None and name == "scale_tril":
+            return lower
+        if lower is not None and name == "covariance_matrix":
+            return matmul(lower, lower.mT)
+        if lower is not None and name == "precision_matrix":
+            return linalg.inv(matmul(lower, lower.mT))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def mean(self) -> Tensor:
+        """The location."""
+        return self.loc
+
+    mode = mean
+
+    @property
+    def variance(self) -> Tensor:
+        """The diagonal of the covariance."""
+        return reduction.sum(self._lower.pow(2), -1)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """loc + lower factor times normal numbers."""
+        # One normal number for each dimension, mixed by the factor.
+        eps = standard_normal(self._extended_shape(sample_shape), self.loc)
+        return self.loc + matmul(self._lower, eps.unsqueeze(-1)).squeeze(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """-(k log 2 pi + d' C^-1 d) / 2 - log det of the factor, for the distance d"""
+        self._validate_sample(value)
+        d = (value - self.loc).unsqueeze(-1)
+        shape = (*d.shape[:-2], *self._lower.shape[-2:])
+        # The distance in units of the deviations: a triangle is solved, and no matrix inverted.
+        z = linalg.solve_triangular(broadcast_to(self._lower, tuple(shape)), d, upper=False).squeeze(-1)
+        squared = reduction.sum(z.pow(2), -1)
+        return -0.5 * (self.loc.shape[-1] * math.log(2 * math.pi) + squared) - self._half_log_det()
+
+    def _half_log_det(self) -> Tensor:
+        return reduction.sum(pw.log(self._lower.diagonal(dim1=-2, dim2=-1)), -1)
+
+    def entropy(self) -> Tensor:
+        """k (1 + log 2 pi) / 2 + log det of the factor"""
+        return 0.5 * self.loc.shape[-1] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+
+
+class Independent(Distribution):
+    """A distribution whose last batch dimensions are one event."""
+
+    def __init__(
+        self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
+    ):
+        n, base = reinterpreted_batch_ndims, base_distribution
+        if n > len(base.batch_shape):
+            raise ValueError(
+                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
+                f"{n} vs {len(base.batch_shape)}"
+            )
+        # The last dimensions of the batch become the first of an event.
+        shape, at = (*base.batch_shape, *base.event_shape), len(base.batch_shape) - n
+        self.base_dist, self.reinterpreted_batch_ndims = base, n
+        super().__init__(shape[:at], shape[at:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
+        """The same distribution for a larger batch."""
+        inner = self.event_shape[: self.reinterpreted_batch_ndims]
+        return Independent(self.base_dist.expand((*batch_shape, *inner)), self.reinterpreted_batch_ndims)
+
+    @property
+    def has_rsample(self) -> bool:  # type: ignore[override]
+        """Whether the base has."""
+        return self.base_dist.has_rsample
+
+    @property
+    def support(self) -> Any:
+        """That of the base, for whole events."""
+        return constraints.independent(self.base_dist.support, self.reinterpreted_batch_ndims)
+
+    @property
+    def mean(self) -> Any:
+        """That of the base."""
+        return self.base_dist.mean
+
+    @property
+    def mode(self) -> Any:
+        """That of the base."""
+        return self.base_dist.mode
+
+    @property
+    def variance(self) -> Any:
+        """That of the base."""
+        return self.base_dist.variance
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Values of the base."""
+        return self.base_dist.sample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Values of the base, with gradients."""
+        return self.base_dist.rsample(sample_shape)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The sum over an event."""
+        return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+
+    def entropy(self) -> Tensor:
+        """The sum over an event."""
+        return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"
+
+
+class MixtureSameFamily(Distribution):
+    """One of several distributions, which stand in the last batch dimension, chosen by a Categorical."""
+
+    def __init__(
+        self,
+        mixture_distribution: Categorical,
+        component_distribution: Distribution,
+        validate_args: bool | None = None,
+    ):
+        if not isinstance(mixture_distribution, Categorical):
+            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
+        self.mixture_distribution, self.component_distribution = mixture_distribution, component_distribution
+        self._events = len(component_distribution.event_shape)
+        batch = component_distribution.batch_shape[:-1]
+        super().__init__(batch, component_distribution.event_shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> Any:
+        """That of the components."""
+        return self.component_distribution.support
+
+    def _weights(self) -> Tensor:
+        probs: Tensor = self.mixture_distribution.probs
+        return probs.reshape(*probs.shape, *[1] * self._events)
+
+    @property
+    def mean(self) -> Tensor:
+        """The weighted mean of the means."""
+        return reduction.sum(self._weights() * self.component_distribution.mean, -1 - self._events)
+
+    @property
+    def variance(self) -> Tensor:
+        """The mean of the variances, and the variance of the means."""
+        weights, at = self._weights(), -1 - self._events
+        # The law of total variance.
+        centred = self.component_distribution.mean - self.mean.unsqueeze(at)
+        inner = reduction.sum(weights * self.component_distribution.variance, at)
+        return inner + reduction.sum(weights * centred.pow(2.0), at)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log of the weighted sum of the densities."""
+        self._validate_sample(value)
+        each = self.component_distribution.log_prob(value.unsqueeze(-1 - self._events))
+        # Summed in the log domain: each density may underflow.
+        weights = self.mixture_distribution.logits.log_softmax(-1)
+        return reduction.logsumexp(each + weights, -1)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Values of the chosen components."""
+        with grad_mode(False):
+            # The components are drawn all, and one of each row is picked.
+            which, at = self.mixture_distribution.sample(sample_shape), -1 - self._events
+            drawn = self.component_distribution.sample(sample_shape)
+            index = which.reshape(*which.shape, *[1] * (self._events + 1))
+            wanted = [*drawn.shape]
+            wanted[at] = 1
+            return gather(drawn, drawn.dim() + at, expand(index, tuple(wanted))).squeeze(at)

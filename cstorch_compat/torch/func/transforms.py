@@ -1,0 +1,225 @@
+"""`torch.func`: functions made of functions, such as the gradient of one, and modules called with other parameters.
+
+`vmap` calls its function once for each sample; all calls belong to one graph, and the numbers are the same.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from cstorch_compat.torch.autograd.functional import compute_gradients
+from lazytensor import random, stack
+from lazytensor.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.creation import zeros_like
+from lazytensor.nn import Module
+
+Function = Callable[..., Any]
+
+
+@contextmanager
+def _replace_members(module: Module, values: dict[str, Any], strict: bool) -> Iterator[None]:
+    """Let a module have other parameters and buffers inside of the block.
+
+    Raises RuntimeError with `strict` for names that the module has not, and for those that are not given.
+    """
+    own = _named_tensors(module)
+    unknown, missing = sorted(values.keys() - own.keys()), sorted(own.keys() - values.keys())
+    if strict and (unknown or missing):
+        told = [f"\n\tUnexpected key(s): {', '.join(map(repr, unknown))}."] if unknown else []
+        told += [f"\n\tMissing key(s): {', '.join(map(repr, missing))}."] if missing else []
+        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:" + "".join(told))
+    places = []
+    for path, value in ((k, v) for k, v in values.items() if k in own):
+        owner = module.get_submodule(path.rpartition(".")[0])
+        name = path.rpartition(".")[2]
+        # Past `__setattr__`, which lets no plain tensor take the place of a parameter.
+        members = owner._parameters if name in owner._parameters else owner._buffers
+        places.append((members, name, members[name]))
+        members[name] = value
+    try:
+        yield
+    finally:
+        # What a buffer has become in the call is dropped with the value that was given for it.
+        for members, name, before in reversed(places):
+            members[name] = before
+
+
+def _expand_tied(module: Module, values: dict[str, Any]) -> dict[str, Any]:
+    """Give each value to all names of a module that are the same parameter or buffer.
+
+    Raises ValueError if several of them have values of their own.
+    """
+    groups: dict[int, list[str]] = {}
+    for name, member in _named_tensors(module).items():
+        groups.setdefault(id(member), []).append(name)
+    out = dict(values)
+    for names in groups.values():
+        given = {k: values[k] for k in names if k in values}
+        if len({id(v) for v in given.values()}) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(given)}, which are tied. "
+                "Consider using tie_weights=False"
+            )
+        if given:
+            out.update(dict.fromkeys(names, next(iter(given.values()))))
+    return out
+
+
+def _named_tensors(module: Module) -> dict[str, Tensor]:
+    """The parameters and buffers of a module under all their names."""
+    parameters = module.named_parameters(remove_duplicate=False)
+    return {**dict(parameters), **dict(module.named_buffers(remove_duplicate=False))}
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: dict[str, Any] | Sequence[dict[str, Any]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module as if it had other parameters and buffers."""
+    given = parameter_and_buffer_dicts
+    parts = [given] if isinstance(given, dict) else list(given)
+    names = [k for part in parts for k in part]
+    if repeated := sorted({k for k in names if names.count(k) > 1}):
+        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+    values = {k: v for part in parts for k, v in part.items()}
+    if tie_weights:
+        values = _expand_tied(module, values)
+    places = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replace_members(module, values, strict):
+        return module(*places, **(kwargs or {}))
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and the buffers of modules of one kind, each stacked along a new first dimension."""
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    parameters = [dict(m.named_parameters()) for m in models]
+    buffers = [dict(m.named_buffers()) for m in models]
+    stacked = {k: stack([p[k].detach() for p in parameters]).requires_grad_() for k in parameters[0]}
+    return stacked, {k: stack([b[k] for b in buffers]) for k in buffers[0]}
+
+
+@dataclass(frozen=True)
+class TrackedArguments:
+    """Arguments of a function, with `leaves`: the tensors by which derivatives are asked for."""
+
+    leaves: list[Tensor]
+    structure: Any
+    arguments: tuple[Any, ...]
+    is_inner: bool
+    """Whether a tensor belongs to an outer derivative, whose graph goes on through this one."""
+
+    @classmethod
+    def of(cls, places: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> "TrackedArguments":
+        """Of the arguments at those places, in trees of any kind."""
+        flat, structure = tree_flatten([args[k] for k in places])
+        is_inner = any(t.requires_grad for t in tree_leaves([list(args), kwargs]) if isinstance(t, Tensor))
+        leaves = [t if t.requires_grad else t.detach().requires_grad_() for t in flat]
+        chosen = dict(zip(places, tree_unflatten(leaves, structure), strict=True))
+        return cls(leaves, structure, tuple(chosen.get(k, a) for k, a in enumerate(args)), is_inner)
+
+    def gradients(self, outputs: Any, seeds: Any = None) -> list[Tensor]:
+        """Of the outputs, weighted by `seeds`, by each leaf; zeros where nothing leads to it."""
+        slopes = compute_gradients(outputs, self.leaves, seeds, self.is_inner)
+        return [self.finished(zeros_like(t) if g is None else g) for g, t in zip(slopes, self.leaves, strict=True)]
+
+    def finished(self, value: Any) -> Any:
+        """What is handed out, in a tree: nothing of it is tracked where no outer derivative is."""
+        return value if self.is_inner else tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, value)
+
+    def alike(self, values: Sequence[Tensor], is_one: bool) -> Any:
+        """Tensors of the leaves, in the structure of the arguments; a tuple of them unless there is but one."""
+        by_argument = tree_unflatten(list(values), self.structure)
+        return by_argument[0] if is_one else tuple(by_argument)
+
+
+def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the gradient of `func` by some of its arguments, and its value."""
+    places = (argnums,) if isinstance(argnums, int) else argnums
+
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        tracked = TrackedArguments.of(places, args, kwargs)
+        result = func(*tracked.arguments, **kwargs)
+        value, aux = result if has_aux else (result, None)
+        if not isinstance(value, Tensor) or value.ndim:
+            raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor")
+        answer = tracked.alike(tracked.gradients(value), isinstance(argnums, int))
+        value = tracked.finished(value)
+        return (answer, (value, aux)) if has_aux else (answer, value)
+
+    return derived
+
+
+def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the gradient of `func` by some of its arguments."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        answer, value = both(*args, **kwargs)
+        return (answer, value[1]) if has_aux else answer
+
+    return derived
+
+
+def vmap(
+    func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
+) -> Function:
+    """A function of batches that calls `func` with each of their samples and stacks what it gives.
+
+    With randomness "same" each call draws the same numbers, with "different" it goes on; "error" raises RuntimeError
+    for a call that draws from the default generator.
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        dims = in_dims if isinstance(in_dims, tuple | list) else (in_dims,) * len(args)
+        sizes = {t.shape[d] for a, d in zip(args, dims, strict=True) if d is not None for t in tree_leaves(a)}
+        if len(sizes) != 1:
+            raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got {sizes}")
+        # Arguments by keyword are mapped over their first dimension, as in PyTorch.
+        one_call = _seed_randomness(func, randomness)
+        calls = [
+            one_call(*(_sample(a, d, k) for a, d in zip(args, dims, strict=True)), **_sample(kwargs, 0, k))
+            for k in range(sizes.pop())
+        ]
+        flat = [tree_flatten(c) for c in calls]
+        many = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(flat[0][0])
+        columns = zip(*(leaves for leaves, _ in flat), strict=True)
+        return tree_unflatten([stack(list(c), d) for c, d in zip(columns, many, strict=True)], flat[0][1])
+
+    return mapped
+
+
+def _seed_randomness(func: Function, randomness: str) -> Function:
+    """`func` with the default generator as `randomness` says."""
+    if randomness == "different":
+        return func
+    generator = random.default_generator
+    start = generator.get_state()
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if randomness == "same":
+            generator.set_state(start)
+        out = func(*args, **kwargs)
+        if randomness == "error" and bool((generator.get_state() != start).any()):
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
+        return out
+
+    return called
+
+
+def _sample(argument: Any, dim: int | None, k: int) -> Any:
+    if dim is None:
+        return argument
+    return tree_map(lambda t: t.select(dim, k) if isinstance(t, Tensor) else t, argument)

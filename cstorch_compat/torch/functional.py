@@ -1,0 +1,184 @@
+"""Functions of `torch` that are compositions of others, questions about tensors, and names without a meaning here."""
+
+import math
+import warnings
+from functools import partial
+from types import ModuleType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from cstorch_compat.names.mirror_modules import get_mirror
+from cstorch_compat.torch.storage import UntypedStorage
+from lazytensor import arange, as_tensor, ones, randint, stack, tensor, zeros
+from lazytensor.core import source
+from lazytensor.core.dtype import DType, float32
+from lazytensor.core.tensor import Tensor
+from lazytensor.errors import OptionMissing
+from lazytensor.functional.csx_refusals import with_refusals
+from lazytensor.functional.type_promotion import default_dtype
+from lazytensor.nn import functional
+
+newaxis = None
+has_mkl = has_lapack = has_openmp = has_spectral = True
+
+
+def get_device(input: Tensor) -> int:
+    """-1: the CPU has no number."""
+    return -1
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """`torch.cpu`, the module of the one kind of device. Raises RuntimeError for another kind."""
+    kind = str(device or "cpu").partition(":")[0]
+    if kind == "cpu":
+        return get_mirror("torch.cpu")
+    if kind in ("cuda", "xpu", "mps", "mtia"):
+        return get_mirror(f"torch.{kind}")
+    raise RuntimeError(f"Invalid device module retrieved for device type {kind!r}")
+
+
+def typename(obj: Any) -> str:
+    """The name of a tensor's type, or of an object's class with its module."""
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    # A class or function is asked for its own name, anything else for that of its class.
+    kind = obj if hasattr(obj, "__qualname__") and hasattr(obj, "__module__") else type(obj)
+    module = "" if kind.__module__ in ("builtins", None) else f"{kind.__module__}."
+    return f"{module}{kind.__qualname__}"
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether inference mode made the storage of the tensor."""
+    return input.cell.is_inference
+
+
+def is_distributed(input: Tensor) -> bool:
+    """False: a tensor is in one process."""
+    return False
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True, as the packages of PyTorch 2.13 say."""
+    return True
+
+
+def range(start: float, end: float | None = None, step: float = 1, **kwargs: Any) -> Tensor:
+    """Numbers from start to end, the end included. Warns, as PyTorch does."""
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    first, last = (0, start) if end is None else (start, end)
+    # The one function of the family that has its end inside.
+    count = math.floor((last - first) / step) + 1
+    return arange(count, dtype=kwargs.get("dtype") or float32) * step + first
+
+
+def randint_like(
+    input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None, **kwargs: Any
+) -> Tensor:
+    """Random integers in the shape and type of a tensor."""
+    first, last = (0, low) if high is None else (low, high)
+    device = kwargs.get("device", input.device)
+    return randint(first, last, tuple(input.shape), dtype=dtype or input.dtype, device=device)
+
+
+def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """The bytes of a buffer as a tensor of one dimension; a copy, since values here are kept apart."""
+    if len(memoryview(buffer).cast("B")) == 0 or count == 0:
+        raise ValueError(f"both buffer length ({len(buffer)}) and count ({count}) must not be 0")
+    raw = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * dtype.itemsize, offset)
+    return UntypedStorage.over(raw).as_tensor(dtype).requires_grad_(requires_grad)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of data, of an array, or of a buffer of bytes; with `copy` never the same one."""
+    if isinstance(obj, UntypedStorage):
+        return obj.as_tensor(dtype or float32)
+    if isinstance(obj, bytes | bytearray | memoryview):
+        return frombuffer(obj, dtype=dtype or float32, requires_grad=requires_grad)
+    result = as_tensor(obj, dtype=dtype, device=device)
+    if copy:
+        result = result.clone()
+    return result.requires_grad_() if requires_grad else result
+
+
+def empty_strided(size: Any, stride: Any, **kind: Any) -> Tensor:
+    """A tensor of a size; zeros here. Values are kept in one order."""
+    return zeros(*size, **{k: v for k, v in kind.items() if k in ("dtype", "device", "requires_grad")})
+
+
+def empty_permuted(size: Any, physical_layout: Any, **kind: Any) -> Tensor:
+    """A tensor of a size; zeros here. Values are kept in one order."""
+    return empty_strided(size, None, **kind)
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A form of two vectors for each output."""
+    return functional.bilinear(input1, input2, weight, bias)
+
+
+pdist = functional.pdist
+
+
+@partial(with_refusals, "vander")
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Powers of the elements in columns, the highest first."""
+    count = x.shape[0] if N is None else N
+    # Zero to the power of zero is one here, which a power by logarithms need not give.
+    columns = [x**k if k else ones(x.shape, dtype=x.dtype) for k in arange(count).tolist()]
+    return stack(columns if increasing else columns[::-1], -1)
+
+
+def _make_cosine_window(weights: tuple[float, ...]) -> Any:
+    def window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, **kind: Any) -> Tensor:
+        if window_length < 2:
+            return ones(window_length, dtype=dtype or default_dtype())
+        places = arange(window_length, dtype=dtype or default_dtype())
+        turns = places * (2 * math.pi / (window_length if periodic else window_length - 1))
+        return sum(((-1) ** k * w * (turns * k).cos() for k, w in enumerate(weights[1:], 1)), zeros(()) + weights[0])
+
+    return window
+
+
+hann_window = _make_cosine_window((0.5, 0.5))
+blackman_window = _make_cosine_window((0.42, 0.5, 0.08))
+
+
+def hamming_window(
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **kind: Any
+) -> Tensor:
+    """A window with the weights alpha and beta."""
+    window: Tensor = _make_cosine_window((alpha, beta))(window_length, periodic, **kind)
+    return window
+
+
+def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, **kind: Any) -> Tensor:
+    """A window that is a triangle."""
+    size = window_length if periodic else window_length - 1
+    return 1 - (arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1).abs()
+
+
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None, **kind: Any
+) -> Tensor:
+    """A window by the modified Bessel function of order zero."""
+    size = window_length if periodic else window_length - 1
+    x = arange(window_length, dtype=dtype or default_dtype()) * (2 / size) - 1
+    # Both by the same operation, so that the middle of the window is exactly one.
+    values: Tensor = ((1 - x * x).sqrt() * beta).i0() / tensor(beta).i0()
+    return values
+
+
+def refuse_complex(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises OptionMissing: there are no complex numbers."""
+    raise OptionMissing(
+        "there are no complex numbers in this version",
+        where=source.where(),
+        hint="Compute with the real and the imaginary part as two tensors.",
+    )

@@ -1,0 +1,1 @@
+"""`torch.nn`: the modules and functions that lazytensor does not have."""

@@ -1,0 +1,1 @@
+"""`torch.nn.modules`: layers that lazytensor does not have."""

@@ -1,0 +1,44 @@
+"""`SyncBatchNorm` of one process: the statistics of all processes are its own."""
+
+from typing import Any
+
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor
+from lazytensor.nn import Module
+from lazytensor.nn.normalization import _BatchNorm
+
+
+class SyncBatchNorm(_BatchNorm):
+    """[N, C] or [N, C, ...]; batch normalization over the processes of a group, of which there is one."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check(self, input: Tensor) -> None:
+        if input.ndim < 2:
+            raise ValueError(f"expected at least 2D input (got {input.ndim}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with a SyncBatchNorm for each batch normalization in it, over the same parameters."""
+        converted = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            # Made anew, since it is of another class, and then given everything that the old one has.
+            converted = cls(module.num_features, module.eps, module.momentum, affine=False, track_running_stats=False)
+            converted.__dict__.update({**vars(module), "process_group": process_group})
+        for name, child in module.named_children():
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted

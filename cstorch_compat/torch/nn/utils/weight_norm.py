@@ -1,0 +1,189 @@
+"""Weights that are normalized before each use: by their spectral norm, or as length and direction.
+
+Both as parametrizations (`torch.nn.utils.parametrizations`), the spectral norm also as the older hook.
+"""
+
+from typing import Any
+
+from cstorch_compat.torch.nn.utils.parametrize import register_parametrization
+from lazytensor.autograd.grad_modes import no_grad
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.creation import empty
+from lazytensor.functional.in_place import normal_
+from lazytensor.nn import Module, Parameter
+from lazytensor.nn.conv import _ConvTransposeNd
+from lazytensor.nn.functional import normalize
+from lazytensor.nn.utils import _norm_except_dim
+
+INITIAL_POWER_ITERATIONS = 15
+"""Power iterations when a parametrization is registered, as in PyTorch."""
+
+
+class _WeightNorm(Module):
+    """length * direction / |direction|, the norm over all dimensions but `dim`; None for one length of all."""
+
+    def __init__(self, dim: int | None = 0):
+        super().__init__()
+        self.dim = dim
+
+    def _length(self, v: Tensor) -> Tensor:
+        # PyTorch writes "all dimensions" as -1 too.
+        return _norm_except_dim(v, None if self.dim == -1 else self.dim)
+
+    def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
+        """The weight, of the shape of the direction."""
+        return weight_v * (weight_g / self._length(weight_v))
+
+    def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Length and direction of a weight."""
+        return self._length(weight), weight
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """Compute a parameter from its length and its direction (Salimans and Kingma, arXiv:1602.07868)."""
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def convert(module: Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+        # The names of the older hook.
+        length, direction = f"{prefix}{name}_g", f"{prefix}{name}_v"
+        if length in state_dict and direction in state_dict:
+            original = f"{prefix}parametrizations.{name}.original"
+            state_dict[f"{original}0"], state_dict[f"{original}1"] = state_dict.pop(length), state_dict.pop(direction)
+
+    module.register_load_state_dict_pre_hook(convert)
+    return module
+
+
+class _PowerIteration:
+    """The largest singular value of a weight, by power iteration (Miyato et al., arXiv:1802.05957)."""
+
+    def __init__(self, dim: int, eps: float):
+        self.dim, self.eps = dim, eps
+
+    def matrix(self, weight: Tensor) -> Tensor:
+        """The weight with one dimension as rows and all others as columns."""
+        return (weight.movedim(self.dim, 0) if self.dim else weight).flatten(1)
+
+    def start(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Random vectors of length 1, left and right."""
+        # Left before right: the order of the draws is part of a run's numbers.
+        left, right = (normal_(empty(n, dtype=weight.dtype)) for n in self.matrix(weight).shape)
+        return normalize(left, dim=0, eps=self.eps), normalize(right, dim=0, eps=self.eps)
+
+    def iterate(self, weight: Tensor, left: Tensor, right: Tensor, times: int, right_first: bool) -> None:
+        """Turn both vectors towards those of the largest singular value, in place."""
+        rows = self.matrix(weight)
+        with no_grad():
+            # Which vector comes first differs between the hook and the parametrization, and with it the numbers.
+            for _ in range(times):
+                for is_right in (right_first, not right_first):
+                    product, vector = (rows.t() @ left, right) if is_right else (rows @ right, left)
+                    vector.copy_(normalize(product, dim=0, eps=self.eps))
+
+    def value(self, weight: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """The singular value that belongs to the vectors."""
+        # Copies: the next forward writes to the vectors while a graph may still need these.
+        return left.clone() @ (self.matrix(weight) @ right.clone())
+
+
+class _SpectralNorm(Module):
+    """A weight over its largest singular value; the vectors follow it in training."""
+
+    def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12):
+        super().__init__()
+        self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
+        if weight.ndim > 1:
+            self._power = _PowerIteration(dim, eps)
+            with no_grad():
+                left, right = self._power.start(weight)
+            self.register_buffer("_u", left)
+            self.register_buffer("_v", right)
+            self._power.iterate(weight, left, right, INITIAL_POWER_ITERATIONS, right_first=False)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The normalized weight; a vector is divided by its length."""
+        if weight.ndim == 1:
+            return normalize(weight, dim=0, eps=self.eps)
+        if self.training:
+            self._power.iterate(weight, self._u, self._v, self.n_power_iterations, right_first=False)
+        return weight / self._power.value(weight, self._u, self._v)
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        """The value itself: it is normalized again when it is used."""
+        return value
+
+
+def _default_dim(module: Module, dim: int | None) -> int:
+    # Weights of transposed convolutions have the inputs first.
+    return dim if dim is not None else int(isinstance(module, _ConvTransposeNd))
+
+
+def parametrized_spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
+    """Divide a parameter by its spectral norm, as a parametrization."""
+    weight = getattr(module, name)
+    normalized = _SpectralNorm(weight, n_power_iterations, _default_dim(module, dim), eps)
+    return register_parametrization(module, name, normalized)
+
+
+class SpectralNorm:
+    """The hook that computes a normalized weight before each forward."""
+
+    def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float):
+        if n_power_iterations <= 0:
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
+        self.name, self.n_power_iterations, self.power = name, n_power_iterations, _PowerIteration(dim, eps)
+
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
+        """The weight over its spectral norm."""
+        weight, left, right = (getattr(module, f"{self.name}_{end}") for end in ("orig", "u", "v"))
+        if do_power_iteration:
+            self.power.iterate(weight, left, right, self.n_power_iterations, right_first=True)
+        normalized: Tensor = weight / self.power.value(weight, left, right)
+        return normalized
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        # Past Module's own __setattr__: the weight is computed, and must not become a parameter again.
+        object.__setattr__(module, self.name, self.compute_weight(module, module.training))
+
+
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
+    """Divide a parameter by its spectral norm before each forward; the parameter is `name_orig` from then on.
+
+    Raises RuntimeError if it is done already.
+    """
+    if any(isinstance(h, SpectralNorm) and h.name == name for h in module._forward_pre_hooks.values()):
+        raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+    hook = SpectralNorm(name, n_power_iterations, _default_dim(module, dim), eps)
+    weight = getattr(module, name)
+    with no_grad():
+        left, right = hook.power.start(weight)
+    # The parameter goes on as the same object under another name; its old name is a plain attribute from now on.
+    delattr(module, name)
+    module.register_parameter(f"{name}_orig", weight)
+    object.__setattr__(module, name, weight.detach())
+    module.register_buffer(f"{name}_u", left)
+    module.register_buffer(f"{name}_v", right)
+    module.register_forward_pre_hook(hook)
+    return module
+
+
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
+    """Make the normalized weight a parameter. Raises ValueError if there is none."""
+    hooks = module._forward_pre_hooks
+    for key, hook in list(hooks.items()):
+        if isinstance(hook, SpectralNorm) and hook.name == name:
+            with no_grad():
+                weight = hook.compute_weight(module, do_power_iteration=False)
+            del hooks[key]
+            module.__dict__.pop(name, None)
+            for end in ("orig", "u", "v"):
+                delattr(module, f"{name}_{end}")
+            module.register_parameter(name, Parameter(weight.detach().clone()))
+            return module
+    raise ValueError(f"spectral_norm of '{name}' not found in {module}")

@@ -1,0 +1,1 @@
+"""`torch.optim`: what lazytensor does not have."""

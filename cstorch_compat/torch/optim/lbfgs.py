@@ -1,0 +1,326 @@
+"""`torch.optim.LBFGS`: steps along a direction that the last gradients make of the present one, in limited memory.
+
+The method is that of Liu and Nocedal (1989), with the defaults, the first step and the tests for an end that PyTorch's
+answers show; `strong_wolfe` searches by Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6, with cubic
+steps. It computes in NumPy on values, as the other optimizers for eager loops do.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core import storage
+from lazytensor.core.tensor import Tensor, from_array, grad_mode
+from lazytensor.errors import TraceError
+from lazytensor.ir.graph import leaf
+from lazytensor.ir.types import Type
+from lazytensor.optim.eager import Optimizer
+from lazytensor.optim.eager.eager_optimizer import Params
+
+MIN_CURVATURE = 1e-10
+"""The least product of step and change of gradient that is worth remembering."""
+STATE_KEYS = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+"""What one step leaves for the next, in the order of PyTorch's state dicts."""
+Evaluation = tuple[float, np.ndarray]
+"""A loss and its gradient."""
+
+
+class LBFGS(Optimizer):
+    """Minimizes what a closure computes, which it calls several times a step; one group of parameters."""
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | Tensor = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        if not isinstance(lr, Tensor) and not lr >= 0.0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        self._params: list[Tensor] = self.param_groups[0]["params"]
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Up to `max_iter` iterations; returns the loss before them. Raises RuntimeError without a closure."""
+        if closure is None:
+            raise RuntimeError("LBFGS needs a closure that computes the loss and its gradients")
+        if storage.thread_state.current is not None:
+            raise TraceError("torch.optim.LBFGS needs values, and inside a traced step there are none yet")
+        memory: dict[str, Any] = self.state[self._params[0]]
+        search = _LBFGSStep(self, closure, memory)
+        first = search.evaluate()
+        search.run()
+        self.steps_taken += 1
+        return first
+
+    def flat_gradient(self) -> np.ndarray:
+        """The gradients of all parameters, one after the other."""
+        parts = [
+            np.zeros(p.spec.size, p.dtype.host) if p.grad is None else p.grad.array().reshape(-1) for p in self._params
+        ]
+        return np.concatenate(parts)
+
+    def positions(self) -> list[np.ndarray]:
+        """The values of the parameters."""
+        return [p.array() for p in self._params]
+
+    def move(self, origin: list[np.ndarray], t: float, direction: np.ndarray) -> None:
+        """Set the parameters to origin + t * direction."""
+        at = 0
+        with grad_mode(False):
+            for p, before in zip(self._params, origin, strict=True):
+                part = direction[at : at + before.size].reshape(before.shape)
+                moved = (before + before.dtype.type(t) * part).astype(p.dtype.host)
+                p.write(leaf(moved, Type(moved.shape, p.dtype)))
+                at += before.size
+
+
+class _LBFGSStep:
+    """One call of `step`: the present loss and gradient, and the memory that goes from call to call."""
+
+    def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], memory: dict[str, Any]) -> None:
+        self.optimizer, self.closure = optimizer, closure
+        self.group = optimizer.param_groups[0]
+        memory.setdefault("func_evals", 0)
+        memory.setdefault("n_iter", 0)
+        self.state, self.memory = memory, dict(memory)
+        self.evaluations, self.loss, self.gradient = 0, math.inf, np.zeros(0)
+
+    def evaluate(self) -> Any:
+        """Call the closure; its answer."""
+        with grad_mode(True):
+            answer = self.closure()
+        self.loss, self.gradient = float(answer), self.optimizer.flat_gradient()
+        self.evaluations += 1
+        self.state["func_evals"] += 1
+        return answer
+
+    def is_flat(self) -> bool:
+        """Whether the gradient is as good as zero."""
+        return bool(np.abs(self.gradient).max() <= self.group["tolerance_grad"])
+
+    def run(self) -> None:
+        """Iterate until one of the tests says that it is enough, and note in the state what the next step needs."""
+        if self.is_flat():
+            return
+        self._iterate()
+        self.state.update({name: self.memory[name] for name in STATE_KEYS})
+
+    def _iterate(self) -> None:
+        group, memory = self.group, self.memory
+        for iteration in range(1, group["max_iter"] + 1):
+            self.state["n_iter"] += 1
+            direction = self._direction()
+            before, g = self.loss, self.gradient
+            # In place, as in PyTorch: a state dict that was taken or loaded shows it.
+            if "prev_flat_grad" in memory:
+                with grad_mode(False):
+                    memory["prev_flat_grad"].copy_(_array_to_tensor(g))
+            else:
+                memory["prev_flat_grad"] = _array_to_tensor(g)
+            memory["prev_loss"] = before
+            # The first step has no curvature to go by, so it is at most of length 1 in the sum of its parts.
+            first = self.state["n_iter"] == 1
+            t = min(1.0, 1.0 / float(np.abs(g).sum())) * group["lr"] if first else group["lr"]
+            slope = float(g @ direction)
+            memory["d"], memory["t"] = (
+                _array_to_tensor(direction),
+                _scalar_tensor(t, g) if first and t < group["lr"] else t,
+            )
+            if slope > -group["tolerance_change"]:
+                return
+            moved = self._advance(t, direction, slope, iteration == group["max_iter"])
+            if moved != t:
+                t = memory["t"] = moved
+            if self._is_over(t, direction, before, iteration):
+                return
+
+    def _is_over(self, t: float, direction: np.ndarray, before: float, iteration: int) -> bool:
+        tolerance = self.group["tolerance_change"]
+        return bool(
+            iteration == self.group["max_iter"]
+            or self.evaluations >= self.group["max_eval"]
+            or self.is_flat()
+            or np.abs(direction * t).max() <= tolerance
+            or abs(self.loss - before) < tolerance
+        )
+
+    def _direction(self) -> np.ndarray:
+        """Minus the gradient, turned by what the last steps say of the curvature."""
+        memory, g = self.memory, self.gradient
+        if self.state["n_iter"] == 1:
+            memory.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
+            return -g
+        y, s = g - memory["prev_flat_grad"].array(), memory["d"].array() * g.dtype.type(float(memory["t"]))
+        # Pairs without curvature would make the next direction one that goes uphill.
+        product = float(y @ s)
+        if product > MIN_CURVATURE:
+            full = len(memory["old_dirs"]) == self.group["history_size"]
+            for name, value in (
+                ("old_dirs", _array_to_tensor(y)),
+                ("old_stps", _array_to_tensor(s)),
+                ("ro", _scalar_tensor(1.0 / product, g)),
+            ):
+                memory[name] = [*memory[name][1 if full else 0 :], value]
+            memory["H_diag"] = _scalar_tensor(product / float(y @ y), g)
+        # The two loops: down the history with the gradient, and up again with the result.
+        pairs = [
+            (a.array(), b.array(), float(r))
+            for a, b, r in zip(*(memory[n] for n in ("old_dirs", "old_stps", "ro")), strict=True)
+        ]
+        # No matrix is ever formed: a few vectors stand for the inverse of the curvature.
+        q, weights = -g, []
+        for change, step, ro in reversed(pairs):
+            weights.append(float(step @ q) * ro)
+            q = q - g.dtype.type(weights[-1]) * change
+        r: np.ndarray = q * g.dtype.type(float(memory["H_diag"]))
+        weights_of_pairs = self.state.setdefault("al", [None] * self.group["history_size"])
+        weights_of_pairs[: len(weights)] = [_scalar_tensor(weight, g) for weight in reversed(weights)]
+        for (change, step, ro), weight in zip(pairs, reversed(weights), strict=True):
+            r = r + step * g.dtype.type(weight - float(change @ r) * ro)
+        return r
+
+    def _advance(self, t: float, direction: np.ndarray, slope: float, is_last: bool) -> float:
+        """Move along the direction, and evaluate there; the length of the step."""
+        # Kept, since a line search goes along one line from one point.
+        origin = self.optimizer.positions()
+        if self.group["line_search_fn"] is None:
+            self.optimizer.move(origin, t, direction)
+            # Nobody would look at the loss behind the last step.
+            if not is_last:
+                self.evaluate()
+            return t
+        if self.group["line_search_fn"] != "strong_wolfe":
+            raise RuntimeError("only 'strong_wolfe' is supported")
+
+        def at(length: float) -> Evaluation:
+            self.optimizer.move(origin, length, direction)
+            self.evaluate()
+            return self.loss, self.gradient
+
+        t, (self.loss, self.gradient) = strong_wolfe(at, t, direction, (self.loss, self.gradient), slope)
+        self.optimizer.move(origin, t, direction)
+        return t
+
+
+def _scalar_tensor(value: float, like: np.ndarray) -> Tensor:
+    return from_array(np.asarray(value, like.dtype))
+
+
+def _array_to_tensor(array: np.ndarray) -> Tensor:
+    # As a tensor: state dicts are saved.
+    return from_array(array)
+
+
+def cubic_minimum(a: tuple[float, float, float], b: tuple[float, float, float], low: float, high: float) -> float:
+    """Where the cubic through two points (place, value, slope) is least, kept within low..high.
+
+    Source: Nocedal and Wright, Numerical Optimization, equation 3.59.
+    """
+    (x1, f1, g1), (x2, f2, g2) = sorted((a, b))
+    if x1 == x2:
+        return (low + high) / 2
+    d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
+    square = d1 * d1 - g1 * g2
+    if not square >= 0:
+        return (low + high) / 2
+    d2 = math.sqrt(square)
+    return min(max(x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)), low), high)
+
+
+def strong_wolfe(
+    at: Callable[[float], Evaluation],
+    t: float,
+    direction: np.ndarray,
+    start: Evaluation,
+    slope: float,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance: float = 1e-9,
+    most: int = 25,
+) -> tuple[float, Evaluation]:
+    """A step that lowers the loss enough and flattens its slope enough, and the loss and gradient there."""
+    widest = float(np.abs(direction).max())
+
+    def point(length: float, e: Evaluation) -> tuple[float, float, float]:
+        return length, e[0], float(e[1] @ direction)
+
+    points: dict[float, Evaluation] = {0.0: start}
+    here = points[t] = at(t)
+    before, now = (0.0, start[0], slope), point(t, here)
+    bracket: list[tuple[float, float, float]] = []
+    steps = 0
+    # First go outwards, until the minimum must lie between two points.
+    while steps < most:
+        if now[1] > start[0] + c1 * now[0] * slope or (steps > 0 and now[1] >= before[1]):
+            bracket = [before, now]
+            break
+        if abs(now[2]) <= -c2 * slope:
+            return now[0], points[now[0]]
+        if now[2] >= 0:
+            bracket = [before, now]
+            break
+        length = cubic_minimum(before, now, now[0] + 0.01 * (now[0] - before[0]), now[0] * 10)
+        before = now
+        points[length] = at(length)
+        now = point(length, points[length])
+        steps += 1
+    if not bracket:
+        bracket = [(0.0, start[0], slope), now]
+    best = _zoom(bracket, points, at, point, (start[0], slope, c1, c2), tolerance / widest, most - steps)
+    return best, points[best]
+
+
+def _zoom(
+    bracket: list[tuple[float, float, float]],
+    points: dict[float, Evaluation],
+    at: Callable[[float], Evaluation],
+    point: Callable[[float, Evaluation], tuple[float, float, float]],
+    wolfe: tuple[float, float, float, float],
+    narrowest: float,
+    most: int,
+) -> float:
+    """The best length inside of a bracket, whose lower point is kept first."""
+    value, slope, c1, c2 = wolfe
+    low, high = sorted(bracket, key=lambda p: p[1])
+    was_near = False
+    for _ in range(most):
+        left, right = min(low[0], high[0]), max(low[0], high[0])
+        if right - left < narrowest:
+            break
+        t = cubic_minimum(low, high, left, right)
+        # A tenth of the bracket is the least that a step has to gain.
+        margin = 0.1 * (right - left)
+        # A step that hugs one end twice, or lies outside, would shrink the bracket too little.
+        is_near = min(right - t, t - left) < margin
+        if is_near and (was_near or t >= right or t <= left):
+            t, is_near = (right - margin if abs(t - right) < abs(t - left) else left + margin), False
+        was_near = is_near
+        points[t] = at(t)
+        now = point(t, points[t])
+        if now[1] > value + c1 * t * slope or now[1] >= low[1]:
+            low, high = sorted((low, now), key=lambda p: p[1])
+            continue
+        if abs(now[2]) <= -c2 * slope:
+            return t
+        if now[2] * (high[0] - low[0]) >= 0:
+            high = low
+        low = now
+    return low[0]

@@ -1,0 +1,1 @@
+"""`torch.save`, `torch.load` and `torch.serialization`: objects of any class, and older formats."""

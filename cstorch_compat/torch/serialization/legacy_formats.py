@@ -1,0 +1,197 @@
+"""The formats of `torch.save` before the zip archives of PyTorch 1.6.
+
+Until 0.1.9 a file is a tar archive of storages, tensors and a pickle. After that it is a stream: four pickles (a magic
+number, the version, the sizes of C's types, the object), the keys of the storages, and the elements of each storage.
+Several such streams may follow each other in one open file.
+"""
+
+import struct
+import tarfile
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.torch.serialization.pickled_objects import ObjectReader, ObjectWriter
+from lazytensor.core import source
+from lazytensor.core.dtype import DType
+from lazytensor.core.element_bytes import FILE_DTYPES, decode_elements
+from lazytensor.core.file_array import FILE_READER_ERRORS
+from lazytensor.errors import CheckpointError
+from lazytensor.serialization.layout import STORAGE_DTYPES, file_error
+from lazytensor.serialization.reader import NamedGlobal
+from lazytensor.serialization.storages import SavedStorage, SavedStoragePart, SavedStorages, device_rule
+from lazytensor.serialization.writer import Writer
+
+MAGIC = 0x1950A86A20F9469CFC6C
+PROTOCOL = 1001
+_TYPE_SIZES = {"short": 2, "int": 4, "long": 4}
+_TAR_MAGIC_OFFSET = 257
+
+
+class EndOfFile(CheckpointError, EOFError):
+    """Nothing is left of an open file."""
+
+
+def save(obj: Any, target: Any) -> None:
+    """Write an object to a path or an open file."""
+    if isinstance(target, str):
+        with open(target, "wb") as stream:
+            return save(obj, stream)
+    writer = ObjectWriter(is_legacy=True)
+    writer.write(obj)
+    for value in (MAGIC, PROTOCOL, {"protocol_version": PROTOCOL, "little_endian": True, "type_sizes": _TYPE_SIZES}):
+        target.write(_pickle(value))
+    target.write(bytes(writer.out) + b".")
+    target.write(_pickle(list(writer.storages)))
+    for elements in writer.storages.values():
+        array = elements().reshape(-1)
+        target.write(struct.pack("<q", array.size))
+        target.write(array.view(np.uint8))
+    return None
+
+
+def _pickle(value: Any) -> bytes:
+    writer = Writer()
+    writer.write(value)
+    return bytes(writer.out) + b"."
+
+
+def load(stream: Any, map_location: Any, reader: Any) -> Any:
+    """Read the object that starts at the position of a stream, and leave the position at its end.
+
+    `reader` makes an ObjectReader of storages. Raises FileEnd if nothing is left, CheckpointError for a file of another
+    format or a damaged one.
+    """
+    start = stream.tell()
+    head = stream.read(_TAR_MAGIC_OFFSET + 5)
+    stream.seek(start)
+    if not head:
+        raise EndOfFile("the file is empty, or at its end", where=source.where(), hint="Save an object to it first.")
+    try:
+        if head[_TAR_MAGIC_OFFSET:] == b"ustar":
+            return _load_tar(stream, map_location, reader)
+        return _load_stream(stream, map_location, reader)
+    except CheckpointError:
+        raise
+    except (*FILE_READER_ERRORS, tarfile.TarError) as e:
+        raise file_error(f"the file from before the zip format is damaged: {e}") from e
+
+
+class _LegacyStorages(SavedStorages):
+    """Storages whose elements follow the description."""
+
+    def __init__(self, map_location: Any):
+        super().__init__(None, "", device_rule(map_location))  # type: ignore[arg-type]
+        # What the pickle of a tar file refers to by number.
+        self.objects: dict[str, Any] = {}
+
+    def storage(self, key: str, dtype: DType, count: Any, location: str) -> SavedStorage:
+        """Return the storage of a key, filled later."""
+        storage = self._known.get(key)
+        if storage is None:
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise file_error(f"storage {key!r} has {count} elements")
+            # A placeholder of the right length and no memory, however long the file says it is.
+            elements = np.broadcast_to(np.zeros((), dtype.host), (count,))
+            storage = self._known[key] = SavedStorage(dtype, elements)
+            storage.device = self._place(storage, location)
+        if storage.dtype is not dtype or len(storage.elements) != count:
+            raise file_error(f"storage {key!r} is used as two different ones")
+        return storage
+
+    def fill(self, stream: Any, key: str) -> None:
+        """Read the elements of a storage from a stream."""
+        storage = self._known[key]
+        (count,) = struct.unpack("<q", stream.read(8))
+        begin, size = stream.tell(), len(storage.elements) * storage.dtype.itemsize
+        # Before memory is asked for.
+        if count != len(storage.elements) or stream.seek(0, 2) - begin < size:
+            raise file_error(f"the file ends inside of storage {key!r}")
+        stream.seek(begin)
+        raw = stream.read(size)
+        storage.elements = decode_elements(np.frombuffer(raw, FILE_DTYPES[storage.dtype]), storage.dtype)
+
+
+def _load_stream(stream: Any, map_location: Any, reader: Any) -> Any:
+    storages = _LegacyStorages(map_location)
+    if not _is_magic(stream, reader(storages)):
+        raise file_error(
+            "Invalid magic number; corrupt file? It is no file of torch.save",
+            "Write it with torch.save; read other pickles with pickle.load, if you trust them.",
+        )
+    if reader(storages).run(stream) != PROTOCOL:
+        raise file_error("the file is of an unknown older format")
+    if not reader(storages).run(stream).get("little_endian", True):
+        raise file_error("the file was written on a big-endian machine", "Convert it on such a machine.")
+    answer = reader(storages).run(stream)
+    for key in reader(storages).run(stream):
+        storages.fill(stream, str(key))
+    storages.finish()
+    return answer
+
+
+def _is_magic(stream: Any, reader: ObjectReader) -> bool:
+    start = stream.tell()
+    try:
+        return bool(reader.run(stream) == MAGIC)
+    except CheckpointError as e:
+        # A protocol that `weights_only` does not read is the reason only if the file is one of torch.save.
+        stream.seek(start)
+        if reader.weights_only and _is_magic(stream, ObjectReader(reader.storages, weights_only=False)):
+            raise e
+        return False
+
+
+def _load_tar(stream: Any, map_location: Any, reader: Any) -> Any:
+    storages = _LegacyStorages(map_location)
+    if reader(storages).weights_only:
+        raise CheckpointError(
+            "Cannot use ``weights_only=True`` with files saved in the legacy .tar format",
+            where=source.where(),
+            hint="Pass weights_only=False.",
+        )
+    with tarfile.open(fileobj=stream, mode="r:") as archive:
+        _read_storages(_open_member(archive, "storages"), storages, reader)
+        _read_tensors(_open_member(archive, "tensors"), storages, reader)
+        described = reader(storages)
+        described.objects = storages.objects
+        answer = described.run(_open_member(archive, "pickle"))
+    storages.finish()
+    return answer
+
+
+def _open_member(archive: tarfile.TarFile, name: str) -> Any:
+    stream = archive.extractfile(name) if name in archive.getnames() else None
+    if stream is None:
+        raise file_error(f"the tar archive has no file {name!r}", "It was not written by torch.save, or is damaged.")
+    return stream
+
+
+def _read_storages(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
+    for _ in range(reader(storages).run(stream)):
+        key, location, kind = reader(storages).run(stream)
+        start = stream.tell()
+        (count,) = struct.unpack("<q", stream.read(8))
+        stream.seek(start)
+        storages.objects[str(key)] = storages.storage(str(key), _find_storage_dtype(kind), count, str(location))
+        storages.fill(stream, str(key))
+    for key, root, offset, size in reader(storages).run(stream):
+        storages.objects[str(key)] = SavedStoragePart(storages.objects[str(root)], offset, size)
+
+
+def _read_tensors(stream: Any, storages: _LegacyStorages, reader: Any) -> None:
+    for _ in range(reader(storages).run(stream)):
+        key, storage_key, _ = reader(storages).run(stream)
+        # The number of dimensions has eight bytes, of which the second four are not used.
+        (rank,) = struct.unpack("<i4x", stream.read(8))
+        size = struct.unpack(f"<{rank}q", stream.read(8 * rank))
+        stride = struct.unpack(f"<{rank}q", stream.read(8 * rank))
+        (offset,) = struct.unpack("<q", stream.read(8))
+        storage = storages.objects[str(storage_key)]
+        storages.objects[str(key)] = storages.tensor(storage, offset, size, stride, False)
+
+
+def _find_storage_dtype(kind: Any) -> DType:
+    if not isinstance(kind, NamedGlobal):
+        raise file_error("the file has a storage without a class")
+    return STORAGE_DTYPES[kind.path.removeprefix("torch ")]

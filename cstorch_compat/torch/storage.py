@@ -1,0 +1,229 @@
+"""The memory of a tensor: its bytes, where they lie, and views of files.
+
+Values are computed when somebody looks, and equal values are one; a storage has a place of its own. So the bytes are
+copied out when they are asked for, to one place for each cell, which is theirs as long as the cell lives.
+"""
+
+import mmap
+import warnings
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from lazytensor import from_numpy, tensor
+from lazytensor.core import dtype as dt
+from lazytensor.core import source
+from lazytensor.core import storage as cells
+from lazytensor.core.dtype import DType
+from lazytensor.core.element_bytes import decode_elements, encode_elements
+from lazytensor.core.storage import Storage
+from lazytensor.core.tensor import Device, Tensor, tensor_from_storage
+from lazytensor.errors import StateError
+from lazytensor.ir.graph import Node
+
+TYPED_STORAGE_WARNING = (
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+    "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+    "tensor.untyped_storage() instead of tensor.storage()"
+)
+_cell_bytes: "weakref.WeakKeyDictionary[Storage, tuple[Node, np.ndarray]]" = weakref.WeakKeyDictionary()
+
+
+def get_cell_bytes(cell: Storage) -> np.ndarray:
+    """The bytes of a cell's value, always at the same place. Raises StateError inside a traced step."""
+    if cells.thread_state.current is not None:
+        raise StateError(
+            "the memory of a tensor was asked for inside a traced step, where it has none",
+            where=source.where(),
+            hint="Ask for it outside of the step.",
+        )
+    whole = tensor_from_storage(cell)
+    before = _cell_bytes.get(cell)
+    if before is not None and before[0] is whole.node:
+        return before[1]
+    # The place stays while the values change, as a script expects that has kept the address.
+    value = np.ascontiguousarray(encode_elements(whole.array("its memory"), whole.dtype)).reshape(-1).view(np.uint8)
+    place = np.empty_like(value) if before is None or before[1].size != value.size else before[1]
+    place[...] = value
+    _cell_bytes[cell] = whole.node, place
+    return place
+
+
+def data_address(x: Tensor) -> int:
+    """Where the first element of a tensor lies; inside a step a number that only tells storages apart."""
+    # Nothing lies anywhere.
+    if not x.numel() or x.device.type == "meta":
+        return 0
+    begin = x.storage_offset() * x.dtype.itemsize
+    return (id(x.cell) if cells.thread_state.current is not None else int(get_cell_bytes(x.cell).ctypes.data)) + begin
+
+
+class UntypedStorage:
+    """Bytes: those of a tensor, of a file, or new ones."""
+
+    def __init__(self, source_: Any = 0, *, device: Any = None):
+        self._cell = source_.cell if isinstance(source_, Tensor) else None
+        self._bytes = np.zeros(source_, np.uint8) if isinstance(source_, int) else None
+        if self._cell is None and self._bytes is None:
+            self._bytes = np.array(source_, np.uint8)
+
+    @staticmethod
+    def over(array: np.ndarray) -> "UntypedStorage":
+        """A storage of bytes that are there already."""
+        storage = UntypedStorage(0)
+        storage._bytes = array
+        return storage
+
+    @staticmethod
+    def from_file(filename: str, shared: bool = False, nbytes: int = 0, size: int = 0) -> "UntypedStorage":
+        """The bytes of a file, read when they are looked at."""
+        # Mapped and not read: a file of weights is larger than what is taken of it.
+        with open(filename, "rb") as f:
+            mapped = mmap.mmap(f.fileno(), nbytes or size, access=mmap.ACCESS_READ)
+        return UntypedStorage.over(np.frombuffer(mapped, np.uint8))
+
+    @property
+    def array(self) -> np.ndarray:
+        """The bytes."""
+        if self._bytes is not None:
+            return self._bytes
+        assert self._cell is not None
+        return get_cell_bytes(self._cell)
+
+    @property
+    def device(self) -> Device:
+        """The CPU."""
+        return Device("cpu")
+
+    @property
+    def is_cuda(self) -> bool:
+        """False."""
+        return False
+
+    def nbytes(self) -> int:
+        """How many bytes there are."""
+        if self._cell is not None:
+            return int(self._cell.type.size * self._cell.type.dtype.itemsize)
+        return int(self.array.size)
+
+    size = __len__ = nbytes
+
+    def element_size(self) -> int:
+        """1."""
+        return 1
+
+    def data_ptr(self) -> int:
+        """Where the bytes lie."""
+        if self._cell is not None and cells.thread_state.current is not None:
+            return id(self._cell)
+        return int(self.array.ctypes.data) if self.nbytes() else 0
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return UntypedStorage.over(self.array[index])
+        return int(self.array[index])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self.data_ptr() == other.data_ptr()
+
+    __hash__ = object.__hash__
+
+    def tolist(self) -> list[int]:
+        """The bytes as numbers."""
+        return [int(b) for b in self.array]
+
+    def untyped(self) -> "UntypedStorage":
+        """The storage itself."""
+        return self
+
+    def cpu(self) -> "UntypedStorage":
+        """The storage itself."""
+        return self
+
+    def clone(self) -> "UntypedStorage":
+        """The same bytes at another place."""
+        return UntypedStorage.over(self.array.copy())
+
+    def is_shared(self) -> bool:
+        """False: processes are given what they need."""
+        return False
+
+    def share_memory_(self) -> "UntypedStorage":
+        """The storage itself."""
+        return self
+
+    def as_tensor(self, dtype: DType) -> Tensor:
+        """The bytes as elements of a type."""
+        # NumPy has no bfloat16, so that its bits are taken as whole numbers and widened.
+        if dtype.is_half:
+            values = decode_elements(
+                np.ascontiguousarray(self.array).view("<u2" if dtype is dt.bfloat16 else "<f2"), dtype
+            )
+            return tensor(values, dtype=dtype)
+        return from_numpy(decode_elements(np.array(self.array).view(dtype.host), dtype))
+
+
+class TypedStorage:
+    """The old kind of storage, which knows the type of its elements."""
+
+    def __init__(self, *, wrap_storage: UntypedStorage, dtype: DType, _internal: bool = False):
+        self._untyped_storage, self.dtype = wrap_storage, dtype
+
+    @property
+    def device(self) -> Device:
+        """The CPU."""
+        return self._untyped_storage.device
+
+    def untyped(self) -> UntypedStorage:
+        """The bytes."""
+        return self._untyped_storage
+
+    def data_ptr(self) -> int:
+        """Where the elements lie."""
+        return self._untyped_storage.data_ptr()
+
+    def nbytes(self) -> int:
+        """How many bytes there are."""
+        return self._untyped_storage.nbytes()
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def size(self) -> int:
+        """How many elements there are."""
+        return self.nbytes() // self.dtype.itemsize
+
+    __len__ = size
+
+    def tolist(self) -> list[Any]:
+        """The elements."""
+        values: list[Any] = self._untyped_storage.as_tensor(self.dtype).tolist()
+        return values
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.tolist()[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether an object is a storage."""
+    return isinstance(obj, UntypedStorage | TypedStorage)
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The bytes that this tensor and all its views look at."""
+    return UntypedStorage(self)
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """The elements that this tensor and all its views look at. Warns, as PyTorch does."""
+    warnings.warn(TYPED_STORAGE_WARNING, UserWarning, stacklevel=2)
+    return TypedStorage(wrap_storage=UntypedStorage(self), dtype=self.dtype)

@@ -1,0 +1,62 @@
+"""The typed constructors from before dtypes: `torch.FloatTensor(2, 3)`, `isinstance(x, torch.LongTensor)`."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.legacy_constructors import construct_legacy_of_dtype
+from lazytensor.functional.tensor_attributes import DTYPES_BY_TENSOR_TYPE
+from lazytensor.functional.type_promotion import set_default_dtype
+
+
+class TypedTensor(type):
+    """The class of such names: calling one makes a tensor, and tensors of its type count as its instances."""
+
+    dtype: DType
+    is_cuda: bool
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        # The names of a GPU are there in a CPU build too, and only fail when they are called.
+        if cls.is_cuda:
+            raise _make_unavailable_error(cls)
+        return construct_legacy_of_dtype(cls.dtype, *args, **kwargs)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not cls.is_cuda
+
+
+TypedTensor.__module__ = "torch"
+TypedTensor.__name__ = TypedTensor.__qualname__ = "tensortype"
+
+
+def _make_unavailable_error(kind: type) -> TypeError:
+    return TypeError(f"type {kind.__module__}.{kind.__name__} not available. Torch not compiled with CUDA enabled.")
+
+
+def _make_typed_tensor(name: str, module: str = "torch") -> TypedTensor:
+    return TypedTensor(
+        name, (), {"dtype": DTYPES_BY_TENSOR_TYPE[name], "is_cuda": module != "torch", "__module__": module}
+    )
+
+
+CPU_TENSOR_TYPES = SimpleNamespace(**{name: _make_typed_tensor(name) for name in DTYPES_BY_TENSOR_TYPE})
+CUDA_TENSOR_TYPES = SimpleNamespace(**{name: _make_typed_tensor(name, "torch.cuda") for name in DTYPES_BY_TENSOR_TYPE})
+
+
+def set_default_tensor_type(t: Any, /) -> None:
+    """Set the type of new floating point tensors by a class such as `torch.DoubleTensor`, or by its name.
+
+    Raises TypeError for what is no such type, and for one of a GPU.
+    """
+    module, _, name = t.rpartition(".") if isinstance(t, str) else ("", "", "")
+    where = {"torch": CPU_TENSOR_TYPES, "torch.cuda": CUDA_TENSOR_TYPES}.get(module)
+    kind = getattr(where, name, None) if isinstance(t, str) else t
+    # The messages are PyTorch's, which tells a GPU's type before a type of integers.
+    if not isinstance(kind, TypedTensor):
+        raise TypeError("invalid type object: only floating-point types are supported as the default type")
+    if kind.is_cuda:
+        raise _make_unavailable_error(kind)
+    if kind.dtype.kind != "f":
+        raise TypeError("only floating-point types are supported as the default type")
+    set_default_dtype(kind.dtype)

@@ -1,0 +1,1 @@
+"""`torch.utils.data`: what lazytensor does not have."""

@@ -1,0 +1,56 @@
+"""`torch.utils.data.distributed`: which samples of a data set each process reads."""
+
+import math
+from collections.abc import Iterator, Sized
+from typing import Any
+
+from cstorch_compat.torch.distributed import process_group
+from lazytensor.data import Sampler
+from lazytensor.random import Generator
+
+
+class DistributedSampler(Sampler[int]):
+    """Every `num_replicas`-th sample from `rank` on, in an order that `set_epoch` changes.
+
+    Raises ValueError for a rank that is not among the replicas.
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ):
+        self.num_replicas = process_group.get_world_size() if num_replicas is None else num_replicas
+        self.rank = process_group.get_rank() if rank is None else rank
+        if not 0 <= self.rank < self.num_replicas:
+            raise ValueError(f"Invalid rank {self.rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
+        self.dataset, self.shuffle, self.seed, self.drop_last, self.epoch = dataset, shuffle, seed, drop_last, 0
+        count, replicas = len(dataset), self.num_replicas
+        # Dropping, each gets what all can have; else the first samples come again until all have equally many.
+        is_cut = drop_last and count % replicas != 0
+        self.num_samples = math.ceil((count - replicas) / replicas) if is_cut else math.ceil(count / replicas)
+        self.total_size = self.num_samples * replicas
+
+    def __iter__(self) -> Iterator[Any]:
+        count = len(self.dataset)
+        order = (
+            Generator().manual_seed(self.seed + self.epoch).permutation(count).tolist()
+            if self.shuffle
+            else range(count)
+        )
+        indices = list(order)
+        while not self.drop_last and len(indices) < self.total_size:
+            indices += indices[: self.total_size - len(indices)]
+        # Every so manieth, not one piece each: sorted data are spread over all.
+        return iter(indices[: self.total_size][self.rank :: self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Shuffle differently from now on."""
+        self.epoch = epoch

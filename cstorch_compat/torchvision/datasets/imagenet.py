@@ -1,0 +1,77 @@
+"""ImageNet from local folders, and what torchvision's data sets share."""
+
+import enum
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cstorch_compat.torchvision.datasets.folder import ImageFolder
+from cstorch_compat.torchvision.transforms import functional
+from cstorch_compat.torchvision.transforms.transforms import pil_to_tensor
+from lazytensor.core.tensor import Tensor
+
+SPLITS = ("train", "val")
+
+
+class StandardTransform:
+    """A transform of the sample and one of the label, called together."""
+
+    def __init__(
+        self, transform: Callable[[Any], Any] | None = None, target_transform: Callable[[Any], Any] | None = None
+    ):
+        self.transform, self.target_transform = transform, target_transform
+
+    def __call__(self, input: Any, target: Any) -> tuple[Any, Any]:
+        image = input if self.transform is None else self.transform(input)
+        return image, target if self.target_transform is None else self.target_transform(target)
+
+
+def verify_str_arg(value: Any, arg: str | None = None, valid_values: Iterable[str] | None = None) -> str:
+    """The value of an argument that has to be a text, and one of `valid_values` if they are given.
+
+    Raises ValueError for anything else.
+    """
+    if not isinstance(value, str):
+        what = f"for argument {arg}" if arg else ""
+        raise ValueError(f"Expected type str {what}, but got type {type(value)}.".replace(" ,", ","))
+    known = None if valid_values is None else list(valid_values)
+    if known is not None and value not in known:
+        raise ValueError(f"Unknown value '{value}' for argument {arg}. Valid values are {{{known}}}.")
+    return value
+
+
+class ImageNet(ImageFolder):
+    """The images in ROOT/train or ROOT/val, which is unpacked already: a folder for each class, by its number.
+
+    Raises FileNotFoundError for a folder that is not there, ValueError for an unknown part.
+    """
+
+    def __init__(self, root: Any, split: str = "train", **options: Any):
+        self.split = verify_str_arg(split, "split", SPLITS)
+        super().__init__(os.path.join(os.path.expanduser(root), self.split), **options)
+        self.wnids, self.wnid_to_idx = self.classes, self.class_to_idx
+
+    def extra_repr(self) -> str:
+        """The part."""
+        return f"Split: {self.split}"
+
+
+class ImageReadMode(enum.Enum):
+    """Which channels an image is to have."""
+
+    UNCHANGED, GRAY, GRAY_ALPHA, RGB, RGB_ALPHA = range(5)
+
+
+PIL_MODES = {
+    ImageReadMode.GRAY: "L",
+    ImageReadMode.GRAY_ALPHA: "LA",
+    ImageReadMode.RGB: "RGB",
+    ImageReadMode.RGB_ALPHA: "RGBA",
+}
+
+
+def read_image(path: Any, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, **_: Any) -> Tensor:
+    """The image in a file, or in what reads like one, as uint8[channels, height, width]."""
+    wanted = PIL_MODES.get(ImageReadMode[mode.upper()] if isinstance(mode, str) else mode)
+    with functional.require_pillow().open(path) as image:
+        return pil_to_tensor(image if wanted is None else image.convert(wanted))

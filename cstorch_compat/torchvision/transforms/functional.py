@@ -1,0 +1,358 @@
+"""What is done to one image: a Pillow image stays one, a tensor [..., height, width] a tensor, an array an array.
+
+Pillow is an optional package. What needs it says so.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core import source
+from lazytensor.core.tensor import Tensor
+from lazytensor.data import DataOptionError, SampleTypeError
+from lazytensor.errors import DataError
+from lazytensor.functional import creation
+
+try:
+    from PIL import Image, ImageEnhance, ImageFilter, ImageOps
+except ImportError:  # an extra of the package
+    Image = ImageEnhance = ImageFilter = ImageOps = None  # type: ignore[assignment]
+
+ROUNDING_BIAS = 1e-6
+"""Added before rounding to integers, so that a half rounds up whatever the order of the sum that gave it."""
+
+
+class InterpolationMode(Enum):
+    """How pixels are found between others."""
+
+    NEAREST, NEAREST_EXACT, BILINEAR, BICUBIC = "nearest", "nearest-exact", "bilinear", "bicubic"
+    BOX, HAMMING, LANCZOS = "box", "hamming", "lanczos"
+
+
+# Pillow's numbers of the same.
+_PILLOW_FILTERS = {"nearest": 0, "nearest-exact": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
+GREY_WEIGHTS = np.array([0.2989, 0.587, 0.114])
+"""The share of each colour in its brightness."""
+
+
+def require_pillow() -> Any:
+    """The module PIL.Image. Raises DataError if Pillow is not installed."""
+    if Image is None:
+        raise DataError(
+            "images in files need the package Pillow, which is not installed",
+            where=source.where(),
+            hint="pip install pillow",
+        )
+    return Image
+
+
+def is_pillow(img: Any) -> bool:
+    """Whether this is an image of Pillow's."""
+    return Image is not None and isinstance(img, Image.Image)
+
+
+def to_channels_first(pic: Any) -> np.ndarray:
+    """An image as a new array [channels, height, width]. Raises SampleTypeError for anything else."""
+    if isinstance(pic, Tensor) or not hasattr(pic, "__array_interface__"):
+        raise SampleTypeError(
+            f"pic should be PIL Image or ndarray. Got {type(pic)}",
+            where=source.where(),
+            hint="Apply ToTensor first in the chain, to what the data set returns.",
+        )
+    array = np.asarray(pic)
+    if array.ndim not in (2, 3):
+        raise DataError(f"pic should be 2/3 dimensional. Got {array.ndim} dimensions.", where=source.where())
+    # A copy, for the image may belong to the data set. Bits of one-bit images come as truth values.
+    array = array.astype(np.uint8) * 255 if array.dtype == np.bool_ else array
+    return np.array(array[None] if array.ndim == 2 else array.transpose(2, 0, 1), order="C")
+
+
+def to_planes(img: Any) -> np.ndarray:
+    """The values of an image with height and width as the last dimensions."""
+    return img.array("a transform") if isinstance(img, Tensor) else to_channels_first(img)
+
+
+def planes_to_image(img: Any, planes: np.ndarray) -> Any:
+    """The planes as an image of the kind that `img` is."""
+    if isinstance(img, Tensor):
+        return creation.tensor(np.ascontiguousarray(planes), dtype=img.dtype)
+    array = planes[0] if len(planes) == 1 and np.asarray(img).ndim == 2 else planes.transpose(1, 2, 0)
+    return Image.fromarray(np.ascontiguousarray(array), img.mode) if is_pillow(img) else array
+
+
+def get_image_size(img: Any) -> list[int]:
+    """Width and height."""
+    if is_pillow(img):
+        return list(img.size)
+    shape = img.spec.shape if isinstance(img, Tensor) else np.asarray(img).shape
+    height, width = shape[-2:] if isinstance(img, Tensor) else shape[:2]
+    return [int(width), int(height)]
+
+
+def get_dimensions(img: Any) -> list[int]:
+    """Channels, height and width."""
+    width, height = get_image_size(img)
+    return [len(to_planes(img)), height, width]
+
+
+def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
+    """A part, with zeros where it lies outside."""
+    if is_pillow(img):
+        return img.crop((left, top, left + width, top + height))
+    planes = to_planes(img)
+    for axis, start, extent in ((-2, top, height), (-1, left, width)):
+        pads = [(0, 0)] * planes.ndim
+        pads[axis] = (max(-start, 0), max(start + extent - planes.shape[axis], 0))
+        planes = np.pad(planes, pads) if any(pads[axis]) else planes
+        first = max(start, 0)
+        planes = planes.take(range(first, first + extent), axis)
+    return planes_to_image(img, planes)
+
+
+def center_crop(img: Any, output_size: Any) -> Any:
+    """The middle of an image, with zeros around it where the image is smaller."""
+    pair = [output_size] if isinstance(output_size, int) else list(output_size)
+    height, width = pair[0], pair[-1]
+    w, h = get_image_size(img)
+    if width > w or height > h:
+        margins = [max((width - w) // 2, 0), max((height - h) // 2, 0)]
+        margins += [max((width - w + 1) // 2, 0), max((height - h + 1) // 2, 0)]
+        img = pad(img, margins)
+        w, h = get_image_size(img)
+        if (width, height) == (w, h):
+            return img
+    # Python rounds halves to even, and so does the original: an odd margin is not always larger on the same side.
+    return crop(img, round((h - height) / 2.0), round((w - width) / 2.0), height, width)
+
+
+def resize(
+    img: Any,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Any:
+    """An image scaled to (height, width), or its shorter side to one number and the longer at most to `max_size`.
+
+    Raises DataOptionError for what only Pillow's images can have.
+    """
+    kind = interpolation_name(interpolation)
+    w, h = get_image_size(img)
+    height, width = _target_size(size, w, h, max_size)
+    if is_pillow(img):
+        return img if (width, height) == (w, h) else img.resize((width, height), _PILLOW_FILTERS[kind])
+    if kind != "bilinear" or antialias is False:
+        raise DataOptionError(
+            f"Resize of arrays and tensors is bilinear with antialiasing, and got {kind}, antialias={antialias}",
+            where=source.where(),
+            hint="Give the size alone, or resize images of Pillow.",
+        )
+    return planes_to_image(img, resize_planes(to_planes(img), height, width))
+
+
+def interpolation_name(interpolation: Any) -> str:
+    """The name of a way to interpolate, given by its enum, its name or Pillow's number."""
+    value = getattr(interpolation, "value", interpolation)
+    if isinstance(value, int):
+        return next(name for name, number in _PILLOW_FILTERS.items() if number == value)
+    if str(value) not in _PILLOW_FILTERS:
+        raise DataOptionError(
+            f"no interpolation is called {value!r}", where=source.where(), hint="Use InterpolationMode."
+        )
+    return str(value)
+
+
+def _target_size(size: Any, w: int, h: int, max_size: int | None) -> tuple[int, int]:
+    if not isinstance(size, int) and len(size) == 2:
+        return int(size[0]), int(size[1])
+    wanted = size if isinstance(size, int) else size[0]
+    short, long = min(w, h), max(w, h)
+    # Whole division, as in the original: the longer side is cut off, not rounded.
+    new_short, new_long = wanted, int(wanted * long / short)
+    if max_size is not None and new_long > max_size:
+        new_short, new_long = int(max_size * new_short / new_long), max_size
+    return (new_long, new_short) if w <= h else (new_short, new_long)
+
+
+def resize_planes(planes: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Images scaled in their last two dimensions, bilinear; integers are rounded.
+
+    Each new pixel is the mean of the old ones under a triangle as wide as two old or two new pixels, the larger.
+    """
+    rows, columns = _triangle_weights(planes.shape[-2], height), _triangle_weights(planes.shape[-1], width)
+    # The scaling of each axis is one matrix; float64, for a tie between two integers is decided by the last digits.
+    out = rows @ planes.astype(np.float64) @ columns.T
+    if planes.dtype.kind in "iu":
+        out = np.floor(out + (0.5 + ROUNDING_BIAS))
+    scaled: np.ndarray = out.astype(planes.dtype)
+    return scaled
+
+
+def _triangle_weights(before: int, after: int) -> np.ndarray:
+    """The weight of each of `before` pixels in each of `after`; every row sums to 1."""
+    scale = before / after
+    # Pixels are areas: their centres lie at the halves, on both grids.
+    centres = (np.arange(after) + 0.5) * scale
+    distance = np.abs(np.arange(before) + 0.5 - centres[:, None])
+    # Wider than one old pixel only where the image shrinks, which is what antialiasing means.
+    weights: np.ndarray = np.maximum(1 - distance / max(scale, 1.0), 0)
+    # At the borders a part of the triangle lies outside of the image and is left out.
+    weights /= weights.sum(1, keepdims=True)
+    return weights
+
+
+def resized_crop(
+    img: Any,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: Any,
+    interpolation: Any = "bilinear",
+    antialias: Any = True,
+) -> Any:
+    """A part, scaled."""
+    return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)
+
+
+def hflip(img: Any) -> Any:
+    """Left and right exchanged."""
+    return ImageOps.mirror(img) if is_pillow(img) else planes_to_image(img, to_planes(img)[..., ::-1])
+
+
+def vflip(img: Any) -> Any:
+    """Top and bottom exchanged."""
+    return ImageOps.flip(img) if is_pillow(img) else planes_to_image(img, to_planes(img)[..., ::-1, :])
+
+
+def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> Any:
+    """Borders around an image: one width, those of the sides and of top and bottom, or left, top, right, bottom."""
+    sides = [padding] * 4 if isinstance(padding, int) else list(padding)
+    sides = sides * 4 if len(sides) == 1 else sides * 2 if len(sides) == 2 else sides
+    left, top, right, bottom = sides
+    planes = to_planes(img)
+    pads = [(0, 0)] * (planes.ndim - 2) + [(top, bottom), (left, right)]
+    if padding_mode == "constant":
+        # One value for all channels, or one for each.
+        fills = np.broadcast_to(np.asarray(fill, planes.dtype), (len(planes),))
+        return planes_to_image(
+            img, np.stack([np.pad(p, pads[1:], constant_values=f) for p, f in zip(planes, fills, strict=True)])
+        )
+    return planes_to_image(img, np.pad(planes, pads, mode=padding_mode))  # type: ignore[call-overload]
+
+
+def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+    """The brightness of each pixel, in one channel or in three equal ones."""
+    if is_pillow(img):
+        grey = img.convert("L")
+        return grey if num_output_channels == 1 else Image.merge("RGB", [grey] * 3)
+    planes = to_planes(img)
+    if planes.shape[-3] == 3:
+        # Bytes are weighed in double, so that the result is cut off once.
+        weights = GREY_WEIGHTS.astype(planes.dtype) if planes.dtype.kind == "f" else GREY_WEIGHTS
+        planes = np.tensordot(weights, planes, (0, -3))[None].astype(planes.dtype)
+    return planes_to_image(img, np.repeat(planes, num_output_channels, -3))
+
+
+def _blend(img: Any, other: np.ndarray, factor: float) -> Any:
+    planes = to_planes(img)
+    most = 1.0 if planes.dtype.kind == "f" else 255
+    # The other picture is black, grey or flat: what the factor leaves in between.
+    mixed = factor * planes + (1.0 - factor) * other
+    return planes_to_image(img, np.clip(mixed, 0, most).astype(planes.dtype))
+
+
+def adjust_brightness(img: Any, brightness_factor: float) -> Any:
+    """Every value times a factor."""
+    if is_pillow(img):
+        return ImageEnhance.Brightness(img).enhance(brightness_factor)
+    return _blend(img, np.zeros(1), brightness_factor)
+
+
+def adjust_contrast(img: Any, contrast_factor: float) -> Any:
+    """The distance from the mean brightness times a factor."""
+    if is_pillow(img):
+        return ImageEnhance.Contrast(img).enhance(contrast_factor)
+    grey = to_planes(rgb_to_grayscale(img))
+    return _blend(img, grey.mean((-3, -2, -1), keepdims=True), contrast_factor)
+
+
+def adjust_saturation(img: Any, saturation_factor: float) -> Any:
+    """The distance from grey times a factor."""
+    if is_pillow(img):
+        return ImageEnhance.Color(img).enhance(saturation_factor)
+    return _blend(img, to_planes(rgb_to_grayscale(img)), saturation_factor)
+
+
+def adjust_hue(img: Any, hue_factor: float) -> Any:
+    """Colours turned by a part of the circle from -0.5 to 0.5; images of Pillow alone."""
+    if not -0.5 <= hue_factor <= 0.5:
+        raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
+    if not is_pillow(img):
+        raise DataOptionError(
+            "the hue of tensors is not changed here", where=source.where(), hint="Change it before ToTensor."
+        )
+    if img.mode in ("L", "1", "I", "F"):
+        return img
+    hue, saturation, value = img.convert("HSV").split()
+    # Bytes that run over begin again at 0, as the circle of colours does.
+    turned = np.asarray(hue, np.uint8) + np.int32(hue_factor * 255).astype(np.uint8)
+    return Image.merge("HSV", (Image.fromarray(turned, "L"), saturation, value)).convert(img.mode)
+
+
+def rotate(
+    img: Any, angle: float, interpolation: Any = "nearest", expand: bool = False, center: Any = None, fill: Any = None
+) -> Any:
+    """An image turned against the clock, in degrees; images of Pillow alone."""
+    if not is_pillow(img):
+        raise DataOptionError("tensors are not turned here", where=source.where(), hint="Turn images before ToTensor.")
+    return img.rotate(angle, _PILLOW_FILTERS[interpolation_name(interpolation)], expand, center, fillcolor=fill)
+
+
+def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
+    """An image under a bell of so many pixels and such a width."""
+    sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
+    widths = [0.3 * ((k - 1) * 0.5 - 1) + 0.8 for k in sizes] if sigma is None else sigma
+    widths = [float(widths)] * 2 if isinstance(widths, int | float) else [float(widths[0]), float(widths[-1])]
+    # Two passes along one dimension each: a bell in two dimensions is a product.
+    planes = to_planes(img).astype(np.float64)
+    # The first of each pair is horizontal.
+    for axis, size, width in ((-1, sizes[0], widths[0]), (-2, sizes[1], widths[1])):
+        planes = _blur_axis(planes, axis, size, width)
+    if to_planes(img).dtype.kind in "iu":
+        planes = np.round(planes)
+    return planes_to_image(img, planes.astype(to_planes(img).dtype))
+
+
+def _blur_axis(planes: np.ndarray, axis: int, size: int, width: float) -> np.ndarray:
+    half = (size - 1) * 0.5
+    bell = np.exp(-0.5 * (np.linspace(-half, half, size) / width) ** 2)
+    bell /= bell.sum()
+    pads = [(0, 0)] * planes.ndim
+    pads[axis] = (size // 2, size // 2)
+    wide, extent = np.pad(planes, pads, mode="reflect"), planes.shape[axis]
+    parts = [b * wide.take(range(k, k + extent), axis) for k, b in enumerate(bell)]
+    blurred: np.ndarray = np.sum(parts, 0)
+    return blurred
+
+
+def to_pil_image(pic: Any, mode: str | None = None) -> Any:
+    """A tensor [channels, height, width] or an array [height, width, channels] as an image of Pillow."""
+    module = require_pillow()
+    if isinstance(pic, Tensor):
+        planes = pic.array("ToPILImage")
+        planes = planes[None] if planes.ndim == 2 else planes
+        # Cut off, not rounded, as the original does it.
+        planes = (planes * 255).astype(np.uint8) if planes.dtype.kind == "f" and mode != "F" else planes
+        pic = planes.transpose(1, 2, 0)
+    array = np.asarray(pic)
+    array = array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
+    return module.fromarray(np.ascontiguousarray(array), mode)
+
+
+def open_image(path: Any) -> Any:
+    """The image in a file, in three colours."""
+    with open(path, "rb") as f:
+        return require_pillow().open(f).convert("RGB")

@@ -1,0 +1,271 @@
+"""Transforms that draw: the numbers, and the order in which they are drawn, are torchvision's."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.torchvision.transforms import functional
+from cstorch_compat.torchvision.transforms.functional import InterpolationMode
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional.creation import empty, rand, randint, randperm
+
+
+def _draw_unit() -> float:
+    return float(rand(1).item())
+
+
+def _draw_uniform(low: float, high: float) -> float:
+    return float(empty(1).uniform_(low, high).item())
+
+
+def _log_range(pair: Sequence[float]) -> tuple[float, float]:
+    # In float32, as the original has them.
+    low, high = np.log(np.asarray(pair, np.float32))
+    return float(low), float(high)
+
+
+def _draw_int(limit: int) -> int:
+    return int(randint(0, limit, size=(1,)).item())
+
+
+class RandomHorizontalFlip:
+    """Left and right exchanged, with a probability."""
+
+    def __init__(self, p: float = 0.5):
+        self.p = p
+
+    def __call__(self, img: Any) -> Any:
+        return functional.hflip(img) if _draw_unit() < self.p else img
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p={self.p})"
+
+
+class RandomVerticalFlip(RandomHorizontalFlip):
+    """Top and bottom exchanged, with a probability."""
+
+    def __call__(self, img: Any) -> Any:
+        return functional.vflip(img) if _draw_unit() < self.p else img
+
+
+class RandomCrop:
+    """A part of a size, of an image with borders around it. Raises ValueError for an image that is too small."""
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        padding: Any = None,
+        pad_if_needed: bool = False,
+        fill: Any = 0,
+        padding_mode: str = "constant",
+    ):
+        pair = [size] if isinstance(size, int) else list(size)
+        self.size = (int(pair[0]), int(pair[-1]))
+        self.padding, self.pad_if_needed, self.fill, self.padding_mode = padding, pad_if_needed, fill, padding_mode
+
+    @staticmethod
+    def get_params(img: Any, output_size: Sequence[int]) -> tuple[int, int, int, int]:
+        """Top, left, height and width of a part."""
+        w, h = functional.get_image_size(img)
+        height, width = output_size
+        if h < height or w < width:
+            raise ValueError(f"Required crop size {(height, width)} is larger than input image size {(h, w)}")
+        if (w, h) == (width, height):
+            return 0, 0, h, w
+        top = _draw_int(h - height + 1)
+        return top, _draw_int(w - width + 1), height, width
+
+    def __call__(self, img: Any) -> Any:
+        if self.padding is not None:
+            img = functional.pad(img, self.padding, self.fill, self.padding_mode)
+        w, h = functional.get_image_size(img)
+        if self.pad_if_needed and w < self.size[1]:
+            img = functional.pad(img, [self.size[1] - w, 0], self.fill, self.padding_mode)
+        if self.pad_if_needed and h < self.size[0]:
+            img = functional.pad(img, [0, self.size[0] - h], self.fill, self.padding_mode)
+        return functional.crop(img, *self.get_params(img, self.size))
+
+    def __repr__(self) -> str:
+        return f"RandomCrop(size={self.size}, padding={self.padding})"
+
+
+class RandomResizedCrop:
+    """A part of random area and shape, scaled to one size."""
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: Any = InterpolationMode.BILINEAR,
+        antialias: bool | None = True,
+    ):
+        pair = [size] if isinstance(size, int) else list(size)
+        self.size = (int(pair[0]), int(pair[-1]))
+        self.scale, self.ratio, self.interpolation, self.antialias = scale, ratio, interpolation, antialias
+
+    @staticmethod
+    def get_params(img: Any, scale: Sequence[float], ratio: Sequence[float]) -> tuple[int, int, int, int]:
+        """Top, left, height and width of a part: the first of ten draws that fits, else the middle."""
+        width, height = functional.get_image_size(img)
+        area = height * width
+        logs = _log_range(ratio)
+        for _ in range(10):
+            target = area * _draw_uniform(scale[0], scale[1])
+            shape = float(np.exp(np.float32(_draw_uniform(*logs))))
+            w, h = round(math.sqrt(target * shape)), round(math.sqrt(target / shape))
+            if 0 < w <= width and 0 < h <= height:
+                top = _draw_int(height - h + 1)
+                return top, _draw_int(width - w + 1), h, w
+        whole = width / height
+        # After ten misses the middle, in the nearest shape that is allowed.
+        if whole < min(ratio):
+            w, h = width, round(width / min(ratio))
+        elif whole > max(ratio):
+            w, h = round(height * max(ratio)), height
+        else:
+            w, h = width, height
+        return (height - h) // 2, (width - w) // 2, h, w
+
+    def __call__(self, img: Any) -> Any:
+        part = self.get_params(img, self.scale, self.ratio)
+        return functional.resized_crop(img, *part, self.size, self.interpolation, self.antialias)
+
+    def __repr__(self) -> str:
+        kind = functional.interpolation_name(self.interpolation)
+        scale, ratio = (tuple(round(v, 4) for v in pair) for pair in (self.scale, self.ratio))
+        return (
+            f"RandomResizedCrop(size={self.size}, scale={scale}, ratio={ratio}, interpolation={kind}, antialias=True)"
+        )
+
+
+class RandomGrayscale:
+    """Without colours, with a probability."""
+
+    def __init__(self, p: float = 0.1):
+        self.p = p
+
+    def __call__(self, img: Any) -> Any:
+        if _draw_unit() >= self.p:
+            return img
+        return functional.rgb_to_grayscale(img, functional.get_dimensions(img)[0])
+
+
+class RandomRotation:
+    """Turned by random degrees; images of Pillow alone."""
+
+    def __init__(
+        self,
+        degrees: float | Sequence[float],
+        interpolation: Any = InterpolationMode.NEAREST,
+        expand: bool = False,
+        center: Any = None,
+        fill: Any = 0,
+    ):
+        self.degrees = (-degrees, degrees) if isinstance(degrees, int | float) else tuple(degrees)
+        self.interpolation, self.expand, self.center, self.fill = interpolation, expand, center, fill
+
+    def __call__(self, img: Any) -> Any:
+        # Drawn for images that do not turn as well, so that what follows sees the same numbers.
+        angle = _draw_uniform(float(self.degrees[0]), float(self.degrees[1]))
+        return functional.rotate(img, angle, self.interpolation, self.expand, self.center, None)
+
+
+class ColorJitter:
+    """Brightness, contrast, saturation and hue changed at random, in a random order."""
+
+    def __init__(self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0):
+        self.brightness, self.contrast = _parse_range(brightness, 1), _parse_range(contrast, 1)
+        self.saturation, self.hue = _parse_range(saturation, 1), _parse_range(hue, 0)
+
+    def __call__(self, img: Any) -> Any:
+        order = randperm(4).tolist()
+        ranges = (self.brightness, self.contrast, self.saturation, self.hue)
+        # All four are drawn first, and applied in the drawn order.
+        # A change that is left out draws nothing.
+        factors = [None if r is None else _draw_uniform(r[0], r[1]) for r in ranges]
+        changes = (
+            functional.adjust_brightness,
+            functional.adjust_contrast,
+            functional.adjust_saturation,
+            functional.adjust_hue,
+        )
+        for i in order:
+            factor = factors[i]
+            if factor is not None:
+                img = changes[i](img, factor)
+        return img
+
+
+def _parse_range(value: Any, centre: float) -> tuple[float, float] | None:
+    if isinstance(value, int | float):
+        if value < 0:
+            raise ValueError("If a single number, it must be non negative.")
+        low = centre - float(value)
+        pair = (max(low, 0.0) if centre else low, centre + float(value))
+    else:
+        pair = (float(value[0]), float(value[1]))
+    return None if pair[0] == pair[1] == centre else pair
+
+
+class GaussianBlur:
+    """A blur of a random width."""
+
+    def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)):
+        self.kernel_size = kernel_size
+        self.sigma = (sigma, sigma) if isinstance(sigma, int | float) else tuple(sigma)
+
+    def __call__(self, img: Any) -> Any:
+        return functional.gaussian_blur(
+            img, self.kernel_size, _draw_uniform(float(self.sigma[0]), float(self.sigma[1]))
+        )
+
+
+class RandomErasing:
+    """A random rectangle of a tensor replaced, with a probability."""
+
+    def __init__(
+        self,
+        p: float = 0.5,
+        scale: Sequence[float] = (0.02, 0.33),
+        ratio: Sequence[float] = (0.3, 3.3),
+        value: Any = 0,
+        inplace: bool = False,
+    ):
+        self.p, self.scale, self.ratio, self.value, self.inplace = p, scale, ratio, value, inplace
+
+    def __call__(self, img: Tensor) -> Tensor:
+        if _draw_unit() >= self.p:
+            return img
+        channels, height, width = img.spec.shape[-3:]
+        logs = _log_range(self.ratio)
+        for _ in range(10):
+            area = height * width * _draw_uniform(self.scale[0], self.scale[1])
+            shape = float(np.exp(np.float32(_draw_uniform(*logs))))
+            h, w = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
+            if not (h < height and w < width):
+                continue
+            # Noise is drawn before the place.
+            patch = empty(channels, h, w).normal_() if self.value == "random" else self.value
+            top = _draw_int(height - h + 1)
+            left = _draw_int(width - w + 1)
+            out = img if self.inplace else img.clone()
+            out[..., top : top + h, left : left + w] = patch
+            return out
+        return img
+
+
+class RandomApply:
+    """Several transforms, or none of them."""
+
+    def __init__(self, transforms: Sequence[Callable[[Any], Any]], p: float = 0.5):
+        self.transforms, self.p = transforms, p
+
+    def __call__(self, img: Any) -> Any:
+        if self.p < _draw_unit():
+            return img
+        for transform in self.transforms:
+            img = transform(img)
+        return img

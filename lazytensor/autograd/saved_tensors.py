@@ -1,0 +1,336 @@
+"""What backward needs of the forward pass, and whether it is still there.
+
+Values are immutable here, so that a gradient could always be computed. PyTorch cannot: a tensor that was written to
+after an operation kept it, and a graph whose values were freed, are errors there, and so they are here.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from lazytensor.autograd import gradient_graph
+from lazytensor.core import source, storage_versions
+from lazytensor.core.dtype import DType
+from lazytensor.core.storage import FREED_COUNT_KEY, Storage, read, thread_state
+from lazytensor.core.storage_versions import Overwrite, StorageRecord, return_none
+from lazytensor.errors import AutogradError
+from lazytensor.ir.graph import Node, node, node_from_template, node_template, topological
+from lazytensor.ir.operation import saves_values
+from lazytensor.ops import OPS
+from lazytensor.ops.buffer_slices import materialize_slice
+
+TENSOR_TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
+_KEPT_VALUES_KEY = "kept"
+"""Key in a node's memo: its result (0) and operands (from 1) that were lost already when a walk made the node."""
+SAVES_TENSORS_KEY = "saves"
+"""Key in a node's memo: a function of the user's kept tensors for its backward."""
+_ENCLOSING_WRITE_KEY = "within"
+"""Key in a node's memo: the result of the operation in place that it is a part of."""
+SAVES_TENSORS_KEY = "saves"
+"""Key in the memo of a node with a gradient rule of the script: the rule needs saved tensors."""
+_CONVERSION_OPS = frozenset({"cast", "convert", "detach"})
+_OPERAND_ADAPTING_OPS = frozenset({"broadcast_in_dim", "cast", "written_past"})
+"""How an operation takes an operand of another shape, type or history than its own; PyTorch keeps the operand."""
+
+
+def _backward_nodes(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:
+    """Yield the nodes that a walk back from `root` passes: all, or those between it and the `wanted` ones."""
+    reaching: set[Node] = set()
+    for n in gradient_graph.tracked_nodes([root]):
+        if wanted is not None and n not in wanted and reaching.isdisjoint(n.inputs):
+            continue
+        reaching.add(n)
+        # The walk ends at the result of a function that is wanted itself.
+        if wanted is None or not reaching.isdisjoint(n.inputs):
+            yield n
+
+
+def check_saved_values(
+    root: Node, cell_of: Callable[[int], Storage | None], wanted: Collection[Node] | None = None
+) -> None:
+    """Refuse a walk back from `root` that needs values which were written over, or used up by another walk.
+
+    `cell_of` gives the cell of a leaf by its number. With `wanted`, the walk ends at these nodes. Raises AutogradError
+    in PyTorch's words.
+    """
+    for n in _backward_nodes(root, wanted):
+        # Equal computations are one node: it is used up when as many walks have passed it.
+        # A function of the user's is never the same node, but its backward may make tensors of it.
+        if n.memo is not None and n.memo.get(FREED_COUNT_KEY, 0) >= (
+            1 if SAVES_TENSORS_KEY in n.memo else max(n.cells, 1)
+        ):
+            raise graph_freed_error()
+        if saves_values(n):
+            for at, lost in _overwritten_values(n, cell_of):
+                raise _modified_in_place_error(n, at, lost)
+
+
+class _SavedValueQuery(threading.local):
+    """Whether this thread is finding out what a gradient needs."""
+
+    is_open = False
+
+
+_saved_value_query = _SavedValueQuery()
+
+
+def refuse_inference(n: Node) -> None:
+    """Raise AutogradError if the gradient of a node needs a tensor that inference mode made."""
+    if thread_state.current is not None or _saved_value_query.is_open or not OPS[n.op].saves:
+        return
+    made = [i for i in n.inputs if _is_inference(i)]
+    if not made:
+        return
+    # The rule of the gradient makes nodes, too.
+    _saved_value_query.is_open = True
+    try:
+        is_needed = not _needed_by_gradient(n).isdisjoint(made)
+    finally:
+        _saved_value_query.is_open = False
+    if is_needed:
+        raise inference_tensor_saved_error()
+
+
+def inference_tensor_saved_error() -> AutogradError:
+    """The error of a tensor of inference mode that a gradient needs, in PyTorch's words."""
+    return AutogradError(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+        "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
+        "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.",
+        where=source.where(),
+    )
+
+
+def _is_inference(n: Node) -> bool:
+    # An operand that is broadcast is kept as it was before.
+    while n.inputs and not n.cells and (OPS[n.op].put is not None or n.op == "broadcast_in_dim"):
+        n = n.inputs[0]
+    cell = n.storage.inference() if n.storage is not None else None
+    return cell is not None and cell.node is n
+
+
+def graph_freed_error() -> AutogradError:
+    """The error of a second walk back, in PyTorch's words."""
+    return AutogradError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+        "saved tensors after calling backward.",
+        where=source.where(),
+    )
+
+
+def free_graph(root: Node, wanted: Collection[Node] | None = None) -> None:
+    """Note that a walk back from `root`, to the `wanted` nodes, has used up the values that its operations kept."""
+    for n in _backward_nodes(root, wanted):
+        # Only what a tensor shows: parts of a formula may be parts of another one, which is computed later.
+        if n.cells and (saves_values(n) or (n.memo is not None and SAVES_TENSORS_KEY in n.memo)):
+            if n.memo is None:
+                n.memo = {}
+            n.memo[FREED_COUNT_KEY] = n.memo.get(FREED_COUNT_KEY, 0) + 1
+
+
+def unpack_saved_node(n: Node, cell_of: Callable[[int], Storage | None]) -> Node:
+    """Return the present value of a tensor that a custom function saved. Raises AutogradError if it was changed."""
+    lost = _find_overwrite(n, cell_of)
+    if lost is not None:
+        raise _modified_in_place_error(n, n, lost)
+    return current_value(n, cell_of) if storage_versions.has_uncounted_writes else n
+
+
+def mark_as_one_operation(result: Node, operands: Collection[Node | None]) -> None:
+    """Note that the nodes between operands and what was written over one of them are one operation.
+
+    It keeps what it writes over, as the one kernel does that PyTorch has for it.
+    """
+    if all(i in operands for i in result.inputs):
+        return
+    by = weakref.ref(result)
+    for n in topological([result], lambda n: not n.tracks or n in operands):
+        if n.tracks and n is not result and n not in operands:
+            n.memo = n.memo or {}
+            n.memo[_ENCLOSING_WRITE_KEY] = by
+
+
+def mark_kept_values(
+    roots: Sequence[Node], gradients: Sequence[Node], cell_of: Callable[[int], Storage | None]
+) -> None:
+    """Note of gradients, which a walk back from `roots` made, that they have the lost values that they are made of.
+
+    That walk was let through: what it used of them had been kept by operations that write in place.
+    """
+    walked = set(gradient_graph.tracked_nodes(roots))
+    for n in topological(gradients, lambda n: not n.tracks or n in walked):
+        if n.tracks and n not in walked:
+            lost = {k for k, i in enumerate((n, *n.inputs)) if _find_overwrite(i, cell_of) is not None}
+            if lost:
+                n.memo = n.memo or {}
+                n.memo[_KEPT_VALUES_KEY] = lost | n.memo.get(_KEPT_VALUES_KEY, set())
+
+
+def _overwritten_values(n: Node, cell_of: Callable[[int], Storage | None]) -> Iterator[tuple[Node, Overwrite]]:
+    """The values that the gradient of a node needs and that were written over."""
+    kept = n.memo.get(_KEPT_VALUES_KEY, ()) if n.memo is not None else ()
+    ends = [i for k, i in enumerate((n, *n.inputs)) if k not in kept]
+    candidates = [(i, lost) for i in ends if (lost := _find_overwrite(i, cell_of)) is not None]
+    if not candidates:
+        return
+    needed, keeps = _needed_by_gradient(n), OPS[n.op].keeps
+    for at, lost in candidates:
+        if keeps == "neither" or keeps == ("operands" if at is n else "result"):
+            continue
+        # An operation that writes in place keeps a copy of what it replaces.
+        by = lost.by()
+        if at in needed and n is not by and not (by is not None and _is_part_of_write(n, by)):
+            yield at, lost
+
+
+def _is_part_of_write(n: Node, by: Node) -> bool:
+    """Whether a node is a part of the operation whose result was written."""
+    within = n.memo.get(_ENCLOSING_WRITE_KEY) if n.memo is not None else None
+    return (within is not None and within() is by) or (by.op in _CONVERSION_OPS and n in by.inputs)
+
+
+def _find_overwrite(n: Node, cell_of: Callable[[int], Storage | None]) -> Overwrite | None:
+    """How the value of a node, or of what a chain of views shows, was lost to all storages that had it."""
+    notes, lost = _find_storage_record(n, cell_of)
+    if lost is not None:
+        return lost if lost.is_counted else None
+    snapshot = notes.snapshot if notes is not None else None
+    if snapshot is None or snapshot.memory.count == snapshot.version:
+        return None
+    return Overwrite(return_none, snapshot.version, return_none, None)
+
+
+def _find_storage_record(
+    n: Node, cell_of: Callable[[int], Storage | None]
+) -> tuple[StorageRecord | None, Overwrite | None]:
+    """What is known of the storage of a node, or of what a chain of views shows, and how it lost the value."""
+    uid = None
+    # A value that a tensor holds of its own is no view any more.
+    while n.inputs and not n.cells and _is_view_of_operand(n):
+        uid = n.attrs["uid"] if n.op == "variable" else None
+        n = n.inputs[0]
+    notes: StorageRecord | None = n.storage
+    if notes is None or not notes.losses:
+        return notes, None
+    if uid is not None:
+        # Leaves may begin with equal values, and each is asked for itself.
+        cell = cell_of(uid)
+        lost = notes.losses.get(id(cell))
+        # The address of a cell that is gone may be another one's now.
+        return notes, lost if lost is not None and lost.cell() is cell else None
+    # As long as another cell was given the value, it is not known whose value is needed. Constants are no tensors.
+    if n.op == "const" or len(notes.losses) < n.cells - notes.clones:
+        return notes, None
+    return notes, next(iter(notes.losses.values()))
+
+
+def current_value(n: Node, cell_of: Callable[[int], Storage | None]) -> Node:
+    """Return the value that the storage of a node has now, if it was changed by writes that do not count; else `n`."""
+    if n.inputs and (n.op == "variable" or not n.cells) and _is_view_of_operand(n):
+        inner = n.inputs[0]
+        if n.op == "variable":
+            cell = cell_of(n.attrs["uid"])
+            _, lost = _find_storage_record(n, cell_of)
+            moved = (
+                read(cell) if cell is not None and lost is not None and not lost.is_counted else _reread_snapshot(inner)
+            )
+        else:
+            moved = current_value(inner, cell_of)
+        return n if moved is inner else node_from_template(node_template(n), (moved, *n.inputs[1:]))
+    _, lost = _find_storage_record(n, cell_of)
+    if lost is not None and lost.holder is not None and not lost.is_counted:
+        return read(lost.holder)
+    return _reread_snapshot(n)
+
+
+def _is_view_of_operand(n: Node) -> bool:
+    """Return whether a node shows elements of its operand: as a view, or as an operation takes them in."""
+    return OPS[n.op].put is not None or n.op in _OPERAND_ADAPTING_OPS
+
+
+def _reread_snapshot(n: Node) -> Node:
+    notes: StorageRecord | None = n.storage
+    return n if notes is None or notes.snapshot is None else notes.snapshot.current_value(n)
+
+
+def find_uncounted_changes(roots: Sequence[Node], cell_of: Callable[[int], Storage | None]) -> dict[Node, Node]:
+    """Return the values below `roots` whose storages were changed by writes that do not count, and the present ones."""
+    if not storage_versions.has_uncounted_writes:
+        return {}
+    walked = dict.fromkeys(i for n in gradient_graph.tracked_nodes(roots) for i in (n, *n.inputs))
+    return {n: m for n in walked if (m := current_value(n, cell_of)) is not n}
+
+
+def substitute_current_values(
+    roots: Sequence[Node], gradients: Sequence[Node | None], fresh: dict[Node, Node]
+) -> Sequence[Node | None]:
+    """Return gradients in which saved values are those that the storages have now, as `find_uncounted_changes` gives
+    them.
+
+    A walk back from `roots` made them. PyTorch reads a saved tensor in backward, so that a write through `.data` or
+    through an array of NumPy shows in the gradient.
+    """
+    walked = {i for n in gradient_graph.tracked_nodes(roots) for i in (n, *n.inputs)}
+    # A present value may be computed from the one before.
+    ends = walked | set(fresh.values())
+    mapping: dict[Node, Node] = {}
+    for n in topological([g for g in gradients if g is not None], ends.__contains__):
+        inputs = () if n in ends else tuple(mapping[i] for i in n.inputs)
+        mapping[n] = (
+            fresh.get(n, n) if n in ends else n if inputs == n.inputs else node_from_template(node_template(n), inputs)
+        )
+    return [None if g is None else mapping[g] for g in gradients]
+
+
+def _needed_by_gradient(n: Node) -> set[Node]:
+    """Which of its inputs and its result the gradient of a node is computed from."""
+    rule = OPS[n.op].vjp
+    # What keeps nothing is not asked: the rule may be a function of the user's.
+    if rule is None or not saves_values(n) or isinstance(n.type, tuple):
+        return set()
+    seed = node("batch", (), {"index": -1, "name": "seed", "type": n.type}, n.type)
+    ends = {n, *n.inputs}
+    parts = zip(n.inputs, rule(seed, n, *n.inputs, **n.attrs), strict=True)
+    gradients = [materialize_slice(d) for i, d in parts if d is not None and i.tracks]
+    return (ends & set(topological(gradients, ends.__contains__))) | _kept_without_need(n)
+
+
+def _kept_without_need(n: Node) -> set[Node]:
+    """Return what PyTorch keeps of an operation without need."""
+    kept = OPS[n.op].also_keeps
+    if kept == "result":
+        return {n}
+    if kept == "last operand":
+        return {n.inputs[-1]}
+    others = [(i, [*n.inputs[:k], *n.inputs[k + 1 :]]) for k, i in enumerate(n.inputs)]
+    return {i for i, rest in others if not rest or any(r.tracks for r in rest)} if kept == "operands" else set()
+
+
+def _modified_in_place_error(n: Node, at: Node, lost: Overwrite) -> AutogradError:
+    cell = lost.cell()
+    version = cell.version if cell is not None else lost.version + 1
+    # A result is called after the operation that kept it, an operand after what it is now.
+    maker = n if at is n else cell.node if cell is not None else None
+    name = f", which is output 0 of {grad_fn_name(maker).removesuffix('Backward0')}," if maker and maker.tracks else ""
+    return AutogradError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[torch.{_tensor_type_name(at.type.dtype)}Tensor {list(at.type.shape)}]{name} is at version "
+        f"{version}; expected "
+        f"version {lost.version} instead. Hint: enable anomaly detection to find the operation that failed to compute "
+        "its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
+        where=source.where(),
+    )
+
+
+def _tensor_type_name(dtype: DType) -> str:
+    return TENSOR_TYPE_NAMES.get(dtype.name, "")
+
+
+def grad_fn_name(n: Node) -> str:
+    """What PyTorch would call the function that computed a node, as in "MulBackward0"."""
+    if n.op == "written_past":
+        return grad_fn_name(n.inputs[1])
+    words = "".join(w.capitalize() for w in n.op.split("_"))
+    return "AccumulateGrad" if n.op == "variable" else f"{OPS[n.op].gradient_name or words}Backward0"

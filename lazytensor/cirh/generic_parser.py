@@ -1,0 +1,394 @@
+"""Reads MLIR's generic form: any module of one function whose operations are those of the house.
+
+Who wrote it does not matter: names of values, the order of attributes and the spelling of numbers are free, so that a
+graph survives a way through xDSL or mlir-opt.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from lazytensor.cirh.generic import LEAF_ATTRIBUTE_PREFIX, LEAF_OPS
+from lazytensor.core.dtype import ALL, DType, bfloat16, cbfloat16
+from lazytensor.errors import CompileError, LazyError
+from lazytensor.ir.graph import Graph, Node, leaf, node
+from lazytensor.ir.operation import OPS
+from lazytensor.ir.types import Type
+
+DTYPES = {d.mlir: d for d in ALL if d is not cbfloat16}
+_TOKEN_PATTERN = re.compile(
+    r"""\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<tensor>tensor<[^>]*>)|(?P<value>%[\w$.-]+)(?:(?P<part>[#:])(?P<count>\d+))?
+    |(?P<number>-?(?:0x[0-9A-Fa-f]+|\d+\.\d*(?:[eE][-+]?\d+)?|\d+))|(?P<word>[A-Za-z_][\w$.]*)|(?P<symbol>[@^][\w$.-]+)
+    |(?P<mark>->|[(){}\[\]<>:,=])|(?P<comment>//[^\n]*))""",
+    re.VERBOSE,
+)
+_ESCAPE_PATTERN = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
+MAX_CHARACTERS = 1 << 31
+"""Of a text, and bytes of a constant; what is longer is no graph that anybody printed."""
+
+
+@dataclass
+class ParsedOperation:
+    """One operation as it is written: operands and results by name, attributes and regions."""
+
+    name: str
+    results: list[str]
+    operands: list[str]
+    types: list[Type]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    body: list["ParsedOperation"] = field(default_factory=list)
+    arguments: list[tuple[str, Type]] = field(default_factory=list)
+    line: int = 0
+
+
+def read_graph(text: str) -> Graph:
+    """The graph of a module in the generic form.
+
+    Raises CompileError with the line for anything else, for an operation that is not known, and for a type that is not
+    the one that an operation gives.
+    """
+    reader = _GenericParser(text)
+    try:
+        operations = [reader.operation()]
+        while operations and operations[0].name == "builtin.module":
+            operations = operations[0].body
+        functions = [o for o in operations if o.name == "func.func"]
+        if len(functions) != 1:
+            reader.raise_error(f"the module has {len(functions)} functions, and one is read")
+        return _graph(functions[0])
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError, RecursionError) as e:
+        # Well formed, and yet nothing that a graph is made of: an attribute is missing, or is of another kind.
+        reader.raise_error(f"this is no graph: {type(e).__name__}: {e}")
+
+
+class _GenericParser:
+    """A place in a text, and what stands there."""
+
+    def __init__(self, text: str):
+        if len(text) > MAX_CHARACTERS:
+            raise CompileError(f"a text of {len(text):,} characters is too long")
+        self.text, self.at = text, 0
+        self.kind, self.token = "", ""
+        self.match: Any = None
+        self.advance()
+
+    def raise_error(self, what: str) -> NoReturn:
+        line = self.text.count("\n", 0, self.at) + 1
+        raise CompileError(
+            f"line {line}: {what}", hint="Graphs are read in MLIR's generic form (mlir-opt --mlir-print-op-generic)."
+        )
+
+    def advance(self) -> None:
+        """Go on to the next token."""
+        while True:
+            self.match = _TOKEN_PATTERN.match(self.text, self.at)
+            if self.match is None:
+                if self.text[self.at :].strip():
+                    self.raise_error(f"{self.text[self.at : self.at + 20].strip()!r} is not understood")
+                self.kind = self.token = ""
+                return
+            self.at = self.match.end()
+            self.kind = next(k for k, v in self.match.groupdict().items() if v is not None)
+            self.token = self.match[self.kind]
+            if self.kind != "comment":
+                return
+
+    def take(self, kind: str = "") -> str:
+        """The token here, of one kind if that is asked for; the place moves behind it."""
+        if not self.kind or (kind and self.kind != kind):
+            self.raise_error(f"a {kind or 'token'} is missing before {self.token!r}")
+        token = self.token
+        self.advance()
+        return token
+
+    def takes(self, *marks: str) -> bool:
+        """Go past one of these marks or words if it stands here."""
+        if self.kind in ("mark", "word") and self.token in marks:
+            self.advance()
+            return True
+        return False
+
+    def expect(self, mark: str) -> None:
+        """Go past a mark."""
+        if not self.takes(mark):
+            self.raise_error(f"{mark!r} is missing before {self.token!r}")
+
+    def items(self, end: str) -> Iterator[None]:
+        """Once for each item of a list, up to its end."""
+        while not self.takes(end):
+            yield
+            if not self.takes(","):
+                self.expect(end)
+                return
+
+    def value(self) -> tuple[str, int]:
+        """A value: its name with the part that is meant, and how many it names on the left of an equals sign."""
+        if self.kind != "value":
+            self.raise_error(f"a value is missing before {self.token!r}")
+        name, part, count = self.match["value"], self.match["part"], int((self.match["count"] or "0")[:5])
+        self.advance()
+        return (f"{name}#{count}", 1) if part == "#" else (name, count)
+
+    def operation(self) -> ParsedOperation:
+        """An operation in the generic form, with what lies in it."""
+        results: list[str] = []
+        line = self.text.count("\n", 0, self.at) + 1
+        while self.kind == "value":
+            name, count = self.value()
+            results += [f"{name}#{k}" for k in range(count)] if count else [name]
+            if not self.takes(","):
+                self.expect("=")
+        name = _unquote(self.take("string"))
+        self.expect("(")
+        operands = [self.value()[0] for _ in self.items(")")]
+        op = ParsedOperation(name=name, results=results, operands=operands, types=[], line=line)
+        if self.takes("<"):
+            op.attrs |= self.attributes()
+            self.expect(">")
+        if self.takes("("):
+            for _ in self.items(")"):
+                self.region(op)
+        if self.kind == "mark" and self.token == "{":
+            op.attrs |= self.attributes()
+        self.expect(":")
+        _, op.types = self.function_type()
+        self.location()
+        return op
+
+    def location(self) -> None:
+        """Go past a location."""
+        if self.takes("loc"):
+            self.expect("(")
+            depth = 1
+            while depth:
+                depth += {"(": 1, ")": -1}.get(self.take(), 0)
+
+    def region(self, op: ParsedOperation) -> None:
+        """A region of one block."""
+        self.expect("{")
+        if self.kind == "symbol":
+            self.take()
+            if self.takes("("):
+                for _ in self.items(")"):
+                    name = self.value()[0] if self.match["part"] != ":" else self.take()
+                    self.expect(":")
+                    op.arguments.append((name, self.type()))
+                    self.location()
+            self.expect(":")
+        while not self.takes("}"):
+            op.body.append(self.operation())
+
+    def attributes(self) -> dict[str, Any]:
+        """A dictionary."""
+        self.expect("{")
+        attrs: dict[str, Any] = {}
+        for _ in self.items("}"):
+            name = _unquote(self.take()) if self.kind == "string" else self.take("word")
+            attrs[name] = self.attribute() if self.takes("=") else None
+        return attrs
+
+    def attribute(self) -> Any:
+        """One attribute, as Python has it: lists as tuples, unit as None."""
+        if self.kind == "string":
+            return _unquote(self.take())
+        if self.kind == "number":
+            return self.number()
+        if self.kind == "tensor" or self.token in DTYPES:
+            return self.type() if self.kind == "tensor" else DTYPES[self.take()]
+        if self.takes("["):
+            return tuple(self.attribute() for _ in self.items("]"))
+        if self.kind == "mark" and self.token == "{":
+            return self.attributes()
+        if self.kind == "mark" and self.token == "(":
+            return self.function_type()
+        if self.takes("dense"):
+            return self.dense()
+        for word, value in (("true", True), ("false", False), ("unit", None)):
+            if self.takes(word):
+                return value
+        return self.raise_error(f"{self.token!r} is no attribute that is read")
+
+    def number(self) -> int | float:
+        """A number with its type, i64 where none is said."""
+        text = self.take("number")
+        kind = self.take("word") if self.takes(":") else "i64" if "." not in text else "f64"
+        if not kind.startswith(("f", "bf")):
+            return int(text, 0)
+        if "x" not in text:
+            return float(text)
+        return float(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
+
+    def dense(self) -> np.ndarray:
+        """The elements of a constant."""
+        self.expect("<")
+        elements: Any = _unquote(self.take()) if self.kind == "string" else None
+        if elements is None and not (self.kind == "mark" and self.token == ">"):
+            elements = self.nested()
+        self.expect(">")
+        self.expect(":")
+        t = self.type()
+        if t.nbytes > MAX_CHARACTERS:
+            self.raise_error(f"a constant {t} is too large")
+        try:
+            return _array(elements, t)
+        except (ValueError, OverflowError) as e:
+            self.raise_error(f"the elements of a {t} are broken: {e}")
+
+    def nested(self) -> Any:
+        """Numbers, and lists of them."""
+        if self.takes("["):
+            return [self.nested() for _ in self.items("]")]
+        return self.take("number") if self.kind == "number" else self.take("word")
+
+    def type(self) -> Type:
+        """A tensor type."""
+        *extents, element = self.take("tensor")[len("tensor<") : -1].split("x")
+        if element not in DTYPES or not all(e.isdigit() for e in extents):
+            self.raise_error(f"tensor<{'x'.join([*extents, element])}> is no type of a tensor here")
+        return Type(tuple(map(int, extents)), DTYPES[element])
+
+    def function_type(self) -> tuple[list[Type], list[Type]]:
+        """The types of operands and results."""
+        self.expect("(")
+        operands = [self.type() for _ in self.items(")")]
+        self.expect("->")
+        if not self.takes("("):
+            return operands, [self.type()]
+        return operands, [self.type() for _ in self.items(")")]
+
+
+def _unquote(text: str) -> str:
+    def plain(m: re.Match[str]) -> str:
+        known = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
+        return known.get(m[1]) or chr(int(m[1], 16))
+
+    inner = text[1:-1]
+    if "\\" not in inner:
+        return inner
+    # Escapes are bytes of UTF-8.
+    return _ESCAPE_PATTERN.sub(plain, inner).encode("latin-1", "replace").decode("utf-8", "surrogateescape")
+
+
+def _array(elements: Any, t: Type) -> np.ndarray:
+    d = t.dtype
+    if elements is None:
+        return np.zeros(t.shape, d.host)
+    if isinstance(elements, str) and elements.startswith("0x") and d.kind != "b":
+        stored = np.dtype("<u2" if d is bfloat16 else "<f2" if d.is_half else d.host.newbyteorder("<"))
+        values = np.frombuffer(bytes.fromhex(elements[2:]), stored)
+        if d is bfloat16:
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+    else:
+        values = np.array([_parse_element(e, d) for e in _flatten_elements(elements)], d.host)
+    # One element may stand for all; a scalar has no axis along which it could.
+    whole = values.reshape(t.shape) if values.size == t.size else np.broadcast_to(values.reshape(()), t.shape)
+    return np.ascontiguousarray(whole, d.host)
+
+
+def _flatten_elements(elements: Any) -> Iterator[str]:
+    if isinstance(elements, str):
+        yield elements
+        return
+    for e in elements:
+        yield from _flatten_elements(e)
+
+
+def _parse_element(text: str, d: DType) -> Any:
+    if d.kind == "b":
+        return text == "true"
+    if d.kind != "f":
+        return int(text, 0)
+    if "x" not in text:
+        return float(text)
+    # The bits of a number that has no digits: infinity, or none at all.
+    bits = int(text, 16).to_bytes(d.itemsize, "little")
+    if d is bfloat16:
+        return np.frombuffer(b"\0\0" + bits, "<f4")[0]
+    return np.frombuffer(bits, f"<f{d.itemsize}")[0]
+
+
+def _graph(function: ParsedOperation) -> Graph:
+    values: dict[str, Node] = {}
+    inputs: list[Node] = []
+    state: dict[str, Node] = {}
+    said: Any = function.attrs.get("arg_attrs") or ({},) * len(function.arguments)
+    for i, ((name, t), attrs) in enumerate(zip(function.arguments, said, strict=True)):
+        values[name] = n = _leaf(i, t, {key.removeprefix(LEAF_ATTRIBUTE_PREFIX): value for key, value in attrs.items()})
+        if n.op == "state":
+            state[n.attrs["id"]] = n
+        else:
+            inputs.append(n)
+    returned: list[Node] = []
+    results = list(function.attrs.get("res_attrs") or ())
+    for op in function.body:
+        operands = tuple(_lookup_value(values, name, op.line) for name in op.operands)
+        if op.name == "func.return":
+            returned = list(operands)
+        else:
+            _define(values, op, operands)
+    return _graph_of_results(inputs, state, returned, results)
+
+
+def _graph_of_results(
+    inputs: list[Node], state: dict[str, Node], returned: list[Node], said: list[dict[str, Any]]
+) -> Graph:
+    said += [{}] * (len(returned) - len(said))
+    updates = {a["lt.state"]: n for n, a in zip(returned, said, strict=True) if "lt.state" in a}
+    outputs = [(n, a.get("cs.output_name")) for n, a in zip(returned, said, strict=True) if "lt.state" not in a]
+    names = tuple(name or f"output_{i}" for i, (_, name) in enumerate(outputs))
+    # Numbered names are those of a graph without any.
+    plain = names == tuple(f"output_{i}" for i in range(len(names)))
+    return Graph(tuple(inputs), state, tuple(n for n, _ in outputs), updates, () if plain else names)
+
+
+def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
+    kind = attrs.pop("leaf", "batch")
+    if kind not in LEAF_OPS:
+        raise CompileError(f"argument {place} is a {kind!r}, and not one of {', '.join(LEAF_OPS)}")
+    # A function of another tool says nothing of its arguments: they are the batch, in order.
+    attrs = attrs or {"index": place, "name": f"arg{place}", "type": t}
+    return node(kind, (), attrs, t)
+
+
+def _lookup_value(values: dict[str, Node], name: str, line: int) -> Node:
+    if name not in values:
+        raise CompileError(f"line {line}: {name} is used before it is defined")
+    return values[name]
+
+
+def _define(values: dict[str, Node], op: ParsedOperation, operands: tuple[Node, ...]) -> None:
+    """Make the node of an operation, and name its results."""
+    name = op.name.rpartition(".")[2]
+    if name not in OPS:
+        raise CompileError(f"line {op.line}: there is no operation {op.name!r}")
+    n = _node(op, name, operands)
+    if not isinstance(n.type, tuple):
+        values[op.results[0]] = n
+        return
+    for k, result in enumerate(op.results):
+        values[result] = node("result", (n,), {"index": k}, n.type[k])
+
+
+def _node(op: ParsedOperation, name: str, operands: tuple[Node, ...]) -> Node:
+    if name in ("const", "leaf"):
+        (t,), array = op.types, op.attrs["value"]
+        if name == "leaf":
+            return leaf(array, t)
+        constant = node("const", (), {"data": array.tobytes(), "type": t}, t)
+        constant.value = array if constant.value is None else constant.value
+        return constant
+    try:
+        inferred = OPS[name].infer(*(i.type for i in operands), **op.attrs)
+    except (LazyError, TypeError, ValueError, IndexError, KeyError, AttributeError) as e:
+        raise CompileError(f"line {op.line}: {op.name}: {e}") from e
+    given = inferred if isinstance(inferred, tuple) else (inferred,)
+    if list(given) != op.types or len(op.results) != len(given):
+        shown = ", ".join(map(str, given))
+        raise CompileError(
+            f"line {op.line}: {op.name} gives {shown}, and the text says {', '.join(map(str, op.types))}"
+        )
+    return node(name, operands, op.attrs, inferred)

@@ -1,0 +1,122 @@
+"""Which nodes may become loop bodies, what they cost, and how one is spelled in the kernel language.
+
+The spelling starts from the `Body` of the op table. A function in it, such as `exp(`, becomes the helper of
+`lazytensor.runtime.vecmath` for its element type: `exp_f4(`. Integer results are wrapped in their type, because
+the kernel language would widen them where NumPy wraps around.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lazytensor.core.dtype import DType, bool_, float64
+from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import OPS
+from lazytensor.ir.reduction import REDUCTIONS
+from lazytensor.ir.types import Type
+
+INSTRUCTION_HELPERS = frozenset(
+    f"{name}_{kind}"
+    for name in (
+        *(r.helper for r in REDUCTIONS.values() if r.helper),
+        *(name for name, op in OPS.items() if op.body is not None and op.body.is_instruction),
+    )
+    for kind in ("f4", "f8")
+)
+"""Helpers that are one LLVM instruction; they stand in `lazytensor.runtime.intrinsics`."""
+_CALL_PATTERN = re.compile(r"\b([a-z_]\w*)(?=\()")
+
+
+def _types(n: Node) -> list[Type]:
+    return [n.type, *(i.type for i in n.inputs)] if isinstance(n.type, Type) else []
+
+
+def is_pointwise(n: Node) -> bool:
+    """True where a node may be computed inside a loop nest."""
+    op = OPS.get(n.op)
+    if op is None or op.body is None:
+        return False
+    types = _types(n)
+    if not types or any(t.size == 0 for t in types):
+        return False
+    kinds = {t.dtype.kind for t in types}
+    # The widest kind counts: a choice between numbers has a condition of truth, a comparison a result of it.
+    widest = next(kind for kind in "fib" if kind in kinds)
+    return widest in op.body.kinds
+
+
+def has_function(op: str) -> bool:
+    """True where the loop body of an operation calls a function, and not only operators, which NumPy rounds alike."""
+    body = OPS[op].body
+    # The name of a function may end with an attribute in braces.
+    return body is not None and re.search(r"[\w}]\(", body.text) is not None
+
+
+def is_reduction(n: Node) -> bool:
+    """True where a node may be the accumulating store of a loop nest."""
+    if n.op != "reduce" or n.inputs[0].type.size == 0:
+        return False
+    return (n.type.dtype is bool_) == (n.attrs["kind"] in ("and", "or"))
+
+
+def is_literal(n: Node) -> bool:
+    """True for what stands in the text of a nest as a number."""
+    return n.op == "full" or (n.op == "const" and n.type.size == 1)
+
+
+def _is_uniform(n: Node) -> bool:
+    return is_literal(n) or (n.op in ("broadcast_in_dim", "reshape") and _is_uniform(n.inputs[0]))
+
+
+def is_cheap(n: Node) -> bool:
+    """The rule for computing a node twice: at most one flop, and no more reads than its stored value would cost."""
+    if OPS[n.op].work(n.type, *(i.type for i in n.inputs), **n.attrs).flops > n.type.size:
+        return False
+    return sum(not _is_uniform(i) for i in n.inputs) <= 1
+
+
+def dtype_suffix(dtype: DType) -> str:
+    """The mark of a helper's variant: f4, f8, i8, b1."""
+    return dtype.host.str[1:]
+
+
+def literal_text(value: Any, dtype: DType) -> str:
+    """A number as typed text; float32 keeps its exact value."""
+    if dtype is bool_:
+        return repr(bool(value))
+    if dtype.kind == "i":
+        return f"np.{dtype.host.name}({int(value)})"
+    value = float(dtype.host.type(value))
+    text = repr(value) if math.isfinite(value) else f"np.{'nan' if value != value else 'inf' if value > 0 else 'NINF'}"
+    return f"np.{dtype.host.name}({text.replace('np.NINF', '-np.inf')})"
+
+
+def _convert(text: str, source: DType, target: DType) -> str:
+    if target is bool_:
+        return f"({text} != {literal_text(0, source)})" if source is not bool_ else text
+    return text if source.host == target.host else f"np.{target.host.name}({text})"
+
+
+def scalar_text(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: list[str], kinds: list[DType]) -> str:
+    """The kernel text of one scalar from the texts and types of its arguments, rounded if `dtype` is a half type."""
+    if op == "cast":
+        text, is_exact = _convert(texts[0], kinds[0], dtype), kinds[0] is dtype
+    else:
+        body = OPS[op].body
+        assert body is not None, f"{op} has no loop body"
+        operand = kinds[-1]
+        if operand.kind == "i" and body.integer:
+            form = body.integer
+        else:
+            # An attribute may be part of a function's name, so it is put in before the mark of the type.
+            form = body.text.format("{0}", "{1}", "{2}", **(attrs or {}))
+            form = _CALL_PATTERN.sub(lambda m: f"{m.group(1)}_{'f8' if operand is float64 else 'f4'}", form)
+        text = form.format(*texts)
+        # A bare 1 or 0 would be an int64 and widen the float32 beside it.
+        text = re.sub(r"\bone\b", lambda m: literal_text(1, operand), text)
+        text = re.sub(r"([!=]=) 0\)", lambda m: f"{m.group(1)} {literal_text(0, operand)})", text)
+        if dtype.kind == "i" and op != "where":
+            text = f"np.{dtype.host.name}({text})"
+        is_exact = body.is_exact
+    return f"round_{dtype.name}({text})" if dtype.is_half and not is_exact else text

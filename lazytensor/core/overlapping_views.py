@@ -1,0 +1,209 @@
+"""Views whose elements overlap: writes to windows that see an element several times, and operands that are written to.
+
+The layout of a view is that of an array of one byte for each element of the storage, seen through the same view_ops.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from lazytensor.core import source, storage
+from lazytensor.core.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops import OPS, call, const
+from lazytensor.ops.index import index_put_at
+from lazytensor.ops.strided import contiguous_strides, is_injective
+
+Tensor: TypeAlias = Any
+"""A `lazytensor.core.tensor.Tensor`, whose module is built on this one."""
+
+
+MAX_OVERLAP_STEPS = 10_000
+"""Limit of NumPy's search for an element that two views share; beyond it they count as separate."""
+
+
+def apply_views(array: np.ndarray, t: Tensor) -> np.ndarray:
+    """Return what an array in the shape of a storage shows through the view_ops of a tensor."""
+    for name, attrs in t.view_ops:
+        array = OPS[name].eval(array, **dict(attrs))
+    return array
+
+
+def is_contiguous(t: Tensor) -> bool:
+    """Return whether the elements of a tensor lie in memory in their order, without gaps."""
+    return not t.view_ops or bool(apply_views(_layout_bytes(t), t).flags.c_contiguous)
+
+
+def arrange_in_memory_order(t: Tensor, values: np.ndarray) -> np.ndarray:
+    """Return values that were drawn one after the other, in the shape of `t`: the first for the first in memory.
+
+    PyTorch fills a tensor in the order of its memory, whatever the order of its dimensions.
+    """
+    if is_contiguous(t):
+        return values.reshape(t.spec.shape)
+    strides = apply_views(_layout_bytes(t), t).strides
+    order = sorted(range(len(strides)), key=lambda d: -strides[d])
+    return values.reshape([t.spec.shape[d] for d in order]).transpose(np.argsort(order))
+
+
+def has_repeats(t: Tensor) -> bool:
+    """Return whether a view in the view_ops of a tensor may see an element of the storage several times."""
+    for name, attrs in t.view_ops:
+        if name == "broadcast_in_dim":
+            return True
+        if name == "as_strided" and not is_injective(dict(attrs)["size"], dict(attrs)["stride"]):
+            return True
+    return False
+
+
+def write_overlapping_view(t: Tensor, base: Node, value: Node) -> Node | None:
+    """Return `base`, the value of the storage of `t`, with `value` at the elements that `t` shows.
+
+    Return None if the view_ops has no view that sees elements several times, or if all of them get one value. Raises
+    ShapeError if `t` shows an element several times, unless all of them get one value.
+    """
+    if not has_repeats(t):
+        return None
+    size = base.type.size
+    places = apply_views(np.arange(size).reshape(base.type.shape), t).reshape(-1)
+    if np.unique(places).size != places.size:
+        if value.op == "full" and t.view_ops[-1][0] == "as_strided" and not _is_expanded(t):
+            return None
+        raise ShapeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location.",
+            where=source.where(),
+            hint="Please clone() the tensor before performing the operation.",
+        )
+    flat, values = call("reshape", base, shape=(size,)), call("reshape", value, shape=(places.size,))
+    at = const(places.astype(np.int64), Type(places.shape, int64))
+    return call("reshape", index_put_at(flat, values, (at,), (0,)), shape=base.type.shape)
+
+
+def _is_expanded(t: Tensor) -> bool:
+    """Return whether all places of a dimension show one element; PyTorch compares no more than that."""
+    layout = apply_views(np.empty(t.cell.type.shape, np.uint8), t)
+    return any(s == 0 and e > 1 for s, e in zip(layout.strides, layout.shape, strict=True))
+
+
+OVERLAP_REFUSING_FUNCTIONS = frozenset(
+    ("index_put", "index_copy", "index_add", "scatter", "scatter_add", "scatter_reduce", "put")
+)
+"""Functions whose in-place forms refuse operands that show any element that is written to."""
+INDEX_CHECKED_FUNCTIONS = frozenset(("masked_fill", "masked_scatter", "index_fill"))
+"""Functions whose in-place forms compare the mask or the index only, and read the values freely."""
+
+
+def refuse_operands(name: str, x: Tensor, operands: Sequence[Any]) -> None:
+    """Raise ShapeError if the in-place form of a function refuses an operand because of what it shares with `x`."""
+    tensors = [o for o in operands if hasattr(o, "view_ops")]
+    if name in OVERLAP_REFUSING_FUNCTIONS or name == "index_fill":
+        tensors += [i for o in operands if isinstance(o, tuple | list) for i in o if hasattr(i, "view_ops")]
+        refuse_shared(x, *(tensors[:1] if name in INDEX_CHECKED_FUNCTIONS else tensors))
+    else:
+        refuse_overlap(x, *(tensors[:1] if name in INDEX_CHECKED_FUNCTIONS else tensors))
+
+
+def refuse_overlap(x: Tensor, *operands: Tensor, is_copy: bool = False) -> None:
+    """Raise ShapeError if an operand shows some of the elements that are written to, or all of them otherwise than `x`.
+
+    PyTorch's rule: only views without gaps are compared, and all their strides have to be equal. Views with gaps
+    are refused outside of steps if a loop over the elements of `x` would read what it has written.
+    """
+    for o in operands:
+        if o.cell is x.cell and o.view_ops != x.view_ops:
+            if _shares_elements(x, o, is_same_allowed=True):
+                raise _shared_memory_error()
+            if storage.thread_state.current is None and is_read_after_write(x, o, is_copy):
+                raise order_dependent_write_error()
+
+
+def order_dependent_write_error() -> ShapeError:
+    """The error of an operation that reads elements which it has written."""
+    return ShapeError(
+        "an operation in place reads elements of an operand after it has written them, so that PyTorch's "
+        "result depends on the order of its loop",
+        where=source.where(),
+        hint="Please clone() the operand before performing the operation.",
+    )
+
+
+def refuse_shared(x: Tensor, *operands: Tensor) -> None:
+    """Raise ShapeError if an operand is `x` or shows elements that are written to.
+
+    Only views without gaps are compared.
+    """
+    for o in operands:
+        # PyTorch sees a tensor whose first extent is 1 without it, as another tensor.
+        if o is x and (x.spec.size or x.spec.shape[:1] != (1,)):
+            raise _shared_memory_error()
+        if o.cell is x.cell and _shares_elements(x, o, is_same_allowed=False):
+            raise _shared_memory_error()
+
+
+def is_read_after_write(x: Tensor, o: Tensor, is_copy: bool) -> bool:
+    """Return whether a loop over the elements of `x`, in the order of the storage, reads them by `o` after a write.
+
+    A copy may write an element to itself.
+    """
+    bytes_ = _layout_bytes(x, o)
+    target, read = apply_views(bytes_, x), apply_views(bytes_, o)
+    try:
+        read = np.broadcast_to(read, target.shape)
+        # The stubs of NumPy allow two numbers only.
+        if not np.shares_memory(target, read, max_work=MAX_OVERLAP_STEPS):  # type: ignore[arg-type]
+            return False
+    except (ValueError, np.exceptions.TooHardError):
+        return False
+    places = np.arange(x.cell.type.size).reshape(x.cell.type.shape)
+    order = sorted(range(target.ndim), key=lambda d: -target.strides[d])
+    written = apply_views(places, x).transpose(order)
+    sources = np.broadcast_to(apply_views(places, o), target.shape).transpose(order).reshape(-1)
+    turns = np.arange(written.size)
+    turn_of = np.full(places.size, written.size)
+    turn_of[written.reshape(-1)] = turns
+    is_late = turn_of[sources] < turns
+    if is_copy:
+        is_late[is_late] = sources[turn_of[sources[is_late]]] != sources[is_late]
+    return bool(is_late.any())
+
+
+def _shared_memory_error() -> ShapeError:
+    return ShapeError(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+        "memory location.",
+        where=source.where(),
+        hint="Please clone() the tensor before performing the operation.",
+    )
+
+
+def _shares_elements(x: Tensor, o: Tensor, is_same_allowed: bool) -> bool:
+    """Return whether two views of a storage, both without gaps, share elements."""
+    bytes_ = _layout_bytes(x, o)
+    target, other = _memory_range(bytes_, x), _memory_range(bytes_, o)
+    if target is None or other is None or (is_same_allowed and target == other):
+        return False
+    return target[0] < other[1] and other[0] < target[1]
+
+
+def _layout_bytes(*tensors: Tensor) -> np.ndarray:
+    """Return an array of one byte for each element of the storage of tensors, to be seen through their lenses."""
+    shape = tensors[0].cell.type.shape
+    # A window copies what has gaps, and so needs bytes that are there.
+    if any(name == "as_strided" for t in tensors for name, _ in t.view_ops):
+        return np.empty(shape, np.uint8)
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), shape, contiguous_strides(shape))
+
+
+def _memory_range(bytes_: np.ndarray, t: Tensor) -> tuple[int, int, tuple[int, ...]] | None:
+    """Return where a view begins and ends, and its strides; None for a view with gaps, or without elements."""
+    layout = apply_views(bytes_, t)
+    step = 1
+    for s, e in sorted((s, e) for s, e in zip(layout.strides, layout.shape, strict=True) if e != 1):
+        if s != step:
+            return None
+        step *= e
+    start = layout.__array_interface__["data"][0]
+    return (start, start + layout.size, layout.strides) if layout.size else None

@@ -1,0 +1,1 @@
+"""How values are shown: tables, printed tensors, and HTML for notebooks."""

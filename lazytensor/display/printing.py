@@ -1,0 +1,135 @@
+"""Printing of tensors as PyTorch prints them: four digits, aligned columns, long dimensions cut in the middle.
+
+The rules were worked out from what PyTorch prints. Columns are as wide as the widest finite number that is not zero.
+"""
+
+import math
+from collections.abc import Callable
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazytensor.core import dtype as dt
+from lazytensor.core.tensor import CPU, Tensor
+from lazytensor.core.tensor_members import method
+from lazytensor.display.html import heat_map
+from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import OPS
+from lazytensor.ir.reduction import REDUCTIONS
+
+# The defaults of torch.set_printoptions.
+PRECISION, THRESHOLD, EDGE_ITEMS, LINE_WIDTH = 4, 1000, 3, 80
+PREFIX = "tensor("
+
+
+class ElementFormat(NamedTuple):
+    """How one element is spelled, and how many characters each takes at least."""
+
+    spell: Callable[[Any], str]
+    width: int
+
+    def padded(self, value: Any) -> str:
+        """An element in its column."""
+        return self.spell(value).rjust(self.width)
+
+
+@method(names="__repr__")
+def tensor_text(x: Tensor) -> str:
+    """The printed form of a tensor. Reading it inside a traced step of the wafer raises TraceError."""
+    is_meta = x.device.type == "meta"  # a shape without values
+    array = np.empty(0) if is_meta else x.array("print()")
+    elements = (
+        _format_nested(array, _element_format(_edge_elements(array), x.dtype), len(PREFIX)) if array.size else "[]"
+    )
+    body = PREFIX + ("..." if is_meta else elements)
+    notes = [f"size={tuple(x.shape)}"] if is_meta or (not array.size and x.ndim != 1) else []
+    if x.device is not CPU:
+        notes.insert(0 if is_meta else len(notes), f"device='{x.device}'")
+    # PyTorch names a dtype only where the digits do not show it; of no elements they show nothing but the default type.
+    if x.dtype not in (dt.float32, dt.int64, dt.bool_) or (not array.size and x.dtype is not dt.float32):
+        notes.append(f"dtype={x.dtype}")
+    if x.requires_grad:
+        notes.append("requires_grad=True" if x.is_leaf else f"grad_fn=<{_gradient_name(x.node)}Backward0>")
+    # A note goes to a line of its own where it would reach beyond 80 characters, counted from the last line end.
+    for note in notes:
+        last = len(body) - (body.rfind("\n") + 1)
+        is_long = last + len(note) + len(", )") >= LINE_WIDTH
+        body += (",\n" + " " * len(PREFIX) if is_long else ", ") + note
+    return body + ")"
+
+
+@method(names="_repr_html_")
+def tensor_html(x: Tensor) -> str:
+    """A tensor in a notebook: its type, its numbers as colours if it is no single one, and as text."""
+    shown, array = tensor_text(x), np.empty(0) if x.device.type == "meta" else x.array("print()")
+    image = heat_map(array.reshape(-1, array.shape[-1])) if array.ndim and array.size > 1 else ""
+    return f"<p><code>{escape(str(x.spec))}</code></p>{image}<pre>{escape(shown)}</pre>"
+
+
+def _gradient_name(n: Node) -> str:
+    if n.op == "written_past":
+        return _gradient_name(n.inputs[1])
+    # One operation here stands for several of PyTorch's, each with a node name of its own.
+    if n.op == "reduce":
+        return REDUCTIONS[n.attrs["kind"]].gradient
+    return OPS[n.op].gradient_name or "".join(part.capitalize() for part in n.op.split("_"))
+
+
+def _element_format(values: np.ndarray, dtype: dt.DType) -> ElementFormat:
+    if dtype.kind != "f":
+        spell = (lambda v: str(bool(v))) if dtype.kind == "b" else str
+        return ElementFormat(spell, max(len(spell(v)) for v in values.ravel().tolist()))
+    finite = values[np.isfinite(values) & (values != 0)].astype(np.float64)
+    if not finite.size:
+        return ElementFormat(_format_integer, 1)
+    size = np.abs(finite)
+    # PyTorch's limits: beyond them four digits would hide the small numbers or drown in zeros.
+    if size.max() / size.min() > 1000 or size.max() > 1e8 or size.min() < 1e-4:
+        spell = _format_scientific
+    else:
+        spell = _format_integer if np.all(finite == np.ceil(finite)) else _format_fixed
+    return ElementFormat(spell, max(len(spell(v)) for v in finite.tolist()))
+
+
+def _format_integer(v: float) -> str:
+    return f"{v:.0f}." if math.isfinite(v) else f"{v:.0f}"
+
+
+def _format_fixed(v: float) -> str:
+    return f"{v:.{PRECISION}f}"
+
+
+def _format_scientific(v: float) -> str:
+    return f"{v:.{PRECISION}e}"
+
+
+def _edge_elements(array: np.ndarray) -> np.ndarray:
+    """The elements that are printed: edges only, if there are many."""
+    if array.size <= THRESHOLD:
+        return array
+    for d, extent in enumerate(array.shape):
+        if extent > 2 * EDGE_ITEMS:
+            array = np.take(array, [*range(EDGE_ITEMS), *range(extent - EDGE_ITEMS, extent)], d)
+    return array
+
+
+def _format_nested(array: np.ndarray, column: ElementFormat, indent: int, is_cut: bool | None = None) -> str:
+    """The elements in brackets that open after `indent` characters."""
+    if array.ndim == 0:
+        return column.padded(array.item())
+    is_cut = array.size > THRESHOLD if is_cut is None else is_cut
+    # Whether to cut is decided for the whole tensor; a part of a long one may be short itself.
+    cut = is_cut and len(array) > 2 * EDGE_ITEMS
+    items = [*array[:EDGE_ITEMS], *array[-EDGE_ITEMS:]] if cut else list(array)
+    parts = [_format_nested(np.asarray(v), column, indent + 1, is_cut) for v in items]
+    if cut:
+        # Within a row the dots come after ", " and one more blank, as PyTorch has it.
+        parts.insert(EDGE_ITEMS, " ..." if array.ndim == 1 else "...")
+    start = " " * (indent + 1)
+    if array.ndim > 1:
+        return "[" + ("," + "\n" * (array.ndim - 1) + start).join(parts) + "]"
+    # Each element takes its column, a comma and a space.
+    per_line = max(1, (LINE_WIDTH - indent) // (column.width + 2))
+    lines = [", ".join(parts[i : i + per_line]) for i in range(0, len(parts), per_line)]
+    return "[" + (",\n" + start).join(lines) + "]"

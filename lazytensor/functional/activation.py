@@ -1,0 +1,620 @@
+"""Activations, and the random masks of dropout.
+
+Those of each element keep the shape of the input, [...] to [...]; with `inplace` the result is written to the input.
+"""
+
+import math
+
+import numpy as np
+
+from lazytensor import random
+from lazytensor.core import dtype as dt
+from lazytensor.core import source
+from lazytensor.core.autocast import cast_to_half, half_type
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor, operand_node
+from lazytensor.core.tensor_members import method
+from lazytensor.errors import OptionInvalid, ShapeError
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import reduction
+from lazytensor.functional.creation import empty, rand
+from lazytensor.functional.half_precision import round_once
+from lazytensor.functional.in_place import assign
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.random_sampling import bernoulli_
+from lazytensor.functional.random_state import draw_in_step, is_replayed, tensor_of_draws
+from lazytensor.functional.type_promotion import require_elements
+from lazytensor.functional.views import normalize_dim, slice_dim, view
+from lazytensor.ops import call
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+"""The fixed point of Klambauer et al. 2017 (arXiv:1706.02515)."""
+
+sigmoid, tanh = pw.sigmoid, pw.tanh
+
+
+def _assign_if_inplace(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
+    """`out`, or x with `out` written to it. In a step the write moves a cell on, so that views of x see it."""
+    return assign(x, out) if inplace else out
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x where it is positive, else 0: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.relu(lt.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return _assign_if_inplace(input, pw.relu(input), inplace)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * sigmoid(x): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.silu(lt.tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
+    return _assign_if_inplace(input, pw.silu(input), inplace)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function at x, or its usual approximation with "tanh": [...] to [...].
+
+    Raises RuntimeError for another `approximate`.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.gelu(lt.tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
+    """
+    if approximate not in ("none", "tanh"):
+        raise ShapeError("approximate argument must be either none or tanh.", where=source.where())
+    return tensor_of(call("gelu", operand_node(input), approximate=approximate), input)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where it is positive, else negative_slope * x: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.leaky_relu(lt.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
+    return _assign_if_inplace(
+        input, tensor_of(call("leaky_relu", operand_node(input), slope=float(negative_slope)), input), inplace
+    )
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where it is positive, else alpha * (exp(x) - 1): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.elu(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+    return _assign_if_inplace(input, tensor_of(call("elu", operand_node(input), alpha=float(alpha)), input), inplace)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where it is positive, else alpha * (exp(x / alpha) - 1): [...] to [...]. Raises RuntimeError for alpha = 0.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.celu(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+    if alpha == 0:
+        raise ShapeError("ZeroDivisionError: alpha cannot be 0 for CELU", where=source.where())
+    require_elements(input, "f", "celu")
+    return _assign_if_inplace(input, _celu(input, float(alpha)), inplace)
+
+
+@round_once
+def _celu(x: Tensor, alpha: float) -> Tensor:
+    above = x > 0
+    # The branch that is not chosen sees 0: an overflow there would turn the gradient 0 into NaN.
+    below = pw.expm1(pw.where(above, 0.0, x) / alpha) * alpha
+    return pw.where(above, x, below)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """A scaled elu that keeps mean 0 and variance 1: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.selu(lt.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    require_elements(input, "f", "selu")
+    return _assign_if_inplace(input, _selu(input), inplace)
+
+
+@round_once
+def _selu(x: Tensor) -> Tensor:
+    above = x > 0
+    below = pw.expm1(pw.where(above, 0.0, x)) * (SELU_SCALE * SELU_ALPHA)
+    return pw.where(above, x * SELU_SCALE, below)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta x)) / beta, and x itself above the threshold: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softplus(lt.tensor([0.0, 2.0]))
+    tensor([0.6931, 2.1269])
+    """
+    return tensor_of(call("softplus", operand_node(input), beta=float(beta), threshold=float(threshold)), input)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x)) without overflow: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.logsigmoid(lt.tensor([0.0, 2.0]))
+    tensor([-0.6931, -0.1269])
+    """
+    return tensor_of(call("log_sigmoid", operand_node(input)), input)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x limited to min_val..max_val; no gradient flows at the bounds. Raises ValueError if they are exchanged.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardtanh(lt.tensor([-4.0, 0.5, 4.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
+    if min_val > max_val:
+        raise OptionInvalid("min_val cannot be greater than max_val", where=source.where())
+    if not input.dtype.is_signed and input.dtype.kind == "i" and min_val < 0:
+        raise ShapeError("cannot do hardtanh on an unsigned type with negative limits", where=source.where())
+    kind = float if input.dtype.kind == "f" else int
+    return _assign_if_inplace(
+        input, tensor_of(call("hardtanh", operand_node(input), low=kind(min_val), high=kind(max_val)), input), inplace
+    )
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """x limited to 0..6: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.relu6(lt.tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * relu6(x + 3) / 6: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardswish(lt.tensor([-4.0, 0.0, 4.0]))
+    tensor([-0., 0., 4.])
+    """
+    require_elements(input, "f", "hardswish")
+    return _assign_if_inplace(input, _hardswish(input), inplace)
+
+
+@round_once
+def _hardswish(x: Tensor) -> Tensor:
+    return x * relu6(x + 3.0) / 6.0
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """relu6(x + 3) / 6: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardsigmoid(lt.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    require_elements(input, "f", "hardsigmoid")
+    return _assign_if_inplace(input, _hardsigmoid(input), inplace)
+
+
+@round_once
+def _hardsigmoid(x: Tensor) -> Tensor:
+    return relu6(x + 3.0) / 6.0
+
+
+@method
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """0 where |x| <= lambd, else x: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardshrink(lt.tensor([0.25, 2.0]))
+    tensor([0., 2.])
+    """
+    require_elements(input, "f", "hardshrink")
+    return pw.where(pw.abs(input) <= float(lambd), 0.0, input)
+
+
+@round_once
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved by lambd towards 0, which it does not cross: [...] to [...]. Raises ShapeError for a negative lambd.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softshrink(lt.tensor([0.25, 2.0]))
+    tensor([0.0000, 1.5000])
+    """
+    if lambd < 0:
+        raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.", where=source.where())
+    require_elements(input, "f", "softshrink")
+    below = pw.where(input < -float(lambd), input + float(lambd), input * 0.0)
+    return pw.where(input > float(lambd), input - float(lambd), below)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softsign(lt.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+    return input / (pw.abs(input) + 1)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.tanhshrink(lt.tensor([0.0, 2.0]))
+    tensor([0.0000, 1.0360])
+    """
+    return input - pw.tanh(input)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """`value` where x <= threshold, else x: [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.threshold(lt.tensor([0.5, 2.0]), 1.0, -1.0)
+    tensor([-1.,  2.])
+    """
+    # The type of the input is kept, where promotion would make integers floating.
+    filler = value if input.dtype.kind == "f" else int(value)
+    if half_type() is not None:
+        # The original's choice, which gives `value` for NaN.
+        return _assign_if_inplace(input, pw.where(input > threshold, input, filler), inplace)
+    return _assign_if_inplace(input, _apply_threshold(input, threshold, filler), inplace)
+
+
+@round_once
+def _apply_threshold(x: Tensor, threshold: float, filler: float) -> Tensor:
+    return pw.where(x <= threshold, filler, x)
+
+
+# `threshold_` has an argument of that name.
+_threshold = threshold
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * tanh(softplus(x)): [...] to [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.mish(lt.tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.9440])
+    """
+    return _assign_if_inplace(input, tensor_of(call("mish", operand_node(input)), input), inplace)
+
+
+@round_once
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half times the sigmoid of the second half of a dimension: [..., 2n, ...] to [..., n, ...].
+
+    Raises ShapeError for an odd extent, and for a number.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.glu(lt.tensor([3.0, 0.0]))
+    tensor([1.5000])
+    """
+    at = normalize_dim(dim, input.ndim)
+    if not input.ndim:
+        raise ShapeError("glu does not support 0-dimensional tensors", where=source.where())
+    extent = input.spec.shape[at]
+    if extent % 2:
+        raise ShapeError(f"Halving dimension must be even, but dimension {at} is size {extent}", where=source.where())
+    require_elements(input, "f", "glu")
+    half = extent // 2
+    return slice_dim(input, at, 0, half) * pw.sigmoid(slice_dim(input, at, half, extent))
+
+
+@method
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x where it is positive, else weight * x: [N, C, ...] to [N, C, ...].
+
+    The weight has one element, or one for each channel (dimension 1). Raises ShapeError for another count.
+
+    >>> import lazytensor as lt
+    >>> lt.prelu(lt.tensor([-1.0, 2.0]), lt.tensor([0.5]))
+    tensor([-0.5000,  2.0000])
+    """
+    if weight.spec.size != 1:
+        channels = input.spec.shape[1] if input.ndim > 1 else 1
+        if weight.ndim != 1 or weight.spec.size != channels:
+            raise ShapeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.spec.size} "
+                f"and channel size = {channels}.",
+                where=source.where(),
+            )
+        weight = view(weight, (-1, *(1,) * (input.ndim - 2)))
+    # One element has to be a number here: a vector would give a 0-d input a dimension.
+    elif weight.ndim > input.ndim:
+        weight = view(weight, ())
+    return pw.where(input > 0, input, input * weight)
+
+
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """x where it is positive, else a slope times x: [...] to [...].
+
+    The slope is random in lower..upper for each element in training, else their middle.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.rrelu(lt.tensor([-2.0, 2.0]), 0.25, 0.75)
+    tensor([-1.,  2.])
+    """
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = _random_slopes(input, lower, upper)
+    return _assign_if_inplace(input, pw.where(input > 0, input, input * slope), inplace)
+
+
+def _random_slopes(x: Tensor, lower: float, upper: float) -> Tensor:
+    """A random slope for each element that is not positive; others draw none."""
+    if is_replayed():
+        return rand(x.spec.shape, dtype=x.dtype, device=x.device) * (upper - lower) + lower
+    values = np.ones(x.spec.shape)
+    low = x.array("rrelu") <= 0
+    values[low] = random.resolve_generator(None).uniform((int(low.sum()),), dt.float64, lower, upper)
+    return tensor_of_draws(values.astype(x.dtype.host), x.dtype)
+
+
+def _implicit_dim(x: Tensor, dim: int | None) -> int:
+    """The dimension PyTorch takes if none is given: the first for 0, 1 and 3 dimensions, else the second."""
+    # A rule from the time when images had no batch dimension; PyTorch keeps it and warns.
+    return dim if dim is not None else 0 if x.ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """exp(x) divided by its sum along a dimension: [...] to [...].
+
+    Raises IndexError for a dimension x does not have.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softmax(lt.zeros(4), 0)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    return reduction.softmax(input, _implicit_dim(input, dim), dtype=dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """softmax(-x): [...] to [...]. Raises IndexError for a dimension that x does not have.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.softmin(lt.zeros(4), 0)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    return reduction.softmax(-input, _implicit_dim(input, dim), dtype=dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """The logarithm of softmax along a dimension, without overflow: [...] to [...]. Raises IndexError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.log_softmax(lt.zeros(4), 0)
+    tensor([-1.3863, -1.3863, -1.3863, -1.3863])
+    """
+    return reduction.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
+
+
+def _check_probability(p: float) -> float:
+    """p as a float. Raises ValueError unless it lies in 0..1, as PyTorch's layers and functions do."""
+    if not 0 <= p <= 1:
+        raise OptionInvalid(f"dropout probability has to be between 0 and 1, but got {p}", where=source.where())
+    return float(p)
+
+
+def _apply_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
+    """The input with elements of a mask of `shape`, which broadcasts, set to 0 and the others scaled up."""
+    if p == 1:
+        # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.
+        return _assign_if_inplace(input, input * 0.0, inplace)
+    if input.spec.size:
+        require_elements(input, "f", "dropout")
+    (x,) = cast_to_half(operand_node(input))
+    kept = _keep_mask(shape, x.type.dtype, 1.0 - p, input)
+    return _assign_if_inplace(input, tensor_of(x, input) * (kept / (1.0 - p)), inplace)
+
+
+def _keep_mask(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor) -> Tensor:
+    """Ones with a chance, zeros elsewhere."""
+    # The same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step that is replayed
+    # numbers come from the state that each step moves on.
+    if is_replayed():
+        numbers = draw_in_step("random_uniform", shape, dtype)
+        numbers.device = like.device
+        return pw.cast_to(numbers < chance, dtype)
+    return bernoulli_(empty(shape, dtype=dtype, device=like.device), chance)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero elements with probability p and scale the others by 1 / (1 - p): [...] to [...].
+
+    Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout(lt.ones(2), training=False)
+    tensor([1., 1.])
+    """
+    if not training or _check_probability(p) == 0:
+        # The vendor's layer lowers its operand even where it drops nothing.
+        return input if half_type() is None else tensor_of(cast_to_half(operand_node(input))[0], input)
+    return _apply_dropout(input, p, input.spec.shape, inplace)
+
+
+def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.feature_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
+    tensor([[1., 2.]])
+    """
+    if not training or _check_probability(p) == 0:
+        return input
+    shape = input.spec.shape
+    return _apply_dropout(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
+
+
+def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
+    """Without the batch dimension the first one is the channel."""
+    # A batch is there, or the rank is one that PyTorch takes with a warning.
+    if input.ndim != spatial + 1:
+        return feature_dropout(input, p, training, inplace)
+    if not training or _check_probability(p) == 0:
+        return input
+    return _apply_dropout(input, p, (input.spec.shape[0], *(1,) * spatial), inplace)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, L] or [C, L]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout1d(lt.ones(1, 2, 2), 0.5, training=False)
+    tensor([[[1., 1.],
+             [1., 1.]]])
+    """
+    return _channel_dropout(input, p, training, inplace, 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, H, W]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout2d(lt.ones(1, 2, 2, 2), training=False).shape
+    torch.Size([1, 2, 2, 2])
+    """
+    return feature_dropout(input, p, training, inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, D, H, W] or [C, D, H, W]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout3d(lt.ones(1, 1, 1, 1, 2), 0.5, training=False)
+    tensor([[[[[1., 1.]]]]])
+    """
+    return _channel_dropout(input, p, training, inplace, 3)
+
+
+def _apply_alpha_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
+    """Dropped elements take the lowest value of selu, and all are moved back to mean 0 and variance 1."""
+    if p == 1:
+        return _assign_if_inplace(input, input * 0.0, inplace)
+    alpha = SELU_ALPHA * SELU_SCALE
+    # Klambauer et al. 2017: a * x + b has mean 0 and variance 1 again, with -alpha where x was dropped.
+    a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
+    kept = _keep_mask(shape, input.dtype, 1.0 - p, input) > 0
+    shift = pw.where(kept, alpha * a * p, alpha * a * p - alpha * a)
+    return _assign_if_inplace(input, input * (pw.cast_to(kept, input.dtype) * a) + shift, inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean and variance of what selu gives: [...] to [...]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.alpha_dropout(lt.ones(2), training=False)
+    tensor([1., 1.])
+    """
+    if not training or _check_probability(p) == 0:
+        return input
+    return _apply_alpha_dropout(input, p, input.spec.shape, inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.feature_alpha_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
+    tensor([[1., 2.]])
+    """
+    if not training or _check_probability(p) == 0:
+        return input
+    shape = input.spec.shape
+    return _apply_alpha_dropout(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """`relu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.relu_(lt.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return relu(input, True)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """`leaky_relu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.leaky_relu_(lt.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
+    return leaky_relu(input, negative_slope, True)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`elu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.elu_(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+    return elu(input, alpha, True)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`celu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.celu_(lt.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
+    return celu(input, alpha, True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """`selu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.selu_(lt.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    return selu(input, True)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """`hardtanh` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hardtanh_(lt.tensor([-2.0, 0.5]))
+    tensor([-1.0000,  0.5000])
+    """
+    return hardtanh(input, min_val, max_val, True)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """`threshold` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.threshold_(lt.tensor([-1.0, 2.0]), 0.0, 9.0)
+    tensor([9., 2.])
+    """
+    return _threshold(input, threshold, value, True)
+
+
+def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    """`rrelu` in place.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.rrelu_(lt.tensor([-1.0, 2.0]), 0.1, 0.3)
+    tensor([-0.2000,  2.0000])
+    """
+    return rrelu(input, lower, upper, training, True)

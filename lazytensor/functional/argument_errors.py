@@ -1,0 +1,213 @@
+"""Errors about bad arguments of a public function: our own classes, with the user's line.
+
+A call pays one comparison of types. When a function fails, its arguments are compared with its signature: an argument
+of another type is named. An error of our own classes passes otherwise; an error of Python or NumPy is replaced.
+"""
+
+import collections.abc
+import functools
+import inspect
+import itertools
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lazytensor.core import source, storage
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor
+from lazytensor.errors import (
+    ArgumentInvalid,
+    LazyError,
+    MemoryMissing,
+    NumberMissing,
+    NumberTooLarge,
+    ShapeError,
+    TensorMissing,
+)
+from lazytensor.functional.argument_kinds import is_mismatched, matching_types
+from lazytensor.functional.type_promotion import python_number
+
+F = TypeVar("F", bound=Callable[..., Any])
+_PYTHON_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+"""What Python and NumPy raise for operands that they cannot take."""
+_FUNCTIONS_CALLING_USER_CODE = ("backward_of", "apply_", "map_", "triplet_margin_with_distance_loss")
+"""Functions that call functions of the user's, such as hooks, whose exceptions pass."""
+_INT64_LIMIT = 1 << 63
+_SEQUENCE_TYPES = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list, tuple)
+
+
+def guard_arguments(function: F, place: str | None = "F.") -> F:
+    """Return `function` with errors of our own classes for bad arguments.
+
+    `place` is the module of the function in PyTorch: "" for torch, "F." for torch.nn.functional; None for a method of
+    Tensor, which reads its arguments more freely.
+    """
+
+    name = "" if place is None else place + function.__name__
+    fitting = matching_types(name)
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if fitting is not None:
+            # One or two arguments, as most calls have, without another call.
+            n = len(args)
+            types = (n, args[0].__class__, args[-1].__class__) if 0 < n < 3 else tuple(map(type, args))
+            if types not in fitting and is_mismatched(name, args, kwargs, types):
+                kind = NumberMissing if any(isinstance(v, Tensor) for v in args[1:]) else ArgumentInvalid
+                raise _signature_error(function, args, kwargs) or _combination_error(function, args, kwargs, kind)
+        try:
+            return function(*args, **kwargs) if kwargs else function(*args)
+        except (LazyError, *_PYTHON_ERRORS) as e:
+            if plain := _convert_numbers(function, args):
+                return checked(*plain, **kwargs)
+            error = _error_for(function, args, kwargs, e)
+            try:
+                if error is None:
+                    raise
+                raise error from e
+            finally:
+                # Its traceback refers to this frame: a cycle would keep the tensors of the call.
+                del error
+
+    return typing.cast(F, checked)
+
+
+def _error_for(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
+) -> LazyError | None:
+    """Return the error that the user is to see in place of `error`; None if `error` passes."""
+    # A refusal of the wafer is no fault of the arguments.
+    if isinstance(error, LazyError) and error.is_refusal:
+        return None
+    is_ours = isinstance(error, LazyError)
+    if (not is_ours or isinstance(error, ShapeError)) and (misfit := _signature_error(function, args, kwargs)):
+        return misfit
+    if not isinstance(error, NumberTooLarge) and any(map(_exceeds_int64, (*args, *kwargs.values()))):
+        text = f"{function.__name__}(): Overflow when unpacking long long"
+        return NumberTooLarge(text, where=source.where(), hint="Give a number of 64 bits.")
+    if is_ours or function.__name__ in _FUNCTIONS_CALLING_USER_CODE:
+        return None
+    if isinstance(error, MemoryError) or "array is too big" in str(error):
+        return MemoryMissing(f"{function.__name__}(): its result is larger than any memory", 0, where=source.where())
+    kind = ArgumentInvalid if isinstance(error, TypeError | AttributeError) else ShapeError
+    return _arity_error(function, args, kwargs) or _combination_error(function, args, kwargs, kind)
+
+
+def _arity_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
+    """Return the error about arguments that are missing, too many or unknown; None if there are none such."""
+    try:
+        inspect.signature(inspect.unwrap(function)).bind(*args, **kwargs)
+    except TypeError as e:
+        text = f"{function.__name__}(): {e}"
+        return ArgumentInvalid(text, where=source.where(), hint=f"Look at help({function.__name__}).")
+    return None
+
+
+def _convert_numbers(function: Callable[..., Any], args: Sequence[Any]) -> Sequence[Any]:
+    """Return the arguments with numbers of NumPy and of tensors as Python's, for functions that take no others.
+
+    Empty if there are no such numbers.
+    """
+    bare = inspect.unwrap(function)
+    hints = typing.get_type_hints(bare)
+    of_places = [hints.get(name) for name in inspect.signature(bare).parameters]
+    plain = [_python_number(v, hint) for v, hint in itertools.zip_longest(args, of_places[: len(args)])]
+    return plain if any(a is not b for a, b in zip(plain, args, strict=True)) else ()
+
+
+def _python_number(value: Any, hint: Any) -> Any:
+    if isinstance(value, np.generic) and hint is not np.ndarray:
+        return python_number(value)
+    is_integer = isinstance(value, Tensor) and value.spec.size == 1 and value.dtype.kind == "i"
+    # In a step there are no values to be had.
+    return int(value) if is_integer and not _takes_tensors(hint) and storage.thread_state.current is None else value
+
+
+def _takes_tensors(hint: Any) -> bool:
+    return hint in (None, Any, Tensor) or any(map(_takes_tensors, typing.get_args(hint)))
+
+
+def _signature_error(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
+    """The error about the first argument that does not fit the signature, if there is one."""
+    bare = inspect.unwrap(function)
+    signature = inspect.signature(bare)
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return None  # an error of arity
+    hints = typing.get_type_hints(bare)
+    for at, (name, value) in enumerate(given.items(), 1):
+        # Of `*sizes` each one has the type that is written.
+        is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+        for v in value if is_many else (value,):
+            if name in hints and not _fits(v, hints[name]):
+                return _argument_error(function.__name__, "input" if at == 1 else name, at, hints[name], v)
+    return None
+
+
+def _combination_error(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], kind: type[LazyError]
+) -> LazyError:
+    kinds = ", ".join([*map(_argument_text, args), *(f"{k}={_argument_text(v)}" for k, v in kwargs.items())])
+    text = f"{function.__name__}() received an invalid combination of arguments - got ({kinds})"
+    return kind(text, where=source.where(), hint="Look at the shapes, types and numbers that are given.")
+
+
+def _argument_text(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"Tensor {value.spec}"
+    return repr(value) if isinstance(value, int | float) else type(value).__name__
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value may be one of a hint; a hint that is not known here fits all."""
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, m) for m in members)
+    if hint is None or hint is type(None):
+        return value is None
+    if hint is int:
+        return isinstance(value, int | np.integer) or (_is_number(value) and value.dtype.kind != "f")
+    if hint is float:
+        return isinstance(value, int | float | np.number) or _is_number(value)
+    if hint in (Tensor, str, DType):
+        return isinstance(value, hint)
+    if (origin or hint) in _SEQUENCE_TYPES:
+        inner = members[0] if members else Any
+        return (
+            isinstance(value, collections.abc.Iterable)
+            and not isinstance(value, str | Tensor)
+            and (isinstance(value, collections.abc.Iterator) or all(_fits(v, inner) for v in value))
+        )
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a tensor that counts as the number it has."""
+    return isinstance(value, Tensor) and value.spec.size == 1
+
+
+def _argument_error(name: str, parameter: str, at: int, hint: Any, value: Any) -> LazyError:
+    text = f"{name}(): argument '{parameter}' (position {at}) must be {_hint_name(hint)}, not {type(value).__name__}"
+    # PyTorch raises the one or the other, by whether it reads the argument or calls a method of it.
+    kind = TensorMissing if hint is Tensor else NumberMissing if isinstance(value, Tensor) else ArgumentInvalid
+    return kind(text, where=source.where(), hint=f"Give {_hint_name(hint)} there.")
+
+
+def _hint_name(hint: Any) -> str:
+    """PyTorch's word for a kind of argument."""
+    members = [m for m in typing.get_args(hint) if m is not type(None)]
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(_hint_name, members)))
+    if (typing.get_origin(hint) or hint) in _SEQUENCE_TYPES:
+        return f"tuple of {_hint_name(members[0])}s" if members else "tuple"
+    return {DType: "torch.dtype", float: "Number"}.get(hint, getattr(hint, "__name__", "another type"))
+
+
+def _exceeds_int64(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_exceeds_int64, value))
+    return isinstance(value, int) and not -_INT64_LIMIT <= value < _INT64_LIMIT

@@ -1,0 +1,220 @@
+"""Kinds of arguments that PyTorch's argument parser takes, by function: what has to be refused before a call.
+
+PyTorch refuses an argument of another kind, such as a tensor in place of a number, with a TypeError. The kinds were
+found by calling PyTorch. What a list contains is checked by the functions.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor
+
+# Kinds: T tensor, N number, E tensor or number, i integer, D integer but no tensor with a shape, L list of integers,
+# M integer or list, S size but no tensor without a shape, P integer or two of them, Ts list of tensors, b flag,
+# s string, d dtype; "?" adds None. ";" begins the optional arguments, "/" separates signatures, "*" is a size in a list
+# or one by one, and arguments at "..." and behind are not checked. F. is torch.nn.functional.
+_SIGNATURE_TABLE = """
+    pow, bitwise_and, bitwise_or, bitwise_xor, remainder: T T / T N / N T
+    fmod, eq, ne, lt, le, gt, ge, true_divide: T T / T N
+    maximum, minimum, fmax, fmin, atan2, hypot, logical_and, logical_or, logical_xor: T T
+    clamp, clip: T ; T? T? / T ; N? N?
+    lerp: T T N / T T T
+    add, sub: E E / T N T
+    mul, div, floor_divide: E E
+    addcmul, addcdiv: T T T / T N T T
+    sum, mean: T ; d? / T M? ; b
+    all, any: T / T D ; b / T L? ; b
+    prod: T ; d? / T D ; b
+    amax, amin: T ; M? b
+    max, min: T / T D ; b / T T
+    argmax, argmin: T ; D? b
+    std, var, std_mean, var_mean: T ; b / T M? ; b b
+    logsumexp: T M ; b
+    softmax, log_softmax: T D ; d?
+    cumsum, cumprod, cummax, cummin, logcumsumexp: T D
+    mm, bmm, dot, mv, outer, matmul, masked_select: T T
+    baddbmm, addbmm, addmm: T T T
+    cat, stack: Ts ; D
+    chunk: T D ; D
+    unbind: T ; D
+    narrow: T D i i / T D T i
+    select: T D i
+    transpose: T D D
+    index_select, gather: T D T
+    scatter: T D T T / T D T N
+    take_along_dim: T T ; D?
+    masked_fill: T T E
+    where: T / T E E
+    reshape, permute, broadcast_to, flip, tile: T L
+    squeeze: T / T D / T L
+    unsqueeze: T D
+    flatten: T ; D D
+    movedim, moveaxis: T D D / T L L
+    roll: T M ; M?
+    repeat_interleave: T / T T ; D? / T i ; D?
+    tril, triu, diag: T ; i
+    trace, nonzero, zeros_like, ones_like, empty_like: T
+    topk: T i ; D b b
+    sort, argsort: T ; D b
+    kthvalue: T i ; D b
+    bincount: T ; T? i
+    histc: T ; D N N
+    cross: T T ; D?
+    zeros, ones, rand, randn, empty: *
+    full: L N
+    full_like: T N
+    arange: N / N N / N N N
+    linspace: E E D
+    logspace: E E D ; N
+    eye: i / i i
+    randint: i L / i i L
+    F.linear: T T ; T?
+    F.conv1d, F.conv2d, F.conv3d: T T ; T? M M M i / T T ; T? M s M i
+    F.embedding: T T ; E? ...
+    F.cross_entropy: T T ; T? ...
+    F.scaled_dot_product_attention: T T T ; T? N b
+    F.layer_norm: T L ; T? T? N b
+    F.max_pool1d, F.max_pool2d, F.max_pool3d: T M ; M? M M b b
+    F.adaptive_avg_pool2d, F.adaptive_avg_pool3d, F.adaptive_max_pool2d, F.adaptive_max_pool3d: T S ...
+    F.avg_pool1d: T M ; M M b b
+    F.avg_pool2d, F.avg_pool3d: T M ; M? M b b i?
+    F.pad: T L ; s N?
+    F.gelu, F.logsigmoid: T
+    F.one_hot: T ; D
+    F.unfold: T P ; P P P
+    F.glu: T ; D
+    F.kl_div: T T ...
+    F.smooth_l1_loss, F.huber_loss: T T ...
+    F.binary_cross_entropy: T T ; T? ...
+    split: T ...
+    F.dropout: T ; N b ...
+"""
+_INT64_LIMIT = 1 << 63
+
+Types = set[tuple[object, ...]]
+Signature = tuple[Sequence[str], Sequence[str]]
+"""Kinds of the required and of the optional arguments."""
+_matching_types: dict[str, Types] = {}
+
+
+def matching_types(name: str) -> Types | None:
+    """Return the set of argument types that fit whatever their values, which `is_mismatched` adds to.
+
+    None if the function is not in the table.
+    """
+    return _matching_types.setdefault(name, set()) if name in _signatures() else None
+
+
+def is_mismatched(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], types: tuple[object, ...]) -> bool:
+    """Return whether an argument of a function in the table is of another kind, or there are too few or too many.
+
+    `types` are the types of `args`. Elements of lists and keyword arguments are not checked.
+    """
+    readings = _signatures()[name]
+    if any(_matches_signature(reading, args, kwargs, _always_matches_kind) for reading in readings):
+        _matching_types[name].add(types)
+        return False
+    return not any(_matches_signature(reading, args, kwargs, _matches_kind) for reading in readings)
+
+
+@functools.cache
+def _signatures() -> Mapping[str, Sequence[Signature]]:
+    # Split when the first function is published, so that the import of the table alone pays nothing.
+    rows = [line.strip().partition(": ") for line in _SIGNATURE_TABLE.strip().splitlines()]
+    return {
+        name: [_parse_signature(r) for r in kinds.split("/")] for names, _, kinds in rows for name in names.split(", ")
+    }
+
+
+def _parse_signature(text: str) -> Signature:
+    required, _, optional = text.partition(";")
+    return required.split(), optional.split()
+
+
+def _matches_signature(
+    reading: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]
+) -> bool:
+    required, optional = reading
+    if required == ["*"]:
+        return _matches_size(args, kwargs, fits)
+    kinds = [*required, *optional]
+    if kinds[-1] == "...":
+        kinds.pop()
+        required, args = kinds[: len(required)], args[: len(kinds)]
+    # A missing argument may have been given by name.
+    if len(args) > len(kinds) or (len(args) < len(required) and not kwargs):
+        return False
+    pairs = zip(args, kinds, strict=False)
+    return all((kind.endswith("?") and value is None) or fits(value, kind.rstrip("?")) for value, kind in pairs)
+
+
+def _matches_size(args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> bool:
+    """Whether the arguments are one list, or integers of 64 bits; behind the first one a flag counts as an integer."""
+    if len(args) == 1 and isinstance(args[0], list | tuple):
+        return True
+    is_size = all((fits(v, "i") or (at and isinstance(v, bool))) and _is_int64(v) for at, v in enumerate(args))
+    return is_size and bool(args or kwargs)
+
+
+def _matches_kind(value: Any, kind: str) -> bool:
+    return _ARGUMENT_KINDS[kind](value)
+
+
+def _always_matches_kind(value: Any, kind: str) -> bool:
+    """Whether all values of the type of `value` fit."""
+    return kind in ("T", "E") if isinstance(value, Tensor) else _matches_kind(value, kind)
+
+
+def _is_number(value: Any) -> bool:
+    is_scalar = isinstance(value, Tensor) and not value.ndim
+    return is_scalar or isinstance(value, int | float | complex | np.number | np.bool_)
+
+
+def _is_integer(value: Any, kinds: str = "i") -> bool:
+    """Whether it is an integer or a tensor of one, whose type is of one of `kinds`."""
+    if isinstance(value, Tensor):
+        return value.spec.size == 1 and value.dtype.kind in kinds
+    # A flag is no integer for PyTorch, though it is one for Python.
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_dimension(value: Any) -> bool:
+    return _is_integer(value) and not (isinstance(value, Tensor) and value.ndim)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _is_int64(value: Any) -> bool:
+    return not isinstance(value, int) or -_INT64_LIMIT <= value < _INT64_LIMIT
+
+
+def _is_pair(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        # It is taken apart, so what counts is what one row of it is.
+        return value.shape[:1] == (0,) or (
+            value.ndim > 0 and value.dtype.kind != "f" and all(extent == 1 for extent in value.shape[1:])
+        )
+    return (_is_integer(value) and _is_int64(value)) or _is_list(value)
+
+
+_ARGUMENT_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "T": lambda v: isinstance(v, Tensor),
+    "N": _is_number,
+    "E": lambda v: isinstance(v, Tensor) or _is_number(v),
+    "i": _is_integer,
+    "D": _is_dimension,
+    "L": _is_list,
+    "M": lambda v: _is_integer(v, "ib") or _is_list(v),
+    "S": lambda v: not isinstance(v, Tensor) or v.ndim > 0,
+    "P": _is_pair,
+    "Ts": _is_list,
+    "b": lambda v: isinstance(v, bool | np.bool_),
+    "s": lambda v: isinstance(v, str),
+    "d": lambda v: isinstance(v, DType),
+}

@@ -1,0 +1,125 @@
+"""Which functions take half types as float32, or float32 as the half type, where automatic casts are on.
+
+Tables, applied where names are published: they are what the vendor's front end was seen to do with calls of a script,
+and einsum, for one, takes its operands as they are. Layers lower what they are given themselves.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+from typing import cast as typed
+
+from lazytensor.core.autocast import cast_to_half, convert_operand, half_type, host_half_type
+from lazytensor.core.dtype import float32
+from lazytensor.core.tensor import Tensor, operand_node
+from lazytensor.functional.argument_errors import guard_arguments
+from lazytensor.functional.csx_refusals import with_refusals
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.vendor_formulas import FORMULAS
+from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import OPS
+from lazytensor.ops.elementwise import cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# As with PyTorch's autocast, sums and logarithms want the range and the bits of float32, and products of matrices are
+# what half types are for.
+FLOAT32_FUNCTIONS = {name for name, op in OPS.items() if op.autocast == "float32" and name != "log1p"} | set(
+    """sum prod cumsum cumprod __rtruediv__ __pow__ __rpow__ __ipow__ pow_ median norm normalize var std var_mean
+    std_mean dist pdist cdist renorm nll_loss l1_loss smooth_l1_loss huber_loss kl_div
+    binary_cross_entropy_with_logits poisson_nll_loss gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss
+    margin_ranking_loss multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss soft_margin_loss
+    triplet_margin_loss triplet_margin_with_distance_loss ctc_loss""".split()
+)
+HALF_FUNCTIONS = {name for name, op in OPS.items() if op.autocast == "half"} | set(
+    "__matmul__ __rmatmul__ mm addmm".split()
+)
+"""Rows of operations say it of theirs; the rest are functions that record several operations, or go by other names."""
+FLOAT32_IN_FUNCTIONAL = {"log_softmax", "softmin", "cosine_similarity"}
+"""What torch.nn.functional takes in float32, and the function of the same name elsewhere as it is."""
+FLOAT32_INSIDE_FUNCTIONS = {"glu", "hardswish"}
+"""What is computed in float32 for half types, and answered in the half type."""
+CAST_ONCE_FUNCTIONS = set("var std var_mean std_mean".split())
+"""What reads its operand several times: the cast before the call serves all of them, and gradients add in float32."""
+HOST_FLOAT32_FUNCTIONS = {
+    name for name in FLOAT32_FUNCTIONS if name.endswith("_loss") and name != "gaussian_nll_loss"
+} | set(
+    "prod cdist kl_div binary_cross_entropy binary_cross_entropy_with_logits avg_pool3d quantile nanquantile".split()
+)
+"""What PyTorch's casts on a CPU take in float32."""
+
+
+def _cast_arg_to_float32(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.dtype.is_half:
+        return tensor_of(convert_operand(operand_node(value), float32), value)
+    return value
+
+
+def _cast_arg_once_to_float32(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.dtype.is_half:
+        return tensor_of(cast(operand_node(value), float32), value)
+    return value
+
+
+def _cast_arg_to_half(value: Any) -> Any:
+    return tensor_of(cast_to_half(operand_node(value))[0], value) if isinstance(value, Tensor) else value
+
+
+def _compute_in_float32(function: F) -> F:
+    """`function` of float32, rounded to the type of its first operand, while automatic casts are made."""
+
+    @functools.wraps(function)
+    def converting(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if half_type() is None or not isinstance(x, Tensor) or not x.dtype.is_half:
+            return function(x, *args, **kwargs)
+        # One cast, however often the function uses it: gradients are added in float32.
+        out = function(tensor_of(cast(operand_node(x), float32), x), *args, **kwargs)
+        return tensor_of(cast(operand_node(out), x.dtype), out)
+
+    return typed(F, converting)
+
+
+def _record_formula(function: F, formula: Callable[[Node], Node]) -> F:
+    """`function` of a floating-point tensor as `formula` of its node, while automatic casts are made."""
+
+    @functools.wraps(function)
+    def recording(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if half_type() is None or not isinstance(x, Tensor) or x.dtype.kind != "f" or args or kwargs:
+            return function(x, *args, **kwargs)
+        return tensor_of(formula(operand_node(x)), x)
+
+    return typed(F, recording)
+
+
+def publish(function: F, name: str = "", place: str | None = "F.") -> F:
+    """`function` as it is published, under its own name or another.
+
+    The name decides whether the wafer refuses it, and which operands are converted where automatic casts are on;
+    `place` is where PyTorch has it, as `arguments.guarded` takes it.
+    """
+    name = name or function.__name__
+    function = with_refusals(name, guard_arguments(function, place))
+    if name in FORMULAS:
+        function = _record_formula(function, FORMULAS[name])
+    on_wafer = name in FLOAT32_FUNCTIONS | HALF_FUNCTIONS or (place == "F." and name in FLOAT32_IN_FUNCTIONAL)
+    on_host, is_within = name in HOST_FLOAT32_FUNCTIONS, name in FLOAT32_INSIDE_FUNCTIONS
+    if is_within:
+        return _compute_in_float32(function)
+    if not (on_wafer or on_host):
+        return function
+    convert = (
+        _cast_arg_to_half
+        if name in HALF_FUNCTIONS
+        else _cast_arg_once_to_float32
+        if name in CAST_ONCE_FUNCTIONS
+        else _cast_arg_to_float32
+    )
+
+    @functools.wraps(function)
+    def converting(*args: Any, **kwargs: Any) -> Any:
+        # Asked at each call, since the same function serves steps and the host.
+        if (half_type() is None or not on_wafer) and (host_half_type() is None or not on_host):
+            return function(*args, **kwargs)
+        return function(*map(convert, args), **{k: convert(v) for k, v in kwargs.items()})
+
+    return typed(F, converting)

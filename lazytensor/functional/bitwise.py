@@ -1,0 +1,111 @@
+"""Bits of integers and booleans: logic, shifts, common divisors."""
+
+from collections.abc import Callable
+
+from lazytensor.core import source
+from lazytensor.core.tensor import Tensor
+from lazytensor.core.tensor_members import method
+from lazytensor.docstrings import documented
+from lazytensor.errors import TypeUnsupported
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.type_promotion import Operand, prepare_operands, result_type
+from lazytensor.ops import call
+
+Binary = Callable[[Operand, Operand], Tensor]
+
+
+def _exclusive_or(a: Operand, b: Operand) -> Tensor:
+    """Return where exactly one of two masks holds, as one operation; `logical_xor` compares them on CSX."""
+    return tensor_of(call("logical_xor", *prepare_operands(a, b)), a, b)
+
+
+def _binary(
+    name: str, node_name: str, doc: str, example: str, logical: Binary | None = None, operator: str = ""
+) -> Binary:
+    """Return a function of integers; `logical` is its meaning for booleans, if there is one."""
+
+    def function(input: Operand, other: Operand) -> Tensor:
+        kind = result_type(input, other).kind
+        # Operators on masks are the common case; shifts and divisors have no meaning there.
+        if kind == "b" and logical is not None:
+            return logical(input, other)
+        if kind != "i":
+            raise _unsupported_type_error(name, "float" if kind == "f" else "bool")
+        return tensor_of(call(node_name, *prepare_operands(input, other)), input, other)
+
+    documented(function, name, f"{doc} Operands broadcast. Raises ShapeError for floating-point numbers.", example)
+    return method(function, in_place=True, operator=operator)
+
+
+def _unsupported_type_error(name: str, kind: str) -> TypeUnsupported:
+    return TypeUnsupported(
+        f'"{name}" not implemented for {kind}', where=source.where(), hint="Convert to an integer type first."
+    )
+
+
+bitwise_and = _binary(
+    "bitwise_and",
+    "bitwise_and",
+    "Each bit that both have.",
+    ">>> lt.bitwise_and(lt.tensor([6]), lt.tensor([3]))\ntensor([2])",
+    pw.logical_and,
+    "and",
+)
+bitwise_or = _binary(
+    "bitwise_or",
+    "bitwise_or",
+    "Each bit that one of them has.",
+    ">>> lt.bitwise_or(lt.tensor([6]), lt.tensor([3]))\ntensor([7])",
+    pw.logical_or,
+    "or",
+)
+bitwise_xor = _binary(
+    "bitwise_xor",
+    "bitwise_xor",
+    "Each bit that exactly one has.",
+    ">>> lt.bitwise_xor(lt.tensor([6]), lt.tensor([3]))\ntensor([5])",
+    _exclusive_or,
+    "xor",
+)
+bitwise_left_shift = _binary(
+    "bitwise_left_shift",
+    "left_shift",
+    "The bits moved towards the sign; 0 moves in.",
+    ">>> lt.bitwise_left_shift(lt.tensor([1, 2]), 3)\ntensor([ 8, 16])",
+    operator="lshift",
+)
+bitwise_right_shift = _binary(
+    "bitwise_right_shift",
+    "right_shift",
+    "The bits moved from the sign, which moves in.",
+    ">>> lt.bitwise_right_shift(lt.tensor([8, 16]), 3)\ntensor([1, 2])",
+    operator="rshift",
+)
+gcd = _binary(
+    "gcd",
+    "gcd",
+    "The greatest common divisor, never negative.",
+    ">>> lt.gcd(lt.tensor([12]), lt.tensor([18]))\ntensor([6])",
+)
+lcm = _binary(
+    "lcm",
+    "lcm",
+    "The least common multiple, never negative.",
+    ">>> lt.lcm(lt.tensor([4]), lt.tensor([6]))\ntensor([12])",
+)
+
+
+@method(names="__invert__")
+@method(in_place=True)
+def bitwise_not(input: Tensor) -> Tensor:
+    """Each bit inverted, in the shape of x; for bool the negation. Raises ShapeError for floating-point numbers.
+
+    >>> import lazytensor as lt
+    >>> lt.bitwise_not(lt.tensor([0, 1]))
+    tensor([-1, -2])
+    """
+    if input.dtype.kind == "f":
+        raise _unsupported_type_error("bitwise_not", "float")
+    # Two's complement: ~x is -x - 1.
+    return pw.logical_not(input) if input.dtype.kind == "b" else -input - 1

@@ -1,0 +1,270 @@
+"""Rows of a table by number: embeddings, bags of them, and one-hot vectors."""
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core import dtype as dt
+from lazytensor.core import source, storage
+from lazytensor.core.autocast import half_type
+from lazytensor.core.tensor import Tensor, from_array, grad_mode, operand_node
+from lazytensor.errors import (
+    ArgumentInvalid,
+    IndexInvalid,
+    OperandInvalid,
+    OptionInvalid,
+    OptionMissing,
+    ShapeError,
+)
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import reduction as red
+from lazytensor.functional.creation import arange, zeros
+from lazytensor.functional.gather_scatter import index_add, scatter_reduce
+from lazytensor.functional.indexing import check_index_range
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.sorting import searchsorted
+from lazytensor.functional.views import expand, reshape, unsqueeze, view
+from lazytensor.ops import call
+from lazytensor.ops.cirh_rows import NO_PADDING_INDEX
+from lazytensor.ops.elementwise import cast
+
+
+def refuse_options(**options: Any) -> None:
+    """Raise OptionMissing for those of PyTorch's options that are left out here."""
+    for name, value in options.items():
+        if value:
+            raise OptionMissing(
+                f"an embedding with {name}={value!r} is not provided",
+                where=source.where(),
+                hint="Leave the option out.",
+            )
+
+
+def renormalize(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale the rows of `weight` at `numbers` to at most `max_norm` in place, as F.embedding(max_norm=) does.
+
+    No gradient is recorded. Raises OptionMissing in a step that is compiled, where values do not exist.
+    """
+    for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
+        if not isinstance(value, int | float | Tensor):
+            raise ArgumentInvalid(
+                f"embedding_renorm_(): argument '{name}' must be float, not {type(value).__name__}",
+                where=source.where(),
+            )
+    if storage.thread_state.current is not None:
+        raise OptionMissing(
+            f"an embedding with max_norm={max_norm!r} cannot be compiled: it changes its weight in the forward pass",
+            where=source.where(),
+            hint="Leave max_norm out, or normalize the weight in torch.no_grad() outside of the step.",
+        )
+    if weight.dtype.kind != "f":
+        raise ShapeError(
+            f"norm(): input dtype should be floating point, got {weight.dtype.name}",
+            where=source.where(),
+        )
+    if weight.device.type == "meta":
+        return
+    rows = np.unique(numbers.array("embedding()"))
+    values = weight.array("embedding()")[rows]
+    limit = float(max_norm)
+    with np.errstate(all="ignore"):  # infinite and missing numbers are not worth a warning, as in PyTorch
+        norms = np.linalg.norm(values.astype(np.float64), float(norm_type), axis=1, keepdims=True)
+        # PyTorch adds this constant to the norm.
+        scaled = values * np.where(norms > limit, limit / (norms + 1e-7), 1.0).astype(values.dtype)
+    with grad_mode(False):
+        weight.index_put_((from_array(rows),), from_array(scaled).to(weight.dtype))
+
+
+def _normalize_row(padding_idx: int | None, rows: int) -> int | None:
+    """`padding_idx` counted from the front. Raises OperandInvalid for a row that the table does not have."""
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise OperandInvalid(f"padding_idx must be within num_embeddings = {rows}, got {padding_idx}")
+    return padding_idx % rows
+
+
+def _check_row_indices(input: Tensor, weight: Tensor) -> Tensor:
+    if input.dtype not in (dt.int64, dt.int32):
+        raise ShapeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.dtype.name} instead (while checking arguments for embedding)",
+            where=source.where(),
+        )
+    try:
+        check_index_range(input, weight.spec.shape[0], 0, 0)
+    except IndexError:
+        raise IndexInvalid("index out of range in self", where=source.where()) from None
+    return input
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """weight [rows, dim] at the numbers input [...]: [..., dim]; row `padding_idx` gets no gradient.
+
+    Raises IndexError for a number outside, ShapeError for numbers that are none, OptionMissing for
+    scale_grad_by_freq.
+
+    With `max_norm`, rows of `weight` that are looked up are first scaled in place to at most this norm, of the order
+    `norm_type`, without a gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.embedding(lt.tensor([1, 0]), lt.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
+    refuse_options(scale_grad_by_freq=scale_grad_by_freq)
+    if weight.ndim != 2:
+        raise ShapeError(f"'weight' must be 2-D, got {weight.spec}", where=source.where())
+    pad = _normalize_row(padding_idx, weight.spec.shape[0])
+    numbers = _check_row_indices(input, weight)
+    if max_norm is not None:
+        renormalize(weight, numbers, max_norm, norm_type)
+    rows = call(
+        "embedding", operand_node(weight), operand_node(numbers), padding=NO_PADDING_INDEX if pad is None else pad
+    )
+    half = half_type()
+    # One cast, whose result the script has: its gradients are added in the half type.
+    return tensor_of(rows if half is None or rows.type.dtype is not dt.float32 else cast(rows, half), weight)
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or largest elements of bags of rows: numbers [bags, n] or [n], weight [rows, dim] -> [bags, dim].
+
+    A bag is a row of `input`, or what lies between two of `offsets` in a vector. Row `padding_idx` is left out.
+    Raises ValueError for another mode and shapes that do not fit, NotImplementedError for weights of other than sums.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.embedding_bag(lt.tensor([[0, 1]]), lt.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+    tensor([[4., 6.]])
+    """
+    refuse_options(scale_grad_by_freq=scale_grad_by_freq)
+    if input.dtype.kind == "f" and weight.dtype.kind == "i":
+        input, weight = weight, input  # an old order of the arguments, which PyTorch still takes
+    if mode not in ("sum", "mean", "max"):
+        raise OptionInvalid("mode has to be one of sum, mean or max", where=source.where())
+    if per_sample_weights is not None and mode != "sum":
+        raise OptionMissing("embedding_bag: per_sample_weights is only supported for mode='sum'", where=source.where())
+    bags, count = _bag_of_each_row(input, offsets, include_last_offset)
+    if offsets is not None:
+        _check_offsets(offsets, input.spec.shape[0])
+    # All bags are looked up at once; which row is whose is known beside it.
+    flat = reshape(input, -1)
+    rows = embedding(flat, weight, None, max_norm, norm_type)
+    if per_sample_weights is not None:
+        rows = rows * unsqueeze(reshape(per_sample_weights, -1), -1)
+    pad = _normalize_row(padding_idx, weight.spec.shape[0])
+    kept = None if pad is None else flat != pad
+    if include_last_offset and offsets is not None:
+        if not count:
+            return zeros(0, weight.spec.shape[1], dtype=weight.dtype, device=weight.device)
+        # What follows the last offset is in no bag. A mean still divides by it, as PyTorch's does.
+        inside = arange(input.spec.shape[0], dtype=offsets.dtype) < offsets[-1:]
+        rows = pw.where(unsqueeze(inside, -1), rows, -math.inf if mode == "max" else 0.0)
+    return _max_of_bags(rows, bags, count, kept) if mode == "max" else _sum_bags(rows, bags, count, kept, mode)
+
+
+def _check_offsets(offsets: Tensor, length: int) -> None:
+    """Raise ShapeError for offsets that do not begin at 0 or end beyond the input, where they can be read."""
+    if storage.thread_state.current is not None or not offsets.spec.size:
+        return
+    values = offsets.array("embedding_bag()")
+    first, last = values[[0, -1]]
+    if first:
+        text = "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+        raise ShapeError(f"{text}However, got {first}", where=source.where())
+    if last > length:
+        text = f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {last}"
+        raise ShapeError(text, where=source.where())
+    if (np.diff(values) < 0).any():
+        raise ShapeError("offsets have to ascend", where=source.where(), hint="Sort the offsets.")
+
+
+def _bag_of_each_row(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int]:
+    """The bag of each row, and how many bags there are."""
+    if input.ndim == 2:
+        if offsets is not None:
+            raise OptionInvalid(
+                "if input is 2D, then offsets has to be None, as input is a mini-batch", where=source.where()
+            )
+        n, length = input.spec.shape
+        return reshape(expand(view(arange(n), (n, 1)), (n, length)), -1), n
+    if input.ndim != 1 or offsets is None:
+        raise OptionInvalid("if input is 1D, offsets has to be a 1D Tensor", where=source.where())
+    count = offsets.spec.shape[0] - int(include_last)
+    starts = offsets[:count]
+    places = arange(input.spec.shape[0], dtype=offsets.dtype)
+    # A place belongs to the last bag that starts at it or before it; empty bags start at the same place.
+    return searchsorted(starts, places, right=True) - 1, count
+
+
+def _sum_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: str) -> Tensor:
+    if kept is not None:
+        rows = pw.where(unsqueeze(kept, -1), rows, 0.0)
+    empty = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device)
+    total = index_add(empty, 0, bags, rows)
+    if mode == "sum":
+        return total
+    # Every row has a bag of 0 or more: a comparison gives ones in the shape and on the device of the bags.
+    one = pw.cast_to(bags >= 0 if kept is None else kept, rows.dtype)
+    sizes = index_add(zeros(count, dtype=rows.dtype, device=rows.device), 0, bags, one)
+    # An empty bag is 0, not 0 / 0.
+    return total / unsqueeze(pw.maximum(sizes, 1.0), -1)
+
+
+def _max_of_bags(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Tensor:
+    """The largest elements; of an empty bag zeros."""
+    if kept is not None:
+        rows = pw.where(unsqueeze(kept, -1), rows, -math.inf)
+    # Minus infinity loses to every row; a bag that still shows it is empty.
+    none = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device) + -math.inf
+    wide = expand(unsqueeze(bags, -1), rows.spec.shape)
+    largest = scatter_reduce(none, 0, wide, rows, "amax", include_self=True)
+    return pw.where(largest == -math.inf, 0.0, largest)
+
+
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """A 1 at the place of each number in a new last dimension, zeros elsewhere: [...] -> int64[..., classes].
+
+    Raises ShapeError for other types than int64, and numbers outside 0..classes - 1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.one_hot(lt.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    if input.dtype is not dt.int64:
+        raise ShapeError("one_hot is only applicable to index tensor of type LongTensor.", where=source.where())
+    num_classes = operator.index(num_classes)
+    if num_classes == -1:
+        if not input.spec.size:
+            raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())
+        num_classes = int(red.amax(input)) + 1
+    # In a step nobody knows the numbers yet; one outside gives a row of zeros there.
+    if storage.thread_state.current is None and input.spec.size and input.device.type != "meta":
+        values = input.array("one_hot()")
+        if values.min() < 0 or values.max() >= num_classes:
+            raise ShapeError("Class values must be non-negative and smaller than num_classes.", where=source.where())
+    device = input.device if input.device.type == "meta" else None
+    return pw.cast_to(unsqueeze(input, -1) == arange(num_classes, device=device), dt.int64)

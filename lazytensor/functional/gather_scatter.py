@@ -1,0 +1,556 @@
+"""Elements gathered and scattered by index tensors, chosen by masks, and counted."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core import dtype as dt
+from lazytensor.core import shared_memory_views, source, storage
+from lazytensor.core.allocation import require_memory
+from lazytensor.core.autocast import half_type
+from lazytensor.core.tensor import Tensor, from_array, operand_node
+from lazytensor.core.tensor_members import method
+from lazytensor.errors import ArgumentInvalid, IndexInvalid, ShapeError
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import reduction as red
+from lazytensor.functional.indexing import check_index_range
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.type_promotion import (
+    Operand,
+    broadcast_shape,
+    mixed_dtypes_error,
+    prepare_stored,
+    require_elements,
+)
+from lazytensor.functional.views import expand, normalize_dim, reshape, unsqueeze, view
+from lazytensor.ir.graph import Node
+from lazytensor.ir.reduction import REDUCTIONS
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, full
+from lazytensor.ops import index as at
+from lazytensor.ops.elementwise import cast
+from lazytensor.ops.shape import slice_
+
+# PyTorch has three sets of names for the ways to combine; the operations have one.
+_REDUCTIONS_BY_TORCH_NAME = {name: r.name for r in REDUCTIONS.values() for name in r.torch}
+
+
+def at_least_vector(x: Tensor) -> Tensor:
+    """x, or a number as a vector of one element: PyTorch lets a number be indexed along dimension 0."""
+    return x if x.ndim else view(x, 1)
+
+
+def _cast_index(index: Tensor, what: str) -> Node:
+    if index.dtype not in (dt.int64, dt.int32):
+        raise ShapeError(f"{what}(): Expected dtype int32/int64 for index", where=source.where())
+    return cast(operand_node(index), dt.int64)
+
+
+def _check_index_range(index: Tensor, extent: int, dim: int, low: int = 0) -> None:
+    """Places outside the extent are a RuntimeError for gather and scatter, as in PyTorch."""
+    try:
+        check_index_range(index, extent, dim, low)
+    except IndexError as e:
+        raise ShapeError(str(e), where=source.where()) from None
+
+
+@method
+def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """out[i][j] = x[index[i][j]][j] for dim 0, in the shape of the index, which has the rank of x.
+
+    Raises ShapeError (a RuntimeError) for places outside x, for an index of another type or rank, or larger elsewhere.
+
+    >>> import lazytensor as lt
+    >>> lt.gather(lt.tensor([[1, 2], [3, 4]]), 1, lt.tensor([[1], [0]]))
+    tensor([[2],
+            [3]])
+    """
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
+    if not index.spec.size:
+        # An empty index may have any rank, which the operation does not take.
+        none = from_array(np.empty(index.spec.shape, np.int64)).node
+        return tensor_of(at.index_get(operand_node(reshape(x, -1)), (none,), (0,)), x)
+    places = _cast_index(index, "gather")
+    _check_index_range(index, base.spec.shape[d], d)
+    if index.ndim or base.ndim > 1:
+        return tensor_of(at.gather(operand_node(base), places, d), x)
+    return tensor_of(
+        call("reshape", at.gather(operand_node(base), call("reshape", places, shape=(1,)), d), shape=()), x
+    )
+
+
+def _crop_source(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
+    """What is scattered, cut to the extents of the index."""
+    if not isinstance(src, Tensor):
+        return prepare_stored(src, x.dtype, index.spec.shape)
+    if src.dtype is not x.dtype:
+        raise mixed_dtypes_error(x.dtype, src.dtype, f"{what}(): Expected self.dtype to be equal to src.dtype")
+    if not index.spec.size:
+        return full(0, Type((), x.dtype))  # nobody reads it
+    # A source may be larger than the index; what the index does not name is not read.
+    if src.ndim != index.ndim or any(a < b for a, b in zip(src.spec.shape, index.spec.shape, strict=True)):
+        raise ShapeError(
+            f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}", where=source.where()
+        )
+    n = operand_node(src)
+    return n if src.spec.shape == index.spec.shape else slice_(n, (0,) * index.ndim, index.spec.shape)
+
+
+def _scatter(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what: str) -> Tensor:
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
+    # An empty index may have any rank and type.
+    if not index.spec.size:
+        return pw.clone(x)
+    places = _cast_index(index, what)
+    if base.ndim == 1 and index.ndim == 0:
+        # A number as index and a vector as target: both are vectors for the operation.
+        places, value = (call("reshape", n, shape=(1,)) for n in (places, value))
+    _check_index_range(index, base.spec.shape[d], d)
+    out = tensor_of(at.scatter(operand_node(base), places, value, d, kind), x)
+    return out if x.ndim else view(out, ())
+
+
+@method(in_place=True)
+def scatter(
+    x: Tensor, dim: int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str = ""
+) -> Tensor:
+    """x with src written to the places along `dim`; `reduce` "add" or "multiply" combines instead. Shape and type of x.
+
+    Raises ShapeError for places outside x, another type of src, or a src smaller than the index.
+
+    >>> import lazytensor as lt
+    >>> lt.scatter(lt.zeros(3), 0, lt.tensor([2, 0]), lt.tensor([5.0, 6.0]))
+    tensor([6., 0., 5.])
+    """
+    if reduce not in ("", "add", "multiply", None):
+        raise ShapeError("reduce argument must be either add or multiply.", where=source.where())
+    given = src if src is not None else value
+    if given is None:
+        raise ArgumentInvalid("scatter() missing the argument src or value", where=source.where())
+    values = _crop_source(x, index, given, "scatter")
+    return _scatter(x, dim, index, values, _REDUCTIONS_BY_TORCH_NAME[reduce] if reduce else "set", "scatter")
+
+
+@method(in_place=True)
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """x with src added at the places along `dim`: the shape of x. Raises ShapeError as `scatter` does.
+
+    >>> import lazytensor as lt
+    >>> lt.scatter_add(lt.zeros(3), 0, lt.tensor([2, 2]), lt.tensor([5.0, 6.0]))
+    tensor([ 0.,  0., 11.])
+    """
+    return _scatter(x, dim, index, _crop_source(x, index, src, "scatter_add"), "add", "scatter_add")
+
+
+@method(in_place=True)
+def scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """x with src combined at the places along `dim` by sum, prod, mean, amax or amin: the shape of x.
+
+    x itself counts if asked for. Raises ShapeError for another way, and as `scatter` does.
+
+    >>> import lazytensor as lt
+    >>> lt.scatter_reduce(lt.zeros(2), 0, lt.tensor([0, 0, 1]), lt.tensor([1.0, 4.0, 2.0]), "amax")
+    tensor([4., 2.])
+    """
+    if reduce != "mean" and reduce not in _REDUCTIONS_BY_TORCH_NAME:
+        raise ShapeError(f"reduce argument must be sum, prod, mean, amax or amin, got {reduce}", where=source.where())
+    values = _crop_source(x, index, src, "scatter_reduce")
+    kind = "add" if reduce == "mean" else _REDUCTIONS_BY_TORCH_NAME[reduce]
+    base = x
+    if not include_self:
+        # Only the places that are written to forget x; the others keep it.
+        # What changes nothing when it is combined: 0 for sums, 1 for products, an infinity for extremes.
+        neutral = full(REDUCTIONS[kind].identity(x.dtype), values.type)
+        base = _scatter(x, dim, index, neutral, "set", "scatter_reduce")
+    out = _scatter(base, dim, index, values, kind, "scatter_reduce")
+    if reduce != "mean":
+        return out
+    counts_type = Type(x.spec.shape, x.dtype)
+    counts = tensor_of(full(1, counts_type), x)
+    one = full(1, values.type)
+    if not include_self:
+        counts = _scatter(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
+    # Where nothing arrived the count would be 0, and x is kept as it is.
+    counts = pw.maximum(_scatter(counts, dim, index, one, "add", "scatter_reduce"), 1)
+    # Means of integers round down, as PyTorch's do.
+    return out / counts if x.dtype.kind == "f" else pw.floor_divide(out, counts)
+
+
+def _vector_index_operands(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, Node]:
+    """x with a dimension, that dimension, and places of a vector."""
+    if index.ndim > 1:
+        raise IndexInvalid(f"{what}(): Index is supposed to be a vector", where=source.where())
+    base, d = at_least_vector(x), normalize_dim(dim, x.ndim)
+    places = _cast_index(index, what)
+    # index_select and its kin raise IndexError, where gather and scatter raise RuntimeError.
+    check_index_range(index, base.spec.shape[d], d, 0)
+    return base, d, places if index.ndim else call("reshape", places, shape=(1,))
+
+
+@method
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The places of a dimension that a vector names: [..., len(index), ...]. Raises IndexError outside the extent.
+
+    >>> import lazytensor as lt
+    >>> lt.index_select(lt.tensor([[1, 2], [3, 4]]), 1, lt.tensor([1, 0]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
+    base, d, places = _vector_index_operands(x, dim, index, "index_select")
+    part = shared_memory_views.gather_shared_elements(base, "gather_rows", places, dim=d)
+    out = tensor_of(call("gather_rows", operand_node(base), places, dim=d) if part is None else part, x)
+    return out if x.ndim else view(out, ())
+
+
+def _write_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool, what: str) -> Tensor:
+    """x with rows of `src` set at, or added to, places of a dimension. Raises ShapeError for another type or count."""
+    base, d, places = _vector_index_operands(x, dim, index, what)
+    if src.dtype is not x.dtype:
+        raise mixed_dtypes_error(x.dtype, src.dtype, f"{what}(): self and source expected to have the same dtype")
+    n = places.type.size
+    shape = tuple(n if k == d else e for k, e in enumerate(base.spec.shape))
+    given = at_least_vector(src)
+    if given.spec.shape != shape and not (given.spec.size == 1 and n == 1 == math.prod(shape)):
+        raise ShapeError(
+            f"{what}(): Number of indices ({n}) should be equal to source.size(dim), and the source is "
+            f"{list(src.shape)}",
+            where=source.where(),
+        )
+    value = operand_node(given if given.spec.shape == shape else view(given, shape))
+    out = tensor_of(at.index_put_at(operand_node(base), value, (places,), (d,), accumulate), x, src)
+    return out if x.ndim else view(out, ())
+
+
+@method(in_place=True)
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Operand = 1) -> Tensor:
+    """x with alpha * source added at the places of a dimension that a vector names.
+
+    Raises IndexError outside the extent, ShapeError for another type or number of rows.
+
+    >>> import lazytensor as lt
+    >>> lt.index_add(lt.zeros(3), 0, lt.tensor([0, 2, 2]), lt.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 0., 5.])
+    """
+    value = source if pw.is_number(alpha, 1) else pw.cast_to(source * alpha, source.dtype)
+    return _write_rows(x, dim, index, value, True, "index_add")
+
+
+@method(in_place=True)
+def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """x with `source` written to the places of a dimension that a vector names.
+
+    Raises IndexError outside the extent, ShapeError for another type or number of rows.
+
+    >>> import lazytensor as lt
+    >>> lt.index_copy(lt.zeros(3), 0, lt.tensor([2]), lt.tensor([5.0]))
+    tensor([0., 0., 5.])
+    """
+    return _write_rows(x, dim, index, source, False, "index_copy")
+
+
+@method(in_place=True)
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
+    """x with one value at the places of a dimension that a vector names.
+
+    Raises IndexError outside the extent, ShapeError for a value with dimensions.
+
+    >>> import lazytensor as lt
+    >>> lt.index_fill(lt.zeros(3), 0, lt.tensor([0, 2]), 9)
+    tensor([9., 0., 9.])
+    """
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeError("index_fill_ only supports a 0-dimensional value tensor", where=source.where())
+    base, d, places = _vector_index_operands(x, dim, index, "index_fill")
+    extent = base.spec.shape[d]
+    # The places as a mask over the dimension: it broadcasts, where the value would have to be written out.
+    is_named = at.index_put_at(
+        full(False, Type((extent,), dt.bool_)), full(True, Type(places.type.shape, dt.bool_)), (places,), (0,)
+    )
+    mask = call("broadcast_in_dim", is_named, shape=base.spec.shape, dims=(d,))
+    out = tensor_of(call("where", mask, prepare_stored(value, x.dtype, base.spec.shape), operand_node(base)), x)
+    return out if x.ndim else view(out, ())
+
+
+@method(in_place=True)
+def index_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """x with `source` combined by prod, mean, amax or amin at the places that a vector names.
+
+    Raises IndexError outside the extent, ShapeError for another way.
+
+    >>> import lazytensor as lt
+    >>> lt.index_reduce(lt.ones(2), 0, lt.tensor([1, 1]), lt.tensor([2.0, 3.0]), "prod")
+    tensor([1., 6.])
+    """
+    base, d, _ = _vector_index_operands(x, dim, index, "index_reduce")
+    given, column = at_least_vector(source), at_least_vector(index)
+    # The places as a column along `dim`, repeated over the others: then it is scatter_reduce.
+    for _ in range(base.ndim - d - 1):
+        column = unsqueeze(column, -1)
+    wide = expand(column, given.spec.shape)
+    out = scatter_reduce(base, d, wide, given, reduce, include_self=include_self)
+    return out if x.ndim else view(out, ())
+
+
+@method
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """Elements of x by their place in the flat order, in the shape of the index. Raises IndexError outside.
+
+    >>> import lazytensor as lt
+    >>> lt.take(lt.tensor([[1, 2], [3, 4]]), lt.tensor([0, 3]))
+    tensor([1, 4])
+    """
+    check_index_range(index, x.spec.size, 0)
+    return tensor_of(at.index_get(operand_node(reshape(x, -1)), (_cast_index(index, "take"),), (0,)), x)
+
+
+@method(in_place=True)
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of x with `source` written to, or added at, places of the flat order. Raises IndexError outside.
+
+    >>> import lazytensor as lt
+    >>> lt.put(lt.zeros(3), lt.tensor([1]), lt.tensor([5.0]))
+    tensor([0., 5., 0.])
+    """
+    check_index_range(index, x.spec.size, 0)
+    places = _cast_index(index, "put")
+    value = call("reshape", operand_node(source), shape=places.type.shape)
+    flat = call("reshape", operand_node(x), shape=(x.spec.size,))
+    return tensor_of(
+        call("reshape", at.index_put_at(flat, value, (places,), (0,), accumulate), shape=x.spec.shape), x, source
+    )
+
+
+@method
+def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` whose operands broadcast in the other dimensions; without a dimension, of the flat order.
+
+    Raises ShapeError for unlike ranks, and as `gather` does.
+
+    >>> import lazytensor as lt
+    >>> lt.take_along_dim(lt.tensor([[3, 1, 2]]), lt.tensor([[1, 2]]), 1)
+    tensor([[1, 2]])
+    """
+    if dim is None:
+        return gather(reshape(x, -1), 0, reshape(indices, -1))
+    d = normalize_dim(dim, x.ndim)
+    if indices.ndim != x.ndim:
+        raise ShapeError(
+            f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {x.ndim} "
+            f"dimensions for input, and {indices.ndim} dimensions for indices",
+            where=source.where(),
+        )
+    shape = list(broadcast_shape(*((*s[:d], 1, *s[d + 1 :]) for s in (x.spec.shape, indices.spec.shape))))
+    # Both keep their own extent along `dim`: the index says how much is taken.
+    wide = [expand(v, [v.spec.shape[d] if k == d else e for k, e in enumerate(shape)]) for v in (x, indices)]
+    return gather(wide[0], d, wide[1])
+
+
+def _check_mask(mask: Tensor, what: str) -> Tensor:
+    if mask.dtype is not dt.bool_:
+        raise ShapeError(f"{what}: expected BoolTensor for mask", where=source.where())
+    return mask
+
+
+@method
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of x where the mask holds, [n]; both broadcast.
+
+    Raises ShapeError for a mask that is not bool, and TraceError in a step, whose shapes may not depend on values.
+
+    >>> import lazytensor as lt
+    >>> lt.masked_select(lt.arange(4), lt.arange(4) > 1)
+    tensor([2, 3])
+    """
+    shape = broadcast_shape(x.spec.shape, _check_mask(mask, "masked_select").spec.shape)
+    # The extent of the result is the count of hits, so the mask is read, and a step cannot contain this.
+    hits = np.flatnonzero(np.broadcast_to(mask.array("masked_select()"), shape)).astype(np.int64)
+    flat = reshape(expand(x, shape), -1)
+    return tensor_of(at.index_get(operand_node(flat), (from_array(hits).node,), (0,)), x)
+
+
+def _too_few_elements_error() -> ShapeError:
+    return ShapeError("Number of elements of source < number of ones in mask", where=source.where())
+
+
+@method(in_place=True)
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """x with the elements of `source`, in order, where the mask holds; x and mask broadcast.
+
+    Raises ShapeError for a mask that is not bool, and for another type.
+
+    >>> import lazytensor as lt
+    >>> lt.masked_scatter(lt.zeros(3), lt.tensor([True, False, True]), lt.tensor([7.0, 8.0]))
+    tensor([7., 0., 8.])
+    """
+    shape = broadcast_shape(x.spec.shape, _check_mask(mask, "masked_scatter").spec.shape)
+    if source.dtype is not x.dtype:
+        types = f"{x.dtype.name} and {source.dtype.name}"
+        text = f"masked_scatter: expected self and source to have same dtypes but got {types}"
+        raise mixed_dtypes_error(x.dtype, source.dtype, text)
+    wide = expand(mask, shape)
+    # In a step the mask has no values yet.
+    if storage.thread_state.current is None and source.spec.size < int(wide.array("masked_scatter").sum()):
+        raise _too_few_elements_error()
+    if not source.spec.size or not math.prod(shape):
+        return pw.clone(expand(x, shape))
+    hits = cast(call("reshape", operand_node(wide), shape=(math.prod(shape),)), dt.int64)
+    # The running count of hits numbers them: hit k takes element k - 1 of the source, without a look at the mask.
+    counted = call("scan", hits, kind="add", dim=0, reverse=False)
+    ranks = tensor_of(counted, x)
+    places = pw.clamp(ranks - 1, 0, source.spec.size - 1)
+    chosen = at.index_get(operand_node(reshape(source, -1)), (operand_node(places),), (0,))
+    return pw.where(wide, view(tensor_of(chosen, x), shape), expand(x, shape))
+
+
+@method
+def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
+    """The places of all elements that are not zero: int64[count, dimensions], or a vector for each dimension.
+
+    Raises TraceError in a step, whose shapes may not depend on values. In a step for the wafer the result has a place
+    for each element, and is refused where the step needs it.
+
+    >>> import lazytensor as lt
+    >>> lt.nonzero(lt.tensor([0, 4, 5]))
+    tensor([[1],
+            [2]])
+    """
+    if half_type() is not None:
+        # It stands for places that depend on x.
+        flat = reshape(pw.cast_to(x, dt.int64), (x.spec.size, 1))
+        places = expand(flat, (x.spec.size, x.ndim))
+        return tuple(places[:, d] for d in range(x.ndim)) if as_tuple else places
+    if as_tuple:
+        return tuple(_index_tensor_like(i, x) for i in np.nonzero(np.atleast_1d(x.array("nonzero()"))))
+    array = x.array("nonzero()")
+    return _index_tensor_like(np.argwhere(array) if array.ndim else np.empty((int(bool(array)), 0)), x)
+
+
+def _index_tensor_like(places: np.ndarray, like: Tensor) -> Tensor:
+    out = from_array(places.astype(np.int64), dt.int64)
+    out.device = like.device
+    return out
+
+
+@method
+def argwhere(x: Tensor) -> Tensor:
+    """`nonzero` as int64[count, dimensions].
+
+    >>> import lazytensor as lt
+    >>> lt.argwhere(lt.tensor([0, 4, 5]))
+    tensor([[1],
+            [2]])
+    """
+    places: Tensor = nonzero(x)
+    return places
+
+
+def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
+    """`input` where the condition holds, else `other`, all broadcast; alone its places, as `nonzero(as_tuple=True)`.
+
+    Raises ShapeError for shapes that do not broadcast.
+
+    >>> import lazytensor as lt
+    >>> x = lt.tensor([-1.0, 2.0])
+    >>> lt.where(x > 0, x, 0.0)
+    tensor([0., 2.])
+    """
+    if input is None or other is None:
+        return nonzero(condition, as_tuple=True)
+    return pw.where(condition, input, other)
+
+
+@method
+def count_nonzero(x: Tensor, dim: red.Dim = None) -> Tensor:
+    """How many elements are not zero, as int64 without the dimensions `dim`. Raises IndexError for one out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.count_nonzero(lt.tensor([0, 4, 5]))
+    tensor(2)
+    """
+    return red.sum(x != 0, dim)
+
+
+@method
+def repeat_interleave(
+    x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each place of a dimension several times in a row; a vector alone gives place k repeats[k] times.
+
+    Raises ShapeError for negative repeats, or neither one nor as many as places.
+
+    >>> import lazytensor as lt
+    >>> lt.repeat_interleave(lt.tensor([1, 2]), 2)
+    tensor([1, 1, 2, 2])
+    """
+    if isinstance(repeats, Tensor) and repeats.dtype not in (dt.int32, dt.int64):
+        require_elements(repeats, "", "repeat_interleave")
+    # The vector itself says how often: x.repeat_interleave() of counts.
+    if repeats is None:
+        return _index_tensor_like(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
+    if dim is not None and not x.ndim:
+        raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
+    base = reshape(x, -1) if dim is None else x
+    d = 0 if dim is None else normalize_dim(dim, base.ndim)
+    extent = base.spec.shape[d]
+    if isinstance(repeats, int) and repeats >= 0:
+        shape = base.spec.shape
+        wide = expand(unsqueeze(base, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :]))
+        return pw.clone(reshape(wide, (*shape[:d], extent * repeats, *shape[d + 1 :])))
+    times = repeats.array("repeat_interleave()") if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if times.size not in (1, extent):
+        raise ShapeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{times.size} and input.size({d}) = {extent}",
+            where=source.where(),
+        )
+    if times.size and times.min() < 0:
+        raise ShapeError("repeats can not be negative", where=source.where())
+    places = np.repeat(np.arange(extent), times.reshape(-1) if times.size != 1 else times.item())
+    return tensor_of(at.index_get(operand_node(base), (from_array(places.astype(np.int64)).node,), (d,)), x)
+
+
+def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of r elements of a vector, one in each row: [choices, r]. Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.combinations(lt.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
+    if x.ndim != 1:
+        raise ShapeError(f"Expect a 1D vector, but got shape {list(x.shape)}", where=source.where())
+    if r == 0:
+        return pw.cast_to(_index_tensor_like(np.empty(0), x), x.dtype)
+    count = x.spec.shape[0]
+    choices = math.comb(count + r - 1 if with_replacement else count, r)
+    require_memory(Type((choices, r), x.dtype), x.device)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.array(list(choose(range(count), r)), np.int64).reshape(-1, r)
+    return tensor_of(at.index_get(operand_node(x), (from_array(places).node,), (0,)), x)
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """The place in each dimension of places in the flat order of `shape`.
+
+    As many tensors as dimensions, each in the shape of the indices.
+
+    >>> import lazytensor as lt
+    >>> lt.unravel_index(lt.tensor([5]), (2, 3))
+    (tensor([1]), tensor([2]))
+    """
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    rest, places = indices, []
+    # The last dimension runs fastest: its place is the remainder, the quotient counts the rest.
+    for e in reversed(extents):
+        quotient = pw.floor_divide(rest, e)
+        places.append(rest - quotient * e)
+        rest = quotient
+    return tuple(reversed(places))

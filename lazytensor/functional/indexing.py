@@ -1,0 +1,347 @@
+"""Reading and writing parts of a tensor: integers, slices, None and Ellipsis see it, tensors and masks pick from it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core import dtype as dt
+from lazytensor.core import shared_memory_views, source, storage
+from lazytensor.core.allocation import require_memory
+from lazytensor.core.overlapping_views import order_dependent_write_error, refuse_overlap, refuse_shared
+from lazytensor.core.tensor import Tensor, from_array, operand_node
+from lazytensor.core.tensor_members import method
+from lazytensor.errors import IndexInvalid, OptionInvalid, ShapeError
+from lazytensor.functional import overlapping_writes, views
+from lazytensor.functional.in_place import overwrite
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.type_promotion import Operand, mixed_dtypes_error, prepare_operand
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops import OPS, call
+from lazytensor.ops.elementwise import cast
+from lazytensor.ops.index import check_bounds, index_get, index_put_at
+from lazytensor.ops.shape import broadcast_to
+
+IndexTensors = list[tuple[int, Tensor]]
+"""Dimensions of a view, each with the int64 tensor or bool mask that indexes from there on."""
+
+
+@method(names="__getitem__")
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """The part of x that `index` names: a view, or a copy if tensors choose.
+
+    Raises IndexError for more parts than dimensions, places outside the extents, and masks of another shape.
+    """
+    if x.spec.shape:
+        # The two indices of nearly every call take the short way.
+        if index.__class__ is int:
+            return views.select(x, 0, index)
+        if index.__class__ is slice:
+            return _distinct_view(x, _slice_dim(x, 0, index))
+    view, picks = _split_index(x, index)
+    if not picks:
+        return _distinct_view(x, view)
+    dims, indices = _resolve_index_tensors(view, picks)
+    part = shared_memory_views.gather_shared_elements(view, "index_get", *indices, dims=dims)
+    return tensor_of(index_get(operand_node(view), indices, dims) if part is None else part, view)
+
+
+def _distinct_view(x: Tensor, view: Tensor) -> Tensor:
+    """Return a view that is another tensor than x, also of all of x; within a step it may be x."""
+    return views.view(x, x.spec.shape) if view is x and storage.thread_state.current is None else view
+
+
+@method(names="__setitem__")
+def setitem(x: Tensor, index: Any, value: Operand) -> None:
+    """Write `value`, broadcast, to the part of x that `index` names.
+
+    Raises IndexError as reading does, and ShapeError for a value that does not broadcast, or has another type where
+    tensors pick the places.
+    """
+    # True names all of it, which a new dimension does too without places to look up.
+    view, picks = _split_index(x, None if index is True else index)
+    # In the type of the target: a double from NumPy is not to raise what it is written into.
+    if isinstance(value, np.ndarray | np.number):
+        value = from_array(np.asarray(value), view.dtype)
+    if not picks:
+        # One number is filled in.
+        if isinstance(value, Tensor) and value.ndim:
+            _refuse_overlapping_value(view, value)
+        overwrite(view, prepare_operand(_drop_leading_ones(value, view.spec.shape), view.dtype, view.spec.shape))
+        return
+    _require_same_dtype(picks, view, value)
+    _refuse_shared(picks, view, value)
+    if overlapping_writes.has_repeated_elements(view):
+        _write_overlapping_view(view, picks, value, False)
+    elif _is_plain_mask(picks, view, value):
+        view.write(_fill_masked(view, picks[0][1], value))
+    else:
+        dims, indices = _resolve_index_tensors(view, picks)
+        view.write(_put_value(view, dims, indices, value, False))
+
+
+@method(in_place=True)
+def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """x with `values` written to, or added to, x[indices]; None takes a whole dimension.
+
+    Raises IndexError outside the extents, ShapeError for values that do not broadcast or have another type.
+
+    >>> import lazytensor as lt
+    >>> lt.index_put(lt.zeros(3), (lt.tensor([1]),), lt.tensor(5.0))
+    tensor([0., 5., 0.])
+    """
+    _, picks = _split_index(x, tuple(slice(None) if i is None else i for i in indices))
+    _require_same_dtype(picks, x, values)
+    dims, places = _resolve_index_tensors(x, picks)
+    return tensor_of(_put_value(x, dims, places, values, accumulate), x, values)
+
+
+def _refuse_overlapping_value(view: Tensor, value: Tensor) -> None:
+    """Raise ShapeError for a value that shares elements with the view, compared as PyTorch broadcasts it."""
+    if value.cell is not view.cell:
+        return
+    shape = view.spec.shape
+    if value.spec.shape != shape:
+        while value.ndim and value.spec.shape[0] == 1:
+            value = views.select(value, 0, 0)
+        lead = len(shape) - value.ndim
+        if value.spec.size == view.spec.size and value.ndim:
+            for _ in range(lead):
+                value = views.unsqueeze(value, 0)
+        elif lead >= 0:
+            value = views.expand(value, shape)
+    refuse_overlap(view, value, is_copy=True)
+
+
+def put_into_overlapping_view(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """Write or add values to x[indices], where x shows elements of its storage several times."""
+    _, picks = _split_index(x, tuple(slice(None) if i is None else i for i in indices))
+    return _write_overlapping_view(x, picks, values, accumulate)
+
+
+def _write_overlapping_view(view: Tensor, picks: IndexTensors, value: Operand, accumulate: bool) -> Tensor:
+    dims, indices = _resolve_index_tensors(view, picks)
+    places = OPS["index_get"].eval(overlapping_writes.storage_indices(view), *map(storage.value_of, indices), dims=dims)
+    n = prepare_operand(_drop_leading_ones(value, places.shape), view.dtype, places.shape)
+    return overlapping_writes.write_at_indices(view, places, n, accumulate)
+
+
+def _refuse_shared(picks: IndexTensors, view: Tensor, value: Operand) -> None:
+    """Raise ShapeError for an index or a value that shows elements of the view, as `index_put_` and masks refuse it."""
+    masks = [p for _, p in picks if p.dtype is dt.bool_]
+    if len(masks) == len(picks) and not (isinstance(value, Tensor) and value.spec.size != 1):
+        refuse_overlap(view, *masks)
+        return
+    refuse_shared(view, *(p for _, p in picks if p.dtype is not dt.bool_))
+    if isinstance(value, Tensor):
+        refuse_shared(view, value)
+        if value.cell is view.cell and storage.thread_state.current is None:
+            _refuse_read_elements(picks, view, value)
+
+
+def _refuse_read_elements(picks: IndexTensors, view: Tensor, value: Tensor) -> None:
+    """Raise ShapeError for a value that shows some of the places that are written to."""
+    dims, indices = _resolve_index_tensors(view, picks)
+    written = OPS["index_get"].eval(
+        overlapping_writes.storage_indices(view), *map(storage.value_of, indices), dims=dims
+    )
+    if np.isin(overlapping_writes.storage_indices(value), written).any():
+        raise order_dependent_write_error()
+
+
+def _require_same_dtype(picks: IndexTensors, view: Tensor, value: Operand) -> None:
+    """Raise ShapeError for a tensor of another type than what it is written into, where tensors pick the places."""
+    if not isinstance(value, Tensor) or value.dtype is view.dtype:
+        return
+    # One element is filled in wherever a mask holds, as a number would be.
+    if value.spec.size == 1 and all(p.dtype is dt.bool_ for _, p in picks):
+        return
+    types = f"{view.dtype.name} for the destination and {value.dtype.name} for the source"
+    text = f"Index put requires the source and destination dtypes match, got {types}"
+    raise mixed_dtypes_error(view.dtype, value.dtype, text)
+
+
+def _put_value(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:
+    base = operand_node(x)
+    shape = index_get(base, indices, dims).type.shape
+    value = _drop_leading_ones(value, shape)
+    try:
+        n = prepare_operand(value, x.dtype, shape)
+    except ShapeError:
+        raise ShapeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of "  # type: ignore[union-attr]
+            f"shape {list(shape)}",
+            where=source.where(),
+        ) from None
+    return index_put_at(base, n, indices, dims, accumulate)
+
+
+def _drop_leading_ones(value: Any, shape: tuple[int, ...]) -> Any:
+    """A value without the leading extents of 1 that its target does not have."""
+    if isinstance(value, Tensor) and value.ndim > len(shape):
+        extra = value.ndim - len(shape)
+        if all(e == 1 for e in value.spec.shape[:extra]):
+            return views.view(value, value.spec.shape[extra:])
+    return value
+
+
+def _is_plain_mask(picks: IndexTensors, view: Tensor, value: Operand) -> bool:
+    """Whether writing needs no places: one mask, and a value that is the same for each of its hits."""
+    if len(picks) != 1 or picks[0][1].dtype is not dt.bool_:
+        return False
+    at, mask = picks[0]
+    rest = view.ndim - at - mask.ndim
+    return at == 0 and mask.ndim > 0 and (not isinstance(value, Tensor) or value.ndim <= rest)
+
+
+def _fill_masked(view: Tensor, mask: Tensor, value: Operand) -> Node:
+    _check_mask(view, 0, mask)
+    shape = view.spec.shape
+    n = call("reshape", operand_node(mask), shape=(*mask.spec.shape, *(1,) * (view.ndim - mask.ndim)))
+    return call("where", broadcast_to(n, shape), prepare_operand(value, view.dtype, shape), operand_node(view))
+
+
+def _split_index(x: Tensor, index: Any) -> tuple[Tensor, IndexTensors]:
+    """x through the integers, slices and None of an index, and the tensors of it with the dimensions they index."""
+    parts = [_normalize_part(p) for p in _index_parts(index)]
+    # What the index does not name is named by `:`, where the Ellipsis stands or else at the end.
+    named = sum(_count_indexed_dims(p) for p in parts)
+    if named > x.ndim:
+        raise IndexInvalid(f"too many indices for tensor of dimension {x.ndim}", where=source.where())
+    at_rest = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
+    parts[at_rest : at_rest + 1] = [slice(None)] * (x.ndim - named)
+    view, d, picks = x, 0, []
+    for p in parts:
+        if p is Ellipsis:
+            continue  # a second one finds nothing left
+        if p is None:
+            view, d = views.unsqueeze(view, d), d + 1
+        elif isinstance(p, slice):
+            view, d = _slice_dim(view, d, p), d + 1
+        elif isinstance(p, bool):
+            view = views.unsqueeze(view, d)
+            # True is a new dimension of one place, False of none.
+            picks.append((d, from_array(np.zeros(int(p), np.int64))))
+            d += 1
+        elif isinstance(p, Tensor):
+            picks.append((d, p))
+            # The dimensions stay in the view: they are what the tensors pick from.
+            d += max(p.ndim, 1) if p.dtype is dt.bool_ else 1
+        else:
+            view = views.select(view, d, p)
+    return view, picks
+
+
+def _index_parts(index: Any) -> list[Any]:
+    """The parts of an index. A list is one part, unless it holds slices, sequences or tensors as a tuple would."""
+    if isinstance(index, tuple):
+        return list(index)
+    odd = (slice, type(None), type(Ellipsis), list, tuple, Tensor, np.ndarray)
+    # NumPy's old rule, which PyTorch kept, and its limit of 32.
+    if isinstance(index, list) and len(index) < 32 and any(isinstance(p, odd) for p in index):
+        return index
+    return [index]
+
+
+def _normalize_part(p: Any) -> Any:
+    """One part of an index as None, Ellipsis, a slice, a bool, an int, or a tensor of int64 or bool."""
+    if p is None or p is Ellipsis or isinstance(p, slice | bool) or p.__class__ is int:
+        return p
+    if isinstance(p, list | tuple | range | np.ndarray) and not (isinstance(p, np.ndarray) and not p.ndim):
+        array = np.asarray([q.tolist() if isinstance(q, Tensor) else q for q in p])
+        p = from_array(array.astype(np.int64) if not array.size and array.dtype.kind != "b" else array)
+    if isinstance(p, Tensor):
+        return _index_tensor(p)
+    # NumPy's truth value is no Python bool, and it is a mask too, not place 0 or 1.
+    if isinstance(p, np.bool_):
+        return bool(p)
+    if not hasattr(p, "__index__"):
+        raise IndexInvalid(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            f"(got {type(p).__name__})",
+            where=source.where(),
+        )
+    return p.__index__()
+
+
+def _index_tensor(p: Tensor) -> Any:
+    if p.dtype.kind == "f":
+        raise IndexInvalid("tensors used as indices must be long, int, byte or bool tensors", where=source.where())
+    # Bytes were PyTorch's masks before it had bool, and still are when they index.
+    if p.dtype is dt.uint8:
+        p = tensor_of(cast(operand_node(p), dt.bool_), p)
+    if not p.ndim and p.dtype is dt.bool_:
+        return bool(p)
+    # A number that is known selects as an int does, and gives a view.
+    if not p.ndim and storage.thread_state.current is None:
+        return int(p)
+    # Narrower integers count as places too; the operations know int64 only.
+    return p if p.dtype in (dt.bool_, dt.int64) else tensor_of(cast(operand_node(p), dt.int64), p)
+
+
+def _count_indexed_dims(p: Any) -> int:
+    """How many dimensions of the tensor a part of an index is about."""
+    if p is None or p is Ellipsis or isinstance(p, bool):
+        return 0
+    return p.ndim if isinstance(p, Tensor) and p.dtype is dt.bool_ else 1
+
+
+def _resolve_index_tensors(view: Tensor, picks: IndexTensors) -> tuple[tuple[int, ...], tuple[Node, ...]]:
+    """Dimensions and int64 nodes of an index; a mask becomes the places of its hits, one tensor for each dimension."""
+    dims: list[int] = []
+    nodes: list[Node] = []
+    for d, p in picks:
+        if p.dtype is dt.bool_:
+            _check_mask(view, d, p)
+            # How many hits there are is the extent of the result, so the mask has to be read.
+            for k, hits in enumerate(np.nonzero(p.array("indexing with a bool mask"))):
+                dims.append(d + k)
+                nodes.append(from_array(hits.astype(np.int64)).node)
+        else:
+            check_index_range(p, view.spec.shape[d], d)
+            dims.append(d)
+            nodes.append(operand_node(p))
+    try:
+        np.broadcast_shapes(*(n.type.shape for n in nodes))
+    except ValueError:
+        given = ", ".join(str(list(n.type.shape)) for n in nodes)
+        raise IndexInvalid(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {given}",
+            where=source.where(),
+        ) from None
+    return tuple(dims), tuple(nodes)
+
+
+def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
+    shape = view.spec.shape
+    for k, e in enumerate(mask.spec.shape):
+        if shape[d + k] != e:
+            raise IndexInvalid(
+                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed "
+                f"tensor {list(shape)} at index {d + k}",
+                where=source.where(),
+            )
+
+
+def check_index_range(index: Tensor, extent: int, dim: int, low: int | None = None) -> None:
+    """Raises IndexError for a place outside low..extent - 1 (low is -extent), where places have values already.
+
+    Raises MemoryMissing, before it reads an expanded index, if one byte for each place is more than the memory.
+    """
+    require_memory(Type(index.spec.shape, dt.uint8), index.device)
+    if storage.thread_state.current is None and index.device.type != "meta":
+        check_bounds(index.array("an index"), extent, dim, -extent if low is None else low)
+
+
+def _slice_dim(x: Tensor, d: int, part: slice) -> Tensor:
+    extent = x.spec.shape[d]
+    # NumPy turns round here; PyTorch's strides cannot be negative.
+    if part.step is not None and part.step <= 0:
+        raise OptionInvalid("step must be greater than zero", where=source.where())
+    start, limit, stride = part.indices(extent)
+    if (start, stride) == (0, 1) and limit == extent:
+        return x
+    return views.slice_dim(x, d, start, max(limit, start), stride)

@@ -1,0 +1,345 @@
+"""Images on another grid: interpolation to a size or by a factor, and sampling at given places."""
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core import source
+from lazytensor.core.autocast import cast_to_float32, half_type
+from lazytensor.core.dtype import int64, uint8
+from lazytensor.core.tensor import Tensor, from_array, operand_node
+from lazytensor.errors import OptionInvalid, OptionMissing, ShapeError
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.matmul import matmul
+from lazytensor.functional.padding_and_shuffles import Tap, apply_taps
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from lazytensor.functional.type_promotion import require_elements
+from lazytensor.functional.views import expand, reshape, select, transpose, unsqueeze, view
+from lazytensor.ops import call
+
+CUBIC_COEFFICIENT = -0.75
+"""The parameter of the cubic kernel (Keys 1981) that PyTorch uses."""
+_SPATIAL_RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+_AREA_POOLS = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+
+
+def interpolate(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """[N, C, ...] with other extents, given as `size` or as factors.
+
+    `mode` is nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area. Raises ValueError for options that
+    do not belong together, NotImplementedError for a mode that does not fit the rank, OptionMissing for antialias.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.interpolate(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
+    rank = input.ndim - 2
+    _check_mode(mode, rank, align_corners)
+    if antialias:
+        raise OptionMissing(
+            "interpolate with antialias=True is not provided",
+            where=source.where(),
+            hint="Leave it out, or smooth the input before with avg_pool2d.",
+        )
+    # The step between places is 1 / factor where factors are given, not the ratio of extents, which was rounded down;
+    # `recompute_scale_factor` asks for the ratio.
+    outputs, factors = _output_extents(input.spec.shape[2:], size, scale_factor)
+    # Area is a mean over regions, which adaptive pooling is.
+    if mode == "area":
+        return _AREA_POOLS[rank](
+            tensor_of(cast_to_float32(operand_node(input))[0], input) if half_type() is not None else input, outputs
+        )
+    # Without factors the ratio of extents is the step.
+    if recompute_scale_factor or factors is None:
+        factors = (None,) * rank
+    if input.dtype is not uint8:
+        require_elements(input, "f", "interpolate")
+    n = operand_node(input)
+    # Each dimension by itself: weights of a grid are products, and four corners become twice two.
+    for dim, (out, factor) in enumerate(zip(outputs, factors, strict=True), 2):
+        extent = input.spec.shape[dim]
+        n = apply_taps(n, dim, _taps(mode, extent, out, 1 / factor if factor else None, bool(align_corners)))
+    return tensor_of(n, input)
+
+
+def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
+    if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
+        raise OptionInvalid(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+            "trilinear",
+            where=source.where(),
+        )
+    if rank not in (1, 2, 3) or _SPATIAL_RANKS.get(mode, rank) != rank:
+        raise OptionMissing(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank + 2}D) for the modes: nearest | "
+            f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})",
+            where=source.where(),
+        )
+
+
+def _output_extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], Any]:
+    rank = len(extents)
+    if (size is None) == (scale_factor is None):
+        both = "only one of size or scale_factor should be defined" if size is not None else None
+        raise OptionInvalid(both or "either size or scale_factor should be defined", where=source.where())
+    given = size if size is not None else scale_factor
+    if isinstance(given, int | float):
+        given = (given,) * rank
+    if len(given) != rank:
+        raise OptionInvalid(
+            f"Input and output must have the same number of spatial dimensions, got {list(given)}", where=source.where()
+        )
+    if size is not None:
+        outputs, factors = tuple(int(v) for v in given), None
+    else:
+        factors = tuple(float(v) for v in given)
+        outputs = tuple(math.floor(e * f) for e, f in zip(extents, factors, strict=True))
+    if min(outputs) <= 0 or min(extents) <= 0:
+        raise ShapeError(
+            f"Input and output sizes should be greater than 0, but got input {list(extents)} output {list(outputs)}",
+            where=source.where(),
+        )
+    return outputs, factors
+
+
+def _taps(mode: str, extent: int, out: int, scale: float | None, align_corners: bool) -> list[Tap]:
+    # PyTorch computes places of nearest in float32; one more digit would choose another neighbour at times.
+    step = np.float32(extent / out if scale is None else scale)
+    places = np.arange(out)
+    if mode.startswith("nearest"):
+        at = (places + np.float32(0.5 if mode == "nearest-exact" else 0)).astype(np.float32) * step
+        return [(_clip_indices(np.floor(at), extent), np.ones(out))]
+    if align_corners:
+        # The first and last places of both grids coincide.
+        at = places * ((extent - 1) / (out - 1) if out > 1 else 0.0)
+    else:
+        # The centres of places are compared; what lies before the first centre takes the first place, but in cubic.
+        at = (places + 0.5) * float(step) - 0.5
+        at = at if mode == "bicubic" else np.maximum(at, 0)
+    low = np.floor(at) if mode == "bicubic" else np.minimum(np.floor(at), extent - 1)
+    t = at - low
+    if mode == "bicubic":
+        return [(_clip_indices(low + k, extent), w) for k, w in enumerate(cubic_weights(t), -1)]
+    return [(_clip_indices(low, extent), 1 - t), (_clip_indices(low + 1, extent), t)]
+
+
+def _clip_indices(at: np.ndarray, extent: int) -> tuple[int, ...]:
+    return tuple(np.clip(at.astype(np.int64), 0, extent - 1).tolist())
+
+
+def cubic_weights(t: Any) -> list[Any]:
+    """The weights of the four places around a point that lies `t` behind the second."""
+    near = [((CUBIC_COEFFICIENT + 2) * u - (CUBIC_COEFFICIENT + 3)) * u * u + 1 for u in (t, 1 - t)]
+    far = [
+        ((CUBIC_COEFFICIENT * u - 5 * CUBIC_COEFFICIENT) * u + 8 * CUBIC_COEFFICIENT) * u - 4 * CUBIC_COEFFICIENT
+        for u in (t + 1, 2 - t)
+    ]
+    return [far[0], near[0], near[1], far[1]]
+
+
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """The older name of `interpolate`: [N, C, ...] with other extents. Raises as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.upsample(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` to the nearest place: [N, C, ...] with other extents. Raises as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.upsample_nearest(lt.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` linearly with aligned corners: [N, C, H, W] with other extents. Raises as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.upsample_bilinear(lt.tensor([[[[0.0, 1.0]]]]), size=(1, 3))
+    tensor([[[[0.0000, 0.5000, 1.0000]]]])
+    """
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """[N, C, (D,) H, W] read at grid [N, ..., 2 or 3] with coordinates from -1 to 1, the last dimension first.
+
+    `mode` is bilinear, nearest or, of images, bicubic; `padding_mode` zeros, border or reflection. Raises ValueError
+    for another mode, ShapeError for shapes that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.grid_sample(lt.ones(1, 1, 2, 2), lt.zeros(1, 3, 3, 2), align_corners=False).shape
+    torch.Size([1, 1, 3, 3])
+    """
+    rank = input.ndim - 2
+    if mode not in ("bilinear", "nearest", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):
+        raise OptionInvalid(
+            f"grid_sample has no mode {mode!r} with padding_mode {padding_mode!r}", where=source.where()
+        )
+    if rank not in (2, 3) or grid.ndim != input.ndim or grid.spec.shape[-1] != rank:
+        raise ShapeError(
+            f"grid_sampler(): expected a grid with size {rank} in last dimension for an input of shape "
+            f"{list(input.shape)}, but got grid with sizes {list(grid.shape)}",
+            where=source.where(),
+        )
+    if mode == "bicubic" and rank != 2:
+        raise ShapeError("grid_sampler(): bicubic interpolation only supports 4D input", where=source.where())
+    extents, aligned = input.spec.shape[2:], bool(align_corners)
+    raw = [_unnormalize_coordinate(select(grid, -1, rank - 1 - d), e, aligned) for d, e in enumerate(extents)]
+    inner = [
+        functools.partial(_apply_padding_mode, extent=e, padding_mode=padding_mode, align_corners=aligned)
+        for e in extents
+    ]
+    if mode == "bicubic":
+        return _sample_cubic(input, raw, inner)
+    places = [padded(p) for padded, p in zip(inner, raw, strict=True)]
+    if mode == "nearest":
+        # The nearest place is a step function of the grid, whose gradient is 0 and not missing.
+        return _gather_elements(input, [pw.round(p) for p in places]) + unsqueeze(
+            functools.reduce(operator.add, [p * 0.0 for p in places]), 1
+        )
+    return _sample_linear(input, places)
+
+
+def _sample_cubic(input: Tensor, places: list[Tensor], inner: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
+    """What lies around each place, four rows of four, weighed by the cubic kernel: [N, C, H', W']."""
+    low = [pw.floor(p.detach()) for p in places]
+    weights = [cubic_weights(p - at) for p, at in zip(places, low, strict=True)]
+    # Here the neighbours are moved into the image, each by itself, and not the place.
+    rows, columns = ([padded(at + float(k)) for k in range(-1, 3)] for padded, at in zip(inner, low, strict=True))
+    terms = []
+    for row, down in zip(rows, weights[0], strict=True):
+        line = (_gather_elements(input, [row, c]) * unsqueeze(w, 1) for c, w in zip(columns, weights[1], strict=True))
+        terms.append(functools.reduce(operator.add, line) * unsqueeze(down, 1))
+    return functools.reduce(operator.add, terms)
+
+
+def _sample_linear(input: Tensor, places: list[Tensor]) -> Tensor:
+    """What lies around each place, each corner weighed by how near it is: [N, C, ...]."""
+    # The gradient of a place comes from its weights alone; the corner it lies in is a step function.
+    low = [pw.floor(p.detach()) for p in places]
+    corners = []
+    for corner in product((0, 1), repeat=len(places)):
+        sides = zip(places, low, corner, strict=True)
+        weight = functools.reduce(operator.mul, [p - at if up else at + 1.0 - p for p, at, up in sides])
+        value = _gather_elements(input, [at + float(up) for at, up in zip(low, corner, strict=True)])
+        corners.append(value * unsqueeze(weight, 1))
+    return functools.reduce(operator.add, corners)
+
+
+def _unnormalize_coordinate(coordinate: Tensor, extent: int, align_corners: bool) -> Tensor:
+    """A coordinate from -1..1 counted in places of a dimension."""
+    at = (coordinate + 1.0) * ((extent - 1) / 2 if align_corners else extent / 2)
+    return at if align_corners else at - 0.5
+
+
+def _apply_padding_mode(at: Tensor, *, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """A place moved into the dimension, as the padding says."""
+    if padding_mode == "reflection":
+        low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
+        span = high - low
+        # Unfolded, the coordinate runs to and fro over the span: even turns count up, odd ones down.
+        if span > 0:
+            off = pw.abs(at - low)
+            turns = pw.floor(off.detach() / span)
+            rest = off - turns * span
+            odd = pw.fmod(turns, 2.0) == 1.0
+            at = pw.where(odd, span - rest, rest) + low
+        else:
+            at = at * 0.0
+    return at if padding_mode == "zeros" else pw.clamp(at, 0.0, float(extent - 1))
+
+
+def _gather_elements(input: Tensor, places: list[Tensor]) -> Tensor:
+    """The elements at whole-numbered places, 0 outside: [N, C, ...]"""
+    n, c, *extents = input.spec.shape
+    inside: Tensor | None = None
+    flat: Tensor | None = None
+    for at, extent in zip(places, extents, strict=True):
+        # Places outside read place 0, and are set to 0 afterwards: the index has to be good for all.
+        good = pw.logical_and(at >= 0.0, at <= float(extent - 1))
+        inside = good if inside is None else pw.logical_and(inside, good)
+        whole = pw.cast_to(pw.where(good, at, 0.0), int64)
+        flat = whole if flat is None else flat * extent + whole
+    assert flat is not None and inside is not None
+    out = flat.spec.shape[1:]
+    count = math.prod(out)
+    where = expand(view(flat, (n, 1, count)), (n, c, count))
+    values = call("at_places", operand_node(reshape(input, (n, c, math.prod(extents)))), where.node)
+    picked = view(tensor_of(values, input), (n, c, *out))
+    return pw.where(unsqueeze(inside, 1), picked, 0.0)
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """A grid [N, H, W, 2] for `grid_sample` from matrices [N, 2, 3] (or [N, 3, 4]) and the size [N, C, H, W] to give.
+
+    Raises ShapeError for matrices of another shape.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.affine_grid(lt.eye(2, 3).unsqueeze(0), (1, 1, 2, 2), align_corners=True)[0, 0]
+    tensor([[-1., -1.],
+            [ 1., -1.]])
+    """
+    extents = tuple(size)[2:]
+    rank = len(extents)
+    if theta.ndim != 3 or theta.spec.shape[1:] != (rank, rank + 1):
+        raise ShapeError(
+            f"Expected a batch of {rank}x{rank + 1} matrices for theta, got {list(theta.shape)}", where=source.where()
+        )
+    # From -1 to 1 lie the centres of places with aligned corners, else their outer borders.
+    axes = [np.linspace(-1, 1, e) * (1 if align_corners else (e - 1) / e) if e > 1 else np.zeros(1) for e in extents]
+    # The last dimension comes first in a coordinate: x before y.
+    mesh = np.meshgrid(*axes, indexing="ij")[::-1]
+    base = np.stack([*mesh, np.ones(extents)], -1).reshape(-1, rank + 1)
+    points = from_array(base.astype(theta.dtype.host), theta.dtype)
+    out = matmul(points, transpose(theta, 1, 2))
+    return reshape(out, (size[0], *extents, rank))
+
+
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """`grid_sample` with its modes as numbers: [N, C, H, W] read at [N, H', W', 2].
+
+    The modes are 0 bilinear and 1 nearest, the paddings 0 zeros, 1 border and 2 reflection. Raises as it does.
+
+    >>> import lazytensor as lt
+    >>> corners = lt.tensor([[[[-1.0, -1.0], [0.0, 0.0]]]])
+    >>> lt.grid_sampler_2d(lt.arange(4.0).reshape(1, 1, 2, 2), corners, 0, 0, True)
+    tensor([[[[0.0000, 1.5000]]]])
+    >>> lt.grid_sampler_3d(lt.arange(8.0).reshape(1, 1, 2, 2, 2), lt.zeros(1, 1, 1, 1, 3), 0, 0, True)
+    tensor([[[[[3.5000]]]]])
+    """
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    return grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
+
+
+grid_sampler = grid_sampler_3d = grid_sampler_2d

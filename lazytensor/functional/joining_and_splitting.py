@@ -1,0 +1,535 @@
+"""Rearrangements beyond `shapes`: moved and merged dimensions, stacks, grids, diagonals, windows, and their copies."""
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lazytensor.core import source
+from lazytensor.core.dtype import int64
+from lazytensor.core.tensor import Size, Tensor, operand_node, wrap
+from lazytensor.core.tensor_members import method
+from lazytensor.docstrings import documented
+from lazytensor.errors import IndexInvalid, ShapeError
+from lazytensor.functional import padding_and_shuffles, views
+from lazytensor.functional.creation import parse_size
+from lazytensor.functional.pointwise import cast_to, clone, tensor_of
+from lazytensor.functional.type_promotion import broadcast_shape, result_type
+from lazytensor.functional.views import (
+    cat,
+    mark_multi_output_views,
+    normalize_dim,
+    permute,
+    require_tensors,
+    reshape,
+    slice_dim,
+    split,
+    transpose,
+    unsqueeze,
+    view,
+)
+from lazytensor.ir.types import Type
+from lazytensor.ops import full
+from lazytensor.ops.elementwise import cast
+from lazytensor.ops.shape import sum_to
+
+Sections = int | Sequence[int] | Tensor
+
+
+def as_tensor_tuple(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """The tensors passed as `f(a, b)` or `f([a, b])`; a single tensor counts as one."""
+    return tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+
+
+@method(names="movedim moveaxis")
+def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """Some dimensions moved to other places, the rest in order: a view.
+
+    Raises ShapeError if a dimension is named twice, or the two lists differ in length.
+
+    >>> import lazytensor as lt
+    >>> lt.movedim(lt.ones(2, 3, 4), 0, 2).shape
+    torch.Size([3, 4, 2])
+    """
+    sources, targets = (tuple(d) if isinstance(d, Sequence) else (operator.index(d),) for d in (source, destination))
+    if len(sources) != len(targets):
+        raise ShapeError(
+            "movedim: Invalid source or destination dims: source "
+            f"({list(sources)} dims) should contain the same number of dims as destination ({list(targets)} dims)"
+        )
+    sources, targets = (tuple(normalize_dim(d, x.ndim) for d in dims) for dims in (sources, targets))
+    for dims in (sources, targets):
+        if len(set(dims)) != len(dims):
+            raise ShapeError(f"movedim: repeated dim in {list(dims)}")
+    if not x.ndim:
+        return view(x, ())
+    # The dimensions that nobody moves keep their order among each other.
+    order = [d for d in range(x.ndim) if d not in sources]
+    # From the front on, so that each place is final when its dimension is put in.
+    for to, d in sorted(zip(targets, sources, strict=True)):
+        order.insert(to, d)
+    return permute(x, order)
+
+
+@method
+def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
+
+    >>> import lazytensor as lt
+    >>> lt.swapaxes(lt.ones(2, 3), 0, 1).shape
+    torch.Size([3, 2])
+    """
+    return transpose(x, axis0, axis1)
+
+
+@method
+def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
+
+    >>> import lazytensor as lt
+    >>> lt.swapdims(lt.ones(2, 3), 0, 1).shape
+    torch.Size([3, 2])
+    """
+    return transpose(x, dim0, dim1)
+
+
+moveaxis = movedim
+
+
+@method
+def ravel(x: Tensor) -> Tensor:
+    """All elements in one dimension, [n]: a view where the elements lie in order.
+
+    >>> import lazytensor as lt
+    >>> lt.ravel(lt.tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])
+    """
+    return reshape(x, -1)
+
+
+@method
+def reshape_as(x: Tensor, other: Tensor) -> Tensor:
+    """x in the shape of another tensor. Raises ShapeError for another number of elements."""
+    return reshape(x, other.spec.shape)
+
+
+@method
+def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One dimension split into several, a view; one of the new extents may be -1.
+
+    Raises ShapeError unless they multiply up to the extent.
+
+    >>> import lazytensor as lt
+    >>> lt.unflatten(lt.arange(4), 0, (2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    if not x.ndim:
+        raise IndexInvalid("Dimension specified as 0 but tensor has no dimensions", where=source.where())
+    if not sizes:
+        raise ShapeError("unflatten: sizes must be non-empty", where=source.where())
+    at, extent = normalize_dim(dim, x.ndim), x.spec.shape[dim]
+    known = functools.reduce(lambda a, b: a * b, (e for e in sizes if e != -1), 1)
+    # -1 is what the others leave; of nothing it is 0.
+    parts = tuple((extent // known if known else 0) if e == -1 else int(e) for e in sizes)
+    if functools.reduce(lambda a, b: a * b, parts, 1) != extent:
+        raise ShapeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {at} ({extent}) in the "
+            "input tensor",
+            where=source.where(),
+        )
+    return view(x, (*x.spec.shape[:at], *parts, *x.spec.shape[at + 1 :]))
+
+
+def broadcast_shapes(*sizes: Any) -> Size:
+    """The shape that tensors of the given shapes broadcast to; a number counts as a shape of one extent.
+
+    Raises ShapeError if they do not.
+
+    >>> import lazytensor as lt
+    >>> lt.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
+    return Size(broadcast_shape((), *((s,) if isinstance(s, int) else tuple(s) for s in sizes)))
+
+
+@method
+def sum_to_size(x: Tensor, *size: Any) -> Tensor:
+    """The sum over what broadcasting would repeat, in the shape `size`.
+
+    Raises ShapeError unless that broadcasts to the shape of x.
+    """
+    shape = parse_size(size)
+    lead = x.ndim - len(shape)
+    if lead < 0 or any(e not in (1, x.spec.shape[lead + i]) for i, e in enumerate(shape)):
+        raise ShapeError(f"size {{{list(shape)}}} is not expandable to size {{{list(x.shape)}}}.", where=source.where())
+    # Nothing to add up; PyTorch gives the tensor itself, not a copy.
+    if shape and shape == x.spec.shape:
+        return x
+    n = operand_node(x) if x.dtype.kind == "f" else cast(operand_node(x), int64)  # integers and bool add up in int64
+    return tensor_of(sum_to(n, shape, tuple(range(lead, x.ndim))), x)
+
+
+@method
+def split_with_sizes(x: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces of the given sizes. Raises ShapeError unless they add up to the extent.
+
+    >>> import lazytensor as lt
+    >>> lt.split_with_sizes(lt.arange(4), [1, 3])
+    (tensor([0]), tensor([1, 2, 3]))
+    """
+    return split(x, list(split_sizes), dim)
+
+
+@method
+def unsafe_split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split`: views of consecutive pieces.
+
+    >>> import lazytensor as lt
+    >>> lt.unsafe_split(lt.arange(4), 3)
+    (tensor([0, 1, 2]), tensor([3]))
+    """
+    return split(x, split_size, dim)
+
+
+@method
+def unsafe_chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """As `chunk`: at most so many views of equal size.
+
+    >>> import lazytensor as lt
+    >>> lt.unsafe_chunk(lt.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    return views.chunk(x, chunks, dim)
+
+
+unsafe_split_with_sizes = split_with_sizes
+
+
+@method
+def tensor_split(
+    x: Tensor,
+    indices_or_sections: Sections | None = None,
+    dim: int = 0,
+    *,
+    indices: Sequence[int] | None = None,
+    sections: int | None = None,
+) -> tuple[Tensor, ...]:
+    """Views of pieces of nearly equal size, or of what lies between the given places of a dimension.
+
+    A place beyond the end gives an empty piece. Raises ShapeError for a number, and for no sections.
+
+    >>> import lazytensor as lt
+    >>> lt.tensor_split(lt.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    if not x.ndim:
+        raise ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a 0-d one")
+    at = normalize_dim(dim, x.ndim)
+    extent, wanted = x.spec.shape[at], indices_or_sections
+    wanted = indices if indices is not None else sections if sections is not None else wanted
+    # The number of pieces is a number of the graph's shape, so a tensor of cuts has to be read.
+    cuts = wanted.tolist() if isinstance(wanted, Tensor) else wanted
+    if isinstance(cuts, int):
+        if cuts <= 0:
+            raise ShapeError(f"number of sections must be larger than 0, got {cuts}", where=source.where())
+        # The first extent % sections pieces are one longer.
+        cuts = [extent // cuts * i + min(i, extent % cuts) for i in range(1, cuts)]
+    # A slice limits places to the extent and counts negative ones from the end, as PyTorch does here.
+    places = [slice(a, b).indices(extent) for a, b in zip([0, *cuts], [*cuts, extent], strict=True)]  # type: ignore
+    return mark_multi_output_views("Split", (slice_dim(x, at, a, max(a, b)) for a, b, _ in places))
+
+
+def _even_split(x: Tensor, what: str, sections: Sections, dim: int) -> tuple[Tensor, ...]:
+    # NumPy's rule, which `tensor_split` alone leaves: unequal pieces are an error.
+    if isinstance(sections, int) and (sections <= 0 or x.spec.shape[dim] % sections):
+        raise ShapeError(
+            f"torch.{what} attempted to split along dimension {dim}, but the size of the dimension "
+            f"{x.spec.shape[dim]} is not divisible by the split_size {sections}!",
+            where=source.where(),
+        )
+    return tensor_split(x, sections, dim)
+
+
+def _require_rank(x: Tensor, what: str, rank: int) -> None:
+    if x.ndim < rank:
+        raise ShapeError(
+            f"torch.{what} requires a tensor with at least {rank} dimension, "
+            f"but got a tensor with {x.ndim} dimensions!",
+            where=source.where(),
+        )
+
+
+@method
+def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
+    """Views of pieces along the columns; of a vector along itself.
+
+    Raises ShapeError for a number, and for uneven sections.
+
+    >>> import lazytensor as lt
+    >>> lt.hsplit(lt.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    _require_rank(x, "hsplit", 1)
+    return _even_split(x, "hsplit", indices_or_sections, 0 if x.ndim == 1 else 1)
+
+
+@method
+def vsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
+    """Views of pieces along the rows. Raises ShapeError for less than a matrix, and for sections of unequal size.
+
+    >>> import lazytensor as lt
+    >>> lt.vsplit(lt.tensor([[1, 2], [3, 4]]), 2)
+    (tensor([[1, 2]]), tensor([[3, 4]]))
+    """
+    _require_rank(x, "vsplit", 2)
+    return _even_split(x, "vsplit", indices_or_sections, 0)
+
+
+@method
+def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
+    """Views of pieces along the third dimension. Raises ShapeError for less than that, and for uneven sections.
+
+    >>> import lazytensor as lt
+    >>> [part.shape for part in lt.dsplit(lt.ones(1, 2, 4), 2)]
+    [torch.Size([1, 2, 2]), torch.Size([1, 2, 2])]
+    """
+    _require_rank(x, "dsplit", 3)
+    return _even_split(x, "dsplit", indices_or_sections, 2)
+
+
+def _make_atleast_nd(rank: int, example: str) -> Callable[..., Any]:
+    def one(x: Tensor) -> Tensor:
+        if x.ndim >= rank:
+            return x
+        shape = x.spec.shape
+        # A matrix gets its third dimension behind, [m, n, 1], a vector one on each side: NumPy's rule for images.
+        if rank == 3:
+            return view(x, (1, 1, 1) if not shape else (1, *shape, 1) if len(shape) == 1 else (*shape, 1))
+        return view(x, (*(1,) * (rank - len(shape)), *shape))
+
+    def function(*tensors: Any) -> Any:
+        if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+            return one(tensors[0])
+        return tuple(one(x) for x in as_tensor_tuple(tensors))
+
+    text = f"Views of tensors with new dimensions of extent 1, so that each has at least {rank}."
+    return documented(function, f"atleast_{rank}d", text, example)
+
+
+atleast_1d = _make_atleast_nd(1, ">>> lt.atleast_1d(lt.tensor(3))\ntensor([3])")
+atleast_2d = _make_atleast_nd(2, ">>> lt.atleast_2d(lt.tensor([1, 2]))\ntensor([[1, 2]])")
+atleast_3d = _make_atleast_nd(3, ">>> lt.atleast_3d(lt.tensor([1, 2])).shape\ntorch.Size([1, 2, 1])")
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors side by side: along the columns, vectors along themselves. Raises ShapeError if other extents differ.
+
+    >>> import lazytensor as lt
+    >>> lt.hstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
+    tensor([1, 2, 8, 9])
+    """
+    require_tensors(tensors, "hstack")
+    # The rank of the first decides for all, as in NumPy.
+    raised = atleast_1d(list(tensors))
+    return cat(raised, 0 if raised and raised[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors one below the other; a vector is a row. Raises ShapeError if other extents differ.
+
+    >>> import lazytensor as lt
+    >>> lt.vstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
+    tensor([[1, 2],
+            [8, 9]])
+    """
+    require_tensors(tensors, "vstack")
+    return cat(atleast_2d(list(tensors)), 0)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors one behind the other, along the third dimension. Raises ShapeError if other extents differ.
+
+    >>> import lazytensor as lt
+    >>> lt.dstack([lt.tensor([1, 2]), lt.tensor([8, 9])])
+    tensor([[[1, 8],
+             [2, 9]]])
+    """
+    require_tensors(tensors, "dstack")
+    return cat(atleast_3d(list(tensors)), 2)
+
+
+row_stack = vstack
+
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors as columns side by side: vectors [n] and matrices [n, m]. Raises ShapeError if n differs.
+
+    >>> import lazytensor as lt
+    >>> lt.column_stack([lt.tensor([1, 2]), lt.tensor([8, 9])])
+    tensor([[1, 8],
+            [2, 9]])
+    """
+    require_tensors(tensors, "column_stack")
+    # Only vectors are turned: rows of a matrix stay rows.
+    return cat([view(x, (x.spec.size, 1)) if x.ndim < 2 else x for x in tensors], 1)
+
+
+@method
+def tile(x: Tensor, *dims: Any) -> Tensor:
+    """x repeated along each dimension; missing repetitions are 1, missing dimensions are put in front.
+
+    >>> import lazytensor as lt
+    >>> lt.tile(lt.tensor([1, 2]), (2, 2))
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    times = parse_size(dims)
+    # tile takes missing numbers as 1 in front; repeat refuses them.
+    return views.repeat(x, (*(1,) * (x.ndim - len(times)), *times))
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.
+
+    Raises ShapeError for more dimensions.
+
+    >>> import lazytensor as lt
+    >>> lt.block_diag(lt.tensor([[1, 2]]), lt.tensor([[3]]))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
+    """
+    # Of nothing PyTorch answers with one empty row.
+    blocks = [atleast_2d(x) for x in tensors] or [wrap(full(0.0, Type((1, 0), result_type(0.0))))]
+    if any(b.ndim > 2 for b in blocks):
+        raise ShapeError("torch.block_diag: Input tensors must have 2 or fewer dimensions.", where=source.where())
+    dtype = result_type(*blocks)
+    columns = sum(b.spec.shape[1] for b in blocks)
+    lines, at = [], 0
+    # Each block is padded to the full width, and the strips are put one below the other.
+    for b in blocks:
+        width = b.spec.shape[1]
+        lines.append(constant_pad_nd(cast_to(b, dtype), (at, columns - at - width)))
+        at += width
+    return cat(lines, 0)
+
+
+def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """x with a border of `value`: `pad` holds (before, after) from the last dimension on; negative widths cut off.
+
+    Raises ShapeError for an odd count of widths, more than dimensions, and widths that cut off more than there is.
+
+    >>> import lazytensor as lt
+    >>> lt.constant_pad_nd(lt.tensor([1, 2]), (1, 2), 0)
+    tensor([0, 1, 2, 0, 0])
+    """
+    return padding_and_shuffles.pad(x, pad, "constant", value)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Vectors spread over the grid of their products: views, each of shape [n0, n1, ...]; "xy" exchanges the first two.
+
+    Raises ShapeError for another indexing, for matrices, and for different types.
+
+    >>> import lazytensor as lt
+    >>> lt.meshgrid(lt.tensor([1, 2]), lt.tensor([8, 9]), indexing="ij")[0]
+    tensor([[1, 1],
+            [2, 2]])
+    """
+    vectors = as_tensor_tuple(tensors)
+    if indexing not in ("ij", "xy"):
+        raise ShapeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if not vectors or any(v.ndim > 1 or v.dtype is not vectors[0].dtype for v in vectors):
+        raise ShapeError("torch.meshgrid expects scalars or vectors of one dtype", where=source.where())
+    # "xy" is "ij" of the exchanged vectors, with the answers exchanged back.
+    swap = indexing == "xy" and len(vectors) > 1
+    order = [vectors[1], vectors[0], *vectors[2:]] if swap else list(vectors)
+    shape = tuple(v.spec.size for v in order)
+    grids = [
+        views.expand(view(v, tuple(-1 if d == i else 1 for d in range(len(order)))), shape) for i, v in enumerate(order)
+    ]
+    return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """Every choice of one element of each vector, as rows [n0 * n1 * ..., count]. Raises ShapeError for matrices.
+
+    >>> import lazytensor as lt
+    >>> lt.cartesian_prod(lt.tensor([1, 2]), lt.tensor([8, 9]))
+    tensor([[1, 8],
+            [1, 9],
+            [2, 8],
+            [2, 9]])
+    """
+    vectors = as_tensor_tuple(tensors)
+    # PyTorch gives a single vector back as it is, without a second dimension.
+    if len(vectors) == 1:
+        return vectors[0]
+    return views.stack([ravel(g) for g in meshgrid(*vectors)], 1)
+
+
+def _make_copy_function(name: str, function: Callable[..., Any], example: str) -> Callable[..., Any]:
+    # PyTorch has these for compilers that allow no aliases; here they are the view, cloned.
+    def copied(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        out = function(x, *args, **kwargs)
+        return clone(out) if isinstance(out, Tensor) else tuple(clone(o) for o in out)
+
+    return documented(copied, name, f"`{name.removesuffix('_copy')}`, copied.", example)
+
+
+def _slice_along(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    at = normalize_dim(dim, x.ndim)
+    first, last, step = slice(start, end, step).indices(x.spec.shape[at])
+    return slice_dim(x, at, first, max(first, last), step)
+
+
+alias_copy = _make_copy_function(
+    "alias_copy", lambda x: x, ">>> lt.alias_copy(lt.tensor([1.0, 2.0]))\ntensor([1., 2.])"
+)
+expand_copy = _make_copy_function(
+    "expand_copy",
+    views.expand,
+    ">>> lt.expand_copy(lt.tensor([[1], [2]]), (2, 3))\ntensor([[1, 1, 1],\n        [2, 2, 2]])",
+)
+narrow_copy = method(
+    _make_copy_function("narrow_copy", views.narrow, ">>> lt.narrow_copy(lt.arange(5), 0, 1, 3)\ntensor([1, 2, 3])")
+)
+permute_copy = _make_copy_function(
+    "permute_copy",
+    permute,
+    ">>> lt.permute_copy(lt.arange(6).reshape(2, 3), (1, 0))\ntensor([[0, 3],\n        [1, 4],\n        [2, 5]])",
+)
+select_copy = _make_copy_function(
+    "select_copy", views.select, ">>> lt.select_copy(lt.arange(4).reshape(2, 2), 0, 1)\ntensor([2, 3])"
+)
+slice_copy = _make_copy_function(
+    "slice_copy", _slice_along, ">>> lt.slice_copy(lt.arange(5), 0, 1, 4)\ntensor([1, 2, 3])"
+)
+split_copy = _make_copy_function(
+    "split_copy", split, ">>> lt.split_copy(lt.arange(3), 2)\n(tensor([0, 1]), tensor([2]))"
+)
+split_with_sizes_copy = _make_copy_function(
+    "split_with_sizes_copy",
+    split_with_sizes,
+    ">>> lt.split_with_sizes_copy(lt.arange(3), (1, 2))\n(tensor([0]), tensor([1, 2]))",
+)
+squeeze_copy = _make_copy_function(
+    "squeeze_copy", views.squeeze, ">>> lt.squeeze_copy(lt.tensor([[1, 2]]))\ntensor([1, 2])"
+)
+t_copy = _make_copy_function(
+    "t_copy", views.t, ">>> lt.t_copy(lt.arange(4).reshape(2, 2))\ntensor([[0, 2],\n        [1, 3]])"
+)
+transpose_copy = _make_copy_function(
+    "transpose_copy",
+    transpose,
+    ">>> lt.transpose_copy(lt.arange(4).reshape(2, 2), 0, 1)\ntensor([[0, 2],\n        [1, 3]])",
+)
+unbind_copy = _make_copy_function(
+    "unbind_copy", views.unbind, ">>> lt.unbind_copy(lt.arange(2))\n(tensor(0), tensor(1))"
+)
+unsqueeze_copy = _make_copy_function(
+    "unsqueeze_copy", unsqueeze, ">>> lt.unsqueeze_copy(lt.tensor([1, 2]), 1)\ntensor([[1],\n        [2]])"
+)
+view_copy = _make_copy_function(
+    "view_copy", view, ">>> lt.view_copy(lt.arange(4), (2, 2))\ntensor([[0, 1],\n        [2, 3]])"
+)

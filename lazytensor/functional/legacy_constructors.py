@@ -1,0 +1,74 @@
+"""Constructors from before dtypes: `torch.Tensor(...)`, `torch.FloatTensor(...)` and `Tensor.new`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core import source
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Device, Size, Tensor
+from lazytensor.core.tensor_members import method
+from lazytensor.errors import ArgumentInvalid, ShapeError
+from lazytensor.functional.creation import empty, parse_size, tensor
+from lazytensor.functional.type_promotion import default_dtype
+
+
+def construct_legacy(*given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """What `torch.Tensor(...)` gives: a tensor of a shape whose values nobody promises, or one of data.
+
+    Integers and a Size are a shape, a sequence or an array are data; a tensor gives another handle on its storage.
+    Raises TypeError for anything else.
+    """
+    if len(given) == 1 and isinstance(given[0], Tensor):
+        return given[0].make_view("reshape", shape=given[0].spec.shape)
+    return construct_legacy_of_dtype(default_dtype(), *given, device=device, size=size)
+
+
+def construct_legacy_of_dtype(kind: DType, *given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """What `torch.FloatTensor(...)` and its kin give, of their type. Raises TypeError as `construct_legacy` does."""
+    if device is not None and Device(device).type != "cpu":
+        raise ShapeError(
+            f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed",
+            where=source.where(),
+        )
+    if not given:
+        return empty(size or 0, dtype=kind, device=device)
+    data = given[0]
+    if isinstance(data, Tensor) and len(given) == 1 and (data.spec.shape or data.dtype is kind):
+        if data.dtype is not kind:
+            raise ArgumentInvalid(f"expected {kind} (got {data.dtype})", where=source.where())
+        return data.make_view("reshape", shape=data.spec.shape)
+    if isinstance(data, Size) or all(map(_is_extent, given)):
+        extents = parse_size((data,)) if isinstance(data, Size) else [int(e) for e in given]
+        if any(e < 0 for e in extents):
+            first = next(e for e in extents if e < 0)
+            raise ShapeError(
+                f"Trying to create tensor with negative dimension {first}: {list(extents)}", where=source.where()
+            )
+        return empty(extents, dtype=kind, device=device)
+    if len(given) > 1:
+        raise ArgumentInvalid(
+            f"new() received an invalid combination of arguments - got ({', '.join(type(g).__name__ for g in given)})",
+            where=source.where(),
+        )
+    if isinstance(data, str):
+        raise ArgumentInvalid("new(): invalid data type 'str'", where=source.where())
+    if not isinstance(data, Sequence | np.ndarray):
+        owner = "numpy." if isinstance(data, np.generic) else ""
+        raise ArgumentInvalid(
+            f"new(): data must be a sequence (got {owner}{type(data).__name__})", where=source.where()
+        )
+    return tensor(data, dtype=kind, device=device)
+
+
+def _is_extent(value: Any) -> bool:
+    """Whether a value counts as a whole number: NumPy's and tensors of one do, truth values do not."""
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_number or (isinstance(value, Tensor) and not value.spec.shape and value.dtype.kind == "i")
+
+
+@method
+def new(x: Tensor, *given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """A tensor of this one's type, of a shape or of data, as the constructors of old make it."""
+    return construct_legacy_of_dtype(x.dtype, *given, device=device, size=size)

@@ -1,0 +1,566 @@
+"""Linear algebra: factorizations, systems, determinants, inverses, norms of matrices.
+
+Some of these stand under `torch.` and under `torch.linalg`, there with newer answers.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from lazytensor.core import source
+from lazytensor.core.dtype import DType, int32
+from lazytensor.core.tensor import Tensor, operand_node
+from lazytensor.core.tensor_members import method
+from lazytensor.errors import OptionMissing, ShapeError
+from lazytensor.functional import creation, strided_views, tensor_products, views
+from lazytensor.functional import matmul as matrix
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import reduction as red
+from lazytensor.functional.matmul import matmul as matmul
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.reduction import Dim
+from lazytensor.functional.statistics import vector_norm as vector_norm
+from lazytensor.functional.strided_views import transpose_matrices
+from lazytensor.functional.tensor_products import multi_dot as multi_dot
+from lazytensor.functional.tensor_products import vecdot as vecdot
+from lazytensor.functional.type_promotion import broadcast_shape
+from lazytensor.functional.views import normalize_dim, unsqueeze
+from lazytensor.ir.graph import Node
+from lazytensor.ops import call, linalg
+from lazytensor.ops.shape import broadcast_to
+
+
+class SignLog(NamedTuple):
+    """The answer of `slogdet`."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class QR(NamedTuple):
+    """The answer of `qr`."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SVD(NamedTuple):
+    """The answer of `svd`: U S Vh."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class Reflectors(NamedTuple):
+    """The answer of `geqrf`."""
+
+    a: Tensor
+    tau: Tensor
+
+
+class Solution(NamedTuple):
+    """The answer of `triangular_solve`."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+class Eigen(NamedTuple):
+    """The answer of `eigh`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def _matrix_node(x: Tensor) -> Node:
+    """The node of a stack of matrices. Raises ShapeError for less than a matrix, and for integers."""
+    if x.ndim < 2:
+        raise ShapeError(
+            f"linalg: The input tensor A must have at least 2 dimensions, but it has the shape {list(x.shape)}",
+            where=source.where(),
+        )
+    if x.dtype.kind != "f":
+        raise ShapeError(f"Expected a floating point or complex tensor as input. Got {x.dtype.name}")
+    return operand_node(x)
+
+
+def _broadcast_stacks(a: Tensor, b: Tensor) -> tuple[Node, Node]:
+    """Two stacks of matrices with equal leading extents."""
+    x, y = _matrix_node(a), _matrix_node(b)
+    lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])
+    return broadcast_to(x, (*lead, *x.type.shape[-2:])), broadcast_to(y, (*lead, *y.type.shape[-2:]))
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with A X = B (X A = B if not left): [..., n, n] and [..., n, k], stacks broadcast -> [..., n, k].
+
+    B may be a vector, or a stack of vectors that fits the stack of A. Raises ShapeError for shapes that do not fit, and
+    for a singular matrix when it runs.
+    """
+    if not left:
+        # X A = B is A^T X^T = B^T.
+        return transpose_matrices(solve(transpose_matrices(A), transpose_matrices(B)))
+    # PyTorch's rule for reading B as vectors: its shape has to be the stack's and n, exactly.
+    if B.ndim == 1 or (B.ndim == A.ndim - 1 and B.spec.shape == A.spec.shape[:-1]):
+        out = solve(A, unsqueeze(B, -1))
+        return views.view(out, out.spec.shape[:-1])
+    return tensor_of(linalg.solve(*_broadcast_stacks(A, B)), A, B)
+
+
+@method(names="inverse")
+def inv(A: Tensor) -> Tensor:
+    """The inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if there is none.
+
+    >>> import lazytensor as lt
+    >>> lt.inverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return tensor_of(linalg.inverse(_matrix_node(A)), A)
+
+
+inverse = inv
+
+
+def pinv(
+    A: Tensor,
+    rtol: float | None = None,
+    *,
+    atol: float | None = None,
+    rcond: float | None = None,
+    hermitian: bool = False,
+) -> Tensor:
+    """The inverse of Moore and Penrose: [..., m, n] -> [..., n, m].
+
+    Singular values below rtol times the largest count as 0. Raises OptionMissing for atol.
+    """
+    if atol is not None:
+        raise OptionMissing("pinv with atol is not provided", where=source.where(), hint="Give rtol.")
+    n = _matrix_node(A)
+    tolerance = rtol if rtol is not None else rcond
+    if tolerance is None:
+        # The larger extent times the rounding of the type, LAPACK's usual bound.
+        tolerance = max(n.type.shape[-2:]) * 2.0**-A.dtype.mantissa_bits
+    return tensor_of(call("pinv", n, rcond=float(tolerance)), A)
+
+
+@method
+def pinverse(x: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The inverse of Moore and Penrose: [..., m, n] -> [..., n, m].
+
+    >>> import lazytensor as lt
+    >>> lt.pinverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return pinv(x, rcond)
+
+
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """X with A X = B (X A = B if not left), where one triangle of A counts: [..., n, n], [..., n, k] -> [..., n, k].
+
+    With `unitriangular` the diagonal counts as 1. Raises ShapeError for shapes that do not fit.
+    """
+    if not left:
+        # Transposed, the upper triangle is the lower one.
+        flipped = solve_triangular(
+            transpose_matrices(A), transpose_matrices(B), upper=not upper, unitriangular=unitriangular
+        )
+        return transpose_matrices(flipped)
+    a, b = _broadcast_stacks(A, B)
+    return tensor_of(linalg.triangular(_set_unit_diagonal(a) if unitriangular else a, b, not upper), A, B)
+
+
+def _set_unit_diagonal(a: Node) -> Node:
+    """A matrix with ones on its diagonal."""
+    strict = a - linalg.band_part(a, 0, 0)
+    return strict + linalg.identity_matrices(a.type, a.type.shape[-1])
+
+
+@method
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Solution:
+    """X with A X = B, or A^T X = B if `transpose`, and a copy of A: [..., n, k] and [..., n, n].
+
+    Raises ShapeError for shapes that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.triangular_solve(lt.tensor([[4.0], [8.0]]), lt.tensor([[2.0, 1.0], [0.0, 4.0]])).solution
+    tensor([[1.],
+            [2.]])
+    """
+    a, right = _broadcast_stacks(A, b)
+    used = _set_unit_diagonal(a) if unitriangular else a
+    return Solution(tensor_of(linalg.triangular(used, right, not upper, transpose), A, b), tensor_of(a, A))
+
+
+@method
+def cholesky(x: Tensor, upper: bool = False) -> Tensor:
+    """L with x = L L^T, or its transpose if `upper`: [..., n, n]. Raises ShapeError if x is not positive definite.
+
+    >>> import lazytensor as lt
+    >>> lt.cholesky(lt.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    n = call("cholesky", _matrix_node(x))
+    return tensor_of(linalg.transpose_matrices(n) if upper else n, x)
+
+
+@method
+def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X with L L^T X = b, or L^T L X = b if `upper`: [..., n, k] and [..., n, n] -> [..., n, k].
+
+    Raises ShapeError for shapes that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.cholesky_solve(lt.tensor([[4.0], [16.0]]), lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[1.],
+            [1.]])
+    """
+    if L.requires_grad:  # with the gradient of L L^T, which is not held to one triangle
+        whole = L - L.detach() + (views.triu if upper else views.tril)(L.detach())
+        left, right_ = (transpose_matrices(whole), whole) if upper else (whole, transpose_matrices(whole))
+        return solve(matrix.matmul(left, right_), b)
+    low, right = _broadcast_stacks(L, b)
+    # L y = b, then L^T x = y; with the upper triangle in the other order.
+    half = linalg.triangular(low, right, not upper, upper)
+    return tensor_of(linalg.triangular(low, half, not upper, not upper), L, b)
+
+
+@method
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of L L^T, or of L^T L if `upper`: [..., n, n]. Raises ShapeError for other shapes.
+
+    >>> import lazytensor as lt
+    >>> lt.cholesky_inverse(lt.tensor([[2.0, 0.0], [0.0, 4.0]])).diagonal()
+    tensor([0.2500, 0.0625])
+    """
+    return cholesky_solve(_identity_stack(L, L.spec.shape[-1]), L, upper)
+
+
+def _identity_stack(like: Tensor, n: int) -> Tensor:
+    return tensor_of(linalg.identity_matrices(like.spec, n), like)
+
+
+def _slice_rows(x: Tensor, first: int, limit: int) -> Tensor:
+    return views.slice_dim(x, x.ndim - 2, first, limit)
+
+
+def _slice_columns(x: Tensor, first: int, limit: int) -> Tensor:
+    return views.slice_dim(x, x.ndim - 1, first, limit)
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
+    """L and U in one matrix [..., m, n], and the exchanges of rows int32[..., min(m, n)]; no gradient."""
+    packed = tensor_of(call("lu", _matrix_node(A)), A).detach()
+    m, n = A.spec.shape[-2:]
+    # The operation has one result: rows 0..m - 1 are L and U, row m holds the exchanges.
+    pivots = views.select(packed, -2, m)
+    return pw.clone(_slice_rows(packed, 0, m)), pw.cast_to(_slice_columns(pivots, 0, min(m, n)), int32)
+
+
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """P [..., m, m], L [..., m, k] and U [..., k, n] of a packed factorization; what is not asked for is empty.
+
+    >>> import lazytensor as lt
+    >>> factors, pivots = lt.tensor([[2.0, 0.0], [0.0, 4.0]]), lt.tensor([2, 2], dtype=lt.int32)
+    >>> lt.lu_unpack(factors, pivots)[0]
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    m, n = LU_data.spec.shape[-2:]
+    k = min(m, n)
+    nothing = creation.empty(0, dtype=LU_data.dtype, device=LU_data.device)
+    low = up = exchanges = nothing
+    if unpack_data:
+        square = _slice_columns(LU_data, 0, k)
+        low = views.tril(square, -1) + _rectangular_identity(square)
+        up = views.triu(_slice_rows(LU_data, 0, k))
+    if unpack_pivots:
+        exchanges = _permutation_matrix(LU_pivots, m, LU_data.dtype)
+    return exchanges, low, up
+
+
+def _rectangular_identity(x: Tensor) -> Tensor:
+    return creation.eye(*x.spec.shape[-2:], dtype=x.dtype)
+
+
+def _permutation_matrix(pivots: Tensor, n: int, dtype: DType) -> Tensor:
+    return tensor_of(call("permutation", operand_node(pivots), n=n, dtype=dtype), pivots)
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """P [..., m, m], L [..., m, k] and U [..., k, n] with A = P L U; no gradient."""
+    return lu_unpack(*lu_factor(A))
+
+
+@method
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X with A X = b for the packed factorization of A: [..., n, k], [..., n, n], int32[..., n] -> [..., n, k].
+
+    >>> import lazytensor as lt
+    >>> factors, pivots = lt.tensor([[2.0, 0.0], [0.0, 4.0]]), lt.tensor([1, 2], dtype=lt.int32)
+    >>> lt.lu_solve(lt.tensor([[2.0], [2.0]]), factors, pivots)
+    tensor([[1.0000],
+            [0.5000]])
+    """
+    n = LU_data.spec.shape[-1]
+    arranged = matrix.matmul(transpose_matrices(_permutation_matrix(LU_pivots, n, LU_data.dtype)), b)
+    # A = P L U, so L y = P^T b, then U x = y.
+    half = solve_triangular(LU_data, arranged, upper=False, unitriangular=True)
+    return solve_triangular(LU_data, half, upper=True)
+
+
+@method
+def det(A: Tensor) -> Tensor:
+    """The determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError for matrices that are not square.
+
+    >>> import lazytensor as lt
+    >>> lt.det(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    return tensor_of(call("det", _matrix_node(A)), A)
+
+
+@method
+def slogdet(A: Tensor) -> SignLog:
+    """The sign and the logarithm of the size of each determinant: [..., n, n] -> two of [...].
+
+    Raises ShapeError for matrices that are not square.
+
+    >>> import lazytensor as lt
+    >>> lt.slogdet(lt.tensor([[0.0, 2.0], [4.0, 0.0]])).sign
+    tensor(-1.)
+    """
+    n = _matrix_node(A)
+    return SignLog(tensor_of(call("det_sign", n), A), tensor_of(call("logabsdet", n), A))
+
+
+@method
+def logdet(x: Tensor) -> Tensor:
+    """The logarithm of each determinant, NaN where it is negative: [..., n, n] -> [...].
+
+    Raises ShapeError for others.
+
+    >>> import lazytensor as lt
+    >>> lt.logdet(lt.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(2.0794)
+    """
+    sign, size = slogdet(x)
+    return pw.where(sign < 0, math.nan, size)
+
+
+@method
+def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
+    """Q [..., m, k] with orthonormal columns and the triangle R [..., k, n], A = Q R.
+
+    Raises OptionMissing for other forms than the reduced one.
+
+    >>> import lazytensor as lt
+    >>> lt.abs(lt.qr(lt.tensor([[3.0, 0.0], [4.0, 5.0]])).R)
+    tensor([[5., 4.],
+            [0., 3.]])
+    """
+    if some not in (True, "reduced") or mode != "reduced":
+        raise OptionMissing("qr gives the reduced form only", where=source.where(), hint="Use mode='reduced'.")
+    packed = tensor_of(call("qr", _matrix_node(A)), A)
+    m = A.spec.shape[-2]
+    # Packed as Q above R^T, so that both have k columns.
+    return QR(_slice_rows(packed, 0, m), transpose_matrices(_slice_rows(packed, m, sum(A.spec.shape[-2:]))))
+
+
+@method
+def geqrf(x: Tensor) -> Reflectors:
+    """R with the Householder vectors below it [..., m, n], and their factors [..., min(m, n)]; no gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.geqrf(lt.tensor([[3.0, 1.0], [4.0, 2.0]]))[0]
+    tensor([[-5.0000, -2.2000],
+            [ 0.5000,  0.4000]])
+    """
+    packed = tensor_of(call("geqrf", _matrix_node(x)), x).detach()
+    m, n = x.spec.shape[-2:]
+    tau = views.select(packed, -2, m)
+    return Reflectors(pw.clone(_slice_rows(packed, 0, m)), pw.clone(_slice_columns(tau, 0, min(m, n))))
+
+
+def _apply_reflectors(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Tensor:
+    """Q y or Q^T y, one reflection after the other."""
+    m, count = a.spec.shape[-2], tau.spec.shape[-1]
+    # The vectors lie below the diagonal, and begin with a 1 that is not stored.
+    low = views.tril(_slice_columns(a, 0, count), -1) + creation.eye(m, count, dtype=a.dtype)
+    # Q is H1 H2 ... Hk, so the last reflection meets y first; Q^T is the other way round.
+    for i in range(count) if transpose else reversed(range(count)):
+        v = _slice_columns(low, i, i + 1)
+        scale = unsqueeze(_slice_columns(tau, i, i + 1), -1)
+        y = y - scale * matrix.matmul(v, matrix.matmul(transpose_matrices(v), y))
+    return y
+
+
+@method
+def ormqr(a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q times `other` [..., m, n] (or `other` times Q, or with Q^T) for the Q that `geqrf` describes.
+
+    >>> import lazytensor as lt
+    >>> factors, tau = lt.geqrf(lt.tensor([[3.0], [4.0]]))
+    >>> lt.ormqr(factors, tau, lt.tensor([[5.0], [0.0]]))
+    tensor([[-3.],
+            [-4.]])
+    """
+    if left:
+        return _apply_reflectors(a, tau, other, transpose)
+    # C Q is (Q^T C^T)^T.
+    return transpose_matrices(_apply_reflectors(a, tau, transpose_matrices(other), not transpose))
+
+
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first n columns of the Q that `geqrf` describes: [..., m, n] and [..., k] -> [..., m, n]."""
+    m, n = A.spec.shape[-2:]
+    start = views.expand(creation.eye(m, n, dtype=A.dtype), (*A.spec.shape[:-2], m, n))
+    return _apply_reflectors(A, tau, start, False)
+
+
+def svd(A: Tensor, full_matrices: bool = True) -> SVD:
+    """The singular value decomposition A = U diag(S) Vh: [..., m, k], [..., k] and [..., k, n].
+
+    Raises OptionMissing for full matrices where A is not square.
+    """
+    if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
+        raise OptionMissing("svd gives the reduced form only", where=source.where(), hint="Use full_matrices=False.")
+    packed, m = tensor_of(call("svd", _matrix_node(A)), A), A.spec.shape[-2]
+    vectors = _slice_rows(packed, m + 1, m + 1 + A.spec.shape[-1])
+    return SVD(_slice_rows(packed, 0, m), views.select(packed, -2, m), transpose_matrices(vectors))
+
+
+def svdvals(A: Tensor) -> Tensor:
+    """The singular values, the largest first: [..., m, n] -> [..., min(m, n)]."""
+    return tensor_of(call("singular_values", _matrix_node(A)), A)
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
+    """Eigenvalues [..., n] in rising order and eigenvectors [..., n, n] of symmetric matrices.
+
+    Raises ShapeError for matrices that are not square.
+    """
+    packed = tensor_of(call("eigh", _matrix_node(A)), A)
+    return Eigen(views.select(packed, -2, 0), _slice_rows(packed, 1, A.spec.shape[-1] + 1))
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of symmetric matrices in rising order: [..., n, n] -> [..., n].
+
+    Raises ShapeError as `eigh` does.
+    """
+    return eigh(A).eigenvalues
+
+
+def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
+    """How many singular values are above `tol`, by default the rounding of the largest: [..., m, n] -> int64[...]."""
+    values = svdvals(A.detach())
+    if tol is None:
+        limit: Any = red.amax(values, -1, True) * (max(A.spec.shape[-2:]) * 2.0 ** (-A.dtype.mantissa_bits))
+    else:
+        limit = tol
+    return red.sum(values > limit, -1)
+
+
+@method
+def matrix_exp(x: Tensor) -> Tensor:
+    """The exponential of each matrix: [..., n, n] -> [..., n, n].
+
+    Raises ShapeError for matrices that are not square.
+
+    >>> import lazytensor as lt
+    >>> lt.matrix_exp(lt.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return tensor_of(call("matrix_exp", _matrix_node(x)), x)
+
+
+@method
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """Each matrix [..., n, n] multiplied n times with itself; negative powers are those of the inverse.
+
+    Raises ShapeError where there is none.
+
+    >>> import lazytensor as lt
+    >>> lt.matrix_power(lt.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    if n < 0:
+        return matrix_power(inv(x), -n)
+    if n == 0:
+        return _identity_stack(x, x.spec.shape[-1])
+    # By squaring: about log2(n) products.
+    half = matrix_power(x, n // 2) if n > 1 else None
+    whole = x if half is None else matrix.matmul(half, half)
+    return matrix.matmul(whole, x) if n > 1 and n % 2 else whole
+
+
+def matrix_norm(
+    A: Tensor,
+    ord: float | str = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """A norm of each matrix: [..., m, n] -> [...].
+
+    `ord` is "fro", "nuc" (sum of singular values), 2 or -2 (largest, smallest), 1 or -1 (columns), inf or -inf (rows).
+    Raises ShapeError for another one.
+    """
+    x = A if dtype is None else pw.cast_to(A, dtype)
+    row, column = (normalize_dim(d, x.ndim) for d in dim)
+    if ord == "fro":
+        return vector_norm(x, 2, (row, column), keepdim)
+    # The three that need singular values; they are those of the matrix along the two dimensions.
+    if ord in ("nuc", 2, -2):
+        rest = [d for d in range(x.ndim) if d not in (row, column)]
+        values = svdvals(views.permute(x, [*rest, row, column]))
+        out = red.sum(values, -1) if ord == "nuc" else (red.amax if ord == 2 else red.amin)(values, -1)
+        kept = tuple(1 if d in (row, column) else e for d, e in enumerate(x.spec.shape))
+        return views.view(out, kept) if keepdim else out
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise ShapeError(f"linalg.matrix_norm: Order {ord} not supported.", where=source.where())
+    # Sums over one of the two dimensions, then the extreme over the other.
+    by_column = abs(ord) == 1
+    first, second = (row, column) if by_column else (column, row)
+    sums = red.sum(pw.abs(x), first, True)
+    out = (red.amax if ord > 0 else red.amin)(sums, second, True)
+    gone = (row, column)
+    return out if keepdim else views.view(out, tuple(e for d, e in enumerate(out.spec.shape) if d not in gone))
+
+
+def norm(
+    A: Tensor, ord: float | str | None = None, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """A vector norm, or the norm of matrices where `dim` has two dimensions or A is a matrix and `ord` is given.
+
+    The result is without those dimensions. Raises ShapeError for orders of more than two dimensions.
+    """
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    dims = [dim] if isinstance(dim, int) else list(range(A.ndim)) if dim is None else list(dim)
+    if len(dims) == 2:
+        return matrix_norm(A, ord, dims, keepdim, dtype=dtype)
+    if len(dims) > 2 or isinstance(ord, str):
+        raise ShapeError(f"linalg.norm: ord {ord!r} needs one or two dimensions, got {dims}", where=source.where())
+    return vector_norm(A, ord, dims, keepdim, dtype=dtype)
+
+
+def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross product along a dimension of extent 3, broadcast. Raises ShapeError for another extent."""
+    return tensor_products.cross(x, other, dim)
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of a diagonal of each matrix: [..., m, n] -> [..., k]."""
+    return strided_views.diagonal(A, offset, dim1, dim2)

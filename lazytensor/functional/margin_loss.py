@@ -1,0 +1,268 @@
+"""Losses with margins, and of similarities between vectors.
+
+Where nothing else is said, all operands have one shape [...] or broadcast, and so have the elements of the loss; the
+sum and the mean are numbers, []. All raise ValueError for another `reduction` than none, mean and sum.
+"""
+
+from collections.abc import Callable
+
+from lazytensor.core import source
+from lazytensor.core.dtype import int64
+from lazytensor.core.tensor import Tensor, is_grad_enabled, operand_node
+from lazytensor.errors import AutogradError, OptionInvalid, ShapeError
+from lazytensor.functional import cumulative
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import reduction as red
+from lazytensor.functional.activation import logsigmoid
+from lazytensor.functional.loss import apply_reduction, flatten_to_rows, resolve_reduction
+from lazytensor.functional.normalization import pairwise_distance
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.type_promotion import default_dtype
+from lazytensor.functional.views import unsqueeze, view
+from lazytensor.ir.types import Type
+from lazytensor.ops import call
+
+COSINE_EPSILON = 1e-12
+"""Added to squared lengths, as PyTorch does, so that the gradient exists at zero."""
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """x where the target is 1, max(0, margin - x) where it is -1, both [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.hinge_embedding_loss(lt.tensor([0.5]), lt.tensor([-1.0]))
+    tensor(0.5000)
+    """
+    # Two masks rather than a choice: a target that is neither 1 nor -1 counts both parts, as in PyTorch.
+    far = pw.where(target != 1, pw.relu(float(margin) - input), 0.0)
+    near = pw.where(target != -1, input, 0.0)
+    return apply_reduction(far + near, resolve_reduction(reduction, size_average, reduce))
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, margin - t (x1 - x2)), all [...]. Raises ShapeError unless all three have the same rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.margin_ranking_loss(lt.tensor([1.0]), lt.tensor([3.0]), lt.tensor([1.0]))
+    tensor(2.)
+    """
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise ShapeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: {input1.shape}, "
+            f"{input2.shape}, {target.shape}",
+            where=source.where(),
+        )
+    # In the order of ATen, whose slope at the margin itself is that of the clamp.
+    loss = pw.clamp(-target * (input1 - input2) + margin, min=0)
+    return apply_reduction(loss, resolve_reduction(reduction, size_average, reduce))
+
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1; [N, D] and [N], or [D] and [].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.cosine_embedding_loss(lt.ones(1, 2), lt.ones(1, 2), lt.tensor([-1.0]))
+    tensor(1.)
+    """
+    a, b = (x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype()) for x in (input1, input2))
+    # [N, D] with targets [N] reduces dimension 1, [D] with a number dimension 0.
+    dim = target.ndim
+    # One root of the product of both, as PyTorch rounds it.
+    first, second = (red.sum(x * x, dim) + COSINE_EPSILON for x in (a, b))
+    cosine = red.sum(a * b, dim) / pw.sqrt(first * second)
+    near = pw.where(target == 1, 1.0 - cosine, 0.0)
+    far = pw.where(target == -1, pw.relu(cosine - float(margin)), 0.0)
+    return apply_reduction(near + far, resolve_reduction(reduction, size_average, reduce))
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over other classes j of max(0, margin - x_y + x_j)^p: scores [N, C] or [C], labels [N] or [].
+
+    `weight` [C] weighs labels. Raises ValueError for p other than 1 and 2.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.multi_margin_loss(lt.tensor([[0.0, 2.0]]), lt.tensor([1]))
+    tensor(0.)
+    """
+    if p not in (1, 2):
+        raise OptionInvalid("only p == 1 and p == 2 supported", where=source.where())
+    rows, labels = flatten_to_rows(input), view(target, (-1, 1))
+    classes = rows.spec.shape[1]
+    own = tensor_of(call("at_places", operand_node(rows), labels.node), input)
+    # The labelled class is among the rows with exactly the margin, and is taken out below.
+    over = pw.relu(float(margin) - own + rows)
+    over = over * over if p == 2 else over
+    numbers = tensor_of(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
+    loss = pw.where(numbers == labels, 0.0, over)
+    if weight is not None:
+        # The weight of each row is that of its label.
+        label_weights = call("at_places", operand_node(unsqueeze(weight, 0)), view(target, (1, -1)).node)
+        loss = loss * view(tensor_of(label_weights, weight), (-1, 1))
+    return apply_reduction(
+        view(red.sum(loss, 1) / float(classes), target.spec.shape), resolve_reduction(reduction, size_average, reduce)
+    )
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over the last dimension of yes-or-no cross entropies: [..., C] and [..., C] -> [...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.multilabel_soft_margin_loss(lt.zeros(1, 2), lt.tensor([[0.0, 1.0]]))
+    tensor(0.6931)
+    """
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    loss = loss if weight is None else loss * weight
+    return apply_reduction(red.mean(loss, -1), resolve_reduction(reduction, size_average, reduce))
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """log(1 + exp(-t x)), both [...].
+
+    Raises AutogradError for a target that needs a gradient: there is none for it.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.soft_margin_loss(lt.zeros(2), lt.tensor([1.0, -1.0]))
+    tensor(0.6931)
+    """
+    if target.requires_grad and is_grad_enabled():
+        raise AutogradError(
+            "The function 'soft_margin_loss' is not differentiable with respect to argument 'target'. This input "
+            "cannot have requires_grad True.",
+            where=source.where(),
+            hint="Give target.detach().",
+        )
+    loss = pw.log1p(pw.exp(-(target * input)))
+    return apply_reduction(loss, resolve_reduction(reduction, size_average, reduce))
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances: three of [..., D] -> [...].
+
+    With `swap` the nearer of anchor and positive counts for the negative.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.triplet_margin_loss(lt.zeros(1, 2), lt.zeros(1, 2), lt.tensor([[3.0, 4.0]]), margin=6.0)
+    tensor(1.0000)
+    """
+    kept = resolve_reduction(reduction, size_average, reduce)
+
+    def distance(a: Tensor, b: Tensor) -> Tensor:
+        return pairwise_distance(a, b, p, eps)
+
+    return triplet_margin_with_distance_loss(
+        anchor, positive, negative, distance_function=distance, margin=margin, swap=swap, reduction=kept
+    )
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """`triplet_margin_loss` with any distance: three of [..., D] -> [...].
+
+    With `swap` the nearer of anchor and positive counts for the negative.
+
+    >>> import lazytensor as lt
+    >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
+    >>> lt.nn.functional.triplet_margin_with_distance_loss(a, c, b)
+    tensor(3.)
+    """
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = pw.minimum(far, distance(positive, negative))
+    return apply_reduction(pw.relu(near - far + float(margin)), reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
+
+    Scores [N, C] or [C]; the target has the same shape and lists labels up to the first -1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.multilabel_margin_loss(lt.tensor([0.1, 0.8]), lt.tensor([1, -1]))
+    tensor(0.1500)
+    """
+    rows, labels = flatten_to_rows(input), flatten_to_rows(target)
+    classes = rows.spec.shape[1]
+    # A running product of truths falls to 0 at the first -1 and stays there.
+    listed = cumulative.cumprod(pw.cast_to(labels >= 0, int64), 1) > 0
+    numbers = tensor_of(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
+    hot = pw.logical_and(unsqueeze(labels, 2) == numbers, unsqueeze(listed, 2))  # [N, label, class]
+    # The score of each label as a sum with a one-hot row: a gather would need places for labels that are none.
+    own = red.sum(pw.where(hot, unsqueeze(rows, 1), 0.0), 2, True)
+    # Pairs (label, other class): labels behind the -1 are none, and a listed class is no other class.
+    counts = pw.logical_and(unsqueeze(listed, 2), pw.logical_not(red.any(hot, 1, True)))
+    over = pw.where(counts, pw.relu(1.0 - own + unsqueeze(rows, 1)), 0.0)
+    loss = red.sum(over, (1, 2)) / float(classes)
+    return apply_reduction(
+        view(loss, ()) if input.ndim < 2 else loss, resolve_reduction(reduction, size_average, reduce)
+    )

@@ -1,0 +1,492 @@
+"""Normalization by mean and variance: over batches, layers, groups, instances; and by neighbouring channels.
+
+Half types are normalized in float32 and rounded once at the end.
+"""
+
+import math
+from collections.abc import Sequence
+
+from lazytensor.core import source
+from lazytensor.core.autocast import cast_to_float32, cast_to_half, half_type
+from lazytensor.core.dtype import DType, float32
+from lazytensor.core.tensor import Tensor, grad_mode, operand_node
+from lazytensor.errors import CountZero, OptionInvalid, ShapeError
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import reduction, statistics
+from lazytensor.functional.creation import zeros
+from lazytensor.functional.padding_and_shuffles import pad
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.pooling import avg_pool2d, avg_pool3d
+from lazytensor.functional.type_info import finfo
+from lazytensor.functional.type_promotion import require_elements
+from lazytensor.functional.views import reshape, view
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, full
+from lazytensor.ops.elementwise import cast
+from lazytensor.ops.norm import center, inverse_deviation
+from lazytensor.ops.shape import broadcast_to
+from lazytensor.ops.shape import reshape as reshaped
+
+Dims = tuple[int, ...]
+EPSILON_HALF = 2.0**-23
+"""The distance of 1 to the next float32: what `rms_norm` adds if no eps is given."""
+
+
+def _cast_half_to_float32(n: Node) -> Node:
+    return cast(n, float32) if n.type.dtype.is_half else n
+
+
+def _param_or_neutral(given: Tensor | None, neutral: float, shape: Dims, dtype: DType) -> Node:
+    """A weight or bias in `dtype`, or what stands for a missing one."""
+    return full(neutral, Type(shape, dtype)) if given is None else cast(operand_node(given), dtype)
+
+
+def _cast_result(y: Node, input: Tensor) -> Tensor:
+    """y in the half type under automatic casts, else in the dtype of the input."""
+    # The vendor's layers answer in the half type, even if they were given float32.
+    return tensor_of(cast(y, input.dtype) if half_type() is None else _cast_to_half(y), input)
+
+
+def _cast_with_params(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, missing: DType | None = None
+) -> tuple[Node, Node, Node]:
+    """Return x, its weight and its bias [C] in the type that is computed in: the half type under automatic casts.
+
+    The ones and zeros in place of a missing weight and bias have the type `missing` under automatic casts, if that is
+    given.
+    """
+    x = operand_node(input)
+    x = _cast_half_to_float32(x) if half_type() is None else _cast_to_half(x)
+    channels, dtype = x.type.shape[1:2], x.type.dtype
+    neutral = dtype if half_type() is None or missing is None else missing
+    scale, shift = (
+        _param_or_neutral(p, k, channels, neutral if p is None else dtype) for p, k in ((weight, 1), (bias, 0))
+    )
+    return x, scale, shift
+
+
+def _cast_to_half(x: Node) -> Node:
+    """The result of a normalization in the half type, where automatic casts are on."""
+    return cast_to_half(x)[0]
+
+
+def _apply_affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Dims) -> Node:
+    """x * weight + bias, both read in `shape` and repeated over x."""
+    if weight is not None:
+        x = x * broadcast_to(reshaped(cast(operand_node(weight), x.type.dtype), shape), x.type.shape)
+    if bias is not None:
+        x = x + broadcast_to(reshaped(cast(operand_node(bias), x.type.dtype), shape), x.type.shape)
+    return x
+
+
+def _check_normalized_shape(
+    name: str, input: Tensor, normalized_shape: Sequence[int] | int, *params: Tensor | None
+) -> Dims:
+    """The shape that is normalized. Raises ShapeError if the input does not end with it."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or tuple(input.spec.shape[-len(shape) :]) != shape:
+        raise ShapeError(
+            f"{name}: Given normalized_shape={list(shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}",
+            where=source.where(),
+        )
+    if any(p is not None and p.spec.shape != shape for p in params):
+        raise ShapeError(f"{name}: expected weight and bias to be of shape {list(shape)}", where=source.where())
+    return shape
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int] | int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`, then weight and bias of that shape.
+
+    The result has the shape of the input. Raises ShapeError if that does not end with `normalized_shape`.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.layer_norm(lt.tensor([1.0, 3.0]), (2,))
+    tensor([-1.0000,  1.0000])
+    """
+    shape = _check_normalized_shape("layer_norm", input, normalized_shape, weight, bias)
+    x = operand_node(input)
+    wide = _cast_half_to_float32(x)
+    # The operation always has both; ones and zeros stand for what is missing.
+    shift, scale = (
+        _param_or_neutral(bias, 0, shape, wide.type.dtype),
+        _param_or_neutral(weight, 1, shape, wide.type.dtype),
+    )
+    y = call("layer_norm", wide, shift, scale, eps=eps)
+    return _cast_result(y, input)
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`layer_norm` with the mean and the inverse deviation that it used, both [..., 1, ...].
+
+    Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.native_layer_norm(lt.tensor([[1.0, 3.0]]), (2,), None, None, 1e-5)[0]
+    tensor([[-1.0000,  1.0000]])
+    """
+    wide = _cast_half_to_float32(operand_node(input))
+    dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    y = layer_norm(input, normalized_shape, weight, bias, eps)
+    mean = call("mean", wide, dims=dims, keepdim=True)
+    inverse = inverse_deviation(center(wide, dims)[1], eps)
+    return y, tensor_of(mean, input).detach(), tensor_of(inverse, input).detach()
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x divided by its root mean square over the trailing dimensions, then weight of that shape: [...] in and out.
+
+    Raises ShapeError if shapes do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.rms_norm(lt.tensor([3.0, 4.0]), (2,))
+    tensor([0.8485, 1.1314])
+    """
+    shape = _check_normalized_shape("rms_norm", input, normalized_shape, weight)
+    x = operand_node(input)
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    if half_type() is not None:
+        return _compose_rms_norm(input, dims, weight, eps)
+    wide = _cast_half_to_float32(x)
+    square = call("mean", wide * wide, dims=dims, keepdim=True)
+    epsilon = eps if eps is not None else 2.0**-52 if wide.type.dtype is not float32 else EPSILON_HALF
+    y = wide * broadcast_to(inverse_deviation(square, epsilon), wide.type.shape)
+    return tensor_of(cast(_apply_affine(y, weight, None, shape), x.type.dtype), input)
+
+
+def _compose_rms_norm(input: Tensor, dims: Dims, weight: Tensor | None, eps: float | None) -> Tensor:
+    """Return `rms_norm` as a wafer has it: in the type of the input, whose distance of 1 to the next number is eps."""
+    least = eps if eps is not None else finfo(input.dtype).eps
+    square = reduction.mean(pw.pow(input, 2), dims, True)
+    y = input * pw.rsqrt(square + least)
+    return y if weight is None else y * weight
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """[N, C, ...] normalized over each of `num_groups` groups of channels, then weight and bias [C].
+
+    Raises ShapeError if the groups do not divide C.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.group_norm(lt.tensor([[1.0, 3.0]]), 1)
+    tensor([[-1.0000,  1.0000]])
+    """
+    return _group_norm(input, num_groups, weight, bias, eps)[0]
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`group_norm` with the means and inverse deviations [N, groups] that it used. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.native_group_norm(lt.tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 1e-5)[0]
+    tensor([[-1.0000,  1.0000]])
+    """
+    return _group_norm(input, group, weight, bias, eps)
+
+
+def _group_norm(
+    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    if not groups:
+        raise CountZero("group_norm: num_groups is 0", where=source.where(), hint="Give a positive number of groups.")
+    if input.ndim < 2 or groups <= 0 or input.spec.shape[1] % groups:
+        raise ShapeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={groups}",
+            where=source.where(),
+        )
+    x, scale, shift = _cast_with_params(input, weight, bias)
+    y = call("group_norm", x, scale, shift, groups=groups, eps=eps)
+    # What follows is recorded, but never computed unless somebody asks for it.
+    grouped = reshaped(x, (x.type.shape[0], groups, x.type.size // max(x.type.shape[0] * groups, 1)))
+    mean = call("mean", grouped, dims=(2,), keepdim=False)
+    inverse = inverse_deviation(center(grouped, (2,))[1], eps)
+    return (
+        _cast_result(y, input),
+        tensor_of(mean, input),
+        tensor_of(reshaped(inverse, mean.type.shape), input),
+    )
+
+
+def _update_running(running: Tensor | None, value: Node, momentum: float) -> None:
+    """Move a running statistic towards the value of this batch."""
+    if running is None:
+        return
+    # The statistics are no part of the loss, and their history must not keep one step's graph alive in the next.
+    with grad_mode(False):
+        old = operand_node(running)
+        new = cast(call("detach", value) if value.tracks else value, old.type.dtype)
+        kept = old * (1 - momentum)
+        running.write(kept + new * momentum)
+
+
+def _update_running_statistics(
+    x: Node, running: tuple[Tensor | None, Tensor | None], momentum: float, eps: float
+) -> tuple[Node, Node]:
+    """The mean [C] and the inverse deviation [C] of a batch; running statistics follow, the variance corrected."""
+    dims, channels = (0, *range(2, len(x.type.shape))), x.type.shape[1:2]
+    variance = reshaped(center(x, dims)[1], channels)
+    mean = call("mean", x, dims=dims, keepdim=False)
+    n = x.type.size // max(channels[0], 1)
+    # A batch without elements has no statistics to follow.
+    if not n:
+        return mean, inverse_deviation(variance, eps)
+    _update_running(running[0], mean, momentum)
+    # PyTorch normalizes by the plain variance and remembers the corrected one, n / (n - 1).
+    _update_running(running[1], variance * (n / (n - 1) if n > 1 else math.nan), momentum)
+    return mean, inverse_deviation(variance, eps)
+
+
+def _batch_norm(
+    input: Tensor,
+    running: tuple[Tensor | None, Tensor | None],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Node, Node]:
+    # The front end has float32 ones and zeros in place of a missing weight and bias.
+    x, scale, shift = _cast_with_params(input, weight, bias, float32)
+    # Mean 0 and variance 1 stand for missing statistics.
+    stats = [_param_or_neutral(r, k, x.type.shape[1:2], x.type.dtype) for k, r in enumerate(running)]
+    if training:
+        y = call("batch_norm_training", x, scale, shift, *stats, eps=eps, momentum=momentum)
+        # The statistics are those of the input before it was lowered.
+        mean, inverse = _update_running_statistics(_cast_half_to_float32(operand_node(input)), running, momentum, eps)
+    else:
+        y = call("batch_norm", x, scale, shift, *stats, eps=eps, momentum=momentum)
+        mean, inverse = stats[0], inverse_deviation(stats[1], eps)
+    return _cast_result(y, input), mean, inverse
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """[N, C, ...] normalized for each channel: by the batch in training (running statistics follow), else by those.
+
+    Raises ValueError for a batch of one value in each channel, ShapeError if there are no statistics to use.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.batch_norm(lt.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
+    if not input.spec.size and input.ndim < 2:
+        return pw.clone(input)
+    if input.spec.size:
+        require_elements(input, "f", "batch_norm")
+    # PyTorch's own guard: the variance of one value is 0, and its correction divides by 0.
+    if training and input.spec.size // max(input.spec.shape[1], 1) == 1:
+        raise OptionInvalid(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}", where=source.where()
+        )
+    if not training and (running_mean is None or running_var is None):
+        raise ShapeError("running_mean and running_var must be defined in evaluation mode", where=source.where())
+    return _batch_norm(input, (running_mean, running_var), weight, bias, training, momentum, eps)[0]
+
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`batch_norm` of [N, C, ...] with the mean and the inverse deviation [C] of the batch, empty out of training.
+
+    >>> import lazytensor as lt
+    >>> x = lt.tensor([[1.0], [3.0]])
+    >>> lt.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[0]
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
+    running = (running_mean, running_var)
+    out, mean, inverse = _batch_norm(input, running, weight, bias, training, momentum, eps)
+    if not training:
+        return out, zeros(0, dtype=input.dtype), zeros(0, dtype=input.dtype)
+    return out, tensor_of(mean, input).detach(), tensor_of(inverse, input).detach()
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """[N, C, ...] normalized for each channel of each sample; running statistics follow the mean over the samples.
+
+    Raises ValueError for a single spatial element, which has no variance.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.instance_norm(lt.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    _, channels, *rest = input.spec.shape
+    if math.prod(rest) == 1:
+        raise OptionInvalid(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}", where=source.where()
+        )
+    x = operand_node(input)
+    wide = _cast_half_to_float32(x)
+    dims = tuple(range(2, input.ndim))
+    spread_out, variance = center(wide, dims)
+    if running_mean is not None and running_var is not None:
+        many = math.prod(rest)
+        mean = call("mean", wide, dims=(0, *dims), keepdim=False)
+        # A sample's variance for each channel, averaged over the samples; not the variance of all together.
+        spread = reshaped(call("mean", variance, dims=(0,), keepdim=False), (channels,))
+        _update_running(running_mean, mean, momentum)
+        _update_running(running_var, spread * (many / (many - 1)), momentum)
+    y = spread_out * broadcast_to(inverse_deviation(variance, eps), wide.type.shape)
+    shape = (channels, *(1,) * len(rest))
+    # What is computed on the way is a tensor, so that a second walk back finds its values used up.
+    if weight is not None:
+        y = _apply_affine(tensor_of(y, input).node, weight, None, shape)
+    if bias is not None:
+        y = _apply_affine(tensor_of(y, input).node, None, bias, shape)
+    return tensor_of(cast(y, x.type.dtype), input)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha * mean square of `size` neighbouring channels) ** beta; [N, C, ...].
+
+    Raises ValueError for fewer than 3 dimensions.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.local_response_norm(lt.ones(1, 2, 2), 2, alpha=0.5).shape
+    torch.Size([1, 2, 2])
+    """
+    if input.ndim < 3:
+        raise OptionInvalid(
+            f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)", where=source.where()
+        )
+    if not input.spec.size:
+        return input
+    if half_type() is not None:
+        input = tensor_of(cast_to_float32(operand_node(input))[0], input)
+    # Channels beyond the ends count as 0, but in the divisor: the mean is always over `size`.
+    before, after = size // 2, (size - 1) // 2
+    square = (input * input).unsqueeze(1)
+    if input.ndim == 3:
+        mean = avg_pool2d(pad(square, (0, 0, before, after)), (size, 1), stride=1).squeeze(1)
+    else:
+        n, _, channels, height = square.shape[:4]
+        volume = pad(view(square, n, 1, channels, height, -1), (0, 0, 0, 0, before, after))
+        mean = view(avg_pool3d(volume, (size, 1, 1), stride=1).squeeze(1), input.shape)
+    return input / (mean * alpha + k) ** beta
+
+
+def normalize(input: Tensor, p: float | str = 2.0, dim: int | Sequence[int] = 1, eps: float | Tensor = 1e-12) -> Tensor:
+    """x divided by its p-norm along dimensions, or by eps if that is larger: [...] in and out.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.normalize(lt.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    return input / pw.clamp(statistics.norm(input, p, dim, True), eps if isinstance(eps, Tensor) else float(eps))
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along a dimension, which disappears; lengths are at least eps.
+
+    Operands broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.cosine_similarity(lt.tensor([[1.0, 0.0]]), lt.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
+    # PyTorch raises short lengths to eps where no gradient sees it.
+    first, second = (
+        tensor_of(call("at_least", operand_node(_vector_length(x, dim)), least=float(eps)), x) for x in (x1, x2)
+    )
+    return reduction.sum(x1 / first * (x2 / second), dim)
+
+
+def _vector_length(x: Tensor, dim: int) -> Tensor:
+    """The Euclidean norm, whose gradient at zero is zero."""
+    return statistics.vector_norm(x, 2, dim, True)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dimension: [..., D], broadcast -> [...], or [..., 1] with keepdim.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.pairwise_distance(lt.tensor([[3.0, 0.0]]), lt.tensor([[0.0, 4.0]]))
+    tensor([5.])
+    """
+    # PyTorch adds eps to the difference itself: equal vectors are at a distance of eps * D^(1/p).
+    d = x1 - x2 + float(eps)
+    return _p_norm(d, p, keepdim)
+
+
+def _p_norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
+    size = pw.abs(d)
+    if p == 0:
+        # A count has no slope; d times 0 gives it the gradient 0 instead of none.
+        return reduction.sum(pw.cast_to(d != 0.0, d.dtype) + d * 0.0, -1, keepdim)
+    if math.isinf(p):
+        return reduction.amax(size, -1, keepdim) if p > 0 else reduction.amin(size, -1, keepdim)
+    if p == 1:
+        return reduction.sum(size, -1, keepdim)
+    if p == 2:
+        out = _vector_length(d, -1)
+        return out if keepdim else view(out, out.spec.shape[:-1])
+    # A zero vector has the norm 0 and the gradient 0.
+    positive = p > 0
+    is_zero = reduction.all(size == 0.0, -1, True) if positive else None
+    safe = pw.where(is_zero, 1.0, size) if is_zero is not None else size
+    out = pw.pow(reduction.sum(pw.pow(safe, float(p)), -1, True), 1 / float(p))
+    out = pw.where(is_zero, 0.0, out) if is_zero is not None else out
+    return out if keepdim else reshape(out, out.spec.shape[:-1])
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distances of all pairs of rows (i < j) of [N, M], row by row: [N (N - 1) / 2].
+
+    Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.pdist(lt.tensor([[0.0, 0.0], [3.0, 4.0]]))
+    tensor([5.])
+    """
+    if input.ndim != 2:
+        raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())
+    n = input.spec.shape[0]
+    x = operand_node(input)
+    # The pairs are known when the step is recorded, so both sides are plain index operations.
+    first = tuple(i for i in range(n) for _ in range(i + 1, n))
+    second = tuple(j for i in range(n) for j in range(i + 1, n))
+    a, b = (tensor_of(call("pick_along", x, index=index, dim=0), input) for index in (first, second))
+    return _p_norm(a - b, p, False)

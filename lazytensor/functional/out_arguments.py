@@ -1,0 +1,130 @@
+"""PyTorch's spelling of public functions: `out=`, and the names `input` and `other` for the operands.
+
+A function on tensors is written without them. The wrapper does nothing when no keyword is given.
+"""
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
+
+from lazytensor.core import source
+from lazytensor.core.overlapping_views import refuse_overlap, refuse_shared
+from lazytensor.core.tensor import Tensor, is_grad_enabled, wrap
+from lazytensor.errors import ArgumentInvalid, AutogradError, ShapeError
+from lazytensor.functional.autocast_rules import publish
+from lazytensor.functional.in_place import assign
+from lazytensor.functional.numpy_argument_names import alternative_names, rename_arguments
+from lazytensor.ops.elementwise import cast
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+ELEMENTWISE_MODULES = frozenset(("pointwise", "elementary", "ternary"))
+"""Modules of functions whose `out` may share all of its elements with an operand, and not only some."""
+GATHERING_FUNCTIONS = frozenset(("cat", "concat", "concatenate", "stack", "gather", "index_select", "take"))
+"""Functions whose `out` may not share elements with an operand."""
+
+
+class Public(Protocol[P, R]):
+    """A public function: what is written for it, and the keywords that every public function takes besides."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, *args: Any, out: Tensor | Sequence[Tensor], **kwargs: Any) -> R: ...
+    @overload
+    def __call__(self, *args: Any, input: Any, **kwargs: Any) -> R: ...
+    @overload
+    def __call__(self, *args: Any, other: Any, **kwargs: Any) -> R: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+
+
+def public(function: Callable[P, R]) -> Public[P, R]:
+    """`function` as the package offers it: with automatic casts and refusals, `out=`, and PyTorch's operand names."""
+    # A cast rather than a type of its own for each: the wrapper passes on every argument that it does not know.
+    return typing.cast(Public[P, R], accept_torch_names(publish(function, place="")))
+
+
+def accept_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with `out=` and PyTorch's names for the first two operands, unless it has them itself."""
+    # Asked once, when the function is published: a call must not pay for it.
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(p.name == "out" for p in parameters):
+        return function
+    renamed = alternative_names(function)
+    is_elementwise = function.__module__.rpartition(".")[2] in ELEMENTWISE_MODULES
+    refuse = refuse_shared if function.__name__ in GATHERING_FUNCTIONS else refuse_overlap if is_elementwise else None
+
+    @functools.wraps(function)
+    def offered(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            return function(*args)
+        out = kwargs.pop("out", None)
+        rename_arguments(renamed, kwargs)
+        if out is None:
+            return function(*args, **kwargs)
+        _refuse_gradient(function.__name__, args, kwargs, out)
+        result = function(*args, **kwargs)
+        if refuse is not None and isinstance(out, Tensor):
+            refuse(out, *_tensors(args))
+        return _write_results(result, out)
+
+    return offered
+
+
+def _tensors(args: Sequence[Any]) -> list[Tensor]:
+    """Return the tensors of arguments, also those in lists, as `cat` takes them."""
+    given = [t for v in args for t in (v if isinstance(v, tuple | list) else (v,))]
+    return [t for t in given if isinstance(t, Tensor)]
+
+
+def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> None:
+    # Also inside lists, as `cat` takes its tensors.
+    given = [*args, *kwargs.values(), *(out if isinstance(out, tuple | list) else (out,))]
+    given += [t for v in given if isinstance(v, tuple | list) for t in v]
+    if is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in given):
+        raise AutogradError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad.",
+            where=source.where(),
+            hint="Call it inside torch.no_grad(), or use what it returns instead of out.",
+        )
+
+
+def _write_results(value: Any, out: Any) -> Any:
+    """`value` written to `out`; several results go to a tuple of tensors."""
+    if isinstance(value, Tensor):
+        return _write_result(value, out)
+    if not isinstance(value, tuple | list) or not isinstance(out, tuple | list) or len(value) != len(out):
+        raise ArgumentInvalid(
+            f"out= must be {_expected_out_text(value)}, not {type(out).__name__}", where=source.where()
+        )
+    written = [_write_result(v, o) for v, o in zip(value, out, strict=True)]
+    # Named tuples stay named: `torch.max(x, 0, out=...)` still has `.values`.
+    return type(value)(*written) if hasattr(value, "_fields") else type(value)(written)
+
+
+def _expected_out_text(value: Any) -> str:
+    return f"a tuple of {len(value)} tensors" if isinstance(value, tuple | list) else "left out for a plain result"
+
+
+def _write_result(value: Tensor, out: Any) -> Tensor:
+    if not isinstance(out, Tensor):
+        raise ArgumentInvalid(f"out= must be a Tensor, not {type(out).__name__}", where=source.where())
+    if out.spec.size or not value.spec.size or out.view_ops:
+        return assign(out, value)
+    # An empty tensor takes the shape of the result, as PyTorch allows; no alias can see the difference.
+    if out.dtype.kind != "f" and value.dtype.kind not in (out.dtype.kind, "b"):
+        raise ShapeError(
+            f"result type {value.dtype.name} can't be cast to the desired output type {out.dtype.name}",
+            where=source.where(),
+            hint="Give an output of the type of the result.",
+        )
+    out.cell, out._seen = wrap(cast(value.node, out.dtype)).cell, None
+    return out

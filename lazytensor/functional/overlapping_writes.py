@@ -1,0 +1,57 @@
+"""Writes by place to views that show elements of the storage several times, as `expand` and `unfold` give them.
+
+PyTorch lets few functions write to them: `zero_`, `fill_` of a number, `masked_fill_`, `index_fill_`, `index_put_`.
+"""
+
+import numpy as np
+
+from lazytensor.core.dtype import int64
+from lazytensor.core.overlapping_views import apply_views, has_repeats
+from lazytensor.core.tensor import Tensor, operand_node, tensor_from_storage
+from lazytensor.functional.type_promotion import Operand, prepare_stored
+from lazytensor.functional.views import normalize_dim
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, const
+from lazytensor.ops.index import index_put_at
+
+
+def has_repeated_elements(x: Tensor) -> bool:
+    """Return whether x may show an element of its storage several times."""
+    return bool(x.view_ops) and has_repeats(x)
+
+
+def storage_indices(x: Tensor) -> np.ndarray:
+    """Return the place in the storage of each element of x."""
+    shape = x.cell.type.shape
+    return apply_views(np.arange(x.cell.type.size).reshape(shape), x)
+
+
+def write_at_indices(x: Tensor, places: np.ndarray, values: Node, accumulate: bool = False) -> Tensor:
+    """Write values to places of the storage of x, or add them; of several values for one place the last remains."""
+    base = tensor_from_storage(x.cell, tuple(step for step in x.view_ops if step[0] == "variable"), x.history)
+    base.device, base.leaf_id = x.device, x.leaf_id
+    flat = base.make_view("reshape", shape=(x.cell.type.size,))
+    values = call("reshape", values, shape=(places.size,))
+    at = const(places.reshape(-1).astype(np.int64), Type((places.size,), int64))
+    flat.write(index_put_at(operand_node(flat), values, (at,), (0,), accumulate))
+    return x
+
+
+def fill(x: Tensor, value: Operand) -> Tensor:
+    """Write one value to all elements that x shows."""
+    places = np.unique(storage_indices(x))
+    return write_at_indices(x, places, prepare_stored(value, x.dtype, places.shape))
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
+    """Write one value to the elements that x shows where the mask holds."""
+    places = storage_indices(x)
+    places = np.unique(places[np.broadcast_to(mask.array("masked_fill_"), places.shape)])
+    return write_at_indices(x, places, prepare_stored(value, x.dtype, places.shape))
+
+
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
+    """Write one value to the elements that x shows at the places of a dimension that a vector names."""
+    places = np.unique(storage_indices(x).take(index.array("index_fill_"), axis=normalize_dim(dim, x.ndim)))
+    return write_at_indices(x, places, prepare_stored(value, x.dtype, places.shape))

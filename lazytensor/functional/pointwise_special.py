@@ -1,0 +1,699 @@
+"""Elementary and special functions beyond arithmetic, tests of values, and comparisons of whole tensors."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from lazytensor.core import dtype as dt
+from lazytensor.core import source
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor, operand_node
+from lazytensor.core.tensor_members import method
+from lazytensor.docstrings import documented
+from lazytensor.errors import ArgumentInvalid, ShapeError
+from lazytensor.functional import creation
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.half_precision import host_half_dtype
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.type_promotion import (
+    Operand,
+    common_shape,
+    default_dtype,
+    mixed_dtypes_error,
+    prepare_operands,
+    require_elements,
+    result_type,
+)
+from lazytensor.ir.types import Type
+from lazytensor.ops import call
+from lazytensor.ops.elementwise import cast
+from lazytensor.ops.op import refuse_elements
+
+RADIANS_PER_DEGREE = math.pi / 180
+
+
+class MantissaExponent(NamedTuple):
+    """The answer of `frexp`."""
+
+    mantissa: Tensor
+    exponent: Tensor
+
+
+@method(in_place=True)
+def sgn(x: Tensor) -> Tensor:
+    """`sign`, of which the vendor's front end refuses the gradient under this name.
+
+    >>> import lazytensor as lt
+    >>> lt.sgn(lt.tensor([-3.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  1.])
+    """
+    signs: Tensor = pw.sign(x)
+    return signs
+
+
+def special_round(x: Tensor, *, decimals: int = 0) -> Tensor:
+    """`round`, which the vendor's front end refuses under this name for any number of decimals."""
+    require_elements(x, "f", "special.round")
+    rounded: Tensor = pw.round(x, decimals=decimals)
+    return rounded
+
+
+def _to_floating(x: Tensor) -> Tensor:
+    return x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
+
+
+def unary(name: str, doc: str, example: str = "", op: str = "", **attrs: Any) -> Callable[[Tensor], Tensor]:
+    """Return a function of one tensor that records one operation; integers become floating point first."""
+
+    def function(input: Tensor) -> Tensor:
+        n = operand_node(input)
+        if n.type.dtype.kind != "f":
+            n = cast(n, default_dtype())
+        return tensor_of(call(op or name, n, **attrs), input)
+
+    text = f"{doc} Of each element, in the shape of x; integers become the default floating type."
+    return documented(function, name, text, example)
+
+
+def binary(
+    name: str, doc: str, example: str = "", *, takes_integers: bool = True
+) -> Callable[[Operand, Operand], Tensor]:
+    """Return a function of two operands that records one operation on them, broadcast and as floating point."""
+
+    def function(input: Operand, other: Operand) -> Tensor:
+        common = result_type(input, other)
+        if common.kind != "f" and not takes_integers:
+            refuse_elements(name, Type(common_shape(input, other), common))
+        dtype = None if common.kind == "f" else default_dtype()
+        return tensor_of(call(name, *prepare_operands(input, other, dtype=dtype)), input, other)
+
+    return documented(function, name, f"{doc} Operands broadcast; raises ShapeError if they do not.", example)
+
+
+acos = method(
+    unary("acos", "The angle whose cosine is x.", ">>> lt.acos(lt.tensor([1.0, 0.0]))\ntensor([0.0000, 1.5708])"),
+    names="acos arccos",
+    in_place=True,
+)
+acosh = method(
+    unary("acosh", "The inverse hyperbolic cosine.", ">>> lt.acosh(lt.tensor([1.0, 2.0]))\ntensor([0.0000, 1.3170])"),
+    names="acosh arccosh",
+    in_place=True,
+)
+asin = method(
+    unary("asin", "The angle whose sine is x.", ">>> lt.asin(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.5708])"),
+    names="asin arcsin",
+    in_place=True,
+)
+asinh = method(
+    unary("asinh", "The inverse hyperbolic sine.", ">>> lt.asinh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.8814])"),
+    names="asinh arcsinh",
+    in_place=True,
+)
+atan = method(
+    unary("atan", "The angle whose tangent is x.", ">>> lt.atan(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 0.7854])"),
+    names="atan arctan",
+    in_place=True,
+)
+atanh = method(
+    unary("atanh", "The inverse hyperbolic tangent.", ">>> lt.atanh(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.5493])"),
+    names="atanh arctanh",
+    in_place=True,
+)
+sinh = method(
+    unary("sinh", "The hyperbolic sine.", ">>> lt.sinh(lt.tensor([0.0, 1.0]))\ntensor([0.0000, 1.1752])"), in_place=True
+)
+cosh = method(
+    unary("cosh", "The hyperbolic cosine.", ">>> lt.cosh(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 1.5431])"),
+    in_place=True,
+)
+exp2 = method(
+    unary("exp2", "2 to the power of x.", ">>> lt.exp2(lt.tensor([0.0, 3.0]))\ntensor([1., 8.])"), in_place=True
+)
+log10 = method(
+    unary("log10", "The logarithm to base 10.", ">>> lt.log10(lt.tensor([1.0, 20.0]))\ntensor([0.0000, 1.3010])"),
+    in_place=True,
+)
+erfc = method(
+    unary(
+        "erfc", "1 - erf(x), exact where it is small.", ">>> lt.erfc(lt.tensor([0.0, 0.5]))\ntensor([1.0000, 0.4795])"
+    ),
+    in_place=True,
+)
+erfinv = method(
+    unary(
+        "erfinv", "The inverse of the error function.", ">>> lt.erfinv(lt.tensor([0.0, 0.5]))\ntensor([0.0000, 0.4769])"
+    ),
+    in_place=True,
+)
+lgamma = method(
+    unary(
+        "lgamma",
+        "The logarithm of the absolute value of the gamma function.",
+        ">>> lt.lgamma(lt.tensor([1.0, 5.0]))\ntensor([0.0000, 3.1781])",
+    ),
+    in_place=True,
+)
+digamma = method(
+    unary(
+        "digamma",
+        "The derivative of lgamma.",
+        ">>> lt.digamma(lt.tensor([1.0, 2.0]))\ntensor([-0.5772,  0.4228])",
+        "polygamma",
+        n=0,
+    ),
+    in_place=True,
+)
+i0 = method(
+    unary(
+        "i0",
+        "The modified Bessel function of the first kind, order 0.",
+        ">>> lt.i0(lt.tensor([0.0, 1.0]))\ntensor([1.0000, 1.2661])",
+        "bessel_i0",
+    ),
+    in_place=True,
+)
+hypot = method(
+    binary(
+        "hypot",
+        "The root of the sum of the squares, without overflow.",
+        ">>> lt.hypot(lt.tensor([3.0, 5.0]), lt.tensor([4.0, 12.0]))\ntensor([ 5., 13.])",
+        takes_integers=False,
+    ),
+    in_place=True,
+)
+copysign = method(
+    binary(
+        "copysign",
+        "The size of the first operand with the sign of the second.",
+        ">>> lt.copysign(lt.tensor([1.0, 2.0]), lt.tensor([-1.0, 1.0]))\ntensor([-1.,  2.])",
+    ),
+    in_place=True,
+)
+_nextafter = binary("nextafter", "The next number.")
+logaddexp = method(
+    binary(
+        "logaddexp",
+        "log(exp(x) + exp(y)) without overflow.",
+        ">>> lt.logaddexp(lt.tensor([0.0]), lt.tensor([1.0]))\ntensor([1.3133])",
+        takes_integers=False,
+    )
+)
+logaddexp2 = method(
+    binary(
+        "logaddexp2",
+        "log2(2 ** x + 2 ** y) without overflow.",
+        ">>> lt.logaddexp2(lt.tensor([0.0]), lt.tensor([0.0]))\ntensor([1.])",
+        takes_integers=False,
+    )
+)
+_xlogy = binary("xlogy", "x * log(y).")
+igamma = method(
+    binary(
+        "igamma",
+        "The regularized lower incomplete gamma function P(input, other).",
+        ">>> lt.igamma(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 1.0]))\ntensor([0.6321, 0.2642])",
+    ),
+    in_place=True,
+)
+igammac = method(
+    binary(
+        "igammac",
+        "The regularized upper incomplete gamma function Q(input, other).",
+        ">>> lt.igammac(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 1.0]))\ntensor([0.3679, 0.7358])",
+    ),
+    in_place=True,
+)
+
+
+@method(in_place=True)
+def xlogy(input: Operand, other: Operand) -> Tensor:
+    """x * log(y), broadcast, and 0 where x is 0. PyTorch rounds the logarithm of half types on the host.
+
+    >>> import lazytensor as lt
+    >>> lt.xlogy(lt.tensor([0.0, 2.0]), lt.tensor([0.0, 3.0]))
+    tensor([0.0000, 2.1972])
+    """
+    if (host_half_dtype(input) or host_half_dtype(other)) is None or not result_type(input, other).is_half:
+        return _xlogy(input, other)
+    x, y = (tensor_of(n) for n in prepare_operands(input, other))
+    # y == y: a NaN there wins over the 0.
+    return pw.where(pw.logical_and(pw.eq(x, 0), pw.eq(y, y)), 0.0, x * pw.log(y))
+
+
+@method(in_place=True)
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
+    """The next number from the first operand towards the second, broadcast. Raises ShapeError for the half types.
+
+    >>> import lazytensor as lt
+    >>> lt.nextafter(lt.tensor([1.0]), lt.tensor([2.0])) > 1
+    tensor([True])
+    """
+    if result_type(input, other).is_half:
+        raise ShapeError("nextafter is not known for 2-byte types", where=source.where(), hint="Use float32.")
+    return _nextafter(input, other)
+
+
+@method(in_place=True)
+def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
+    """Derivative number n of digamma, of each element; as a method, n is the argument.
+
+    Raises ShapeError for a negative n.
+
+    >>> import lazytensor as lt
+    >>> lt.polygamma(1, lt.tensor([1.0, 2.0]))
+    tensor([1.6449, 0.6449])
+    """
+    # torch.polygamma(n, x), but x.polygamma(n).
+    order, x = (n, input) if isinstance(input, Tensor) else (input, n)
+    if not isinstance(x, Tensor) or not isinstance(order, int) or order < 0:
+        raise ShapeError("polygamma(n, x) does not support negative n.", where=source.where())
+    return tensor_of(call("polygamma", operand_node(_to_floating(x)), n=order), x)
+
+
+@method
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """The logarithm of the multivariate gamma function of dimension p, of each element, in the shape of x.
+
+    >>> import lazytensor as lt
+    >>> lt.mvlgamma(lt.tensor([2.0, 3.0]), 2)
+    tensor([0.4516, 1.5502])
+    """
+    x = _to_floating(input)
+    # pi^(p (p - 1) / 4) times the product of gamma(x - j / 2) for j = 0..p - 1.
+    total = lgamma(x)
+    for j in range(1, p):
+        total = total + lgamma(x - j / 2)
+    return total + p * (p - 1) / 4 * math.log(math.pi)
+
+
+@method(in_place=True)
+def sinc(input: Tensor) -> Tensor:
+    """sin(pi x) / (pi x), and 1 at 0, of each element.
+
+    >>> import lazytensor as lt
+    >>> lt.sinc(lt.tensor([0.0, 0.5]))
+    tensor([1.0000, 0.6366])
+    """
+    x = _to_floating(input) * math.pi
+    at_zero = x == 0
+    # The quotient at 0 must be a number: NaN would reach the gradient through the branch that is not chosen.
+    safe = pw.masked_fill(x, at_zero, 1.0)
+    return pw.masked_fill(pw.sin(safe) / safe, at_zero, 1.0)
+
+
+@method(in_place=True)
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)) of each element; with `eps`, x is first limited to eps..1 - eps.
+
+    >>> import lazytensor as lt
+    >>> lt.logit(lt.tensor([0.5, 0.9]))
+    tensor([0.0000, 2.1972])
+    """
+    x = _to_floating(input)
+    # Without eps 0 and 1 give the infinities, as the formula says.
+    x = x if eps is None else pw.clamp(x, eps, 1 - eps)
+    return pw.log(x / (1.0 - x))
+
+
+@method(in_place=True)
+def frac(input: Tensor) -> Tensor:
+    """What follows the point of each element, with the sign of x. Raises ShapeError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.frac(lt.tensor([1.25, -2.5]))
+    tensor([ 0.2500, -0.5000])
+    """
+    if input.dtype.kind != "f":
+        raise ShapeError(f"frac is not known for {input.dtype.name}", where=source.where(), hint="Use .float().")
+    # Towards zero, so that the sign stays; floor would make it positive.
+    return input - pw.trunc(input)
+
+
+@method(in_place=True)
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees as radians, of each element; integers become the default floating type.
+
+    >>> import lazytensor as lt
+    >>> lt.deg2rad(lt.tensor([90.0, 180.0]))
+    tensor([1.5708, 3.1416])
+    """
+    return _to_floating(input) * RADIANS_PER_DEGREE
+
+
+@method(in_place=True)
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians as degrees, of each element; integers become the default floating type.
+
+    >>> import lazytensor as lt
+    >>> lt.rad2deg(lt.tensor([0.0, 3.1415927]))
+    tensor([  0., 180.])
+    """
+    return _to_floating(input) * (1 / RADIANS_PER_DEGREE)
+
+
+@method
+def fmax(input: Operand, other: Operand) -> Tensor:
+    """The larger of two elements, broadcast; a number wins over NaN.
+
+    >>> import lazytensor as lt
+    >>> lt.fmax(lt.tensor([1.0, float("nan")]), lt.tensor([0.0, 3.0]))
+    tensor([1., 3.])
+    """
+    return _extremum("fmax", pw.maximum, input, other)
+
+
+@method
+def fmin(input: Operand, other: Operand) -> Tensor:
+    """The smaller of two elements, broadcast; NaN only where both are NaN.
+
+    >>> import lazytensor as lt
+    >>> lt.fmin(lt.tensor([1.0, float("nan")]), lt.tensor([0.0, 3.0]))
+    tensor([0., 3.])
+    """
+    return _extremum("fmin", pw.minimum, input, other)
+
+
+def _extremum(name: str, whole: Callable[..., Tensor], a: Operand, b: Operand) -> Tensor:
+    # Integers have no NaN to lose against.
+    if result_type(a, b).kind != "f":
+        return whole(a, b)
+    return tensor_of(call(name, *prepare_operands(a, b)), a, b)
+
+
+@method(in_place=True)
+def clamp_min(input: Tensor, min: Operand) -> Tensor:
+    """x, or `min` where x is below it, broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.clamp_min(lt.tensor([1, 5]), 3)
+    tensor([3, 5])
+    """
+    return pw.clamp(input, min=min)
+
+
+@method(in_place=True)
+def clamp_max(input: Tensor, max: Operand) -> Tensor:
+    """x, or `max` where x is above it, broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.clamp_max(lt.tensor([1, 5]), 3)
+    tensor([1, 3])
+    """
+    return pw.clamp(input, max=max)
+
+
+@method(in_place=True)
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 below zero, 1 above, `values` at zero; both broadcast. Raises ShapeError for unlike types.
+
+    >>> import lazytensor as lt
+    >>> lt.heaviside(lt.tensor([-1.0, 0.0, 2.0]), lt.tensor(0.5))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    if input.dtype is not values.dtype:
+        raise ShapeError(
+            "heaviside is not yet implemented for tensors with different dtypes.",
+            where=source.where(),
+            hint="Convert one of them with .to(dtype).",
+        )
+    return tensor_of(call("heaviside", *prepare_operands(input, values)), input, values)
+
+
+@method(in_place=True)
+def float_power(input: Operand, exponent: Operand) -> Tensor:
+    """A power computed in double precision, broadcast: float64.
+
+    >>> import lazytensor as lt
+    >>> lt.float_power(lt.tensor([2, 3]), 2)
+    tensor([4., 9.], dtype=torch.float64)
+    """
+    base = pw.cast_to(input, dt.float64) if isinstance(input, Tensor) else float(input)
+    return pw.pow(base, pw.cast_to(exponent, dt.float64) if isinstance(exponent, Tensor) else float(exponent))
+
+
+@method(in_place=True)
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2 ** other, broadcast. Raises ArgumentInvalid for a number, and TypeUnsupported for boolean exponents.
+
+    >>> import lazytensor as lt
+    >>> lt.ldexp(lt.tensor([1.0, 3.0]), lt.tensor([2, 1]))
+    tensor([4., 6.])
+    """
+    if not isinstance(other, Tensor):
+        text = f"ldexp(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}"
+        raise ArgumentInvalid(text, where=source.where())
+    if input.dtype.kind == "f":
+        require_elements(other, "fi", "ldexp")
+    # As PyTorch computes it, so large exponents overflow in the power although the product would fit.
+    product = input * pw.pow(2.0, other)
+    return pw.cast_to(product, input.dtype) if input.dtype.is_half and other.dtype.kind == "i" else product
+
+
+@method
+def frexp(input: Tensor) -> MantissaExponent:
+    """Each element as mantissa * 2 ** exponent (int32) with 0.5 <= |mantissa| < 1. Raises ShapeError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.frexp(lt.tensor([6.0, 0.5])).exponent
+    tensor([3, 0], dtype=torch.int32)
+    """
+    if input.dtype.kind != "f":
+        raise ShapeError("torch.frexp() only supports floating-point dtypes", where=source.where())
+    n = operand_node(input)
+    return MantissaExponent(tensor_of(call("frexp_mantissa", n), input), tensor_of(call("frexp_exponent", n), input))
+
+
+@method
+def signbit(input: Tensor) -> Tensor:
+    """Whether the sign of each element is negative, also that of zero: bool.
+
+    >>> import lazytensor as lt
+    >>> lt.signbit(lt.tensor([-1.0, 0.0]))
+    tensor([ True, False])
+    """
+    return tensor_of(call("signbit", operand_node(input)), input) if input.dtype.kind == "f" else input < 0
+
+
+@method
+def isposinf(input: Tensor) -> Tensor:
+    """Whether each element is positive infinity: bool.
+
+    >>> import lazytensor as lt
+    >>> lt.isposinf(lt.tensor([1.0, float("inf")]))
+    tensor([False,  True])
+    """
+    return _equals_float(input, math.inf)
+
+
+@method
+def isneginf(input: Tensor) -> Tensor:
+    """Whether each element is negative infinity: bool.
+
+    >>> import lazytensor as lt
+    >>> lt.isneginf(lt.tensor([1.0, -float("inf")]))
+    tensor([False,  True])
+    """
+    return _equals_float(input, -math.inf)
+
+
+def _equals_float(x: Tensor, value: float) -> Tensor:
+    return x == value if x.dtype.kind == "f" else creation.full_like(x, False, dtype=dt.bool_)
+
+
+@method
+def isreal(input: Tensor) -> Tensor:
+    """True for every element: there are no complex tensors here.
+
+    >>> import lazytensor as lt
+    >>> lt.isreal(lt.tensor([1.0, 2.0]))
+    tensor([True, True])
+    """
+    return creation.full_like(input, True, dtype=dt.bool_)
+
+
+@method
+def angle(input: Tensor) -> Tensor:
+    """0 for elements that are not negative, pi for the others; NaN stays.
+
+    >>> import lazytensor as lt
+    >>> lt.angle(lt.tensor([-1.0, 1.0]))
+    tensor([3.1416, 0.0000])
+    """
+    x = _to_floating(input)
+    # Made of the sign, whose gradient is zero as PyTorch's; the sign of NaN is 0.
+    return pw.where(pw.isnan(x), math.nan, pw.abs(pw.clamp(pw.sign(x), max=0)) * math.pi)
+
+
+@method(in_place=True)
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """Each element, with numbers in place of NaN (0) and of the infinities (the largest numbers of the type).
+
+    >>> import lazytensor as lt
+    >>> lt.nan_to_num(lt.tensor([1.0, float("nan")]), 0.0)
+    tensor([1., 0.])
+    """
+    if input.dtype.kind != "f":
+        return pw.clone(input)
+    # PyTorch's default: the largest finite numbers of the type.
+    limit = input.dtype.largest
+    chosen = {
+        "nan": 0.0 if nan is None else float(nan),
+        "posinf": limit if posinf is None else float(posinf),
+        "neginf": -limit if neginf is None else float(neginf),
+    }
+    return tensor_of(call("nan_to_num", operand_node(input), **chosen), input)
+
+
+@method
+def positive(input: Tensor) -> Tensor:
+    """x itself. Raises ShapeError for booleans.
+
+    >>> import lazytensor as lt
+    >>> lt.positive(lt.tensor([1, -2]))
+    tensor([ 1, -2])
+    """
+    if input.dtype.kind == "b":
+        raise ShapeError("The `+` operator, on a bool tensor is not supported.", where=source.where())
+    return input
+
+
+@method(names="conj conj_physical resolve_conj resolve_neg")
+def conj(input: Tensor) -> Tensor:
+    """x itself: it is real.
+
+    >>> import lazytensor as lt
+    >>> lt.conj(lt.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    return input
+
+
+@method(names="is_complex is_conj is_neg")
+def is_complex(input: Tensor) -> bool:
+    """False: there are no complex tensors here.
+
+    >>> import lazytensor as lt
+    >>> lt.is_complex(lt.ones(2))
+    False
+    """
+    return False
+
+
+@method
+def is_signed(input: Tensor) -> bool:
+    """Whether the type has negative numbers.
+
+    >>> import lazytensor as lt
+    >>> lt.is_signed(lt.ones(2, dtype=lt.uint8))
+    False
+    """
+    return input.dtype.is_signed
+
+
+@method
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element is not zero. Raises ShapeError for several.
+
+    >>> import lazytensor as lt
+    >>> lt.is_nonzero(lt.tensor([3]))
+    True
+    """
+    return bool(input)
+
+
+@method
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether elements differ by at most atol + rtol * |other|: bool, broadcast.
+
+    Raises ShapeError for unlike types and negative tolerances.
+
+    >>> import lazytensor as lt
+    >>> lt.isclose(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+    if input.dtype is not other.dtype:
+        raise mixed_dtypes_error(input.dtype, other.dtype, f"{input.dtype.name} did not match {other.dtype.name}")
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise ShapeError(f"{name} must be greater than or equal to zero, but got {value}", where=source.where())
+    close = input == other
+    # Integers have no NaN to compare.
+    if equal_nan and input.dtype.kind == "f":
+        close = pw.logical_or(close, pw.logical_and(pw.isnan(input), pw.isnan(other)))
+    if rtol == atol == 0:
+        return close
+    a, b = _to_floating(input), _to_floating(other)
+    gap = pw.abs(a - b)
+    within = gap <= pw.abs(b * rtol) + atol
+    # Infinities are close to themselves alone; atol + rtol * inf would let in everything.
+    return pw.logical_or(close, pw.logical_and(pw.isfinite(gap), within))
+
+
+@method
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether `isclose` holds everywhere; operands broadcast. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.allclose(lt.tensor([1.0]), lt.tensor([1.0 + 1e-7]))
+    True
+    """
+    return bool(isclose(input, other, rtol, atol, equal_nan).array("torch.allclose()").all())
+
+
+@method
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and values; NaN equals nothing.
+
+    >>> import lazytensor as lt
+    >>> lt.equal(lt.tensor([1, 2]), lt.tensor([1, 2]))
+    True
+    """
+    # Without looking at values, which inside of a step do not exist.
+    if operand_node(input).type.shape != operand_node(other).type.shape:
+        return False
+    return bool((input == other).array("torch.equal()").all())
+
+
+def fill(input: Tensor, value: Operand) -> Tensor:
+    """A tensor in the shape and type of `input` with one value everywhere.
+
+    Raises ShapeError if the value has dimensions.
+
+    >>> import lazytensor as lt
+    >>> lt.fill(lt.zeros(3), 2)
+    tensor([2., 2., 2.])
+    """
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeError(
+            f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.",
+            where=source.where(),
+        )
+    # A mask that is true everywhere: the value may be a tensor, whose gradient is then a sum over all elements.
+    return pw.masked_fill(input, creation.full_like(input, True, dtype=dt.bool_), value)
+
+
+def scalar_tensor(
+    s: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any
+) -> Tensor:
+    """A number as a tensor without dimensions, in the default type unless another is given.
+
+    >>> import lazytensor as lt
+    >>> lt.scalar_tensor(2.5)
+    tensor(2.5000)
+    """
+    return creation.tensor(s, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether a type may be written into another: floating to integer may not, nor a number to bool.
+
+    >>> import lazytensor as lt
+    >>> lt.can_cast(lt.float32, lt.int32)
+    False
+    """
+    # Kinds in PyTorch's order; within one kind everything may be cast.
+    order = "bif"
+    return order.index(from_.kind) <= order.index(to.kind)

@@ -1,0 +1,530 @@
+"""Pooling over windows and regions, and what undoes it."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core import source
+from lazytensor.core.autocast import cast_to_half
+from lazytensor.core.dtype import int64
+from lazytensor.core.tensor import Tensor, operand_node
+from lazytensor.docstrings import documented
+from lazytensor.errors import MemoryMissing, OptionInvalid, ShapeError
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.activation import relu
+from lazytensor.functional.convolution import Extents, to_ntuple
+from lazytensor.functional.padding_and_shuffles import Tap, apply_taps
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.type_promotion import require_elements
+from lazytensor.functional.views import normalize_dim
+from lazytensor.ir.graph import Node
+from lazytensor.ops import call
+from lazytensor.ops.shape import reshape
+
+Dims = tuple[int, ...]
+MAX_REGIONS = 1 << 32
+"""Regions of adaptive pooling beyond which no list of them fits into memory."""
+
+
+def _check_rank(name: str, rank: int, input: Tensor) -> None:
+    if input.ndim not in (rank + 1, rank + 2) or 0 in input.spec.shape[1:]:
+        raise ShapeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got {list(input.shape)}",
+            where=source.where(),
+        )
+
+
+def _window_attributes(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> dict[str, Any]:
+    """Kernel, stride, padding on both sides and dilation. Raises ShapeError for those that fit no window."""
+    _check_rank(name, rank, input)
+    kernel_size, stride, padding, dilation, ceil_mode = options
+    kernel = to_ntuple(kernel_size, rank, "kernel_size")
+    # torch.max_pool2d passes no stride as an empty list.
+    steps = kernel if stride is None or stride == [] or stride == () else to_ntuple(stride, rank, "stride")
+    around, spread = to_ntuple(padding, rank, "padding"), to_ntuple(dilation, rank, "dilation")
+    if min(kernel) < 1 or min(steps) < 1 or min(spread) < 1:
+        raise ShapeError(f"{name}: kernel size, stride and dilation should be greater than zero", where=source.where())
+    if any(not 0 <= 2 * p <= d * (k - 1) + 1 for p, k, d in zip(around, kernel, spread, strict=True)):
+        raise ShapeError(
+            f"pad should be at most half of effective kernel size, but got pad={list(around)}, "
+            f"kernel_size={list(kernel)} and dilation={list(spread)}",
+            where=source.where(),
+        )
+    extents = input.spec.shape[input.ndim - rank :]
+    sizes = zip(extents, kernel, steps, around, spread, strict=True)
+    # With ceil_mode the far side grows so that a last, partial window fits; so windows are all alike from here on.
+    pairs = tuple((p, _end_padding(e, d * (k - 1) + 1, s, p, ceil_mode)) for e, k, s, p, d in sizes)
+    if any(e + sum(q) < d * (k - 1) + 1 for e, k, q, d in zip(extents, kernel, pairs, spread, strict=True)):
+        raise ShapeError(
+            f"{name}: Output size is too small: the input is {list(input.shape)}, the kernel {list(kernel)}",
+            where=source.where(),
+        )
+    return {"kernel": kernel, "stride": steps, "padding": pairs, "dilation": spread}
+
+
+def _end_padding(extent: int, reach: int, stride: int, padding: int, ceil_mode: bool) -> int:
+    """Places behind the last one: with ceil_mode as many as the last window needs that starts inside."""
+    room = extent + 2 * padding - reach
+    if not ceil_mode or room % stride == 0:
+        return padding
+    count = -(-room // stride) + 1
+    if (count - 1) * stride >= extent + padding:  # the last window has to start inside the input or its near padding
+        return padding
+    return (count - 1) * stride + reach - extent - padding
+
+
+def _flatten_spatial(n: Node, rank: int) -> Node:
+    return reshape(n, (*n.type.shape[:-rank], math.prod(n.type.shape[-rank:])))
+
+
+def _gather_maxima(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
+    """The elements at flat places, so that the gradient goes to them alone."""
+    # Windows overlap: gathering by place makes the gradient of an element the sum over all windows it won.
+    # A tensor, so that a second walk back finds the places used up.
+    values = tensor_of(call("at_places", _flatten_spatial(x, rank), _flatten_spatial(places, rank)), input)
+    return values if rank == 1 else tensor_of(reshape(values.node, places.type.shape), input)
+
+
+def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+    attrs = _window_attributes(f"max_pool{rank}d", rank, input, options)
+    (x,) = cast_to_half(operand_node(input))
+    # One pass finds places; values, indices and gradient all come from them.
+    places = call("window_argmax", x, **attrs)
+    return _gather_maxima(input, x, places, rank), tensor_of(places, input)
+
+
+def _make_max_pools(
+    rank: int, example: str, example_with_indices: str
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return `max_pool` of a rank, without and with indices; they share one signature."""
+
+    def with_indices(
+        input: Tensor,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
+        dilation: Extents = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        return _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    def pool(
+        input: Tensor,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
+        dilation: Extents = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        pair = _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+        return pair if return_indices else pair[0]
+
+    return documented(
+        pool,
+        f"max_pool{rank}d",
+        "The largest element under each window of [N, C, ...] or [C, ...]. Raises ShapeError if none fits.",
+        example,
+    ), documented(
+        with_indices,
+        f"max_pool{rank}d_with_indices",
+        "The largest elements under each window, and their flat places. Raises ShapeError if none fits.",
+        example_with_indices,
+    )
+
+
+max_pool1d, max_pool1d_with_indices = _make_max_pools(
+    1,
+    ">>> lt.nn.functional.max_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)\ntensor([[3., 7.]])",
+    ">>> lt.max_pool1d_with_indices(lt.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)\n(tensor([[3., 4.]]), tensor([[1, 3]]))",
+)
+max_pool2d, max_pool2d_with_indices = _make_max_pools(
+    2,
+    ">>> lt.nn.functional.max_pool2d(lt.ones(1, 4, 4), 2).shape\ntorch.Size([1, 2, 2])",
+    ">>> lt.nn.functional.max_pool2d_with_indices(lt.arange(4.0).reshape(1, 2, 2), 2)\n"
+    "(tensor([[[3.]]]), tensor([[[3]]]))",
+)
+max_pool3d, max_pool3d_with_indices = _make_max_pools(
+    3,
+    ">>> lt.nn.functional.max_pool3d(lt.ones(1, 4, 4, 4), 2).shape\ntorch.Size([1, 2, 2, 2])",
+    ">>> lt.nn.functional.max_pool3d_with_indices(lt.arange(8.0).reshape(1, 2, 2, 2), 2)\n"
+    "(tensor([[[[7.]]]]), tensor([[[[7]]]]))",
+)
+
+
+def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
+    kernel_size, stride, padding, ceil_mode, include_pad, divisor = options
+    attrs = _window_attributes(f"avg_pool{rank}d", rank, input, (kernel_size, stride, padding, 1, ceil_mode))
+    del attrs["dilation"]
+    if divisor == 0:
+        raise ShapeError("divisor must be not zero", where=source.where())
+    around = to_ntuple(padding, rank, "padding")
+    (x,) = cast_to_half(operand_node(input))
+    return tensor_of(call("avg_pool", x, around=around, include_pad=include_pad, divisor=divisor, **attrs), input)
+
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.avg_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
+    """
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean under each window: [N, C, H, W] or [C, H, W] -> [..., H', W'].
+
+    Raises IndexInvalid for too few dimensions, ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.avg_pool2d(lt.ones(1, 4, 4), 2).shape
+    torch.Size([1, 2, 2])
+    """
+    normalize_dim(-3, input.ndim)
+    if input.dtype is not int64:
+        require_elements(input, "f", "avg_pool2d")
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean under each window: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
+
+    Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.avg_pool3d(lt.ones(1, 4, 4, 4), 2).shape
+    torch.Size([1, 2, 2, 2])
+    """
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: Any, ceil_mode: bool) -> Tensor:
+    mean = _avg_pool(rank, input ** float(p), kernel_size, stride, 0, ceil_mode, True, None)
+    # PyTorch's formula for odd powers of negative elements, whose sum may be negative.
+    signed = pw.sign(mean) * relu(pw.abs(mean))
+    return (signed * math.prod(to_ntuple(kernel_size, rank, "kernel_size"))) ** (1 / float(p))
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.lp_pool1d(lt.tensor([[3.0, 4.0]]), 2, 2)
+    tensor([[5.]])
+    """
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm under each window: [N, C, H, W] or [C, H, W] -> [..., H', W'].
+
+    Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.lp_pool2d(lt.ones(1, 2, 2), 1, 2)
+    tensor([[[4.]]])
+    """
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm under each window: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
+
+    Raises ShapeError for windows that do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.lp_pool3d(lt.ones(1, 1, 2, 2, 2), 2, 2)
+    tensor([[[[[2.8284]]]]])
+    """
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+OutputSize = int | None | Sequence[int | None]
+
+
+def _resolve_output_size(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Dims:
+    # PyTorch reads a list before it looks at the rank of the input.
+    if isinstance(output_size, list | tuple) and rank > 1 and len(output_size) >= input.ndim:
+        raise OptionInvalid(f"Input dimension should be at least {len(output_size) + 1}", where=source.where())
+    _check_rank(name, rank, input)
+    # None keeps the extent of the input in that dimension.
+    given = (output_size,) * rank if isinstance(output_size, int) or output_size is None else tuple(output_size)
+    if len(given) == 1:
+        given = given * rank
+    extents = input.spec.shape[-rank:]
+    outputs = tuple(e if o is None else int(o) for o, e in zip(given, extents, strict=True))
+    count = math.prod(outputs)
+    if any(o < 0 for o in outputs):
+        raise ShapeError(f"{name}: elements of output_size must be greater than or equal to 0", where=source.where())
+    # Regions are listed one by one.
+    if count > MAX_REGIONS:
+        raise MemoryMissing(f"{name}: {count:,} regions are more than any memory holds", 0, where=source.where())
+    return outputs
+
+
+def _adaptive_regions(extent: int, count: int) -> tuple[tuple[int, int], ...]:
+    """Start and limit of each of `count` regions that cover an extent; neighbours may overlap by one place."""
+    # Rounded down at the start, up at the end: every place is in a region, also if there are more regions than places.
+    return tuple((i * extent // count, -(-(i + 1) * extent // count)) for i in range(count))
+
+
+def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
+    outputs = _resolve_output_size(f"adaptive_avg_pool{rank}d", rank, input, output_size)
+    extents = input.spec.shape[-rank:]
+    # Equal regions are windows without overlap, which the front end knows by name.
+    if all(o and e % o == 0 for e, o in zip(extents, outputs, strict=True)):
+        if all(o == 1 for o in outputs):
+            # The last dimension first, as the front end names them.
+            dims = tuple(reversed(range(input.ndim - rank, input.ndim)))
+            return tensor_of(call("mean", operand_node(input), dims=dims, keepdim=True), input)
+        kernel = tuple(e // o for e, o in zip(extents, outputs, strict=True))
+        none = (0,) * rank
+        window = {"kernel": kernel, "stride": kernel, "padding": ((0, 0),) * rank, "around": none}
+        return tensor_of(call("avg_pool", operand_node(input), include_pad=True, divisor=None, **window), input)
+    x = operand_node(input)
+    for dim, (extent, count) in enumerate(zip(extents, outputs, strict=True), input.ndim - rank):
+        x = apply_taps(x, dim, _region_taps(extent, count))
+    return tensor_of(x, input)
+
+
+def _region_taps(extent: int, count: int) -> list[Tap]:
+    """The mean over regions of unequal length as weighted sums over as many taps as the longest has places."""
+    regions = _adaptive_regions(extent, count)
+    longest = max((b - a for a, b in regions), default=0)
+    taps = []
+    for j in range(max(longest, 1)):
+        # A region that is over reads its last place with weight 0.
+        index = tuple(min(a + j, extent - 1) for a, _ in regions)
+        taps.append((index, np.array([(a + j < b) / (b - a) for a, b in regions])))
+    return taps
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """Means over `output_size` regions that cover [..., L]: [..., L']. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_avg_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
+    """
+    return _adaptive_avg(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """Means over `output_size` regions that cover [..., H, W]: [..., H', W']. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_avg_pool2d(lt.ones(1, 4, 4), 2).shape
+    torch.Size([1, 2, 2])
+    """
+    out = _adaptive_avg(2, input, output_size)
+    if out.spec.size:
+        require_elements(input, "f", "adaptive_avg_pool2d")
+    return out
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """Means over `output_size` regions that cover [..., D, H, W]: [..., D', H', W'].
+
+    Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_avg_pool3d(lt.ones(1, 4, 4, 4), 2).shape
+    torch.Size([1, 2, 2, 2])
+    """
+    return _adaptive_avg(3, input, output_size)
+
+
+def _adaptive_max(rank: int, input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    outputs = _resolve_output_size(f"adaptive_max_pool{rank}d", rank, input, output_size)
+    regions = tuple(_adaptive_regions(e, o) for e, o in zip(input.spec.shape[-rank:], outputs, strict=True))
+    places = call("region_argmax", operand_node(input), regions=regions)
+    values = _gather_maxima(input, operand_node(input), places, rank)
+    return (values, tensor_of(places, input)) if return_indices else values
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest elements of `output_size` regions that cover [..., L]: [..., L'].
+
+    With return_indices also their flat places. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool1d(lt.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[3., 7.]])
+    """
+    return _adaptive_max(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest elements of `output_size` regions that cover [..., H, W]: [..., H', W'].
+
+    With return_indices also their flat places. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool2d(lt.ones(1, 4, 4), 2).shape
+    torch.Size([1, 2, 2])
+    """
+    return _adaptive_max(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest elements of `output_size` regions that cover [..., D, H, W]: [..., D', H', W'].
+
+    With return_indices also their flat places. Raises ShapeError for another rank.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool3d(lt.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[7.]]]])
+    """
+    return _adaptive_max(3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool1d` with the flat places: [..., L] -> two of [..., L']. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool1d_with_indices(lt.tensor([[1.0, 3.0, 2.0, 4.0]]), 2)
+    (tensor([[3., 4.]]), tensor([[1, 3]]))
+    """
+    return _adaptive_max(1, input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool2d` with the flat places: [..., H, W] -> two of [..., H', W']. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool2d_with_indices(lt.arange(4.0).reshape(1, 2, 2), 1)
+    (tensor([[[3.]]]), tensor([[[3]]]))
+    """
+    return _adaptive_max(2, input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool3d` with the flat places: [..., D, H, W] -> two of [..., D', H', W'].
+
+    Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.adaptive_max_pool3d_with_indices(lt.arange(8.0).reshape(1, 2, 2, 2), 1)
+    (tensor([[[[7.]]]]), tensor([[[[7]]]]))
+    """
+    return _adaptive_max(3, input, output_size, True)
+
+
+def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Tensor:
+    kernel_size, stride, padding, output_size = options
+    kernel = to_ntuple(kernel_size, rank, "kernel_size")
+    steps = kernel if stride is None else to_ntuple(stride, rank, "stride")
+    around = to_ntuple(padding, rank, "padding")
+    if indices.dtype is not int64 or indices.spec.shape != input.spec.shape:
+        raise ShapeError(
+            f"elements in indices should be type int64 in the shape {list(input.shape)}, but got {indices.spec}",
+            where=source.where(),
+        )
+    sizes = zip(input.spec.shape[-rank:], kernel, steps, around, strict=True)
+    # The smallest extents that pool to these; the stride leaves s - 1 others open, which output_size chooses from.
+    extents = tuple((e - 1) * s + k - 2 * p for e, k, s, p in sizes)
+    if output_size is not None:
+        wanted = tuple(output_size)[-rank:]
+        if any(abs(w - e) >= s for w, e, s in zip(wanted, extents, steps, strict=True)):
+            raise OptionInvalid(
+                f"invalid output_size {list(wanted)}: it has to be within the stride of {list(extents)}",
+                where=source.where(),
+            )
+        extents = wanted
+    # Indices are flat places in the larger plane. Where two agree, as overlapping windows' do, one value stays.
+    places, values = _flatten_spatial(indices.node, rank), _flatten_spatial(operand_node(input), rank)
+    out = call("put_places", values, places, extent=math.prod(extents), accumulate=False)
+    return tensor_of(reshape(out, (*input.spec.shape[:-rank], *extents)), input)
+
+
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Elements put back where max_pool1d found them, zeros elsewhere: [..., L'] -> [..., L].
+
+    Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.max_unpool1d(lt.tensor([[5.0]]), lt.tensor([[1]]), 2)
+    tensor([[0., 5.]])
+    """
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Elements put back where max_pool2d found them, zeros elsewhere: [..., H', W'] -> [..., H, W].
+
+    Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.max_unpool2d(lt.tensor([[[5.0]]]), lt.tensor([[[3]]]), 2)
+    tensor([[[0., 0.],
+             [0., 5.]]])
+    """
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Elements put back where max_pool3d found them, zeros elsewhere: [..., D', H', W'] -> [..., D, H, W].
+
+    Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.max_unpool3d(lt.tensor([[[[5.0]]]]), lt.tensor([[[[1]]]]), (1, 1, 2))
+    tensor([[[[0., 5.]]]])
+    """
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -1,0 +1,294 @@
+"""Draws from distributions, and the state of generators.
+
+Which words of the twister become which numbers was worked out from PyTorch's answers: a probability given as a number
+is compared with a double of two words, one given as a float32 tensor with a float of one word; an exponential is
+-log(1 - double); choices without replacement race exponentials.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from lazytensor import random
+from lazytensor.core import dtype as dt
+from lazytensor.core import pytorch_release, source, storage
+from lazytensor.core.autocast import half_type
+from lazytensor.core.dtype import DType, round_to
+from lazytensor.core.overlapping_views import arrange_in_memory_order
+from lazytensor.core.tensor import Tensor, from_array, operand_node, wrap
+from lazytensor.core.tensor_members import method
+from lazytensor.errors import ShapeError, TraceError
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.random_state import draw_in_step, is_replayed, next_draw, tensor_of_draws
+from lazytensor.functional.type_promotion import Operand
+from lazytensor.ir.graph import leaf
+from lazytensor.ir.types import Type
+from lazytensor.ops import call
+from lazytensor.ops.elementwise import cast
+from lazytensor.random import Generator
+
+_EXACT_INTEGER_LIMITS = {dt.float64: 1 << 53, dt.float32: 1 << 24, dt.float16: 1 << 11, dt.bfloat16: 1 << 8}
+"""The largest integer up to which a type holds them all."""
+
+
+def _write_draws(x: Tensor, values: np.ndarray) -> Tensor:
+    """Write drawn values. Raises TraceError inside a step, which would replay the same ones for ever."""
+    if is_replayed():
+        raise TraceError(
+            "this distribution cannot be drawn inside a traced step",
+            where=source.where(),
+            hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
+        )
+    rounded = arrange_in_memory_order(x, round_to(np.asarray(values).astype(x.dtype.host), x.dtype))
+    x.write(leaf(rounded, x.spec) if storage.thread_state.current is None else tensor_of_draws(rounded, x.dtype).node)
+    return x
+
+
+def _check_probabilities(p: np.ndarray) -> None:
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ShapeError("Expected p_in >= 0 && p_in <= 1 to be true", where=source.where())
+
+
+def _draw_trials(generator: Generator, p: np.ndarray, n: int, dtype: DType) -> np.ndarray:
+    _check_probabilities(p)
+    return generator.uniform((n,), dtype) < p
+
+
+def _uniform_like(x: Tensor, dtype: DType = dt.float32) -> Tensor:
+    """Numbers of the step that is being captured, in the shape of x and on its device."""
+    drawn = draw_in_step("random_uniform", x.spec.shape, dtype)
+    # The state lives with the step, on no device.
+    drawn.device = x.device
+    return drawn
+
+
+@method
+def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """Ones with the probabilities that x holds (or with p), zeros elsewhere, in the shape of x.
+
+    Raises ShapeError for probabilities outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.bernoulli(lt.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    if generator is None and is_replayed():
+        chance: Operand = x if p is None else p
+        # Under automatic casts numbers are drawn in the type of the probabilities.
+        drawn_type = x.dtype if p is None and half_type() is not None else dt.float32
+        return pw.cast_to(_uniform_like(x, drawn_type) < chance, x.dtype)
+    if x.device.type == "meta":
+        return x.clone()
+    out = from_array(np.zeros(x.spec.shape, x.dtype.host), x.dtype)
+    if p is not None:
+        return bernoulli_(out, p, generator=generator)
+    return bernoulli_(out, x.detach(), generator=random.resolve_generator(generator))
+
+
+@method
+def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Write ones with probability p, zeros elsewhere; p broadcasts to x. Raises ShapeError for p outside 0..1."""
+    if generator is None and is_replayed():
+        numbers = _uniform_like(x) if half_type() is None else _uniform_like(x, x.dtype)
+        x.write(cast((numbers < p).node, x.dtype))
+        return x
+    # In a scope of the vendor's the default generator is drawn from all the same, and so by dropout.
+    chosen, n = generator or random.default_generator, x.spec.size
+    if not isinstance(p, Tensor):
+        _check_probabilities(np.asarray(p))
+        return _write_draws(x, chosen.bernoulli(n, p))
+    # One draw for each element, in the flat order, whatever p's own shape.
+    chances = np.broadcast_to(p.array("bernoulli_"), x.spec.shape).reshape(-1)
+    return _write_draws(x, _draw_trials(chosen, chances, n, dt.float64 if p.dtype is dt.float64 else dt.float32))
+
+
+@method
+def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Write exponential numbers of a rate. Raises ShapeError for a rate that is not positive."""
+    if not lambd > 0:
+        raise ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}", where=source.where())
+    return _write_draws(x, random.resolve_generator(generator).exponential(x.spec.size, x.dtype) / lambd)
+
+
+@method
+def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Write the numbers of trials until the first success. Raises ShapeError unless 0 < p < 1."""
+    if not 0 < p < 1:
+        raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}", where=source.where())
+    u = random.resolve_generator(generator).uniform((x.spec.size,), dt.float64)
+    # The inverse of the distribution function 1 - (1 - p)^k at 1 - u, rounded up to a trial.
+    return _write_draws(x, np.ceil(np.log(u) / np.log1p(-p)))
+
+
+@method
+def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Write numbers of the Cauchy distribution. Raises TraceError in a step."""
+    u = random.resolve_generator(generator).uniform((x.spec.size,), dt.float64)
+    # The inverse of the distribution function; u is never 1, so the tangent is finite.
+    return _write_draws(x, median + sigma * np.tan(np.pi * (u - 0.5)))
+
+
+@method
+def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
+    """Write numbers whose logarithms are normal. Raises TraceError in a step."""
+    wide = x.dtype if x.dtype is dt.float64 else dt.float32
+    chosen = random.resolve_generator(generator)
+    # PyTorch draws these one at a time, and normal numbers of whole tensors in blocks of 16: other words.
+    drawn = np.array([chosen._draw_single_normal() for _ in range(x.spec.size)]) * std + mean
+    return _write_draws(x, np.exp(drawn).astype(wide.host))
+
+
+@method
+def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
+    """Write random integers: below `to`, in `from`..`to` - 1, or all that the type holds without a gap.
+
+    Raises ShapeError if there is none.
+    """
+    low = named.get("from", bounds[0] if len(bounds) == 2 else 0)
+    high = named.get("to", bounds[-1] if bounds else None)
+    if high is None:
+        high = (
+            _EXACT_INTEGER_LIMITS[x.dtype] + 1
+            if x.dtype.kind == "f"
+            else 2
+            if x.dtype.kind == "b"
+            else _integer_limit(x.dtype)
+        )
+    if low >= high:
+        raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    # In a scope of the vendor's only the form without bounds takes a generator of its own.
+    in_scope = random.resolve_generator if not (bounds or named) else lambda given: given or random.default_generator
+    chosen, n = in_scope(generator), x.spec.size
+    span = np.uint64(high - low)
+    # PyTorch takes 32 random bits for narrow spans, 64 for others; types without their own range take 32.
+    is_short = x.dtype is not dt.int64 and not bounds and x.dtype is not dt.float64
+    if high - low < pytorch_release.MIN_TWO_WORD_SPAN[pytorch_release.current_release] or is_short:
+        words = chosen.words(n)
+    else:
+        pairs = chosen.words(2 * n).reshape(n, 2)
+        # The first word is the upper half.
+        words = pairs[:, 0] << np.uint64(32) | pairs[:, 1]
+    return _write_draws(x, (words % span).astype(np.int64) + low)
+
+
+def _integer_limit(dtype: DType) -> int:
+    return int(np.iinfo(dtype.host).max) + 1
+
+
+@method
+def multinomial(
+    x: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Indices drawn with the weights in each row of x: int64[..., num_samples].
+
+    Raises ShapeError for weights that are none, and for more samples than there are places to choose from.
+
+    >>> import lazytensor as lt
+    >>> lt.multinomial(lt.tensor([0.0, 1.0]), 1)
+    tensor([1])
+    """
+    if half_type() is not None and generator is None:
+        state, number = next_draw()
+        return wrap(
+            call("multinomial", operand_node(x), state, call=number, samples=num_samples, replacement=replacement),
+            x.device,
+        )
+    # Zeros would be no weights, and all are as good for a plan.
+    is_absent = storage.is_unknown_in_plan(x.node) or x.device.type == "meta"
+    weights = np.ones(x.spec.shape, np.float32) if is_absent else x.array("multinomial")
+    if x.ndim not in (1, 2) or x.dtype.kind != "f":
+        raise ShapeError("prob_dist must be 1 or 2 dim and of a floating-point type", where=source.where())
+    if num_samples <= 0 or (not replacement and num_samples > weights.shape[-1]):
+        raise ShapeError(
+            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} of "
+            f"{weights.shape[-1]}",
+            where=source.where(),
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(-1) > 0).all()):
+        raise ShapeError(
+            "probability tensor contains either `inf`, `nan` or element < 0, or a row of zeros", where=source.where()
+        )
+    if x.device.type == "meta":
+        places = np.zeros((*x.spec.shape[:-1], num_samples), np.int64)
+        return wrap(leaf(places, Type(places.shape, dt.int64)), x.device)
+    chosen = random.resolve_generator(generator)
+    rows = np.atleast_2d(weights)
+    # A single draw is a race as well, with replacement or without, as in PyTorch.
+    if replacement and num_samples > 1:
+        # By the inverse of the distribution function, one double for each draw.
+        ends = np.cumsum(rows.astype(np.float64), -1)
+        ends /= ends[:, -1:]
+        u = chosen.uniform((len(rows), num_samples), dt.float64)
+        indices = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(ends, u, strict=True)])
+    else:
+        # The k largest of weight / exponential are k draws without replacement, one after the other.
+        race = rows / chosen.exponential(rows.size, x.dtype).astype(rows.dtype).reshape(rows.shape)
+        indices = np.argsort(-race, axis=-1, kind="stable")[:, :num_samples]
+    return tensor_of_draws(indices.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator.
+
+    >>> import lazytensor as lt
+    >>> state = lt.get_rng_state()
+    >>> first = lt.rand(3)
+    >>> lt.set_rng_state(state)
+    >>> lt.equal(first, lt.rand(3))
+    True
+    """
+    return random.default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Set the state of the default generator.
+
+    >>> import lazytensor as lt
+    >>> state = lt.get_rng_state()
+    >>> first = lt.rand(3)
+    >>> lt.set_rng_state(state)
+    >>> lt.equal(first, lt.rand(3))
+    True
+    """
+    random.default_generator.set_state(new_state)
+
+
+def seed() -> int:
+    """Seed the default generator with a number that nobody chose.
+
+    >>> import lazytensor as lt
+    >>> with lt.fork_rng():
+    ...     lt.seed() == lt.initial_seed()
+    True
+    """
+    return random.default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator started from.
+
+    >>> import lazytensor as lt
+    >>> lt.manual_seed(7).initial_seed()
+    7
+    """
+    return random.default_generator.initial_seed()
+
+
+@contextmanager
+def fork_rng(devices: Sequence[Any] = (), enabled: bool = True, **_: Any) -> Iterator[None]:
+    """What is drawn in the block does not change the numbers after it.
+
+    >>> import lazytensor as lt
+    >>> with lt.fork_rng():
+    ...     drawn = lt.rand(2)
+    >>> bool((lt.rand(2) == drawn).all())
+    True
+    """
+    before = get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(before)

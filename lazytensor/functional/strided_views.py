@@ -1,0 +1,363 @@
+"""Diagonals, sliding windows and other strided views, writes into views of a copy, and triangular index lists."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core import dtype as dt
+from lazytensor.core import source, storage
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor, tensor_from_storage, wrap
+from lazytensor.core.tensor_members import method, tensor_property
+from lazytensor.errors import ShapeError
+from lazytensor.functional import reduction, views
+from lazytensor.functional.argument_errors import guard_arguments
+from lazytensor.functional.creation import tensor
+from lazytensor.functional.csx_refusals import with_refusals
+from lazytensor.functional.pointwise import clone
+from lazytensor.functional.type_promotion import prepare_operand, require_elements
+from lazytensor.functional.views import normalize_dim, slice_dim, stand_in_array
+from lazytensor.ir.types import Type
+from lazytensor.ops import OPS, full
+from lazytensor.ops.strided import contiguous_strides
+
+
+def _strides_and_offset(x: Tensor) -> tuple[tuple[int, ...], int]:
+    """The strides and the offset at which the elements of x lie in its storage, counted in elements."""
+    # The usual case needs no NumPy: neither of the two moves an element.
+    if all(name in ("reshape", "variable") for name, _ in x.view_ops):
+        return contiguous_strides(x.spec.shape), 0
+    # A stand-in of one byte for each element: NumPy's strides in bytes are ours in elements.
+    layout = bytes_ = stand_in_array(x.cell.type.shape, x.view_ops)
+    for name, attrs in x.view_ops:
+        layout = OPS[name].eval(layout, **dict(attrs))
+    offset = layout.__array_interface__["data"][0] - bytes_.__array_interface__["data"][0] if layout.size else 0
+    return layout.strides, offset
+
+
+@method
+def stride(x: Tensor, dim: int | None = None) -> Any:
+    """How many elements lie between neighbours of each dimension, or of one."""
+    strides = _strides_and_offset(x)[0]
+    return strides if dim is None else strides[normalize_dim(dim, x.ndim)]
+
+
+@method
+def storage_offset(x: Tensor) -> int:
+    """Where the first element lies in the storage."""
+    return _strides_and_offset(x)[1]
+
+
+@method
+def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """A view [size] of the storage of x with any strides and offset.
+
+    Raises ShapeError if it would leave the storage.
+
+    >>> import lazytensor as lt
+    >>> lt.as_strided(lt.arange(6), (2, 2), (3, 1))
+    tensor([[0, 1],
+            [3, 4]])
+    """
+    offset = _strides_and_offset(x)[1] if storage_offset is None else storage_offset
+    # The storage is seen through the leaf's own variable only, whatever other views x is made of.
+    view_ops = tuple(step for step in x.view_ops if step[0] == "variable")
+    end = [name for name, _ in x.view_ops].index("variable") if view_ops else len(x.view_ops) if x.leaf_id else 0
+    leaf = tensor_from_storage(x.cell, x.view_ops[:end], x.history)
+    strides, first = _strides_and_offset(leaf)
+    last = offset + sum((e - 1) * s for e, s in zip(size, stride, strict=False))
+    # A leaf that is a view has a gradient in its own shape, which a window on its elements can give.
+    if end and strides == contiguous_strides(leaf.spec.shape) and first <= offset and last < first + leaf.spec.size:
+        view_ops, offset = (*x.view_ops[:end], *view_ops), offset - first
+    base = tensor_from_storage(x.cell, view_ops, x.history)
+    base.device, base.leaf_id = x.device, x.leaf_id
+    return base.make_view("as_strided", size=tuple(size), stride=tuple(stride), offset=int(offset))
+
+
+def _strided_view(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
+    """A window on the elements of x in order; x may itself be any view."""
+    return x.make_view("as_strided", size=tuple(size), stride=tuple(stride), offset=offset)
+
+
+@method
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A view of a diagonal over two dimensions, which becomes the last dimension: [..., m, n] -> [..., k].
+
+    Raises ShapeError if both are one.
+
+    >>> import lazytensor as lt
+    >>> lt.diagonal(lt.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
+    a, b = normalize_dim(dim1, x.ndim), normalize_dim(dim2, x.ndim)
+    if a == b:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
+    # Strides of x as if it lay in order: the window is put on the elements as x shows them, and the view_ops finds
+    # them.
+    shape, steps = x.spec.shape, contiguous_strides(x.spec.shape)
+    rest = [d for d in range(x.ndim) if d not in (a, b)]
+    # Above the main diagonal columns run out first, below it rows.
+    length = max(0, min(shape[a] + min(offset, 0), shape[b] - max(offset, 0)))
+    first = max(offset, 0) * steps[b] + max(-offset, 0) * steps[a] if length else 0
+    return _strided_view(
+        x, [*(shape[d] for d in rest), length], [*(steps[d] for d in rest), steps[a] + steps[b]], first
+    )
+
+
+@method
+def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """A view of all windows of `size` places along a dimension, `step` apart.
+
+    [..., n, ...] -> [..., windows, ..., size]. Raises ShapeError for a size beyond the extent.
+    """
+    at = normalize_dim(dimension, x.ndim)
+    shape = x.spec.shape or (1,)
+    if not 0 <= size <= shape[at] or step <= 0:
+        raise ShapeError(
+            f"maximum size for tensor at dimension {at} is {shape[at]} but size is {size}, and the step {step}",
+            where=source.where(),
+        )
+    # Outside of steps the windows see the storage itself, so that their strides are PyTorch's.
+    is_apart = bool(x.ndim and x.view_ops) and storage.thread_state.current is None
+    steps, offset = _strides_and_offset(x) if is_apart else (contiguous_strides(shape), 0)
+    # Windows overlap wherever the step is below the size: one element, seen in several places.
+    count = (shape[at] - size) // step + 1
+    if not x.ndim:
+        return _strided_view(x, (size,), (1,), 0)
+    extents = [*shape[:at], count, *shape[at + 1 :], size]
+    strides = [*steps[:at], steps[at] * step, *steps[at + 1 :], steps[at]]
+    return as_strided(x, extents, strides, offset) if is_apart else _strided_view(x, extents, strides, 0)
+
+
+@partial(guard_arguments, place="")
+@partial(with_refusals, "trace")
+@method
+def trace(x: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""
+    if x.ndim != 2:
+        raise ShapeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}", where=source.where())
+    require_elements(x, "fi", "trace")
+    return reduction.sum(diagonal(x))
+
+
+@tensor_property(names="T")
+def reverse_dims(x: Tensor) -> Tensor:
+    """The dimensions in the opposite order."""
+    return views.permute(x, tuple(reversed(range(x.ndim))))
+
+
+@tensor_property(names="mT mH")
+def transpose_matrices(x: Tensor) -> Tensor:
+    """The last two dimensions exchanged, as a view: [..., m, n] -> [..., n, m].
+
+    Raises ShapeError for less than a matrix.
+    """
+    if x.ndim < 2:
+        raise ShapeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {x.ndim}-D tensor.",
+            where=source.where(),
+        )
+    return views.transpose(x, -2, -1)
+
+
+@tensor_property(names="H")
+def adjoint(x: Tensor) -> Tensor:
+    """A matrix transposed, as a view: [m, n] -> [n, m]. Raises ShapeError for other ranks; numbers are real here."""
+    if x.ndim not in (0, 2):
+        raise ShapeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {x.ndim}-D tensor.",
+            where=source.where(),
+            hint="For batches of matrices, consider using tensor.mH",
+        )
+    return views.t(x)
+
+
+@method
+def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last dimension of x on a diagonal of two new dimensions: [..., n] -> [..., m, m].
+
+    Raises ShapeError if both are one.
+
+    >>> import lazytensor as lt
+    >>> lt.diag_embed(lt.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    a, b = normalize_dim(dim1, x.ndim + 1), normalize_dim(dim2, x.ndim + 1)
+    if a == b:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
+    extent = x.spec.shape[-1] + abs(offset)
+    shape = list(x.spec.shape[:-1])
+    for d in sorted((a, b)):
+        shape.insert(d, extent)
+    # The diagonal of zeros is a view, and writing to it is all there is to do.
+    out = wrap(full(0, Type(tuple(shape), x.dtype)))
+    out.device = x.device
+    diagonal(out, offset, a, b).write(prepare_operand(x, x.dtype, x.spec.shape))
+    return out
+
+
+@method
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    """The matrix with the vector x [n] on a diagonal, or a copy of a diagonal of the matrix x.
+
+    Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.diag(lt.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    if x.ndim not in (1, 2):
+        raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {x.ndim}D", where=source.where())
+    return diag_embed(x, diagonal) if x.ndim == 1 else diagonal_copy(x, diagonal)
+
+
+@method
+def diagflat(x: Tensor, offset: int = 0) -> Tensor:
+    """The matrix [n, n] with all elements of x on a diagonal.
+
+    >>> import lazytensor as lt
+    >>> lt.diagflat(lt.tensor([1, 2]), 1)
+    tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
+    return diag_embed(views.reshape(x, -1), offset)
+
+
+def diagonal_copy(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """`diagonal`, copied: [..., m, n] -> [..., k]. Raises ShapeError as it does.
+
+    >>> import lazytensor as lt
+    >>> lt.diagonal_copy(lt.arange(4).reshape(2, 2))
+    tensor([0, 3])
+    """
+    return clone(diagonal(x, offset, dim1, dim2))
+
+
+def unfold_copy(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """`unfold`, copied.
+
+    >>> import lazytensor as lt
+    >>> lt.unfold_copy(lt.arange(4), 0, 2, 1)
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
+    """
+    return clone(unfold(x, dimension, size, step))
+
+
+def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """`as_strided`, copied.
+
+    >>> import lazytensor as lt
+    >>> lt.as_strided_copy(lt.arange(6), (2, 2), (3, 1))
+    tensor([[0, 1],
+            [3, 4]])
+    """
+    return clone(as_strided(x, size, stride, storage_offset))
+
+
+def _write_part(part: Tensor, src: Tensor, what: str) -> None:
+    if src.spec.shape != part.spec.shape:
+        raise ShapeError(
+            f"{what}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(part.shape)}",
+            where=source.where(),
+        )
+    # The view's view_ops carries the write into the copy.
+    part.write(prepare_operand(src, part.dtype, part.spec.shape))
+
+
+@method
+def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of x with a diagonal replaced by src [..., k]. Raises ShapeError for another shape of src.
+
+    >>> import lazytensor as lt
+    >>> lt.diagonal_scatter(lt.zeros(2, 2), lt.ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    out = clone(x)
+    _write_part(diagonal(out, offset, dim1, dim2), src, "diagonal_scatter")
+    return out
+
+
+@method
+def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of x with one place of a dimension replaced by src, which lacks that dimension.
+
+    Raises ShapeError for another shape of src.
+
+    >>> import lazytensor as lt
+    >>> lt.select_scatter(lt.zeros(2, 2), lt.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
+    out = clone(x)
+    _write_part(views.select(out, dim, index), src, "select_scatter")
+    return out
+
+
+@method
+def slice_scatter(
+    x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """A copy of x with the places start, start + step, ... of a dimension replaced by src.
+
+    Raises ShapeError for another shape of src.
+
+    >>> import lazytensor as lt
+    >>> lt.slice_scatter(lt.zeros(4), lt.ones(2), 0, 1, 3)
+    tensor([0., 1., 1., 0.])
+    """
+    out, at = clone(x), normalize_dim(dim, x.ndim)
+    first, last, step = slice(start, end, step).indices(x.spec.shape[at])
+    _write_part(slice_dim(out, at, first, max(first, last), step), src, "slice_scatter")
+    return out
+
+
+@method
+def as_strided_scatter(
+    x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """A copy of x with the elements of a strided view [size] replaced by src.
+
+    Raises ShapeError for another shape of src.
+
+    >>> import lazytensor as lt
+    >>> lt.as_strided_scatter(lt.zeros(4), lt.ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
+    """
+    out = clone(x.detach())
+    if x.requires_grad:
+        # PyTorch's gradient of x is that of what was replaced, and 0 elsewhere: a difference of 0 brings it in.
+        seen = as_strided(x, size, stride, storage_offset)
+        src = src + (seen - seen.detach())
+    _write_part(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")
+    return out
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
+    """Rows and columns of what lies on and below a diagonal: [2, n].
+
+    >>> import lazytensor as lt
+    >>> lt.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return tensor(np.stack(np.tril_indices(row, offset, col)), dtype=dtype, device=device)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
+    """Rows and columns of what lies on and above a diagonal: [2, n].
+
+    >>> import lazytensor as lt
+    >>> lt.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return tensor(np.stack(np.triu_indices(row, offset, col)), dtype=dtype, device=device)

@@ -1,0 +1,424 @@
+"""Products beyond `matrix`: chains of matrices, vectors, Kronecker and cross products, and Einstein sums."""
+
+import functools
+import math
+import operator
+import string
+from collections.abc import Sequence
+from typing import Any
+
+from lazytensor.core import source
+from lazytensor.core.autocast import half_type
+from lazytensor.core.tensor import Tensor, operand_node
+from lazytensor.core.tensor_members import method
+from lazytensor.errors import ArgumentInvalid, OptionInvalid, ShapeError
+from lazytensor.functional import matmul, reduction, strided_views, views
+from lazytensor.functional.half_precision import round_once
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.type_promotion import Operand, broadcast_shape, result_type
+from lazytensor.functional.views import normalize_dim, unsqueeze
+from lazytensor.ops.elementwise import cast
+
+
+@method(in_place=True)
+@round_once
+def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
+    """beta * x [m, n] + alpha * (the sum of the products of [b, m, k] and [b, k, n]).
+
+    Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.addbmm(lt.zeros(1, 1), lt.ones(2, 1, 3), lt.ones(2, 3, 1))
+    tensor([[6.]])
+    """
+    products = matmul.bmm(batch1, batch2)
+    return matmul.add_scaled_product(
+        matmul.cast_addend(x), reduction.sum(products, 0, dtype=products.dtype), beta, alpha
+    )
+
+
+@method(in_place=True)
+@round_once
+def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
+    """beta * x [m] + alpha * (mat [m, k] @ vec [k]). Raises ShapeError if extents do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.addmv(lt.ones(2), lt.eye(2), lt.tensor([5.0, 6.0]))
+    tensor([6., 7.])
+    """
+    return matmul.add_scaled_product(x, matmul.mv(mat, vec), beta, alpha)
+
+
+@method(in_place=True)
+@round_once
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
+    """beta * x [m, n] + alpha * (the outer product of [m] and [n]). Raises ShapeError if extents do not fit.
+
+    >>> import lazytensor as lt
+    >>> lt.addr(lt.zeros(2, 2), lt.tensor([1.0, 2.0]), lt.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+    return matmul.add_scaled_product(x, matmul.outer(vec1, vec2), beta, alpha)
+
+
+@method
+def ger(x: Tensor, vec2: Tensor) -> Tensor:
+    """All products of an element of x [m] with one of vec2 [n]: [m, n].
+
+    >>> import lazytensor as lt
+    >>> lt.ger(lt.tensor([1, 2]), lt.tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
+    return matmul.outer(x, vec2)
+
+
+@method
+def vdot(x: Tensor, other: Tensor) -> Tensor:
+    """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths.
+
+    >>> import lazytensor as lt
+    >>> lt.vdot(lt.tensor([1, 2]), lt.tensor([3, 4]))
+    tensor(11)
+    """
+    return matmul.dot(x, other)
+
+
+@method
+def inner(x: Tensor, other: Tensor) -> Tensor:
+    """Inner products along the last dimensions: [..., n] and [*, n] -> [..., *]. Raises ShapeError if these differ.
+
+    >>> import lazytensor as lt
+    >>> lt.inner(lt.tensor([1, 2]), lt.tensor([3, 4]))
+    tensor(11)
+    """
+    if not x.ndim or not other.ndim:
+        return x * other
+    return tensordot(x, other, ([-1], [-1]))
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """The sum of products over pairs of dimensions: the last `dims` of a with the first of b, or two lists.
+
+    The result has the other dimensions of a, then those of b. Raises ShapeError if the extents of a pair differ.
+
+    >>> import lazytensor as lt
+    >>> lt.tensordot(lt.ones(2, 3), lt.ones(3, 4), dims=1).shape
+    torch.Size([2, 4])
+    """
+    if isinstance(dims, Tensor):
+        # One number counts as how many, in whatever type and shape it comes.
+        dims = int(dims) if dims.spec.size == 1 else dims.tolist()
+    if isinstance(dims, list | tuple) and len(dims) != 2:
+        text = f"tensordot expects dims to be a number or two lists, got {len(dims)} elements"
+        raise OptionInvalid(text, where=source.where())
+    if not isinstance(dims, int | list | tuple):
+        text = f"tensordot expects dims to be a number or two lists, got {type(dims).__name__}"
+        raise ShapeError(text, where=source.where())
+    # A count pairs the last dimensions of a with the first of b, in order.
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ShapeError(f"tensordot expects dims >= 0 and at most the ranks, but got dims={dims}")
+        dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
+    first, second = ([normalize_dim(d, t.ndim) for d in ds] for ds, t in zip(dims, (a, b), strict=True))
+    rest_a = [d for d in range(a.ndim) if d not in first]
+    rest_b = [d for d in range(b.ndim) if d not in second]
+    for i, j in zip(first, second, strict=True):
+        sizes = a.spec.shape[i], b.spec.shape[j]
+        # An extent of 1 broadcasts: its one element times the sum of the other's.
+        if sizes[0] == 1:
+            b = reduction.sum(b, j, True, dtype=b.dtype)
+        elif sizes[1] == 1:
+            a = reduction.sum(a, i, True, dtype=a.dtype)
+        elif sizes[0] != sizes[1]:
+            raise ShapeError(
+                f"contracted dimensions need to match, but first has size {sizes[0]} in dim {i} and second has "
+                f"size {sizes[1]} in dim {j}",
+                where=source.where(),
+            )
+    # Moved together, all pairs are one matrix product [rest of a, summed] @ [summed, rest of b].
+    summed = math.prod(a.spec.shape[d] for d in first)
+    left, right = [a.spec.shape[d] for d in rest_a], [b.spec.shape[d] for d in rest_b]
+    x = views.reshape(views.permute(a, rest_a + first), (math.prod(left), summed))
+    y = views.reshape(views.permute(b, second + rest_b), (summed, math.prod(right)))
+    return views.view(matmul.mm(x, y), (*left, *right))
+
+
+@method
+def kron(x: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product, every element of x times the whole of `other`: [m, ...] and [n, ...] -> [m n, ...].
+
+    >>> import lazytensor as lt
+    >>> lt.kron(lt.tensor([1, 2]), lt.tensor([1, 10]))
+    tensor([ 1, 10,  2, 20])
+    """
+    rank = max(x.ndim, other.ndim)
+    a, b = ((1,) * (rank - t.ndim) + t.spec.shape for t in (x, other))
+    # x as [m, 1, ...] and the other as [1, n, ...]: the product broadcasts, and pairs of dimensions merge.
+    left = views.view(x, [e for n in a for e in (n, 1)])
+    right = views.view(other, [e for n in b for e in (1, n)])
+    return views.view(left * right, tuple((m * n for m, n in zip(a, b, strict=True))))
+
+
+@method
+def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The cross product along a dimension of extent 3, broadcast; without `dim` along the first one of that extent.
+
+    Raises ShapeError if there is none.
+
+    >>> import lazytensor as lt
+    >>> lt.cross(lt.tensor([1, 0, 0]), lt.tensor([0, 1, 0]), dim=0)
+    tensor([0, 0, 1])
+    """
+    if x.ndim != other.ndim or x.dtype is not other.dtype:
+        raise ShapeError(f"cross: inputs must agree in rank and type, got {x.spec} and {other.spec}")
+    shape = broadcast_shape(x.spec.shape, other.spec.shape)
+    if dim is None:
+        dim = next((d for d, e in enumerate(shape) if e == 3), None)
+        if dim is None:
+            raise ShapeError("no dimension of size 3 in input", where=source.where())
+    at = normalize_dim(dim, len(shape))
+    if {x.spec.shape[at], other.spec.shape[at]} != {3}:
+        raise ShapeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(x.shape)} and {list(other.shape)}",
+            where=source.where(),
+        )
+    a, b = (views.unbind(views.expand(t, shape), at) for t in (x, other))
+    parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
+    return views.stack(parts, at)
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Inner products along a dimension, the others broadcast: [..., n] and [..., n] -> [...]."""
+    product = x * y
+    # A sum of integers would answer in int64; a product of matrices keeps its type.
+    return reduction.sum(product, dim, dtype=product.dtype)
+
+
+def _optimal_splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Where to split the product of matrices i..j so that the fewest multiplications are made.
+
+    Matrix i is [extents[i], extents[i + 1]]. The well-known dynamic program over the lengths of chains.
+    """
+    n = len(extents) - 1
+    cost = {(i, i): 0 for i in range(n)}
+    place: dict[tuple[int, int], int] = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            costs = [cost[i, k] + cost[k + 1, j] + extents[i] * extents[k + 1] * extents[j + 1] for k in range(i, j)]
+            cost[i, j] = min(costs)
+            place[i, j] = i + costs.index(cost[i, j])
+    return place
+
+
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of several matrices in the cheapest order: [m, n]. The first may be a row [k], the last a column [k].
+
+    Raises ShapeError for fewer than two, and for other ranks.
+    """
+    if len(tensors) < 2:
+        raise ShapeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}", where=source.where())
+    chain = list(tensors)
+    # Vectors at the ends count as a row and a column; what they lend is taken away at the end.
+    is_row, is_column = chain[0].ndim == 1, chain[-1].ndim == 1
+    chain[0] = unsqueeze(chain[0], 0) if is_row else chain[0]
+    chain[-1] = unsqueeze(chain[-1], 1) if is_column else chain[-1]
+    if any(t.ndim != 2 for t in chain):
+        raise ShapeError("multi_dot(): the tensors have to be matrices, the first and last may be vectors")
+    place = _optimal_splits([t.spec.shape[0] for t in chain] + [chain[-1].spec.shape[1]])
+
+    def product(i: int, j: int) -> Tensor:
+        return chain[i] if i == j else matmul.mm(product(i, place[i, j]), product(place[i, j] + 1, j))
+
+    out = product(0, len(chain) - 1)
+    gone = [d for d, one in ((0, is_row), (1, is_column)) if one]
+    return views.view(out, tuple(e for d, e in enumerate(out.spec.shape) if d not in gone))
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of several matrices in the cheapest order: [m, n]. Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.chain_matmul(lt.ones(1, 2), lt.ones(2, 3), lt.ones(3, 1))
+    tensor([[6.]])
+    """
+    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+
+
+def _ellipsis_labels(count: int) -> str:
+    """Names for `count` dimensions that an ellipsis stands for, counted from the last one."""
+    # Greek capitals, which no equation uses. Counting from the last dimension aligns ellipses of different length as
+    # broadcasting does.
+    return "".join(chr(0x391 + i) for i in reversed(range(count)))
+
+
+def _parse_equation(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
+    """The labels of each operand and of the result, ellipses spelled out."""
+    operands, arrow, result = equation.replace(" ", "").partition("->")
+    terms = operands.split(",")
+    if len(terms) != len(tensors):
+        raise ShapeError(
+            f"einsum(): the equation {equation!r} has {len(terms)} operands, and {len(tensors)} were given",
+            where=source.where(),
+        )
+    wide = [t.ndim - len(term.replace("...", "")) for term, t in zip(terms, tensors, strict=True)]
+    spelled = [term.replace("...", _ellipsis_labels(n)) for term, n in zip(terms, wide, strict=True)]
+    for term, t in zip(spelled, tensors, strict=True):
+        if len(term) != t.ndim:
+            raise ShapeError(f"einsum(): the labels {term!r} do not fit the shape {list(t.shape)}")
+    widest = _ellipsis_labels(max((n for n, term in zip(wide, terms, strict=True) if "..." in term), default=0))
+    if arrow:
+        return spelled, result.replace("...", widest)
+    # Without an arrow: what the ellipsis stands for, then in alphabetical order each label that stands once.
+    letters = "".join(spelled)
+    return spelled, widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
+
+
+def _take_diagonals(x: Tensor, labels: str) -> tuple[Tensor, str]:
+    """A label that an operand has twice becomes a diagonal."""
+    for c in dict.fromkeys(labels):
+        while labels.count(c) > 1:
+            i = labels.index(c)
+            j = labels.index(c, i + 1)
+            x = strided_views.diagonal(x, 0, i, j)
+            labels = labels[:i] + labels[i + 1 : j] + labels[j + 1 :] + c
+    return x, labels
+
+
+def _reshape_to_groups(x: Tensor, labels: str, groups: Sequence[str], extents: dict[str, int]) -> Tensor:
+    """x as [product of group 1, product of group 2, ...]; labels it lacks have extent 1."""
+    wanted = "".join(groups)
+    x = views.permute(x, [labels.index(c) for c in wanted])
+    return views.reshape(x, tuple(math.prod(extents[c] for c in g) for g in groups))
+
+
+def _contract_pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
+    """Two operands multiplied and summed over the labels that nobody else needs."""
+    # Labels that only one of the two has, and nobody needs, are summed before they make the product larger.
+    (x, xl), (y, yl) = (_sum_unused_labels(t, kept | set(other[1])) for t, other in ((a, b), (b, a)))
+    shared = [c for c in xl if c in yl]
+    for c in shared:
+        sizes = x.spec.shape[xl.index(c)], y.spec.shape[yl.index(c)]
+        if sizes[0] != sizes[1] and 1 not in sizes:
+            raise ShapeError(f"einsum(): the operands have the extents {sizes} for one label", where=source.where())
+        if sizes[0] != sizes[1]:  # an extent of 1 broadcasts
+            x, y = (_expand_dim(t, labels.index(c), max(sizes)) for t, labels in ((x, xl), (y, yl)))
+    # Every pair is one matrix product: shared labels that are kept are its stack, those that are not its sum.
+    batch = "".join(c for c in shared if c in kept)
+    summed = "".join(c for c in shared if c not in kept)
+    left, right = ("".join(c for c in labels if c not in shared) for labels in (xl, yl))
+    if not summed:
+        # Nothing is added up, so PyTorch multiplies element by element, which promotes; a matrix product would not.
+        kind = result_type(x, y)
+        x, y = (t if t.dtype is kind else tensor_of(cast(operand_node(t), kind), t) for t in (x, y))
+    # Extents by label, from both: they agree wherever a label stands in both.
+    extents = dict(zip(xl, x.spec.shape, strict=True)) | dict(zip(yl, y.spec.shape, strict=True))
+    product = matmul.matmul(
+        _reshape_to_groups(x, xl, (batch, left, summed), extents),
+        _reshape_to_groups(y, yl, (batch, summed, right), extents),
+    )
+    labels = batch + left + right
+    return views.view(product, tuple(extents[c] for c in labels)), labels
+
+
+def _contract_pair_as_front_end(a: tuple[Tensor, str], b: tuple[Tensor, str], result: str) -> Tensor:
+    """Two operands multiplied and summed by ATen's steps: each gets all labels before they are put into groups.
+
+    The values are those of `_contract_pair`; the text that the front end prints shows the steps.
+    """
+    order = result + "".join(sorted({*a[1], *b[1]} - {*result}))
+    # What an operand lacks it gets as extents of 1 behind its own, which are then moved to their places.
+    x, y = (_add_labels(t, labels, order) for t, labels in (a, b))
+    summed = range(len(result), len(order))
+    if not summed:
+        return x * y
+    is_left, is_right = ([e != 1 for e in t.spec.shape] for t in (x, y))
+    for d in summed:  # what one side alone has is summed before the product
+        x = x if is_right[d] or not is_left[d] else reduction.sum(x, d, True, dtype=x.dtype)
+        y = y if is_left[d] or not is_right[d] else reduction.sum(y, d, True, dtype=y.dtype)
+    places = range(len(result))
+    batch = [d for d in places if is_left[d] and is_right[d]]
+    left = [d for d in places if is_left[d] and not is_right[d]]
+    right = [d for d in places if not is_left[d]]
+    rows, columns = [*batch, *left, *summed, *right], [*batch, *summed, *right, *left]
+    groups = (batch, left, summed), (batch, summed, right)
+    stacks = [
+        views.reshape(views.permute(t, turned), tuple(math.prod(t.spec.shape[d] for d in g) for g in parts))
+        for t, turned, parts in ((x, rows, groups[0]), (y, columns, groups[1]))
+    ]
+    product = matmul.bmm(*stacks)
+    extents = [*(max(x.spec.shape[d], y.spec.shape[d]) for d in places), *(1 for _ in summed)]
+    wide = views.view(product, tuple(extents[d] for d in rows))
+    turned = views.permute(wide, [rows.index(d) for d in range(len(order))])
+    return views.view(turned, tuple(extents[: len(result)]))
+
+
+def _add_labels(x: Tensor, labels: str, order: str) -> Tensor:
+    missing = "".join(c for c in order if c not in labels)
+    wide = views.view(x, (*x.spec.shape, *(1 for _ in missing)))
+    return views.permute(wide, [(labels + missing).index(c) for c in order])
+
+
+def _expand_dim(x: Tensor, dim: int, extent: int) -> Tensor:
+    return views.expand(x, tuple(extent if d == dim else e for d, e in enumerate(x.spec.shape)))
+
+
+def _sum_unused_labels(operand: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
+    x, labels = operand
+    gone = [d for d, c in enumerate(labels) if c not in kept]
+    if not gone:
+        return operand
+    return reduction.sum(x, gone, dtype=x.dtype), "".join(c for c in labels if c in kept)
+
+
+def _parse_sublists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The equation and the tensors of einsum's other form: a list of numbers after each tensor and for the result."""
+
+    def term(numbers: Sequence[Any]) -> str:
+        if any(n is not ... and not 0 <= n < 52 for n in numbers):
+            text = "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+            raise OptionInvalid(text, where=source.where())
+        # Capitals first: PyTorch orders the labels of a result that is not given by their numbers.
+        return "".join("..." if n is ... else string.ascii_uppercase[n : n + 1] or chr(71 + n) for n in numbers)
+
+    pairs = len(operands) // 2
+    equation = ",".join(term(operands[2 * k + 1]) for k in range(pairs))
+    result = f"->{term(operands[-1])}" if len(operands) % 2 else ""
+    return equation + result, [operands[2 * k] for k in range(pairs)]
+
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """The sum of products that the equation spells, as in "bij,bjk->bik"; operands are taken from the left.
+
+    The result has the extents of the labels behind the arrow. In place of an equation, each operand may be followed by
+    a list of numbers for its labels. Raises ShapeError for labels that do not fit the shapes.
+
+    >>> import lazytensor as lt
+    >>> lt.einsum("ij,j->i", lt.ones(2, 3), lt.tensor([1.0, 2.0, 3.0]))
+    tensor([6., 6.])
+    """
+    if isinstance(equation, Tensor) and operands and not isinstance(operands[0], Tensor):
+        equation, listed = _parse_sublists((equation, *operands))
+        operands = tuple(listed)
+    tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
+    if not tensors:
+        text = "einsum(): must specify the equation string and at least one operand, or operands with their labels"
+        raise OptionInvalid(text, where=source.where())
+    if not isinstance(equation, str):
+        raise ArgumentInvalid(
+            "einsum(): the equation has to be a string, or lists of numbers after the operands", where=source.where()
+        )
+    terms, result = _parse_equation(equation, tensors)
+    if any(result.count(c) > 1 or not any(c in t for t in terms) for c in result):
+        raise ShapeError(f"einsum(): the result labels {result!r} do not come from the operands", where=source.where())
+    rest = [_take_diagonals(t, term) for t, term in zip(tensors, terms, strict=True)]
+    if len(rest) == 2 and half_type() is not None:
+        return _contract_pair_as_front_end(rest[0], rest[1], result)
+    while len(rest) > 1:
+        # From the left, as PyTorch does without opt_einsum; results agree in rounding that way.
+        needed = functools.reduce(operator.or_, (set(labels) for _, labels in rest[2:]), set(result))
+        rest[:2] = [_contract_pair(rest[0], rest[1], needed)]
+    x, labels = _sum_unused_labels(rest[0], set(result))
+    return views.permute(x, [labels.index(c) for c in result]) if labels != result else x

@@ -1,0 +1,75 @@
+"""Limits of the number types, as `finfo` and `iinfo` report them."""
+
+import math
+
+import numpy as np
+
+from lazytensor.core.dtype import DType
+from lazytensor.functional.type_promotion import default_dtype
+
+
+class _Limits:
+    """What both have in common: they are equal if they are of one kind and about one type."""
+
+    dtype: str
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.dtype == self.dtype
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.dtype))
+
+
+class finfo(_Limits):
+    """The limits of a floating-point type: bits, eps, max, min, tiny, smallest_normal, resolution.
+
+    Raises TypeError for other types.
+
+    >>> import lazytensor as lt
+    >>> lt.finfo(lt.float16).max
+    65504.0
+    """
+
+    def __init__(self, type: DType | None = None):
+        type = default_dtype() if type is None else type
+        if not isinstance(type, DType) or type.kind != "f":
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+            )
+        self.dtype = type.name
+        self.bits = 8 * type.itemsize
+        self.eps = 2.0**-type.mantissa_bits
+        self.max = type.largest
+        self.min = -type.largest
+        # The least exponent of a normal number is 2 - 2^(e - 1) with e bits of exponent, one of them reserved at each
+        # end.
+        self.smallest_normal = self.tiny = 2.0 ** (2 - 2 ** (type.exponent_bits - 1))
+        # As many decimal digits as survive being written and read: floor(mantissa bits * log10(2)).
+        self.resolution = 10.0 ** -math.floor(type.mantissa_bits * math.log10(2))
+
+    def __repr__(self) -> str:
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        limits = ", ".join(f"{n}={getattr(self, n):g}" for n in names)
+        return f"finfo({limits}, dtype={self.dtype})"
+
+
+class iinfo(_Limits):
+    """The limits of an integer type: bits, max, min. Raises TypeError for other types.
+
+    >>> import lazytensor as lt
+    >>> lt.iinfo(lt.int8).max
+    127
+    """
+
+    def __init__(self, type: DType):
+        if not isinstance(type, DType) or type.kind == "f":
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
+        if type.kind == "b":
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        limits = np.iinfo(type.host)
+        self.dtype = type.name
+        self.bits = 8 * type.itemsize
+        self.max, self.min = int(limits.max), int(limits.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -1,0 +1,76 @@
+"""What a nest means, in NumPy: each scalar of the body becomes one array over the whole domain.
+
+It is the judge of the generated code and what runs when LT_JIT=0. The meanings of the pointwise operations come in as
+a parameter, since the op table lies above the intermediate representations.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lazytensor.core.dtype import round_to
+from lazytensor.ir.nest import Access, Nest, NestStore, Scalar, ScalarFunctionLookup
+from lazytensor.ir.reduction import REDUCTIONS
+
+
+def _window(flat: np.ndarray, access: Access, extents: tuple[int, ...]) -> np.ndarray:
+    """The elements that an access touches, as a view with one axis for each loop."""
+    # Strides may be zero or negative: as_strided says what no slicing could.
+    strides = tuple(s * flat.itemsize for s in access.strides)
+    return np.lib.stride_tricks.as_strided(flat[access.offset :], extents, strides)
+
+
+def _affine(access: Access, extents: tuple[int, ...]) -> np.ndarray:
+    total = np.full(extents, access.offset, np.int64)
+    for axis, (stride, extent) in enumerate(zip(access.strides, extents, strict=True)):
+        total += stride * np.arange(extent).reshape([-1 if a == axis else 1 for a in range(len(extents))])
+    return total
+
+
+def _scalar(
+    scalar: Scalar, nest: Nest, flats: list[np.ndarray], values: list[Any], meaning: ScalarFunctionLookup
+) -> Any:
+    extents = tuple(loop.extent for loop in nest.loops)
+    if scalar.op == "load":
+        # A copy: an output may be the same memory, and all loads come before the stores.
+        return np.array(_window(flats[scalar.attr], nest.reads[scalar.attr], extents))
+    if scalar.op == "const":
+        return scalar.dtype.host.type(scalar.attr)
+    if scalar.op == "index":
+        return _affine(scalar.attr, extents)
+    arguments = [values[a] for a in scalar.args]
+    if scalar.op == "cast":
+        result = np.asarray(arguments[0]).astype(scalar.dtype.host)
+    else:
+        result = np.asarray(meaning(scalar.op, scalar.attr or {})(*arguments), scalar.dtype.host)
+    return round_to(result, scalar.dtype)
+
+
+def _store(store: NestStore, nest: Nest, flat: np.ndarray, value: Any) -> None:
+    extents = tuple(loop.extent for loop in nest.loops)
+    kind, access = nest.outputs[store.output].dtype, nest.writes[store.output]
+    wide = np.broadcast_to(value, extents)
+    if not store.reduce:
+        _window(flat, access, extents)[...] = wide
+        return
+    axes = tuple(i for i, loop in enumerate(nest.loops) if loop.is_reduction)
+    outer = [i for i in range(len(extents)) if i not in axes]
+    # NumPy sums integers in int64 unless told otherwise, and the nest in their own type.
+    if store.reduce == "add":
+        total = np.sum(wide, axis=axes, dtype=wide.dtype)
+    else:
+        total = REDUCTIONS[store.reduce].ufunc.reduce(wide, axis=axes)
+    # The result has no place for the loops that were summed over.
+    shrunk = Access(tuple(access.strides[i] for i in outer), access.offset)
+    _window(flat, shrunk, tuple(extents[i] for i in outer))[...] = round_to(np.asarray(total), kind)
+
+
+def evaluate(nest: Nest, inputs: list[np.ndarray], outputs: list[np.ndarray], meaning: ScalarFunctionLookup) -> None:
+    """Run the nest: read the contiguous arrays `inputs`, write `outputs`, which may share memory with inputs."""
+    flats = [a.reshape(-1) for a in inputs]
+    values: list[Any] = []
+    with np.errstate(all="ignore"):
+        for scalar in nest.body:
+            values.append(_scalar(scalar, nest, flats, values, meaning))
+        for store in nest.stores:
+            _store(store, nest, outputs[store.output].reshape(-1), values[store.value])

@@ -1,0 +1,444 @@
+"""Losses as modules: what `forward` of each takes is what its function takes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from lazytensor.core.tensor import Tensor
+from lazytensor.functional import loss as F
+from lazytensor.functional import margin_loss
+from lazytensor.functional.autocast_rules import publish
+from lazytensor.functional.ctc_loss import ctc_loss
+from lazytensor.functional.normalization import pairwise_distance
+from lazytensor.nn.module import Module
+
+
+class _Loss(Module):
+    """A loss of input and target; options become keyword arguments of the function."""
+
+    function: Callable[..., Tensor]
+    options: tuple[str, ...] = ()
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        # Options of PyTorch before 0.4.1, which win over `reduction` where they are given.
+        older = size_average is not None or reduce is not None
+        self.reduction = F.resolve_reduction("mean", size_average, reduce) if older else reduction
+
+    def forward(self, *inputs: Any) -> Tensor:
+        """The loss: a scalar, or the elements with reduction="none"."""
+        # Read at each call: settings may be changed on the module.
+        options = {name: getattr(self, name) for name in self.options}
+        # From the class, where it is no method; and as published, since PyTorch's modules call the public functions.
+        function = type(self).function
+        return publish(function)(*inputs, **options, reduction=self.reduction)
+
+
+class _WeightedLoss(_Loss):
+    """A loss that weighs classes or elements with a buffer."""
+
+    options: tuple[str, ...] = ("weight",)
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        # A buffer, so that it moves with the module; None stays out of the state dict.
+        self.register_buffer("weight", weight)
+
+
+class L1Loss(_Loss):
+    """|input - target|
+
+    >>> import lazytensor as lt
+    >>> lt.nn.L1Loss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
+
+    function = staticmethod(F.l1_loss)
+
+
+class MSELoss(_Loss):
+    """(input - target)^2
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MSELoss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+
+    function = staticmethod(F.mse_loss)
+
+
+class CrossEntropyLoss(_WeightedLoss):
+    """Cross entropy of class scores [N, C, ...] and labels [N, ...] or probabilities.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.CrossEntropyLoss()(lt.zeros(2, 4), lt.tensor([0, 3]))
+    tensor(1.3863)
+    """
+
+    function = staticmethod(F.cross_entropy)
+    # -100 is no label of anybody, so by default nothing is left out. A weighted mean is divided by the weights of the
+    # labels, not by their number.
+    options = ("weight", "ignore_index", "label_smoothing")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+
+
+class NLLLoss(_WeightedLoss):
+    """Minus the log-probability of the label: [N, C, ...] and [N, ...].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.NLLLoss()(lt.zeros(2, 3), lt.tensor([0, 2]))
+    tensor(0.)
+    """
+
+    function = staticmethod(F.nll_loss)
+    options = ("weight", "ignore_index")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+
+
+class BCELoss(_WeightedLoss):
+    """Cross entropy of probabilities of yes.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.BCELoss()(lt.tensor([0.5, 0.5]), lt.tensor([0.0, 1.0]))
+    tensor(0.6931)
+    """
+
+    function = staticmethod(F.binary_cross_entropy)
+
+
+class BCEWithLogitsLoss(_WeightedLoss):
+    """Cross entropy of scores of yes.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.BCEWithLogitsLoss()(lt.zeros(2), lt.tensor([0.0, 1.0]))
+    tensor(0.6931)
+    """
+
+    function = staticmethod(F.binary_cross_entropy_with_logits)
+    options = ("weight", "pos_weight")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.register_buffer("pos_weight", pos_weight)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """The mean over classes of yes-or-no cross entropies.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MultiLabelSoftMarginLoss()(lt.tensor([[0.0, 0.0]]), lt.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
+
+    function = staticmethod(margin_loss.multilabel_soft_margin_loss)
+
+
+class SoftMarginLoss(_Loss):
+    """log(1 + exp(-t x))
+
+    >>> import lazytensor as lt
+    >>> lt.nn.SoftMarginLoss()(lt.zeros(2), lt.tensor([1.0, -1.0]))
+    tensor(0.6931)
+    """
+
+    function = staticmethod(margin_loss.soft_margin_loss)
+
+
+# The mean of PyTorch is over elements, though the divergence is a sum over classes: "batchmean" is the definition.
+class KLDivLoss(_Loss):
+    """t (log t - x) of log-probabilities x.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.KLDivLoss(reduction="sum")(lt.tensor([0.5, 0.5]).log(), lt.tensor([0.25, 0.75]))
+    tensor(0.1308)
+    """
+
+    function = staticmethod(F.kl_div)
+    options = ("log_target",)
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+
+class SmoothL1Loss(_Loss):
+    """Quadratic below beta, linear above.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.SmoothL1Loss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(0.7500)
+    """
+
+    function = staticmethod(F.smooth_l1_loss)
+    options = ("beta",)
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+
+# delta times SmoothL1Loss with beta = delta: it came after the options `size_average` and `reduce`, and has neither.
+class HuberLoss(_Loss):
+    """Quadratic up to delta, linear above.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.HuberLoss()(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 4.0]))
+    tensor(0.7500)
+    """
+
+    function = staticmethod(F.huber_loss)
+    options = ("delta",)
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+
+class _MarginLoss(_Loss):
+    """A loss with a margin."""
+
+    options: tuple[str, ...] = ("margin",)
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+
+class HingeEmbeddingLoss(_MarginLoss):
+    """x where the target is 1, max(0, margin - x) where it is -1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.HingeEmbeddingLoss()(lt.tensor([0.5]), lt.tensor([-1.0]))
+    tensor(0.5000)
+    """
+
+    function = staticmethod(margin_loss.hinge_embedding_loss)
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(margin, size_average, reduce, reduction)
+
+
+class MarginRankingLoss(_MarginLoss):
+    """max(0, margin - t (x1 - x2))
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MarginRankingLoss()(lt.tensor([1.0]), lt.tensor([3.0]), lt.tensor([1.0]))
+    tensor(2.)
+    """
+
+    function = staticmethod(margin_loss.margin_ranking_loss)
+
+
+class CosineEmbeddingLoss(_MarginLoss):
+    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.CosineEmbeddingLoss()(lt.ones(1, 2), lt.ones(1, 2), lt.tensor([-1.0]))
+    tensor(1.)
+    """
+
+    function = staticmethod(margin_loss.cosine_embedding_loss)
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """The mean over other classes j of max(0, margin - x_y + x_j)^p. Raises ValueError for p other than 1 and 2.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MultiMarginLoss()(lt.tensor([[0.0, 2.0]]), lt.tensor([1]))
+    tensor(0.)
+    """
+
+    function = staticmethod(margin_loss.multi_margin_loss)
+    options = ("weight", "p", "margin")
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        if p not in (1, 2):
+            raise ValueError("only p == 1 and p == 2 supported")
+        self.p, self.margin = p, margin
+
+
+class MultiLabelMarginLoss(_Loss):
+    """The sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.MultiLabelMarginLoss()(lt.tensor([0.1, 0.8]), lt.tensor([1, -1]))
+    tensor(0.1500)
+    """
+
+    function = staticmethod(margin_loss.multilabel_margin_loss)
+
+
+class TripletMarginLoss(_Loss):
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin)
+
+    >>> import lazytensor as lt
+    >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
+    >>> lt.nn.TripletMarginLoss()(a, c, b)
+    tensor(3.)
+    """
+
+    function = staticmethod(margin_loss.triplet_margin_loss)
+    options = ("margin", "p", "eps", "swap")
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """`TripletMarginLoss` with any distance.
+
+    >>> import lazytensor as lt
+    >>> a, b, c = lt.tensor([[0.0]]), lt.tensor([[1.0]]), lt.tensor([[3.0]])
+    >>> lt.nn.TripletMarginWithDistanceLoss()(a, c, b)
+    tensor(3.)
+    """
+
+    function = staticmethod(margin_loss.triplet_margin_with_distance_loss)
+    options = ("distance_function", "margin", "swap")
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.distance_function, self.margin, self.swap = distance_function or pairwise_distance, margin, swap
+
+
+class PoissonNLLLoss(_Loss):
+    """Negative log-likelihood of a Poisson distribution.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.PoissonNLLLoss()(lt.zeros(2), lt.tensor([1.0, 2.0]))
+    tensor(1.)
+    """
+
+    function = staticmethod(F.poisson_nll_loss)
+    options = ("log_input", "full", "eps")
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-8,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        # eps keeps the logarithm of an input of 0 finite, and has no part where the input is a logarithm.
+        self.log_input, self.full, self.eps = log_input, full, eps
+
+
+class GaussianNLLLoss(_Loss):
+    """Negative log-likelihood of a normal distribution: input, target, variance.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.GaussianNLLLoss()(lt.zeros(2), lt.tensor([1.0, 2.0]), lt.ones(2))
+    tensor(1.2500)
+    """
+
+    function = staticmethod(F.gaussian_nll_loss)
+    options = ("full", "eps")
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        # eps bounds the variance from below; the constant part of the likelihood is left out unless it is asked for.
+        self.full, self.eps = full, eps
+
+
+class CTCLoss(_Loss):
+    """The probability of a label sequence over all alignments: log_probs, targets and the lengths of both.
+
+    >>> import lazytensor as lt
+    >>> scores = lt.zeros(3, 1, 2).log_softmax(-1)
+    >>> lt.nn.CTCLoss()(scores, lt.tensor([[1]]), lt.tensor([3]), lt.tensor([1]))
+    tensor(0.2877)
+    """
+
+    function = staticmethod(ctc_loss)
+    options = ("blank", "zero_infinity")
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        # A target longer than its input has no alignment, and a loss of infinity with a gradient of NaN.
+        self.blank, self.zero_infinity = blank, zero_infinity

@@ -1,0 +1,370 @@
+"""Pooling, padding and resampling layers: modules around one function each."""
+
+from typing import Any
+
+from lazytensor.core.tensor import Tensor
+from lazytensor.docstrings import with_example
+from lazytensor.functional import pooling
+from lazytensor.functional.convolution import Extents, to_ntuple
+from lazytensor.nn import functional as F
+from lazytensor.nn.module import Module
+
+
+class _MaxPool(Module):
+    """The largest element under each window."""
+
+    rank = 0
+
+    def __init__(
+        self,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
+        dilation: Extents = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ):
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, stride if stride is not None else kernel_size
+        self.padding, self.dilation = padding, dilation
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def forward(self, input: Tensor) -> Any:
+        """[N, C, ...] or [C, ...]; with return_indices also the flat places."""
+        function = getattr(F, f"max_pool{self.rank}d")
+        # PyTorch's functions take ceil_mode before return_indices, its modules after it.
+        return function(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class _AvgPool(Module):
+    """The mean under each window."""
+
+    rank = 0
+
+    def __init__(
+        self,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ):
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, stride if stride is not None else kernel_size
+        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
+        self.divisor_override = divisor_override
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, ...] or [C, ...]"""
+        # PyTorch's one-dimensional average has no divisor of the caller's choice.
+        more = {} if self.rank == 1 else {"divisor_override": self.divisor_override}
+        function = getattr(F, f"avg_pool{self.rank}d")
+        pooled: Tensor = function(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, **more
+        )
+        return pooled
+
+    def extra_repr(self) -> str:
+        values: tuple[Any, ...] = (self.kernel_size, self.stride, self.padding)
+        if self.rank == 1:  # PyTorch prints this one as tuples
+            values = tuple((v,) if isinstance(v, int) else v for v in values)
+        return f"kernel_size={values[0]}, stride={values[1]}, padding={values[2]}"
+
+
+class _AdaptivePool(Module):
+    """Pooling to a given output size."""
+
+    name = ""
+
+    def __init__(self, output_size: pooling.OutputSize, return_indices: bool = False):
+        super().__init__()
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        """[N, C, ...] or [C, ...]"""
+        # Averages know no such option.
+        more = {"return_indices": True} if self.return_indices else {}
+        return getattr(F, self.name)(input, self.output_size, **more)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class _MaxUnpool(Module):
+    """Elements put back where max pooling found them."""
+
+    rank = 0
+
+    def __init__(self, kernel_size: Extents, stride: Extents | None = None, padding: Extents = 0):
+        super().__init__()
+        rank = self.rank
+        self.kernel_size = to_ntuple(kernel_size, rank, "kernel_size")
+        self.stride = to_ntuple(stride, rank, "stride") if stride is not None else self.kernel_size
+        self.padding = to_ntuple(padding, rank, "padding")
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """What the pooling gave, and its places."""
+        function = getattr(F, f"max_unpool{self.rank}d")
+        spread: Tensor = function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        return spread
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _Pad(Module):
+    """Padding before and after the last dimensions."""
+
+    rank, mode = 0, ""
+
+    def __init__(self, padding: int | tuple[int, ...]):
+        super().__init__()
+        # The last dimension first, both sides of each, as `pad` takes them.
+        self.padding = (padding,) * 2 * self.rank if isinstance(padding, int) else tuple(padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, ...] or [C, ...]"""
+        return F.pad(input, self.padding, self.mode)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class _ConstantPad(_Pad):
+    """Padding with one value."""
+
+    mode = "constant"
+
+    def __init__(self, padding: int | tuple[int, ...], value: float):
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, ...] or [C, ...]"""
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class _ZeroPad(_ConstantPad):
+    """Padding with zeros."""
+
+    def __init__(self, padding: int | tuple[int, ...]):
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+# The ranks differ in a number and a name. A class for each by hand would be the same lines three times; editors find
+# them by the assignments below.
+def _make_classes(parent: type[Module], stem: str, examples: tuple[str, ...], **facets: Any) -> tuple[Any, ...]:
+    """Return the classes of one kind for each rank from 1, such as MaxPool1d, MaxPool2d and MaxPool3d."""
+    classes = []
+    for rank, example in enumerate(examples, 1):
+        doc = with_example(f"{parent.__doc__} Spatial dimensions: {rank}.", example)
+        own: dict[str, Any] = {"rank": rank, "__doc__": doc, "__module__": __name__}
+        own |= {k: v.format(rank=rank) for k, v in facets.items()}
+        classes.append(type(f"{stem}{rank}d", (parent,), own))
+    return tuple(classes)
+
+
+MaxPool1d, MaxPool2d, MaxPool3d = _make_classes(
+    _MaxPool,
+    "MaxPool",
+    (
+        ">>> lt.nn.MaxPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[3., 7.]])",
+        ">>> lt.nn.MaxPool2d(2)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 4, 4])",
+        ">>> lt.nn.MaxPool3d(2)(lt.ones(1, 4, 4, 4)).shape\ntorch.Size([1, 2, 2, 2])",
+    ),
+)
+AvgPool1d, AvgPool2d, AvgPool3d = _make_classes(
+    _AvgPool,
+    "AvgPool",
+    (
+        ">>> lt.nn.AvgPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[2., 6.]])",
+        ">>> lt.nn.AvgPool2d(2)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 4, 4])",
+        ">>> lt.nn.AvgPool3d(2)(lt.ones(1, 4, 4, 4)).shape\ntorch.Size([1, 2, 2, 2])",
+    ),
+)
+MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _make_classes(
+    _MaxUnpool,
+    "MaxUnpool",
+    (
+        ">>> lt.nn.MaxUnpool1d(2)(lt.tensor([[5.0]]), lt.tensor([[1]]))\ntensor([[0., 5.]])",
+        ">>> lt.nn.MaxUnpool2d(2)(lt.tensor([[[5.0]]]), lt.tensor([[[3]]]))\ntensor([[[0., 0.],\n         [0., 5.]]])",
+        ">>> lt.nn.MaxUnpool3d((1, 1, 2))(lt.tensor([[[[5.0]]]]), lt.tensor([[[[1]]]]))\ntensor([[[[0., 5.]]]])",
+    ),
+)
+AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _make_classes(
+    _AdaptivePool,
+    "AdaptiveAvgPool",
+    (
+        ">>> lt.nn.AdaptiveAvgPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[2., 6.]])",
+        ">>> lt.nn.AdaptiveAvgPool2d(1)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 1, 1])",
+        ">>> lt.nn.AdaptiveAvgPool3d(1)(lt.arange(8.0).reshape(1, 2, 2, 2))\ntensor([[[[3.5000]]]])",
+    ),
+    name="adaptive_avg_pool{rank}d",
+)
+AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _make_classes(
+    _AdaptivePool,
+    "AdaptiveMaxPool",
+    (
+        ">>> lt.nn.AdaptiveMaxPool1d(2)(lt.tensor([[1.0, 3.0, 2.0, 4.0]]))\ntensor([[3., 4.]])",
+        ">>> lt.nn.AdaptiveMaxPool2d(1)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 1, 1])",
+        ">>> lt.nn.AdaptiveMaxPool3d(1)(lt.arange(8.0).reshape(1, 2, 2, 2))\ntensor([[[[7.]]]])",
+    ),
+    name="adaptive_max_pool{rank}d",
+)
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = _make_classes(
+    _Pad,
+    "ReflectionPad",
+    (
+        ">>> lt.nn.ReflectionPad1d(1)(lt.tensor([[1.0, 2.0, 3.0]]))\ntensor([[2., 1., 2., 3., 2.]])",
+        ">>> lt.nn.ReflectionPad2d((1, 0, 0, 0))(lt.tensor([[[1.0, 2.0]]]))\ntensor([[[2., 1., 2.]]])",
+        ">>> lt.nn.ReflectionPad3d((1, 0, 0, 0, 0, 0))(lt.tensor([[[[1.0, 2.0]]]]))\ntensor([[[[2., 1., 2.]]]])",
+    ),
+    mode="reflect",
+)
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = _make_classes(
+    _Pad,
+    "ReplicationPad",
+    (
+        ">>> lt.nn.ReplicationPad1d(1)(lt.tensor([[1.0, 2.0]]))\ntensor([[1., 1., 2., 2.]])",
+        ">>> lt.nn.ReplicationPad2d((1, 0, 0, 0))(lt.tensor([[[1.0, 2.0]]]))\ntensor([[[1., 1., 2.]]])",
+        ">>> lt.nn.ReplicationPad3d((1, 0, 0, 0, 0, 0))(lt.tensor([[[[1.0, 2.0]]]]))\ntensor([[[[1., 1., 2.]]]])",
+    ),
+    mode="replicate",
+)
+CircularPad1d, CircularPad2d, CircularPad3d = _make_classes(
+    _Pad,
+    "CircularPad",
+    (
+        ">>> lt.nn.CircularPad1d(1)(lt.tensor([[1.0, 2.0, 3.0]]))\ntensor([[3., 1., 2., 3., 1.]])",
+        ">>> lt.nn.CircularPad2d((1, 0, 0, 0))(lt.tensor([[[1.0, 2.0]]]))\ntensor([[[2., 1., 2.]]])",
+        ">>> lt.nn.CircularPad3d((1, 0, 0, 0, 0, 0))(lt.tensor([[[[1.0, 2.0]]]]))\ntensor([[[[2., 1., 2.]]]])",
+    ),
+    mode="circular",
+)
+ConstantPad1d, ConstantPad2d, ConstantPad3d = _make_classes(
+    _ConstantPad,
+    "ConstantPad",
+    (
+        ">>> lt.nn.ConstantPad1d(1, 9.0)(lt.tensor([[1.0, 2.0]]))\ntensor([[9., 1., 2., 9.]])",
+        ">>> lt.nn.ConstantPad2d(1, 5.0)(lt.zeros(1, 1, 1))\n"
+        "tensor([[[5., 5., 5.],\n         [5., 0., 5.],\n         [5., 5., 5.]]])",
+        ">>> lt.nn.ConstantPad3d((1, 1, 0, 0, 0, 0), 5.0)(lt.zeros(1, 1, 1, 1))\ntensor([[[[5., 0., 5.]]]])",
+    ),
+)
+ZeroPad1d, ZeroPad2d, ZeroPad3d = _make_classes(
+    _ZeroPad,
+    "ZeroPad",
+    (
+        ">>> lt.nn.ZeroPad1d(1)(lt.tensor([[1.0, 2.0]]))\ntensor([[0., 1., 2., 0.]])",
+        ">>> lt.nn.ZeroPad2d(1)(lt.ones(1, 2, 2)).shape\ntorch.Size([1, 4, 4])",
+        ">>> lt.nn.ZeroPad3d((1, 1, 0, 0, 0, 0))(lt.ones(1, 1, 1, 1))\ntensor([[[[0., 1., 0.]]]])",
+    ),
+)
+
+
+class PixelShuffle(Module):
+    """[..., C r^2, H, W] -> [..., C, H r, W r]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.PixelShuffle(2)(lt.ones(1, 4, 2, 2)).shape
+    torch.Size([1, 1, 4, 4])
+    """
+
+    def __init__(self, upscale_factor: int):
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """At least three dimensions."""
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """[..., C, H r, W r] -> [..., C r^2, H, W]
+
+    >>> import lazytensor as lt
+    >>> lt.nn.PixelUnshuffle(2)(lt.ones(1, 1, 4, 4)).shape
+    torch.Size([1, 4, 2, 2])
+    """
+
+    def __init__(self, downscale_factor: int):
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """At least three dimensions."""
+        return F.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"downscale_factor={self.downscale_factor}"
+
+
+class ChannelShuffle(Module):
+    """The channels of all groups interleaved.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.ChannelShuffle(2)(lt.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
+
+    def __init__(self, groups: int):
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, ...]; the shape stays."""
+        return F.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        return f"groups={self.groups}"
+
+
+class Upsample(Module):
+    """Interpolation to a size or by a factor.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Upsample(scale_factor=2)(lt.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    """
+
+    def __init__(
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ):
+        super().__init__()
+        self.size, self.mode = size, mode
+        many = isinstance(scale_factor, tuple | list)
+        self.scale_factor = tuple(map(float, scale_factor)) if many else float(scale_factor) if scale_factor else None
+        self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, ...]"""
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
+
+    def extra_repr(self) -> str:
+        amount = f"scale_factor={self.scale_factor!r}" if self.scale_factor is not None else f"size={self.size!r}"
+        return f"{amount}, mode={self.mode!r}"

@@ -1,0 +1,1 @@
+"""The operating system: files, processes, signals, threads, terminals and command lines."""

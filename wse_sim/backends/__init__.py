@@ -1,0 +1,1 @@
+"""Backends: the wafer as a report, and simulated cores that run a step."""

@@ -1,0 +1,187 @@
+"""Simulated cores as a backend: every kernel of a step runs on a small mesh, and the host only carries arrays between.
+
+A reading says how: as data with NumPy, or as wavelets, cycle by cycle.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from lazytensor.core.dtype import round_to
+from lazytensor.errors import LazyError, PlacementError
+from lazytensor.ir.program import Instr, Program
+from lazytensor.ir.types import Type
+from lazytensor.runtime.backend import Store
+from wse_sim.cost_model.cost import cost
+from wse_sim.fabric import simulate_phase
+from wse_sim.isa.core_program import WORD_BYTES
+from wse_sim.kernels.calls import VIEWS, call_of
+from wse_sim.kernels.mesh_call import Cores, MeshCall, operation
+from wse_sim.layout import Rect
+from wse_sim.machine import WSE2, Machine
+from wse_sim.phase import Phase
+from wse_sim.planner.attention_blocks import fuse_attention_blocks
+from wse_sim.reference.phase_reference import apply
+
+
+class MeshBackend:
+    """Runs programs on simulated cores of `machine`; with `wavelets` cycle by cycle, else as data.
+
+    `side` is that of a square, or (width, height).
+
+    >>> import lazytensor as lt, numpy as np, wse_sim
+    >>> program = lt.trace(lambda x, y: x @ y, lt.ones(4, 4), lt.ones(4, 4))
+    >>> run = wse_sim.MeshBackend(4).compile(program, {})
+    >>> run.step([np.eye(4, dtype=np.float32), np.full((4, 4), 2, np.float32)])[0][0]
+    array([2., 2., 2., 2.], dtype=float32)
+    """
+
+    name = "mesh"
+
+    def __init__(self, side: int | tuple[int, int] = 4, machine: Machine = WSE2, wavelets: bool = False):
+        width, height = (side, side) if isinstance(side, int) else side
+        self.rect, self.machine, self.wavelets = Rect(0, 0, width, height), machine, wavelets
+
+    def compile(self, program: Program, store: Store) -> "MeshExecutable":
+        """Make the kernels of `program`.
+
+        Raises LazyError where instructions have none that runs, and PlacementError where all that is wrong is that
+        they do not fit; the error lists each of them, with the line of the script and what to do.
+        """
+        return MeshExecutable(self, fuse_attention_blocks(program, self._runs(program)), store)
+
+    def _runs(self, program: Program) -> Callable[[Instr], bool]:
+        """Whether an attention block runs as one kernel; one that does not stays the kernels that it consists of."""
+        types = [buffer.type for buffer in program.buffers]
+
+        def runs(instr: Instr) -> bool:
+            # Parts are smaller kernels, and may fit where the whole does not.
+            try:
+                _make_fitting_call(instr, [types[r] for r in instr.reads], self)
+            except LazyError:
+                return False
+            return True
+
+        return runs
+
+
+class MeshExecutable:
+    """A program whose kernels run on a mesh. `cycles` counts those of all steps so far, in the backend's reading.
+
+    >>> import lazytensor as lt, wse_sim
+    >>> run = wse_sim.MeshBackend(4).compile(lt.trace(lambda x: x @ x, lt.ones(4, 4)), {})
+    >>> print(run.placement())
+    4x4+0+0
+    matmul: on the cores
+    """
+
+    report = None
+    owned: frozenset[int] = frozenset()
+
+    def __init__(self, backend: MeshBackend, program: Program, store: Store):
+        self.program, self.cycles = program, 0
+        self._backend, self._store = backend, store
+        self._calls = _make_calls(program, backend)
+
+    def placement(self) -> str:
+        """The kernels that share the one rectangle, one after the other; see `Executable`."""
+        calls = zip(self.program.instrs, self._calls, strict=True)
+        lines = [f"{instr.label}: {'on the cores' if call else 'carried by the host'}" for instr, call in calls]
+        return "\n".join([str(self._backend.rect), *lines])
+
+    def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run one step; see `Executable`."""
+        program = self.program
+        arrays = self._arrays(batch)
+        for instr, call in zip(program.instrs, self._calls, strict=True):
+            reads, writes = [arrays[r] for r in instr.reads], [arrays[w] for w in instr.writes]
+            if call:
+                call.run(reads, writes, self._read)
+            else:
+                writes[0].reshape(-1)[:] = reads[0].reshape(-1)
+            # Cores round to the types of their tiles; the buffer's type may be narrower, as it is for a float32 sum
+            # into float16.
+            for w in instr.writes:
+                arrays[w][...] = round_to(arrays[w], program.buffers[w].type.dtype)
+        # All new states are read before any is written: one may be another's old value.
+        updates = [(old, arrays[new].copy()) for old, new in program.state.values() if old != new]
+        for old, value in updates:
+            arrays[old][...] = value
+        return [arrays[i] for i in program.fetches]
+
+    def _arrays(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """An array for each buffer: the store's own for state, and new ones for what a step makes."""
+        states = {old: name for name, (old, _) in self.program.state.items()}
+        inputs = dict(zip(self.program.batch, batch, strict=True))
+        arrays = []
+        for buffer in self.program.buffers:
+            if buffer.index in states:
+                arrays.append(self._store.array(states[buffer.index]))
+            elif buffer.index in inputs:
+                arrays.append(np.asarray(inputs[buffer.index], buffer.type.dtype.host))
+            elif buffer.value is not None:
+                arrays.append(np.asarray(buffer.value))
+            else:
+                arrays.append(np.zeros(buffer.type.shape, buffer.type.dtype.host))
+        return arrays
+
+    def _read(self, phase: Phase, memory: np.ndarray) -> np.ndarray:
+        machine = self._backend.machine
+        # The data reading has no clock of its own, so its cycles are those of the closed forms.
+        if not self._backend.wavelets:
+            self.cycles += cost(phase, machine).cycles
+            return apply(phase, memory, machine)
+        done = simulate_phase(phase, machine, memory).expect_finished()
+        self.cycles += done.cycles
+        return done.memory
+
+
+def _make_calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]:
+    """The calls of a program, None for what the host carries. Raises LazyError with all that is refused."""
+    types = [buffer.type for buffer in program.buffers]
+    calls: list[MeshCall | None] = []
+    refusals: list[LazyError] = []
+    for instr in program.instrs:
+        try:
+            is_carried = operation(instr) in VIEWS
+            calls.append(None if is_carried else _make_fitting_call(instr, [types[r] for r in instr.reads], backend))
+        except LazyError as error:
+            refusals.append(error)
+    # One at a time would have the user mend a line, start again, and learn of the next.
+    if len(refusals) > 1:
+        kind = PlacementError if all(isinstance(refusal, PlacementError) for refusal in refusals) else LazyError
+        lines = "\n  ".join(_list_refusals(refusals))
+        raise kind(f"{len(refusals)} of {len(program.instrs)} kernels do not run on the cores:\n  {lines}")
+    if refusals:
+        raise refusals[0]
+    return calls
+
+
+def _list_refusals(refusals: Sequence[LazyError]) -> Iterator[str]:
+    """Each refusal once, with how often it came; those with one way out together, and it after them."""
+    for hint in dict.fromkeys(error.hint for error in refusals):
+        counts = Counter(f"{e.where}: {e.what}" if e.where else e.what for e in refusals if e.hint == hint)
+        yield from (f"{text} ({count} times)" if count > 1 else text for text, count in counts.items())
+        yield f"  {hint}"
+
+
+def _make_fitting_call(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> MeshCall:
+    """The call of an instruction. Raises LazyError, which says where in the program, if cores cannot run or hold it."""
+    try:
+        call = call_of(instr, reads, Cores(backend.rect, backend.machine))
+    except LazyError as error:
+        raise LazyError(f"{_kernel_label(instr)}: {error.what}", where=instr.where, hint=error.hint) from None
+    needed, usable = call.kernel.words * WORD_BYTES, backend.machine.usable_bytes_per_pe
+    if needed > usable:
+        rect = backend.rect
+        text = (
+            f"{_kernel_label(instr)} needs {needed:,} bytes of {usable:,} on each of {rect.width} x {rect.height} cores"
+        )
+        raise PlacementError(text, where=instr.where, hint="Take more cores.")
+    return call
+
+
+def _kernel_label(instr: Instr) -> str:
+    """The module and the kernel; a call by what is called."""
+    return instr.label.removesuffix(instr.kernel) + operation(instr) if instr.kernel == "call" else instr.label

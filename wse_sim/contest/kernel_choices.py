@@ -1,0 +1,121 @@
+"""The ways to cut the kernels of a problem for any time, and which times are enough."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from lazytensor.errors import PlacementError
+from wse_sim.contest.contest_kernels import ContestKernel, Conv, ParameterChoices, find_parameter_choices
+from wse_sim.contest.kernel_graph import ContestProblem
+from wse_sim.contest.scoring import PlacedKernel
+from wse_sim.floorplanning.shape_curves import ShapeCurve, min_curve_area
+from wse_sim.layout import Rect
+
+MAX_SEARCHED_SIDE = 1 << 13
+"""Sides up to which a kernel that is too large for its mesh is looked for."""
+
+
+class KernelChoices:
+    """The menus of a problem's kernels; equal kernels share them."""
+
+    def __init__(self, problem: ContestProblem):
+        self.problem = problem
+        self._menus: dict[tuple[tuple[Conv, ...], int], tuple[ParameterChoices, ShapeCurve]] = {}
+        kernels = problem.kernels
+        self.longest = max(int(conv.time(1, 1, 1, 1)) + 1 for kernel in kernels for conv in kernel.convs)
+        """Cycles that every cut keeps."""
+
+    def of(self, n: int, time: int) -> tuple[ParameterChoices, ShapeCurve]:
+        """The ways to cut kernel `n`, and their curve."""
+        problem, convs = self.problem, self.problem.kernels[n].convs
+        if (convs, time) not in self._menus:
+            width, height = problem.width, problem.height
+            ways = find_parameter_choices(convs, time, problem.memory_limit, max(width, height))
+            self._menus[convs, time] = ways, ways.curve(width, height)
+        return self._menus[convs, time]
+
+    def curves(self, time: int) -> Sequence[ShapeCurve]:
+        """The curves of the kernels."""
+        return [self.of(n, time)[1] for n in range(len(self.problem.kernels))]
+
+    def area(self, time: int) -> int:
+        """PEs of the smallest shapes together."""
+        return sum(map(min_curve_area, self.curves(time)))
+
+    def bound(self) -> int:
+        """The least time at which the smallest shapes together are no larger than the mesh.
+
+        Raises PlacementError if they never are.
+        """
+        whole = self.problem.width * self.problem.height
+        for n, curve in enumerate(self.curves(self.longest)):
+            if curve[-1] > self.problem.height:
+                raise _kernel_too_large_error(self.problem, self.problem.kernels[n])
+        needed = self.area(self.longest)
+        if needed > whole:
+            n, largest = max(enumerate(map(min_curve_area, self.curves(self.longest))), key=lambda pair: pair[1])
+            raise PlacementError(
+                f"the memory of the kernels needs {needed:,} PEs, and the mesh has {whole:,}: {needed - whole:,} over; "
+                f"the largest, {self.problem.kernels[n].name}, needs {largest:,}",
+                hint="Give a larger mesh or fewer kernels.",
+            )
+        return least_feasible_time(lambda time: self.area(time) <= whole, 0, self.longest)
+
+    def placed(self, n: int, time: int, rect: Rect) -> PlacedKernel:
+        """Kernel `n` on a rectangle of its curve."""
+        ways, kernel = self.of(n, time)[0], self.problem.kernels[n]
+        for rotation, width, height in (("R0", rect.width, rect.height), ("R90", rect.height, rect.width)):
+            match = np.flatnonzero((ways.widths == width) & (ways.heights == height))
+            if len(match):
+                return PlacedKernel(
+                    name=kernel.name,
+                    x=rect.x,
+                    y=rect.y,
+                    width=rect.width,
+                    height=rect.height,
+                    rotation=rotation,
+                    parameters=ways.parameters(int(match[0])),
+                )
+        raise PlacementError(f"{kernel.name} has no cut of {rect}", hint="Give a rectangle of its curve.")
+
+
+def least_feasible_time(is_enough: Callable[[int], bool], low: int, high: int) -> int:
+    """The least time above `low` that is enough, if `high` is. Looked for near `low` first."""
+    # Bounds are good: the answer is a few percent above them as a rule, far below `high`.
+    step = max(1, low // 128)
+    while low + step < high:
+        if is_enough(low + step):
+            high = low + step
+            break
+        low, step = low + step, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def _kernel_too_large_error(problem: ContestProblem, kernel: ContestKernel) -> PlacementError:
+    """Says how far a kernel is from the mesh: the cut that is the least beyond it on its worse side."""
+    hint = "Give a larger mesh or more memory."
+    h, w = max(conv.H for conv in kernel.convs), max(conv.W for conv in kernel.convs)
+    most = max(conv.memory(h, w, conv.C, conv.K) for conv in kernel.convs)
+    side, limit = 2 * max(problem.width, problem.height), problem.memory_limit
+    if most > limit:
+        what = f"{kernel.name} holds {float(most):,.0f} words on a PE in its finest cut, and {limit:,} are there: "
+        return PlacementError(f"{what}{float(most) - limit:,.0f} over", hint=hint)
+    longest = max(int(conv.time(1, 1, 1, 1)) + 1 for conv in kernel.convs)
+    ways = find_parameter_choices(kernel.convs, longest, limit, side)
+    while not len(ways.h) and side < MAX_SEARCHED_SIDE:
+        side *= 2
+        ways = find_parameter_choices(kernel.convs, longest, limit, side)
+    if not len(ways.h):
+        return PlacementError(f"{kernel.name} fits no mesh of {side:,} x {side:,} PEs within its memory", hint=hint)
+    wide, high = np.concatenate([ways.widths, ways.heights]), np.concatenate([ways.heights, ways.widths])
+    over_x, over_y = np.maximum(0, wide - problem.width), np.maximum(0, high - problem.height)
+    # lexsort takes its last key first.
+    n = int(np.lexsort((over_x + over_y, np.maximum(over_x, over_y)))[0])
+    return PlacementError(
+        f"{kernel.name} needs {wide[n]:,} x {high[n]:,} PEs for its memory, and the mesh has {problem.width:,} x "
+        f"{problem.height:,}: {over_x[n]:,} over in x, {over_y[n]:,} over in y",
+        hint=hint,
+    )

@@ -1,0 +1,180 @@
+"""Problems of the ISPD-2020 contest: kernel graphs in its text format.
+
+The reader is strict: a field that it passed over would only show in a score. Source: the contest's public problems.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lazytensor.errors import DataError
+from wse_sim.contest.contest_kernels import ContestKernel, Conv, cblock, dblock
+
+MAX_MESH_SIDE = 1 << 12
+"""PEs on the longest side of a mesh: six times the contest's."""
+HEADER_FIELDS = ("width", "height", "wdeltat", "wlength", "wadapter", "memlimit")
+_KERNEL_FIELDS = {"conv": tuple("WHRSCKTU"), "cblock": ("f", "h", "w"), "dblock": ("f", "h", "w")}
+_TERMINAL_KINDS = ("input", "output")
+# `conv[3] H=16 W=16 ... name='c3'`, and `conv[3]:y -> conv[4]:x, shape:[16][16][64]`.
+_NODE_PATTERN = re.compile(r"(\w+)\[\s*(\d+)\s*\]\s*(.*)$")
+_EDGE_PATTERN = re.compile(
+    r"(\w+)\[\s*(\d+)\s*\]:\w+\s*->\s*(\w+)\[\s*(\d+)\s*\]:\w+\s*(?:,\s*shape:((?:\[\s*\d+\s*\])+))?$"
+)
+_FIELD_PATTERN = re.compile(r"(\w+)\s*=\s*('[^']*'|\[[^\]]*\]|\S+)\s*")
+
+
+@dataclass(frozen=True)
+class ContestProblem:
+    """A contest problem: the mesh, the weights of its score, the kernels, and which pairs of them are connected.
+
+    `edges` are positions in `kernels`; what connects an input or an output has no place and so no length.
+    """
+
+    name: str
+    width: int
+    height: int
+    time_weight: float
+    wire_weight: float
+    adapter_weight: float
+    memory_limit: int
+    kernels: tuple[ContestKernel, ...]
+    edges: tuple[tuple[int, int], ...]
+
+
+def read_problem(path: Path) -> ContestProblem:
+    """The problem of a file. Raises DataError with the line and the reason where it has a fault."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}", hint="Give a .kgraph file of the contest's format.") from error
+    return parse_problem(text, str(path))
+
+
+def parse_problem(text: str, path: str = "the problem") -> ContestProblem:
+    """The problem that a text describes. Raises DataError with the line and the reason where it has a fault."""
+    return _KernelGraphParser(path).problem(text)
+
+
+class _KernelGraphParser:
+    """Reads a file line by line, and knows which one it is at."""
+
+    def __init__(self, path: str):
+        self.path, self.line = path, 0
+        self.header: dict[str, tuple[str, int]] = {}
+        self.nodes: dict[int, str] = {}
+        self.kernels: dict[int, ContestKernel] = {}
+        self.edges: list[tuple[int, int]] = []
+
+    def problem(self, text: str) -> ContestProblem:
+        in_comment = False
+        for self.line, raw in enumerate(text.splitlines(), start=1):
+            line = raw.strip()
+            if in_comment or line.startswith("(*"):
+                in_comment = not line.endswith("*)")
+                self._comment(line)
+            elif "->" in line:
+                self._edge(line)
+            elif line:
+                self._node(line)
+        if in_comment:
+            raise self._fault("a comment that begins with (* has no end", "Close it with *).")
+        return self._whole()
+
+    def _comment(self, line: str) -> None:
+        # The header is a comment to other readers: its `name=value` lines count, each the first time only.
+        name, equals, value = line.strip("(*) ").partition("=")
+        if equals:
+            self.header.setdefault(name.strip(), (value.strip(), self.line))
+
+    def _whole(self) -> ContestProblem:
+        self.line = 0
+        missing = [name for name in HEADER_FIELDS if name not in self.header]
+        if missing:
+            raise self._fault(f"the header has no {', '.join(missing)}", "Write name=value lines between (* and *).")
+        if not self.kernels:
+            raise self._fault("there is no kernel", "Write conv, cblock or dblock lines.")
+        # Nodes are numbered across kernels, inputs and outputs, with gaps; layouts speak of kernels by their position.
+        position = {number: n for n, number in enumerate(self.kernels)}
+        edges = ((position[a], position[b]) for a, b in self.edges if a in position and b in position)
+        return ContestProblem(
+            name=self.header.get("test", ("", 0))[0],
+            width=self._size("width"),
+            height=self._size("height"),
+            time_weight=self._weight("wdeltat"),
+            wire_weight=self._weight("wlength"),
+            adapter_weight=self._weight("wadapter"),
+            memory_limit=self._size("memlimit"),
+            kernels=tuple(self.kernels.values()),
+            edges=tuple(edges),
+        )
+
+    def _size(self, name: str) -> int:
+        text, self.line = self.header[name]
+        if not text.isdigit() or int(text) < 1:
+            raise self._fault(f"{name}={text} in the header", "Give a whole number from 1 on.")
+        if name in ("width", "height") and int(text) > MAX_MESH_SIDE:
+            raise self._fault(
+                f"{name}={text} in the header", f"Give a mesh of at most {MAX_MESH_SIDE:,} PEs on a side."
+            )
+        return int(text)
+
+    def _weight(self, name: str) -> float:
+        text, self.line = self.header[name]
+        if not re.fullmatch(r"\d+(\.\d*)?", text):
+            raise self._fault(f"{name}={text} in the header", "Give a number that is not negative.")
+        return float(text)
+
+    def _node(self, line: str) -> None:
+        match = _NODE_PATTERN.match(line)
+        if match is None or match[1] not in (*_KERNEL_FIELDS, *_TERMINAL_KINDS):
+            kinds = ", ".join((*_KERNEL_FIELDS, *_TERMINAL_KINDS))
+            raise self._fault(f"{line!r} is neither a node nor an edge", f"A node begins with one of {kinds}.")
+        kind, number, rest = match[1], int(match[2]), match[3]
+        if number in self.nodes:
+            raise self._fault(f"a second node has the number {number}", "Number each node once.")
+        fields = self._fields(rest)
+        self.nodes[number] = kind
+        if kind in _KERNEL_FIELDS:
+            name = fields.get("name", "").strip("'") or f"k{number}"
+            self.kernels[number] = self._kernel(kind, name, fields)
+
+    def _fields(self, text: str) -> dict[str, str]:
+        fields, at = {}, 0
+        while at < len(text):
+            match = _FIELD_PATTERN.match(text, at)
+            if match is None:
+                raise self._fault(f"{text[at:]!r} is no field", "Write name=value.")
+            fields[match[1]], at = match[2], match.end()
+        return fields
+
+    def _kernel(self, kind: str, name: str, fields: dict[str, str]) -> ContestKernel:
+        numbers: dict[str, int] = {}
+        for field in _KERNEL_FIELDS[kind]:
+            text = fields.get(field, "missing")
+            if not text.isdigit() or int(text) < 1:
+                raise self._fault(f"{field} of {kind} {name} is {text}", "Give a whole number from 1 on.")
+            numbers[field] = int(text)
+        if kind == "conv":
+            # T and U are the strides down and across; the contest's formula divides by one of them, squared.
+            if numbers["T"] != numbers["U"]:
+                raise self._fault(f"{name} has strides {numbers['T']} and {numbers['U']}", "The cost has one for both.")
+            return ContestKernel(name, kind, (Conv(**{field: numbers[field] for field in "HWRSCKT"}),))
+        # The convolutions inside of a block have a quarter of its features.
+        if numbers["f"] % 4:
+            raise self._fault(f"f of {kind} {name} is {numbers['f']}", "A block has a multiple of 4 features.")
+        block = cblock if kind == "cblock" else dblock
+        return ContestKernel(name, kind, block(numbers["h"], numbers["w"], numbers["f"]))
+
+    def _edge(self, line: str) -> None:
+        match = _EDGE_PATTERN.match(line)
+        if match is None:
+            raise self._fault(f"{line!r} is no edge", "Write kind[n]:y -> kind[m]:x, shape:[h][w][c].")
+        ends = ((match[1], int(match[2])), (match[3], int(match[4])))
+        for kind, number in ends:
+            if self.nodes.get(number) != kind:
+                is_there = f"node {number} is a {self.nodes[number]}" if number in self.nodes else "there is none"
+                raise self._fault(f"an edge names {kind}[{number}], and {is_there}", "Define nodes before edges.")
+        self.edges.append((ends[0][1], ends[1][1]))
+
+    def _fault(self, what: str, hint: str) -> DataError:
+        return DataError(what, where=f"{self.path}:{self.line}" if self.line else self.path, hint=hint)

@@ -1,0 +1,104 @@
+"""How many colours a phase program takes within its rectangle: those that its moves have routes of on one router.
+
+Between the parts of a sequence stands a barrier, after which the next part has routes of its own; what runs beside each
+other has all of them at once. `tests/wse_sim/test_colours.py` holds each to the routes that are laid for it.
+"""
+
+from functools import lru_cache
+
+from wse_sim.cost_model.collectives import shift_pairs
+from wse_sim.cost_model.reduction_tree import choose_all_reduce, choose_plane, choose_reduce, generate_tree
+from wse_sim.fabric.lowering.lines import colour_paths
+from wse_sim.machine import Machine
+from wse_sim.phase import AllReduce, Broadcast, Par, Phase, Reduce, Repeat, Rounds, Seq, Shift, Stream
+
+RING, SNAKE = "ring", "snake"
+STREAM_COLOURS = {"in": 2, "out": 1}
+"""Into a rectangle cores relay on two colours in turn; out of it switches let through what comes from behind."""
+
+
+def count_colours(phase: Phase, machine: Machine) -> int:
+    """The colours of a program on its fullest router, at most."""
+    match phase:
+        # Routes of a part are laid when the one before is through, so that its colours are free again.
+        case Seq(parts):
+            return max((count_colours(part, machine) for part in parts), default=0)
+        case Rounds():
+            return max((count_colours(part, machine) for part, _ in phase.priced_rounds), default=0)
+        case Repeat(times, body):
+            return count_colours(body, machine) if times else 0
+        # Parts beside each other may lie on the same cores: nobody asked whether they do.
+        case Par(parts):
+            return sum(count_colours(part, machine) for part in parts)
+        case Stream():
+            return STREAM_COLOURS[phase.direction] if phase.bytes else 0
+        case Shift() | Broadcast() | Reduce() | AllReduce():
+            return _move_colours(phase, machine) if phase.words else 0
+        case _:
+            return 0
+
+
+def _move_colours(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machine) -> int:
+    rect = phase.rect
+    if isinstance(phase, Shift):
+        return _shift_colours(rect.width if phase.axis == "x" else rect.height, phase.hops, phase.wrap)
+    if phase.axis == "xy":
+        return _plane_colours(phase, machine)
+    pes = (rect.width if phase.axis == "x" else rect.height) // phase.groups
+    # A line of one hands nothing on.
+    if pes == 1:
+        return 0
+    if isinstance(phase, Broadcast):
+        return 1
+    if isinstance(phase, Reduce):
+        return _line_colours(pes, phase.words, phase.algorithm or choose_reduce(pes, phase.words, machine), machine)
+    name = phase.algorithm or choose_all_reduce(pes, phase.words, machine)
+    # The sums go back on a colour of their own.
+    return _shift_colours(pes, 1, "folded") if name == RING else 1 + _line_colours(pes, phase.words, name, machine)
+
+
+def _plane_colours(phase: Broadcast | Reduce | AllReduce, machine: Machine) -> int:
+    rect, words = phase.rect, phase.words
+    if rect.area == 1:
+        return 0
+    if isinstance(phase, Broadcast):
+        return 1
+    back = int(isinstance(phase, AllReduce))
+    # Rings along rows, a barrier, and rings along columns.
+    if phase.algorithm == RING:
+        return max(_shift_colours(rect.width, 1, "folded"), _shift_colours(rect.height, 1, "folded"))
+    if choose_plane(rect, words, phase.algorithm, machine) == SNAKE:
+        return back + min(2, rect.area - 1)
+    lines = [n for n in (rect.width, rect.height) if n > 1]
+    # Rows first, and then a column: without a barrier between them both have their routes.
+    names = (phase.algorithm or choose_reduce(n, words, machine) for n in lines)
+    return back + sum(_line_colours(n, words, name, machine) for n, name in zip(lines, names, strict=True))
+
+
+@lru_cache(maxsize=1024)
+def _shift_colours(pes: int, hops: int, wrap: str) -> int:
+    return _path_colours(shift_pairs(pes, hops, wrap))
+
+
+@lru_cache(maxsize=4096)
+def _line_colours(pes: int, words: int, name: str, machine: Machine) -> int:
+    """Colours of a reduction along a line."""
+    if name == "star":
+        return 1
+    # Each level has pairs that are twice as far apart, over the routers of the one before.
+    if name == "tree":
+        return (pes - 1).bit_length()
+    # A core receives on one colour and sends on the other, in turn along the line.
+    if name == "chain":
+        return min(2, pes - 1)
+    if name == "two_phase":
+        size: int = max(1, round(pes**0.5))
+        inside = min(2, size - 1)
+        return inside + min(2, -(-pes // size) - 1)
+    # A tree that was searched for follows no rule: its ways are coloured as the lowering colours them.
+    parents = generate_tree(pes, words, machine)
+    return _path_colours(tuple((i, p) for i, p in enumerate(parents) if p >= 0))
+
+
+def _path_colours(pairs: tuple[tuple[int, int], ...]) -> int:
+    return max(colour_paths(pairs), default=-1) + 1

@@ -1,0 +1,1 @@
+"""Kernels over elements: arithmetic, random numbers, elements read and written by number."""

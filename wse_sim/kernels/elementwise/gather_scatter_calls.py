@@ -1,0 +1,118 @@
+"""Calls of operations that read or write by number: lists, and rows of a table."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from lazytensor.errors import LazyError
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Type
+from wse_sim.kernels.elementwise.gather_scatter import at_places, embedding, embedding_gradient, put_places
+from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, single
+
+NUMBERS = 2**16
+"""How many numbers there are that an operand's index can have."""
+
+
+def read_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Elements along a dimension, by default the last, by their places.
+
+    An index may leave out the end of the other dimensions.
+    """
+    dim, index = attributes(instr).get("dim", -1), reads[1].shape
+    lead, extent = other_extents(index, dim), _numbered(reads[0].shape[dim])
+    kernel = at_places(cores.rect, *matrix(lead), extent, index[dim], reads[0].dtype.name)
+
+    def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
+        x, places = (np.moveaxis(array, dim, -1) for array in arrays)
+        return {"x": x[tuple(slice(e) for e in lead)], "places": _within(places, extent)}
+
+    return single(kernel, give, dim=dim)
+
+
+def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Elements put at places of the last dimension."""
+    attrs = attributes(instr)
+    (*lead, count), extent = reads[0].shape, _numbered(attrs["extent"])
+    kernel = put_places(cores.rect, *matrix(lead), extent, count, reads[0].dtype.name, attrs["accumulate"])
+    return single(kernel, lambda arrays: {"g": arrays[0], "places": _within(arrays[1], extent)})
+
+
+def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Elements set at, or added to, places along any dimension. Raises LazyError for other ways to combine them."""
+    attrs, (base, index) = attributes(instr), (read.shape for read in reads[:2])
+    dim, extent = attrs["dim"], _numbered(base[attrs["dim"]])
+    lead = other_extents(base, dim)
+    if attrs["kind"] not in ("set", "add") or lead != other_extents(index, dim):
+        hint = "Set or add elements, with an index as large as the base but along the dimension."
+        raise LazyError(f"a scatter by {attrs['kind']!r} of {index} into {base}", hint=hint)
+    how = {"accumulate": attrs["kind"] == "add", "has_base": True}
+    kernel = put_places(cores.rect, *matrix(lead), extent, index[dim], reads[0].dtype.name, **how)
+
+    def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
+        old, places, value = (np.moveaxis(array, dim, -1) for array in arrays)
+        return {"base": old, "places": _within(places, extent), "g": value}
+
+    return single(kernel, give, dim=dim)
+
+
+def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Rows of a table, whose leading dimensions are indexed."""
+    rows, width = _table(reads[0], attributes(instr)["dims"])
+    tokens = prod(np.broadcast_shapes(*(index.shape for index in reads[1:])))
+    kernel = embedding(cores.rect, tokens, rows, width, reads[0].dtype.name)
+    lead = reads[0].shape[: len(reads) - 1]
+    return single(kernel, lambda arrays: {"table": arrays[0], "tokens": _row_numbers(arrays[1:], lead)})
+
+
+def write_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Rows added to those of a table that numbers name. Raises LazyError for rows that are to be set."""
+    attrs = attributes(instr)
+    if not attrs["accumulate"]:
+        raise LazyError("no kernel that sets rows by number", hint="Choose by torch.where with a mask.")
+    rows, width = _table(reads[0], attrs["dims"])
+    lead = reads[0].shape[: len(reads) - 2]
+    tokens = prod(np.broadcast_shapes(*(index.shape for index in reads[2:])))
+    kernel = embedding_gradient(cores.rect, tokens, rows, width, reads[0].dtype.name, has_base=True)
+
+    def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
+        return {"base": arrays[0], "dy": arrays[1], "tokens": _row_numbers(arrays[2:], lead)}
+
+    return single(kernel, give)
+
+
+def matrix(lead: Sequence[int]) -> tuple[int, int]:
+    """Leading dimensions as rows and columns: the last one runs along x, so that samples and channels are cut apart."""
+    return prod(lead[:-1]), (lead[-1] if lead else 1)
+
+
+def other_extents(shape: Sequence[int], dim: int) -> tuple[int, ...]:
+    """The extents of the other dimensions."""
+    return tuple(e for d, e in enumerate(shape) if d != dim % len(shape))
+
+
+def _numbered(extent: int) -> int:
+    if extent > NUMBERS:
+        raise LazyError(f"{extent:,} elements by number", hint=f"An index has 16 bits: give at most {NUMBERS:,}.")
+    return extent
+
+
+def _table(table: Type, dims: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and their width. Raises LazyError unless the leading dimensions are those that are indexed."""
+    if dims != tuple(range(len(dims))):
+        raise LazyError(f"an index of dimensions {dims} of {table}", hint="Index the leading dimensions.")
+    return _numbered(prod(table.shape[: len(dims)])), prod(table.shape[len(dims) :])
+
+
+def _row_numbers(indices: Arrays, lead: Sequence[int]) -> np.ndarray:
+    """Numbers of rows; places count from the end where they are negative."""
+    whole = [_within(np.where(i < 0, i + e, i), e) for i, e in zip(indices, lead, strict=True)]
+    return np.ravel_multi_index(tuple(np.broadcast_arrays(*whole)), tuple(lead))
+
+
+def _within(places: np.ndarray, extent: int) -> np.ndarray:
+    """Places as they are. Raises LazyError if one is outside."""
+    if places.size and (places.min() < 0 or places.max() >= extent):
+        raise LazyError(f"places {places.min()} to {places.max()} of {extent}", hint="Count from 0 within the list.")
+    return places

@@ -1,0 +1,84 @@
+"""Dense matrix products on a square mesh: tiles of m x k and k x n on every PE, one step for each PE of a line.
+
+SUMMA sends the tiles of one column and one row to all; Cannon shifts them to the neighbour, and those at the border
+along the whole line; the two-hop product of WaferLLM (OSDI 2025) folds the ring onto the line, so that no shift is
+longer than two hops. Moves overlap with the products of the step before.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wse_sim.cost_model.cost import wavelet_count
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.machine import Machine
+from wse_sim.phase import Broadcast, Compute, Par, Phase, Repeat, Shift
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one PE multiplies in one step: m x k by k x n elements of `itemsize` bytes."""
+
+    m: int
+    k: int
+    n: int
+    itemsize: int
+
+    @classmethod
+    def of(cls, m: int, k: int, n: int, pes: int, itemsize: int) -> "Tile":
+        """The largest tile of a product of m x k by k x n on a mesh of pes x pes."""
+        return cls(ceil_div(m, pes), ceil_div(k, pes), ceil_div(n, pes), itemsize)
+
+
+def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Compute:
+    """One step on one PE: a vector operation as long as the longer side of the result, for every other index."""
+    short, long = sorted((tile.m, tile.n))
+    return Compute(
+        rect,
+        "fma",
+        vectors=tile.k * short,
+        length=long,
+        itemsize=tile.itemsize,
+        scalar_cycles=machine.loop_cycles,
+        slowdown=slowdown,
+    )
+
+
+def summa(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
+    """The steps of SUMMA: two broadcasts beside the products."""
+    a, b = _tile_words(tile, machine)
+    moves = (Broadcast(rect, axis="x", words=a), Broadcast(rect, axis="y", words=b))
+    return Repeat(rect.width, Par((*moves, products(rect, tile, machine, slowdown))))
+
+
+def cannon(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
+    """The steps of Cannon: shifts by one PE, and from the border back along the whole line."""
+    return _shifting(rect, tile, machine, slowdown, "line")
+
+
+def two_hop(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
+    """The steps of the interleaved product: all shifts by at most two PEs."""
+    return _shifting(rect, tile, machine, slowdown, "folded")
+
+
+def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, wrap: str) -> Phase:
+    """Tiles come to lie beside those that are multiplied."""
+    a, b = _tile_words(tile, machine)
+    # Two tiles and, behind them, two that arrive: addresses matter to the lowering, which copies what would overlap.
+    moves = (
+        Shift(rect, axis="x", words=a, hops=1, wrap=wrap, take=0, put=a + b),
+        Shift(rect, axis="y", words=b, hops=1, wrap=wrap, take=a, put=a + b + a),
+    )
+    return Repeat(rect.width, Par((*moves, products(rect, tile, machine, slowdown))))
+
+
+def _tile_words(tile: Tile, machine: Machine) -> tuple[int, int]:
+    return wavelet_count(tile.m * tile.k, tile.itemsize, machine), wavelet_count(
+        tile.k * tile.n, tile.itemsize, machine
+    )
+
+
+GEMM_ALGORITHMS: dict[str, Callable[[Rect, Tile, Machine], Phase]] = {
+    "summa": summa,
+    "cannon": cannon,
+    "two_hop": two_hop,
+}

@@ -1,0 +1,45 @@
+"""Matrix times vector: tiles of the matrix stay, the vector lies along one axis, sums leave along the other."""
+
+from collections.abc import Callable
+
+from wse_sim.cost_model.cost import wavelet_count
+from wse_sim.kernels.collective import centred_all_reduce
+from wse_sim.kernels.kernel import MeshKernel, Room
+from wse_sim.kernels.matmul.tile_product import MatrixView, multiply
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.machine import Machine
+from wse_sim.phase import AllReduce, Compute, Local, Phase, Seq
+
+Sum = Callable[[Rect, str, int, Machine], Phase]
+"""An all-reduce: rectangle, axis, words, machine."""
+
+
+def gemv(
+    rect: Rect, inner: int, outer: int, itemsize: int, machine: Machine, all_reduce: Sum = centred_all_reduce
+) -> Phase:
+    """A vector of `inner` along y gives one of `outer` along x, on all PEs of its column.
+
+    A tile takes one vector operation for each element of its shorter side.
+    """
+    rows, columns = ceil_div(inner, rect.height), ceil_div(outer, rect.width)
+    short, long = sorted((rows, columns))
+    local = Compute(rect, "fma", vectors=short, length=long, itemsize=itemsize, scalar_cycles=machine.loop_cycles)
+    return _local_then_sum(local, all_reduce(rect, "y", wavelet_count(columns, itemsize, machine), machine))
+
+
+def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> MeshKernel:
+    """y [1, outer] = x^T a of x [inner, 1] and a [inner, outer]; every PE of a column gets its part of y."""
+    room = Room()
+    a = room.place("a", rect, inner, outer, dtype)
+    x = room.place("x", rect, inner, 1, dtype, column_kind="replicated")
+    y = room.place("y", rect, 1, outer, dtype, row_kind="replicated")
+    build = room.builder()
+    build.move(y.vector(), 0.0, y.elements)
+    # x lies along y and is alike on all PEs of a row, so every tile has the part that it needs.
+    multiply(build, MatrixView.of(x, is_transposed=True), MatrixView.of(a), MatrixView.of(y))
+    total = AllReduce(rect, axis="y", words=y.words, algorithm=algorithm, at=y.address, dtype=dtype)
+    return MeshKernel(_local_then_sum(Local(rect, build.body()), total), (a, x), (y,), room.words)
+
+
+def _local_then_sum(local: Phase, total: Phase) -> Phase:
+    return Seq((local, total))

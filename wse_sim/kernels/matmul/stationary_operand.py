@@ -1,0 +1,204 @@
+"""Products with one matrix in place, on any rectangle: the others flow by in chunks.
+
+With an operand in place (a weight in pipelined mode, an activation where weights are streamed) rows of the other come
+in along one axis, each PE multiplies them by its tile, and partial sums leave along the other axis. With the result in
+place both operands come in, one along each axis, and each PE adds up. Chunk by chunk the stages overlap: one arrives
+while the one before is multiplied and the sums of the one before that leave.
+
+`strips` products of one size lie beside each other on the rectangle, across the axis along which rows come in.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from lazytensor.errors import LazyError
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
+from wse_sim.isa.packing import word_count
+from wse_sim.kernels.kernel import BANK_PAIRS, Copies, MeshKernel, Placed, Room
+from wse_sim.kernels.matmul.tile_product import MatrixView, clear, multiply
+from wse_sim.layout import Rect
+from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
+
+
+def whole_chunk(chunk: int, dtype: str) -> int:
+    """`chunk` rows, rounded up so that every chunk begins in the same pair of banks.
+
+    Then no chunk's operands conflict where those of another do not, and all rounds take as long.
+    """
+    rows = BANK_PAIRS * WORD_BYTES // ITEM_BYTES[dtype]
+    return -(-max(1, chunk) // rows) * rows
+
+
+def operand_in_place(
+    rect: Rect,
+    passing: int,
+    inner: int,
+    outer: int,
+    dtype: str = "float32",
+    chunk: int = 1,
+    algorithm: str = "",
+    sum_dtype: str = "",
+    strips: int = 1,
+    is_turned: bool = False,
+    is_transposed: bool = False,
+    is_shared: bool = False,
+) -> MeshKernel:
+    """c [passing, outer] = a b of a [passing, inner], some rows at a time, and b [inner, outer], which stays.
+
+    a begins in the first column of PEs, inner along y; c ends in the first row of PEs, outer along x; `is_turned`
+    exchanges the axes. With `is_transposed` b is given as [outer, inner]. `chunk` is rounded by `whole_chunk`. With
+    several `strips` their operands are a0, a1, ..., b0, ..., c0, ...; if `is_shared` there is but one a, which begins
+    on the first PE and goes to all. Raises LazyError for a shared operand and strips of more than one line.
+    """
+    room, sums = Room(), sum_dtype or dtype
+    chunk = min(whole_chunk(chunk, dtype), whole_chunk(passing, dtype))
+    cut = _Strips(rect, strips, across="x" if is_turned else "y")
+    first = cut.part()
+    if is_shared and cut.line != 1:
+        # Each line would need another part of what is shared.
+        raise LazyError(f"{strips} strips of {cut.line} lines that share an operand", hint="Give strips of one line.")
+    # What comes in lies where the axis along which it is sent begins, and so do the sums on the other axis.
+    begin = {"x": first.limit_size(1, first.height), "y": first.limit_size(first.width, 1)}
+    a = room.place("a", begin[cut.along], passing, inner, dtype, is_turned=not is_turned)
+    extents = (outer, inner) if is_transposed else (inner, outer)
+    b = room.place("b", first, *extents, dtype, is_turned=is_transposed != is_turned)
+    c = room.place("c", begin[cut.across], passing, outer, sums, is_turned=is_turned)
+
+    def arrive(rows: range) -> Phase:
+        # To the same address on all PEs: those at the beginning have it there already, and copy nothing.
+        address, words = _rows(a, rows)
+        axis = "xy" if is_shared else cut.along
+        return Broadcast(cut.used, axis=axis, words=words, take=address, put=address)
+
+    def work(rows: range) -> Phase:
+        builder = room.builder()
+        left, total = (MatrixView.of(tile).some(rows) for tile in (a, c))
+        multiply(builder, left, MatrixView.of(b, is_transposed), total, begins=True)
+        return Local(cut.used, builder.body())
+
+    def leave(rows: range) -> Phase:
+        address, words = _rows(c, rows)
+        return Reduce(
+            cut.used, axis=cut.across, words=words, groups=strips, algorithm=algorithm, at=address, dtype=sums
+        )
+
+    phase = in_chunks(passing, chunk, (arrive, work, leave))
+    operands = cut.copies(b, alone=(a,)) if is_shared else cut.copies(a, b)
+    return MeshKernel(phase, operands, cut.copies(c), room.words)
+
+
+def result_in_place(
+    rect: Rect,
+    m: int,
+    n: int,
+    k: int,
+    dtype: str = "float32",
+    chunk: int = 1,
+    sum_dtype: str = "",
+    strips: int = 1,
+) -> MeshKernel:
+    """c [m, n] = a^T b of a [k, m] and b [k, n], some of the k rows of each at a time; c stays.
+
+    a begins in the first column of PEs, m along y, and b in the first row, n along x. `chunk` and `strips` as in
+    `operand_in_place`.
+    """
+    room, cut = Room(), _Strips(rect, strips, across="y")
+    chunk = min(whole_chunk(chunk, dtype), whole_chunk(k, dtype))
+    first = cut.part()
+    a = room.place("a", first.limit_size(1, first.height), k, m, dtype, is_turned=True)
+    b = room.place("b", first.limit_size(first.width, 1), k, n, dtype)
+    c = room.place("c", first, m, n, sum_dtype or dtype)
+
+    def arrive(rows: range) -> Phase:
+        # Along both axes at the same time: each operand has colours and links of its own.
+        moves = []
+        for tile, axis, groups in ((a, "x", 1), (b, "y", strips)):
+            address, words = _rows(tile, rows)
+            moves.append(Broadcast(cut.used, axis=axis, words=words, groups=groups, take=address, put=address))
+        return Par(tuple(moves))
+
+    def work(rows: range) -> Phase:
+        builder = room.builder()
+        multiply(builder, MatrixView.of(a).some(rows).turned(), MatrixView.of(b).some(rows), MatrixView.of(c))
+        return Local(cut.used, builder.body())
+
+    phase = Seq((clear(cut.used, room, c), in_chunks(k, chunk, (arrive, work))))
+    return MeshKernel(phase, cut.copies(a, b), cut.copies(c), room.words)
+
+
+Stage = Callable[[range], Phase]
+"""What is done with a chunk, given its rows."""
+
+
+def in_chunks(rows: int, chunk: int, stages: Sequence[Stage]) -> Phase:
+    """Every chunk of `rows` through all stages, the stages at the same time on chunks that follow one another."""
+    starts = range(0, rows, chunk)
+
+    def step(number: int) -> Phase:
+        # Stages of one step touch different chunks, so they may overlap.
+        parts = []
+        for n, stage in enumerate(stages):
+            if 0 <= number - n < len(starts):
+                start = starts[number - n]
+                parts.append(stage(range(start, min(start + chunk, rows))))
+        return Par(tuple(parts))
+
+    # A pipeline takes some steps more than there are chunks, to fill and to drain; between lie equal rounds, of whole
+    # chunks in all stages.
+    filling, full = len(stages) - 1, rows // chunk
+    steps, equal = len(starts) + filling, max(0, full - filling)
+    if not equal:
+        return Seq(tuple(step(i) for i in range(steps)))
+    before, after = (range(filling), range(full, steps))
+    rounds = Rounds(equal, lambda number: step(filling + number))
+    return Seq((*(step(i) for i in before), rounds, *(step(i) for i in after)))
+
+
+@dataclass(frozen=True)
+class _Strips:
+    """Equal parts of a rectangle beside each other along the axis `across`."""
+
+    rect: Rect
+    count: int
+    across: str
+
+    @property
+    def along(self) -> str:
+        """The other axis."""
+        return "x" if self.across == "y" else "y"
+
+    @cached_property
+    def line(self) -> int:
+        """PEs of a strip along the axis that they are cut across."""
+        return (self.rect.height if self.across == "y" else self.rect.width) // self.count
+
+    @cached_property
+    def used(self) -> Rect:
+        """All strips together."""
+        if self.across == "y":
+            return self.rect.limit_size(self.rect.width, self.line * self.count)
+        return self.rect.limit_size(self.line * self.count, self.rect.height)
+
+    def part(self) -> Rect:
+        """The first strip."""
+        width, height = self.rect.width, self.rect.height
+        return self.rect.limit_size(width, self.line) if self.across == "y" else self.rect.limit_size(self.line, height)
+
+    def copies(self, *first: Placed, alone: tuple[Placed, ...] = ()) -> Copies:
+        """Matrices `alone`, then those of the first strip on all strips, one matrix after the other."""
+        return Copies(first, self.count, self._moved, alone)
+
+    def _moved(self, placed: Placed, i: int) -> Placed:
+        """What lies on the first strip, on strip `i`."""
+        if self.count == 1:
+            return placed
+        rect, way = placed.rect, i * self.line
+        moved = replace(rect, y=rect.y + way) if self.across == "y" else replace(rect, x=rect.x + way)
+        return replace(placed, name=f"{placed.name}{i}", rect=moved)
+
+
+def _rows(placed: Placed, rows: range) -> tuple[int, int]:
+    """Address and words of some rows of a tile."""
+    first = word_count(rows.start * placed.tile_columns, placed.dtype)
+    return placed.address + first, word_count(len(rows) * placed.tile_columns, placed.dtype)

@@ -1,0 +1,221 @@
+"""Normalizations with their gradients: of rows, with or without their mean, and of channels over a batch.
+
+Rows are cut along y and their elements along x: a row's sums go along x, and those of its parameters along y. For a
+batch norm samples are cut along y and channels along x, so that all its sums go along y. Statistics and sums are in
+float32. Gradients are given x again, and no statistic is kept.
+"""
+
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, round_to
+from wse_sim.kernels.rows.softmax import Rows, Slices
+from wse_sim.layout import Rect, ceil_div
+
+EPS = 1e-5
+
+
+class Channels(Slices):
+    """Slices that are channels: all samples and pixels of each."""
+
+    def __init__(self, rect: Rect, samples: int, channels: int, pixels: int):
+        rect = rect.limit_size(channels, samples)
+        self.extents, self.parts = (samples, channels, pixels), ceil_div(samples, rect.height)
+        slices, elements = ceil_div(channels, rect.width), self.parts * pixels
+        super().__init__(rect, "y", slices=slices, elements=elements, shared=samples * pixels)
+
+    def tile(self, name: str, dtype: str, fill: float = 0) -> Placed:
+        """Return room for the pixels of all channels and samples of a PE."""
+        samples, channels, pixels = self.extents
+        return self.room.place(name, self.rect, samples, channels, dtype, depth=pixels, fill=fill)
+
+    def parameter(self, name: str, dtype: str) -> Placed:
+        """Return room for a number of each channel, on all PEs of a column."""
+        return self.room.place(name, self.rect, 1, self.extents[1], dtype, row_kind="replicated")
+
+    def mask(self) -> Placed:
+        """Return a one for each sample."""
+        return self.room.place("real", self.rect, self.extents[0], 1, WIDE, column_kind="replicated", constant=1)
+
+    def of(self, placed: Placed) -> Memory:
+        """Return a channel's pixels in all samples, its parameter, or for the mask one number for each sample."""
+        if placed.row_kind == "replicated":
+            return placed.vector(stride=0, steps=(1,))
+        if placed.column_kind == "replicated":
+            return Memory(placed.base, stride=0, outer=((self.parts, 1),))
+        pixels = self.extents[2]
+        outer = ((self.parts, self.slices * pixels),) if self.parts > 1 else ()
+        return Memory(placed.base, dtype=placed.dtype, steps=(pixels,), outer=outer)
+
+
+class _Norm:
+    """Slices to be normalized: x, `unit`, which is x normalized, and room for their statistics."""
+
+    def __init__(self, on: Slices, dtype: str, eps: float, is_centred: bool = True):
+        self.on, self.eps, self.is_centred = on, eps, is_centred
+        self.x, self.unit, self.real = on.tile("x", dtype), on.tile("unit", WIDE), on.mask()
+        self.first, self.second = on.statistics(2)
+        (self.scale,) = on.statistics(1)
+
+    def normalize(self) -> Builder:
+        """Add the phases of unit = (x - mean) / sqrt(variance + eps), with `scale` the factor.
+
+        `first` has the mean then, and `second` the variance.
+        """
+        on, scale = self.on, self.scale
+        build = squares(on, self.x, self.unit, self.real, self.first if self.is_centred else None, scale)
+        build.mul(self.second, scale, 1 / on.shared, on.slices)
+        build.add(scale, self.second, self.eps, on.slices)
+        times_root(on, build, self.unit, scale)
+        return on.run(build)
+
+    def pull(self, build: Builder, h: Placed) -> Builder:
+        """Append h = scale (h - first - unit second), with the means of a slice whose sums both statistics hold."""
+        on = self.on
+        # Both statistics follow one another: one operation makes sums means, with the sign they are used in.
+        build.mul(self.first, self.first, -1 / on.shared, 2 * on.slices)
+        on.each(build, "add", h, h, self.first)
+        on.each(build, "fmac", h, self.unit, self.second, h)
+        on.each(build, "mul", h, h, self.scale)
+        return on.run(build)
+
+
+def squares(on: Slices, x: Placed, unit: Placed, real: Placed, mean: Memory | None, total: Memory) -> Builder:
+    """Add the phases of unit = x - mean, and of the sum of its squares in `total`. Without `mean` unit is x.
+
+    `real` is one for what is no fill of a tile, and zero there: fill must not count as far from the mean.
+    """
+    build = on.room.builder()
+    if mean:
+        # Two passes, first the mean: the difference of two large sums would lose the variance of wide rows.
+        build.move(mean, 0.0, on.slices)
+        on.each(build, "add", mean, mean, x)
+        build = on.run(build)
+        on.combine(mean.base, on.slices)
+        build.mul(mean, mean, 1 / on.shared, on.slices)
+        on.each(build, "sub", unit, x, mean)
+        on.each(build, "mul", unit, unit, real)
+    else:
+        build.convert(unit.vector(), x.vector(), x.elements)
+    build.move(total, 0.0, on.slices)
+    on.each(build, "fmac", total, unit, unit, total)
+    build = on.run(build)
+    on.combine(total.base, on.slices)
+    return build
+
+
+def times_root(on: Slices, build: Builder, unit: Placed, scale: Memory) -> None:
+    """Append scale = 1 / sqrt(scale) and unit = unit scale."""
+    # Cores have no reciprocal root in one; a number for each slice costs little either way.
+    build.special("sqrt", scale, scale, on.slices)
+    build.special("reciprocal", scale, scale, on.slices)
+    on.each(build, "mul", unit, unit, scale)
+
+
+def layer_norm(
+    rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS, groups: int = 1
+) -> MeshKernel:
+    """y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
+
+    x and y are [rows, columns], gain and bias [1, columns]. The variance is the mean of squared differences.
+    """
+    on = Rows(rect, rows, columns, groups)
+    x, y = on.tile("x", dtype), on.tile("y", dtype)
+    # In float32 the result is worked out where it will lie.
+    work = on.room.wide(y)
+    gain, bias, real = on.parameter("gain", dtype), on.parameter("bias", dtype), on.mask()
+    (mean,), (spread,) = on.statistics(1), on.statistics(1)
+    build = squares(on, x, work, real, mean, spread)
+    build.fmac(spread, spread, 1 / columns, eps, on.slices)
+    times_root(on, build, work, spread)
+    on.each(build, "fmac", work, work, gain, bias)
+    return on.finish(round_to(build, y, work), (x, gain, bias, real), (y,))
+
+
+def rms_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
+    """y = x / sqrt(mean of x^2 + eps) gain over each row of x [rows, columns]; gain is [1, columns]."""
+    on = Rows(rect.limit_size(columns, rows), rows, columns)
+    norm = _Norm(on, dtype, eps, is_centred=False)
+    y, gain = on.tile("y", dtype), on.parameter("gain", dtype)
+    build = norm.normalize()
+    on.each(build, "mul", y, norm.unit, gain)
+    return on.finish(build, (norm.x, gain, norm.real), (y,))
+
+
+def rms_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
+    """dx and dgain of `rms_norm` from dy, x and gain."""
+    return _row_gradient(rect, rows, columns, dtype, eps, is_centred=False)
+
+
+def layer_norm_gradient(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = EPS) -> MeshKernel:
+    """dx, dgain and dbias of `layer_norm` from dy, x [rows, columns] and gain [1, columns]."""
+    return _row_gradient(rect, rows, columns, dtype, eps, is_centred=True)
+
+
+def _row_gradient(rect: Rect, rows: int, columns: int, dtype: str, eps: float, is_centred: bool) -> MeshKernel:
+    on = Rows(rect.limit_size(columns, rows), rows, columns)
+    norm = _Norm(on, dtype, eps, is_centred)
+    dy, dx, h, gain = on.tile("dy", dtype), on.tile("dx", dtype), on.tile("h", WIDE), on.parameter("gain", dtype)
+    sums = [on.parameter(name, WIDE) for name in ("dgain", "dbias")[: 1 + is_centred]]
+    build = norm.normalize()
+    build.move(norm.first, 0.0, 2 * on.slices)
+    on.each(build, "mul", h, dy, gain)
+    if is_centred:
+        on.each(build, "add", norm.first, norm.first, h)
+    on.each(build, "fmac", norm.second, h, norm.unit, norm.second)
+    # Gradients of the parameters go over all rows, and so down the columns, while the statistics went along them.
+    for total in sums:
+        build.move(total.vector(), 0.0, total.elements)
+    on.each(build, "fmac", sums[0], dy, norm.unit, sums[0])
+    for total in sums[1:]:
+        on.each(build, "add", total, total, dy)
+    build = on.run(build)
+    on.combine(norm.first.base, 2 * on.slices)
+    for total in sums:
+        on.combine(total.address, total.words, axis="y")
+    build = norm.pull(build, h)
+    build.convert(dx.vector(), h.vector(), h.elements)
+    return on.finish(build, (norm.x, dy, gain, norm.real), (dx, *sums))
+
+
+def batch_norm(
+    rect: Rect, samples: int, channels: int, pixels: int, dtype: str = "float32", eps: float = EPS
+) -> MeshKernel:
+    """y = (x - mean) / sqrt(variance + eps) gain + bias of each channel of x [samples, channels x pixels].
+
+    gain and bias are [1, channels]; so are the results `mean` and `variance`, in float32 and without a correction.
+    """
+    on = Channels(rect, samples, channels, pixels)
+    norm = _Norm(on, dtype, eps)
+    y, gain, bias = on.tile("y", dtype), on.parameter("gain", dtype), on.parameter("bias", dtype)
+    mean, variance = (
+        on.parameter("mean", WIDE).moved(norm.first.base),
+        on.parameter("variance", WIDE).moved(norm.second.base),
+    )
+    build = norm.normalize()
+    on.each(build, "fmac", norm.unit, norm.unit, gain, bias)
+    build.convert(y.vector(), norm.unit.vector(), y.elements)
+    return on.finish(build, (norm.x, gain, bias, norm.real), (y, mean, variance))
+
+
+def batch_norm_gradient(
+    rect: Rect, samples: int, channels: int, pixels: int, dtype: str = "float32", eps: float = EPS
+) -> MeshKernel:
+    """dx, dgain and dbias of `batch_norm` from dy, x and gain; the last two are in float32."""
+    on = Channels(rect, samples, channels, pixels)
+    norm = _Norm(on, dtype, eps)
+    dy, dx, gain, h = on.tile("dy", dtype), on.tile("dx", dtype), on.parameter("gain", dtype), on.tile("h", WIDE)
+    dbias, dgain = on.parameter("dbias", WIDE), on.parameter("dgain", WIDE)
+    build = norm.normalize()
+    build.move(norm.first, 0.0, 2 * on.slices)
+    on.each(build, "add", norm.first, norm.first, dy)
+    on.each(build, "fmac", norm.second, dy, norm.unit, norm.second)
+    build = on.run(build)
+    on.combine(norm.first.base, 2 * on.slices)
+    # Both sums are the gradients of the parameters; the gain goes into the factor, not into every element.
+    build.move(dbias.vector(), norm.first, on.slices)
+    build.move(dgain.vector(), norm.second, on.slices)
+    build.mul(norm.scale, norm.scale, gain.vector(), on.slices)
+    build.convert(h.vector(), dy.vector(), h.elements)
+    build = norm.pull(on.run(build), h)
+    build.convert(dx.vector(), h.vector(), h.elements)
+    return on.finish(build, (norm.x, dy, gain, norm.real), (dx, dgain, dbias))

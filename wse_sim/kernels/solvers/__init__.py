@@ -1,0 +1,1 @@
+"""Stencils, a linear solver, a Fourier transform."""

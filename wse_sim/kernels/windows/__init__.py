@@ -1,0 +1,1 @@
+"""Kernels over windows of images: convolutions and pooling."""

@@ -1,0 +1,133 @@
+"""Windows over images whose places are sums or maxima, and the gradient of sums. No PE needs a word of another.
+
+Samples are cut along y and channels along x; each PE pads its own images.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory
+from wse_sim.kernels.kernel import WIDE, MeshKernel, Placed, Room, round_to
+from wse_sim.kernels.windows.window import Pair, Window
+from wse_sim.layout import Rect
+from wse_sim.phase import Local
+
+
+class _Planes:
+    """Images of each PE, with the padding of a window around them in a frame, and what the window gives at its places.
+
+    The frame is of float32 if `is_wide`.
+    """
+
+    def __init__(
+        self, rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str, is_wide: bool = False
+    ):
+        self.extents, self.window, self.room = extents, window, Room()
+        self.places = window.places(extents)
+        self.x = self.room.place("x", rect, rows, columns, dtype, depth=extents[0] * extents[1])
+        self.y = self.room.place("y", rect, rows, columns, dtype, depth=self.places[0] * self.places[1])
+        self.planes = self.x.tile_rows * self.x.tile_columns
+        down, self.line = (e + sum(p) for e, p in zip(extents, window.padding, strict=True))
+        self.plane = down * self.line
+        self.frame = self.room.vector(self.planes * self.plane, WIDE if is_wide else dtype)
+
+    def _in_frame(self, start: int, stride: int, rows: int, step: int) -> Memory:
+        """Return `rows` of every image in the frame, `step` elements apart, from element `start` of the image on."""
+        outer = (self.planes, self.plane), (rows, step)
+        return replace(self.frame, base=self.frame.base + start, stride=stride, outer=outer)
+
+    def inner(self) -> Memory:
+        """Return the images without their padding."""
+        (top, _), (left, _) = self.window.padding
+        return self._in_frame(top * self.line + left, 1, self.extents[0], self.line)
+
+    def fill(self, build: Builder, value: float) -> None:
+        """Append that all of the frame becomes `value`."""
+        build.move(self.frame, value, self.planes * self.plane)
+
+    def padded(self, value: float) -> Builder:
+        """Return a builder that begins with the images and `value` around them."""
+        build = self.room.builder()
+        self.fill(build, value)
+        build.move(self.inner(), self.x.vector(), self.x.elements)
+        return build
+
+    def seen(self) -> Iterator[tuple[int, Memory]]:
+        """For each tap of the window its pixel, counted from the corner, and what it sees at all places."""
+        (high, broad), (down, across) = self.window.dilation, self.window.stride
+        for i, j in product(*map(range, self.window.kernel)):
+            memory = self._in_frame(i * high * self.line + j * broad, across, self.places[0], down * self.line)
+            yield i * high * self.extents[1] + j * broad, memory
+
+
+def window_sum(
+    rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
+) -> MeshKernel:
+    """y, the sum under the window at each place, of rows x columns images x; sums are in float32."""
+    on = _Planes(rect, rows, columns, extents, window, dtype)
+    total = on.room.wide(on.y)
+    build = on.padded(0.0)
+    build.move(total.vector(), 0.0, total.elements)
+    for _, seen in on.seen():
+        build.add(total.vector(), total.vector(), seen, total.elements)
+    round_to(build, on.y, total)
+    return MeshKernel(Local(rect, build.body()), (on.x,), (on.y,), on.room.words)
+
+
+def window_spread(
+    rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
+) -> MeshKernel:
+    """x, the gradient of rows x columns images by that of their sums, y: each place adds its own to all it saw."""
+    on = _Planes(rect, rows, columns, extents, window, dtype, is_wide=True)
+    build = on.room.builder()
+    on.fill(build, 0.0)
+    for _, seen in on.seen():
+        build.add(seen, seen, on.y.vector(), on.y.elements)
+    build.convert(on.x.vector(), on.inner(), on.x.elements)
+    return MeshKernel(Local(rect, build.body()), (on.y,), (on.x,), on.room.words)
+
+
+def window_argmax(
+    rect: Rect, rows: int, columns: int, extents: Pair, window: Window, dtype: str = "float32"
+) -> MeshKernel:
+    """places, the number of the first largest pixel under the window at each place, and y, that pixel; of images x.
+
+    Pixels are numbered row by row, without padding. `origins` are the numbers of the windows' corners, which may lie in
+    the padding, and `firsts` those of their first pixels, as `window_numbers` gives them. A NaN is never the largest.
+    """
+    on = _Planes(rect, rows, columns, extents, window, dtype)
+    count = on.places[0] * on.places[1]
+    origins, firsts = (on.room.whole(name, rect, 1, count, WIDE) for name in ("origins", "firsts"))
+    places, better, number = (on.room.wide(on.y, name) for name in ("places", "better", "number"))
+    build, count = on.padded(float("-inf")), on.y.elements
+    build.move(on.y.vector(), float("-inf"), count)
+    build.move(places.vector(), _for_all(on, firsts), count)
+    for ahead, seen in on.seen():
+        build.greater(better.vector(), seen, on.y.vector(), count)
+        build.max(on.y.vector(), on.y.vector(), seen, count)
+        # Where it is better the number becomes that of this tap: all are integers, so that sums of them are exact.
+        build.add(number.vector(), _for_all(on, origins), float(ahead), count)
+        build.sub(number.vector(), number.vector(), places.vector(), count)
+        build.fmac(places.vector(), number.vector(), better.vector(), places.vector(), count)
+    operands = (on.x, origins, firsts)
+    return MeshKernel(Local(rect, build.body()), operands, (places, on.y), on.room.words)
+
+
+def _for_all(on: _Planes, one: Placed) -> Memory:
+    """One image of numbers for all images."""
+    return Memory(one.base, dtype=one.dtype, outer=((on.planes, 0),))
+
+
+def window_numbers(extents: Pair, window: Window) -> dict[str, np.ndarray]:
+    """For each place the number of the window's corner, and of the first pixel that is no padding."""
+    places = window.places(extents)
+    corners = [np.arange(n) * s - p[0] for n, s, p in zip(places, window.stride, window.padding, strict=True)]
+    # Taps before the image are so many steps of the dilation from its first pixel.
+    inside = [c + -(np.minimum(c, 0) // d) * d for c, d in zip(corners, window.dilation, strict=True)]
+    width = extents[1]
+    origins, firsts = (np.add.outer(down * width, across) for down, across in (corners, inside))
+    return {"origins": origins, "firsts": firsts}

@@ -1,0 +1,113 @@
+"""Calls of operations over windows: convolution with its gradients, and pooling."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from lazytensor.errors import LazyError
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Type
+from wse_sim.kernels.elementwise.gather_scatter_calls import matrix, other_extents
+from wse_sim.kernels.kernel import MeshKernel
+from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
+from wse_sim.kernels.windows.channel_convolution import (
+    Images,
+    channel_convolution,
+    convolution_input_gradient,
+    convolution_weight_gradient,
+)
+from wse_sim.kernels.windows.image_bands import cut
+from wse_sim.kernels.windows.pooling import window_argmax, window_numbers, window_spread, window_sum
+from wse_sim.kernels.windows.window import Pair, Window, image
+
+_CONVOLUTIONS: Mapping[str, tuple[Callable[..., MeshKernel], str, str, str]] = {
+    "conv": (channel_convolution, "x", "weights", "y"),
+    "conv_input": (convolution_input_gradient, "g", "weights", "x"),
+    "conv_weight": (convolution_weight_gradient, "x", "g", "weights"),
+}
+"""Operation -> its kernel, the kernel's names of both operands, and of the result."""
+# Which axis of each of the three has the groups of channels: a weight's outputs are its first.
+_GROUPED_AXIS = {"x": 1, "g": 1, "y": 1, "weights": 0}
+
+
+def convolve(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """A convolution or one of its gradients; a round for each group of channels."""
+    attrs, groups = attributes(instr), attributes(instr)["groups"]
+    kernel_of, *names = _CONVOLUTIONS[operation(instr)]
+    shapes = {name: read.shape for name, read in zip(names[:2], reads, strict=True)}
+    shapes.setdefault("weights", (0, 0, *attrs.get("kernel", ())))
+    window = Window.of(attrs, shapes["weights"][2:])
+    if "x" in shapes:
+        channels, extents = shapes["x"][1] // groups, shapes["x"][2:]
+    else:
+        channels, extents = shapes["weights"][1], attrs["extents"]
+    outputs = shapes["g"][1] if "g" in shapes else shapes["weights"][0]
+    images = Images(reads[0].shape[0], channels, outputs // groups, image(extents))
+    kernel = kernel_of(cores.rect, images, window, reads[0].dtype.name)
+
+    bands = cut(cores.rect.height, images.samples, images.extents, window)
+
+    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+        operands = {name: _group(name, a, groups, number) for name, a in zip(names[:2], arrays, strict=True)}
+        rows = {"x": bands.rows_in, "g": bands.rows_out}
+        return {n: bands.lines_of(_planes(a), rows[n]) if n in rows else a for n, a in operands.items()}
+
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        part, result = _group(names[2], writes[0], groups, number), results[names[2]]
+        if names[2] != "weights":
+            result = bands.images_of(result, _planes(part).shape)
+        part[...] = result.reshape(part.shape)
+
+    return MeshCall(kernel, give, take, groups)
+
+
+def _planes(images: np.ndarray) -> np.ndarray:
+    """Images of one or two dimensions with both."""
+    return images.reshape(*images.shape[:2], *image(images.shape[2:]))
+
+
+def _group(name: str, array: np.ndarray, groups: int, number: int) -> np.ndarray:
+    """A view of the channels of one group."""
+    axis = _GROUPED_AXIS[name]
+    size = array.shape[axis] // groups
+    return array[(*(slice(None),) * axis, slice(number * size, (number + 1) * size))]
+
+
+def pool(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Sums under windows, or the gradient of them."""
+    attrs, (x,) = attributes(instr), reads
+    rank = len(attrs["kernel"])
+    extents = attrs.get("extents", x.shape[-rank:])
+    run = {"window_sum": window_sum, "window_spread": window_spread}[operation(instr)]
+    window = Window.of(attrs, attrs["kernel"])
+    kernel = run(cores.rect, *matrix(x.shape[:-rank]), image(extents), window, x.dtype.name)
+    return single(kernel, lambda arrays: {kernel.operands[0].name: arrays[0]})
+
+
+def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """The places of the largest elements under windows."""
+    attrs, (x,) = attributes(instr), reads
+    rank, window = len(attrs["kernel"]), Window.of(attrs, attrs["kernel"])
+    return _largest(cores, x, x.shape[:-rank], image(x.shape[-rank:]), window)
+
+
+def find_largest_along(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """The first place of the largest element along a dimension. Raises LazyError for the smallest."""
+    attrs, (x,) = attributes(instr), reads
+    if attrs["kind"] != "max":
+        raise LazyError("no kernel that finds the smallest", hint="Look for the largest of what is negated.")
+    dim, extent = attrs["dim"], x.shape[attrs["dim"]]
+    if extent > LONGEST:
+        raise LazyError(f"the largest of {extent:,}", hint=f"Look among at most {LONGEST:,}.")
+    # One window over all.
+    return _largest(cores, x, other_extents(x.shape, dim), (1, extent), Window((1, extent)), dim)
+
+
+def _largest(cores: Cores, x: Type, lead: tuple[int, ...], extents: Pair, window: Window, dim: int = -1) -> MeshCall:
+    kernel = window_argmax(cores.rect, *matrix(lead), extents, window, x.dtype.name)
+    numbers = window_numbers(extents, window)
+    return single(kernel, lambda arrays: {"x": np.moveaxis(arrays[0], dim, -1), **numbers})
+
+
+LONGEST = 1024
+"""Elements among which the largest is looked for: each is an instruction or five."""

@@ -1,0 +1,100 @@
+"""Cuttings of the mesh for a pipeline, until the routes of one find colours and are no bottleneck."""
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from wse_sim.planner.floorplan import MAX_SHORT_WAY_ASPECT_RATIO, FloorplanProblem, Placement, Placer
+from wse_sim.planner.modes.mode_plan import ModePlan
+from wse_sim.planner.routing import NoColoursError, Routes
+from wse_sim.planner.stage_shapes import MAX_ASPECT_RATIO
+
+
+class CutAttempt(NamedTuple):
+    """A way to cut a mesh: with at most `rounds` rounds of prices, and for a shorter fill of the pipeline or not."""
+
+    rounds: int
+    fills_sooner: bool
+
+
+CUT_ATTEMPTS = (CutAttempt(7, True), CutAttempt(4, True), CutAttempt(7, False), CutAttempt(4, False))
+"""Where the routes of one cutting find no colours, those of another may."""
+MAX_UNCOLOURED_SHARE = 0.05
+"""If a larger share of the routes of one cutting finds no colours, no other cutting is tried."""
+STAGE_BOUNDS, ROUTE_BOUNDS = ("compute", "moving"), ("link", "adapter")
+"""Kinds of bounds that lie in stages, and in the routes between them."""
+
+
+class StagePipeline(Protocol):
+    """A line of stages on some mesh."""
+
+    def floor(self) -> FloorplanProblem:
+        """Return what is to be placed, and on what."""
+
+    def routes(self, placement: Placement) -> Routes:
+        """Return the routes between the parts of a placement. Raises NoColours if colours do not suffice."""
+
+    def relayed(self) -> "StagePipeline | None":
+        """Return the line where a tensor that many stages read is passed from one to the next; None if none is."""
+
+    def plan(self, placement: Placement, routes: Routes) -> ModePlan:
+        """Return the plan of a placement."""
+
+
+def fastest_cutting(line: StagePipeline, placer: Placer) -> ModePlan:
+    """Return the plan of the first of `CUT_ATTEMPTS` whose routes find colours.
+
+    If a route bounds the step more than a stage does, the mesh is cut into squarer parts too, whose routes have more
+    lanes, and the faster plan is returned. If no attempt finds colours, routes are laid in relays. Raises
+    PlacementError if nothing fits.
+    """
+    try:
+        return _first_plan(line, placer)
+    except NoColoursError:
+        relayed = line.relayed()
+        if relayed is None:
+            raise
+        # The refusal describes the routes to each reader: a user sees these, and not the relays.
+        with suppress(NoColoursError):
+            return _first_plan(relayed, placer)
+        raise
+
+
+def _first_plan(line: StagePipeline, placer: Placer) -> ModePlan:
+    """Return the plan of the first attempt with colours, or a faster one of squarer parts.
+
+    Raises the NoColours of the first attempt if none has colours, and PlacementError if the mesh has no room.
+    """
+    refusal: NoColoursError | None = None
+    for attempt in CUT_ATTEMPTS:
+        try:
+            plan = _plan(line, placer, attempt)
+        except NoColoursError as error:
+            refusal = refusal or error
+            if error.share > MAX_UNCOLOURED_SHARE:
+                break
+            continue
+        if not _is_bounded_by_routes(plan):
+            return plan
+        with suppress(NoColoursError):
+            return min(
+                plan, _plan(line, placer, attempt, MAX_SHORT_WAY_ASPECT_RATIO), key=lambda one: one.report.step_cycles
+            )
+        return plan
+    assert refusal is not None
+    raise refusal
+
+
+def _plan(line: StagePipeline, placer: Placer, attempt: CutAttempt, max_aspect: int = MAX_ASPECT_RATIO) -> ModePlan:
+    placement = placer(replace(line.floor(), max_aspect=max_aspect), *attempt)
+    return line.plan(placement, line.routes(placement))
+
+
+def _is_bounded_by_routes(plan: ModePlan) -> bool:
+    """Return whether the fullest link or the slowest adapter takes longer than the slowest stage."""
+    rates = {bound.kind: bound.samples_per_s for bound in plan.report.bounds}
+    routes, stages = (
+        min((rates[k] for k in kinds if k in rates), default=math.inf) for kinds in (ROUTE_BOUNDS, STAGE_BOUNDS)
+    )
+    return routes < stages

@@ -1,0 +1,380 @@
+"""Pipelined mode: all layers on the wafer at once, samples flow through them.
+
+Steady state: a sample takes as long as the slowest stage needs for its forward and backward kernels, or as its links
+or the edge need to bring it. A step is its samples in that rhythm, and the way of one of them through all stages, for
+the pipeline fills before an update and drains after it, and the update itself.
+Source: samples/s = clock / slowest stage, also bounded by transmission, as the vendor's compile report prints them.
+Copies of the pipeline, side by side and on several systems, are those of `replicas`.
+What stages hand on travels on the routes of `routes`, whose fullest link is a bound as well.
+Where the layouts of its ends differ, the ports of an adapter take and give each sample.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+
+from lazytensor.errors import LazyError, PlacementError
+from wse_sim.cost_model.colours import count_colours
+from wse_sim.cost_model.cost import ZERO_COST, Cost, cost
+from wse_sim.cost_model.relayout import adapter_cycles
+from wse_sim.kernels.mesh_call import operation
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.phase import Par, Stream
+from wse_sim.planner.bounds import RateBound, find_limit
+from wse_sim.planner.dataflow import EXTERNAL_SOURCE
+from wse_sim.planner.floorplan import PLACERS, FloorplanProblem, Placement, min_memory_pes, require_enough_pes
+from wse_sim.planner.layers import SWEEPS
+from wse_sim.planner.modes.mode_plan import (
+    LayerPlacement,
+    ModePlan,
+    PlanningCase,
+    ReplicaShare,
+    SweepCycles,
+    error_reason,
+    host_bounds,
+    layer_row,
+    make_uncut_plan,
+    make_unfit_plan,
+    route_rows,
+    samples_per_second,
+)
+from wse_sim.planner.modes.pipeline_cuts import fastest_cutting
+from wse_sim.planner.modes.replicas import SUMS_SOURCE, GradientSums, plan_replicas
+from wse_sim.planner.modes.simulated_pipeline import MAX_SIMULATED_CORES, find_largest_batch, plan_simulated_pipeline
+from wse_sim.planner.relays import relay_flows
+from wse_sim.planner.report import LayerRow, ModeReport
+from wse_sim.planner.routing import Route, Routes, StageColours, lay_routes, require_colours, stage_flows
+from wse_sim.planner.stages import Stage, unique_stage_names
+from wse_sim.planner.timeline import Timeline, TimelineTask, schedule_tasks
+
+MODE = "pipelined"
+
+
+def plan_pipelined(case: PlanningCase, placer: str = "slicing") -> ModePlan:
+    """Place and time a step in pipelined mode, in as many copies and on as many systems as pay off.
+
+    A chain of layers on a small mesh is priced as simulated cores run it, and all else by the kernels of its stages.
+    """
+    if case.machine.usable_pes > MAX_SIMULATED_CORES:
+        return _plan_priced_pipeline(case, placer)
+    unrunnable: list[LazyError] = []
+
+    def run_copy(copy: PlanningCase) -> ModePlan:
+        try:
+            return _plan_simulated_replica(copy, placer)
+        except LazyError as error:
+            unrunnable.append(error)
+            return make_unfit_plan(MODE, error)
+
+    # All copies in one way: else a copy that cores cannot run would look faster than those that they can.
+    run = plan_replicas(case, run_copy)
+    if run.report.fits:
+        return run
+    # Where cores have no room for a chain it does not fit: its kernels' prices would make a mesh on which nothing can
+    # run look faster than a larger one on which it does.
+    if not unrunnable:
+        largest = find_largest_batch(case, lambda smaller: _plan_simulated_replica(smaller, placer))
+        return replace(run, report=replace(run.report, largest_batch=largest))
+    outcome = _plan_priced_pipeline(case, placer)
+    not_run = error_reason(unrunnable[0]) if outcome.report.fits else ""
+    return replace(outcome, report=replace(outcome.report, not_run=not_run))
+
+
+def _plan_simulated_replica(case: PlanningCase, placer: str) -> ModePlan:
+    line = _PricedPipeline(case)
+    return plan_simulated_pipeline(case, line.stages, line.kinds, PLACERS[placer])
+
+
+def _plan_priced_pipeline(case: PlanningCase, placer: str) -> ModePlan:
+    """Plan the step by the prices of the kernels of its stages."""
+    if case.micro_batching.cuts:
+        return make_uncut_plan(MODE)
+    return plan_replicas(case, lambda copy: _plan_one_replica(copy, placer))
+
+
+def _plan_one_replica(case: PlanningCase, placer: str) -> ModePlan:
+    """Plan one copy on its part of the mesh. The outcome gives the reason if it does not fit."""
+    try:
+        # No other facts of the stages are derived if the mesh has no room for them.
+        require_enough_pes(case.stages, case.machine)
+        return fastest_cutting(_PricedPipeline(case), PLACERS[placer])
+    except PlacementError as error:
+        return make_unfit_plan(MODE, error)
+
+
+@dataclass(frozen=True)
+class _StageCosts:
+    """What a stage takes for a whole batch on a part of some size: by sweep, and in the steady state of the line."""
+
+    forward: Cost
+    backward: Cost
+    update: Cost
+    steady: Cost
+
+
+class _PricedPipeline:
+    """The stages of a step, and what they take on parts of the mesh."""
+
+    def __init__(self, case: PlanningCase):
+        self.case, self.dataflow = case, case.dataflow
+        self.stages = case.stages
+        self.kinds = self._numbered_kinds()
+        self._costs: dict[tuple[int, int, int], _StageCosts] = {}
+        self._stage_colours: dict[tuple[int, int, int], StageColours] = {}
+        self.bytes_in, self.bytes_out = self._edge_bytes()
+        # The edge is shared by all copies on the wafer.
+        self.share = case.share or ReplicaShare(case.batch_size, 1, 1, 1)
+        self.bytes_in, self.bytes_out = (self.share.copies * size for size in (self.bytes_in, self.bytes_out))
+        self.edge_cycles = math.ceil(max(self.bytes_in, self.bytes_out) * 8 / case.machine.edge_bits_per_cycle)
+        self.least_pes = [min_memory_pes(stage, case.machine) for stage in self.stages]
+        self.flows = stage_flows(case.dataflow, self.stages)
+        self._sums = GradientSums(case, self.stages)
+
+    def _numbered_kinds(self) -> list[int]:
+        """One number for equal stages: their parts are priced once, and found again in no time."""
+        numbers: dict[object, int] = {}
+        return [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
+
+    def _kind(self, stage: Stage) -> object:
+        prices = self.case.prices
+        runs = (*(stage.kernels(sweep) for sweep in SWEEPS), stage.recomputed)
+        return tuple(tuple(prices.kinds(self.dataflow, kernels)) for kernels in runs), stage.bytes_in
+
+    def stage_costs(self, n: int, width: int, height: int) -> _StageCosts:
+        """What stage `n` takes on a part of that size; a block computes its inner tensors again on the way back."""
+        key = self.kinds[n], width, height
+        if key not in self._costs:
+            stage, prices = self.stages[n], self.case.prices
+            backward = (*stage.recomputed, *stage.kernels("backward"))
+            forward, backward_cost, update = (
+                prices.kernels(self.dataflow, kernels, width, height)
+                for kernels in (stage.kernels("forward"), backward, stage.kernels("update"))
+            )
+            # In steady state a stage computes on one sample while it takes the next and sends the last one.
+            steady = forward.then(backward_cost).overlap(self._flow(stage, width, height))
+            self._costs[key] = _StageCosts(forward, backward_cost, update, steady)
+        return self._costs[key]
+
+    def _flow(self, stage: Stage, width: int, height: int) -> Cost:
+        streams = self._flow_phase(stage, width, height)
+        return cost(streams, self.case.machine) if streams.parts else ZERO_COST
+
+    def _flow_phase(self, stage: Stage, width: int, height: int) -> Par:
+        """What comes in and goes out in a step."""
+        rect, batch = Rect(0, 0, width, height), self.case.batch_size
+        sides = (("in", stage.bytes_in * batch), ("out", stage.bytes_out * batch))
+        return Par(tuple(Stream(rect, size, side) for side, size in sides if size))
+
+    def cycles(self, n: int, width: int, height: int) -> int:
+        """Cycles of stage `n` for a step: the batch in the steady state, and its update."""
+        costs = self.stage_costs(n, width, height)
+        return costs.steady.cycles + costs.update.cycles
+
+    def relayed(self) -> "_PricedPipeline | None":
+        """The line in relays, where a stage that adds up on the way takes in what comes to it; None without any."""
+        line, flows = copy(self), relay_flows(self.dataflow, self.stages)
+        if flows == self.flows:
+            return None
+        line.flows, line._costs, line._stage_colours = flows, {}, {}
+        more = Counter[int]()
+        for between, sign in ((flows, 1), (self.flows, -1)):
+            for (_, target), size in between.items():
+                more[target] += sign * size
+        line.stages = tuple(stage.with_input_bytes(more[n]) for n, stage in enumerate(self.stages))
+        line.least_pes = [min_memory_pes(stage, self.case.machine) for stage in line.stages]
+        line.kinds = line._numbered_kinds()
+        return line
+
+    def floor(self) -> FloorplanProblem:
+        """What is to be placed on its mesh."""
+        return FloorplanProblem(self.stages, self.kinds, self.cycles, self.case.batch_size, self.case.machine)
+
+    def routes(self, placement: Placement) -> Routes:
+        """The routes between the parts of a placement. Raises PlacementError where colours do not suffice."""
+        colours = [self._colours(n, *part) for n, part in enumerate(placement.parts)]
+        routes = lay_routes(self.flows, placement.rects, self.case.machine, colours)
+        require_colours(routes, self.stages, placement.rects, self.case.machine, colours)
+        return routes
+
+    def _link_cycles(self, routes: Routes) -> int:
+        """Cycles of a step in which the fullest link passes what the stages hand on."""
+        return math.ceil(routes.link_bytes * self.case.batch_size * 8 / self.case.machine.link_bits)
+
+    def _colours(self, n: int, width: int, height: int) -> StageColours:
+        """Colours that stage `n` takes on its part, and for which kernel."""
+        key = self.kinds[n], width, height
+        if key not in self._stage_colours:
+            stage, prices = self.stages[n], self.case.prices
+            every = (*stage.recomputed, *(i for sweep in SWEEPS for i in stage.kernels(sweep)))
+            kernels = [(prices.colours(self.dataflow, i, width, height), i) for i in every]
+            own, most = max(kernels, default=(0, None))
+            name = operation(self.dataflow.program.instrs[most]) if most is not None else ""
+            # Samples come and go while kernels run: these colours are never free for them.
+            flow = count_colours(self._flow_phase(stage, width, height), self.case.machine)
+            self._stage_colours[key] = StageColours(name, own, flow)
+        return self._stage_colours[key]
+
+    def _adapter_cycles(self, route: Route, samples: int = 1) -> int:
+        """Cycles of so many samples in the adapter of a route; of a batch in long vectors, as kernels are priced."""
+        return adapter_cycles(samples * route.port_words, self.case.machine)
+
+    def _adapter_bounds(self, routes: Routes) -> Iterator[RateBound]:
+        slowest = max(routes.routes, key=self._adapter_cycles, default=None)
+        if slowest is None or not slowest.ports:
+            return
+        cycles = self._adapter_cycles(slowest, self.case.batch_size)
+        yield self._between("adapter", slowest, cycles, "ports take and give what layers cut differently")
+
+    def _link_bounds(self, routes: Routes) -> Iterator[RateBound]:
+        if routes.fullest is None:
+            return
+        source = "bytes on the fullest link between stages, a word in a cycle"
+        yield self._between("link", routes.fullest, self._link_cycles(routes), source)
+
+    def _between(self, kind: str, route: Route, cycles: int, source: str) -> RateBound:
+        """A bound of a route, which names both of its ends, and the line of the first."""
+        ends = self.stages[route.source], self.stages[route.target]
+        rate = samples_per_second(self.share.batch_size, cycles, self.case.machine)
+        place = str(ends[0].where) if ends[0].where else ""
+        return RateBound(kind, rate, source, f"{ends[0].name} to {ends[1].name}", place)
+
+    def _whole(self, costs: Sequence[_StageCosts], way_cycles: int, routes: Routes) -> int:
+        batch = self.case.batch_size
+        # Ports stand beside the stages, and are busy while these work on other samples.
+        adapters = (self._adapter_cycles(route, batch) for route in routes.routes)
+        slowest = max((self.edge_cycles, self._link_cycles(routes), *adapters, *(t.steady.cycles for t in costs)))
+        # The first sample goes its way, and the others follow in the rhythm of the slowest stage.
+        return max(slowest, math.ceil((batch - 1) * slowest / batch) + way_cycles)
+
+    def plan(self, placement: Placement, routes: Routes) -> ModePlan:
+        """The report of the stages on the parts of `placement`."""
+        costs = [self.stage_costs(n, *part) for n, part in enumerate(placement.parts)]
+        mesh = self.case.machine.usable_width, self.case.machine.usable_height
+        sum_cycles = self._sums.cycles(placement.rects, *mesh)
+        timeline = self._first_sample_timeline(costs, placement.parts, routes, sum_cycles)
+        step_cycles = self._whole(costs, timeline.end_cycles, routes)
+        bounds = self._bounds([t.steady for t in costs], step_cycles, sum_cycles)
+        bounds += [*self._link_bounds(routes), *self._adapter_bounds(routes)]
+        limit, sentence = find_limit(
+            bounds, blame={"fill": ("compute", "moving", "link", "adapter", "edge", "gradients")}
+        )
+        report = ModeReport(
+            mode=MODE,
+            fits=True,
+            step_cycles=step_cycles,
+            fill_cycles=timeline.end_cycles,
+            samples_per_s=limit.samples_per_s,
+            limit=limit.kind,
+            verdict=sentence,
+            bounds=tuple(bounds),
+            peak_bytes_per_pe=placement.peak_bytes_per_pe,
+            edge_bytes_in=self.bytes_in,
+            edge_bytes_out=self.bytes_out,
+            used_systems=self.share.systems,
+            copies=self.share.copies,
+            copy_grid=(self.share.columns, self.share.rows),
+            gradient_cycles=sum_cycles,
+            slowest_cycles=max((t.steady.cycles + t.update.cycles for t in costs), default=0),
+            bound_cycles=placement.bound_cycles,
+            route_hops=sum(route.hops for route in routes.routes),
+            colours=routes.colours,
+            router_colours=routes.router_colours,
+            routes=route_rows(routes, self.stages, self.case.machine),
+            rows=tuple(self._rows(placement)),
+        )
+        least = sum(min_memory_pes(stage, self.case.machine) for stage in self.stages)
+        return ModePlan(report, placement=placement, timeline=timeline, least_pes=least, routes=routes)
+
+    def _first_sample_timeline(
+        self, costs: Sequence[_StageCosts], parts: Sequence[tuple[int, int]], routes: Routes, sum_cycles: int
+    ) -> Timeline:
+        """One sample through an empty pipeline and back, then sums over copies and the updates.
+
+        A stage is a lane, and so are the routes between them.
+        """
+        line = list(zip(unique_stage_names(self.stages), costs, parts, strict=True))
+        ways = {(route.source, route.target): route for route in routes.routes}
+        tasks: list[TimelineTask] = []
+        for n, (lane, t, part) in enumerate(line):
+            tasks += self._way("forward", ways.get((n - 1, n)), tasks)
+            tasks.append(TimelineTask(lane, "forward", self._sample_cycles(t.forward, part), _last_task(tasks)))
+        for n, (lane, t, part) in reversed(list(enumerate(line))):
+            tasks += self._way("backward", ways.get((n + 1, n)), tasks)
+            tasks.append(TimelineTask(lane, "backward", self._sample_cycles(t.backward, part), _last_task(tasks)))
+        summed: tuple[int, ...] = ()
+        if sum_cycles:
+            # The sums of all stages share the links between the copies: none is through before the last of them.
+            tasks.append(TimelineTask("gradients", "sum", sum_cycles, _last_task(tasks)))
+            summed = _last_task(tasks)
+        # Each stage updates as soon as its last gradient is there, beside the stages before it that still wait for
+        # theirs: lanes keep the order.
+        tasks += [TimelineTask(lane, "update", t.update.cycles, summed) for lane, t, _ in line]
+        return schedule_tasks(tasks)
+
+    def _way(self, sweep: str, route: Route | None, before: Sequence[TimelineTask]) -> Iterator[TimelineTask]:
+        """The way of a sample to the next stage; what skips stages set out earlier, and is there before."""
+        if route is None:
+            return
+        after = _last_task(before)
+        if cycles := math.ceil(route.hops * self.case.machine.hop_cycles):
+            yield TimelineTask("routes", sweep, cycles, after)
+            after = (after[0] + 1,)
+        # A sample is whole in the ports before it goes on.
+        if route.ports:
+            yield TimelineTask("adapters", sweep, self._adapter_cycles(route), after)
+
+    def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
+        # Its share of the batch, and once across the part: latencies of a batch's price are those of all its rounds.
+        across = math.ceil(sum(part) * self.case.machine.hop_cycles) if whole.cycles else 0
+        return min(whole.cycles, ceil_div(whole.cycles, self.case.batch_size) + across)
+
+    def _edge_bytes(self) -> tuple[int, int]:
+        """Bytes over the wafer's edge in a step: each batch tensor once, however many layers read it; the fetches."""
+        dataflow = self.dataflow
+        # By buffer: one copy crosses the edge and is multicast to all layers that read it.
+        used = {o.buffer for i in dataflow.kernels for o in dataflow.operands[i] if o.source == EXTERNAL_SOURCE}
+        entering = sum(dataflow.type(b).nbytes for b in used if dataflow.kind(b) == "batch")
+        leaving = {dataflow.final[f] for f in dataflow.program.fetches}
+        return entering, sum(dataflow.type(v.buffer).nbytes for v in leaving if v.source != EXTERNAL_SOURCE)
+
+    def _bounds(self, steady: Sequence[Cost], step_cycles: int, sum_cycles: int) -> list[RateBound]:
+        case, samples = self.case, self.share.batch_size
+        bounds = host_bounds(case)
+        if self.edge_cycles:
+            rate = samples_per_second(samples, self.edge_cycles, case.machine)
+            bounds.append(RateBound("edge", rate, case.machine.sources["edge_bits_per_s"]))
+        worst = max(range(len(steady)), key=lambda n: steady[n].cycles, default=None)
+        if worst is None or not step_cycles:
+            return bounds or [RateBound("nothing", 0.0, "the program has no kernel")]
+        stage, slowest = self.stages[worst], steady[worst]
+        kind = "compute" if 2 * slowest.compute_cycles >= slowest.cycles else "moving"
+        place = str(stage.where) if stage.where else ""
+        rate = samples_per_second(samples, slowest.cycles, case.machine)
+        bounds.append(RateBound(kind, rate, "closed forms of the slowest stage", stage.name, place))
+        # Always the least of the wafer's own bounds: the others say what it is made of.
+        whole = samples_per_second(samples, step_cycles, case.machine)
+        if sum_cycles:
+            rate = samples_per_second(samples, sum_cycles, case.machine)
+            bounds.append(RateBound("gradients", rate, SUMS_SOURCE))
+        return [*bounds, RateBound("fill", whole, "the whole step: rhythm, fill, drain and update")]
+
+    def _rows(self, placement: Placement) -> Iterator[LayerRow]:
+        for n, stage in enumerate(self.stages):
+            for layer in stage.layers:
+                again = tuple(i for i in stage.recomputed if i in layer.kernels["forward"])
+                forward, backward, update = (
+                    self.case.prices.kernels(self.dataflow, kernels, *placement.parts[n]).cycles
+                    for kernels in (
+                        layer.kernels["forward"],
+                        (*again, *layer.kernels["backward"]),
+                        layer.kernels["update"],
+                    )
+                )
+                place = LayerPlacement(placement.rects[n], placement.parts[n], placement.bytes_per_pe[n])
+                yield layer_row(self.case, layer, place, SweepCycles(forward, backward, update))
+
+
+def _last_task(tasks: Sequence[TimelineTask]) -> tuple[int, ...]:
+    return (len(tasks) - 1,) if tasks else ()

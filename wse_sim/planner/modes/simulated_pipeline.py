@@ -1,0 +1,259 @@
+"""Pipelined mode as simulated cores run it: a chain of linear layers, micro-batch by micro-batch, with its routes.
+
+The lanes of `wse_sim.pipeline.cost` give the step: what each layer, each port between two of them and both ends take,
+and how they wait for each other. `wse_sim.pipeline.step_run` runs the same on the same rectangles. Rectangles are those
+of `chain_runs`; the size of a micro-batch is the fastest.
+Copies and systems add what they add to any pipeline: sums of gradients, and an edge that all copies share.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from lazytensor.errors import LazyError, PlacementError
+from wse_sim.isa.core_program import WORD_BYTES
+from wse_sim.layout import ceil_div
+from wse_sim.pipeline.cost import StepCost
+from wse_sim.pipeline.layer_chain import LayerChain, chain_of
+from wse_sim.planner.bounds import RateBound, find_limit
+from wse_sim.planner.floorplan import Placer, min_memory_pes
+from wse_sim.planner.micro_batches import ExploredSize
+from wse_sim.planner.modes.layer_chain_plan import ChainPlanner, ChainRun, edge_bytes, edge_cycles
+from wse_sim.planner.modes.mode_plan import (
+    LayerPlacement,
+    ModePlan,
+    ModePlanner,
+    PlanningCase,
+    ReplicaShare,
+    SweepCycles,
+    host_bounds,
+    layer_row,
+    make_unfit_plan,
+    route_rows,
+    samples_per_second,
+)
+from wse_sim.planner.modes.replicas import SUMS_SOURCE
+from wse_sim.planner.report import LayerRow, ModeReport
+from wse_sim.planner.stages import Stage
+from wse_sim.planner.timeline import Timeline, TimeSpan
+
+MODE = "pipelined"
+MAX_SIMULATED_CORES = 1024
+"""Cores of a mesh on which a pipeline is priced so: beyond, ports of one core are not what a compiler would lay."""
+_MAX_SLOWDOWN_RATIO = 1.25
+"""So many times as slow as the fastest: no smaller micro-batch is looked at."""
+
+
+def plan_simulated_pipeline(
+    case: PlanningCase, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
+) -> ModePlan:
+    """Place and price the step of a chain of layers; its report says why where cores have no room for it.
+
+    Raises LazyError if it is none, or has what cores do not do.
+    """
+    chain = chain_of(case.program)
+    if len(chain.layers) != len(stages):
+        raise LazyError(f"{len(stages)} stages for {len(chain.layers)} layers", hint="Use linear layers alone.")
+    # The last one waits for the loss, and equal ones do not.
+    kinds = [(kind, n == len(stages) - 1) for n, kind in enumerate(kinds)]
+    try:
+        if case.micro_batching.kind != "auto":
+            return _plan_requested_sizes(case, chain, stages, kinds, placer)
+        run = _find_fastest_run(case, chain, stages, kinds, placer)
+    except PlacementError as error:
+        return make_unfit_plan(MODE, error)
+    return _plan_run(case, chain, stages, run)
+
+
+def _plan_requested_sizes(
+    case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
+) -> ModePlan:
+    """The plan in micro-batches of the size that the script asks for, or of the fastest of several sizes that fit.
+
+    Raise a PlacementError if no size fits.
+    """
+    plans: dict[int, ModePlan] = {}
+    sizes, refusal = _requested_sizes(case, chain.samples), None
+    for micro in sizes:
+        try:
+            run = ChainPlanner(case, chain, stages, kinds, micro).fastest(placer)
+        except PlacementError as error:
+            refusal = error
+            continue
+        plans[micro] = _plan_run(case, chain, stages, run)
+    if refusal is not None and not plans:
+        raise refusal
+    fastest = min(plans.values(), key=lambda p: p.report.step_cycles)
+    if case.micro_batching.kind != "explore":
+        return replace(fastest, report=replace(fastest.report, asked_micro_batch_size=case.micro_batching.least))
+    explored = tuple(_explored_size(micro, chain.samples // micro, plans.get(micro)) for micro in sizes)
+    return replace(fastest, report=replace(fastest.report, explored=explored))
+
+
+def _explored_size(micro: int, count: int, planned: ModePlan | None) -> ExploredSize:
+    """The row of a size, of its plan if it fits."""
+    if planned is None:
+        return ExploredSize(micro, count, fits=False)
+    report = planned.report
+    return ExploredSize(micro, count, fits=True, step_cycles=report.step_cycles, samples_per_s=report.samples_per_s)
+
+
+def _requested_sizes(case: PlanningCase, samples: int) -> list[int]:
+    """The sizes of micro-batches that the script asks for, of a copy with so many samples.
+
+    Raise a PlacementError if it asks for none that divides them.
+    """
+    asked = case.micro_batching
+    sizes = dict.fromkeys(ceil_div(samples, count) for count in asked.counts(samples))
+    # Cores take equal micro-batches. Less than is asked for would be what a copy has, and not what the script says.
+    equal = [size for size in sizes if samples % size == 0 and size >= (asked.least if asked.cuts else samples)]
+    if not equal:
+        raise PlacementError(
+            f"a copy of the pipeline has {samples:,} samples, and no equal micro-batches as the script asks for them",
+            hint="Give a micro_batch_size that divides the batch, or use streaming mode.",
+        )
+    return equal
+
+
+def find_largest_batch(case: PlanningCase, run: ModePlanner) -> int | None:
+    """The largest batch for which cores have room, 0 without any; None if the script asks for micro-batches."""
+    if case.micro_batching.cuts:
+        return None
+    # Samples one by one need the same room in any batch that fills the pipeline.
+    for size in range(min(case.batch_size - 1, len(case.stages)), 0, -1):
+        try:
+            smaller = case.with_batch(size)
+            if smaller is not None and run(smaller).report.fits:
+                return size
+        except LazyError:
+            # The script allows other batches alone.
+            continue
+    return 0
+
+
+def _find_fastest_run(
+    case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
+) -> ChainRun:
+    """The fastest over the sizes of a micro-batch."""
+    best: ChainRun | None = None
+    refusal: PlacementError | None = None
+    for micro in _candidate_sizes(chain.samples):
+        try:
+            run = ChainPlanner(case, chain, stages, kinds, micro).fastest(placer)
+        # Small micro-batches need less memory: one that does not fit says nothing of the others.
+        except PlacementError as error:
+            refusal = error
+            continue
+        # Ever smaller ones pay for ever more setups: from here on it only becomes worse.
+        if best is not None and run.step_cycles > _MAX_SLOWDOWN_RATIO * best.step_cycles:
+            break
+        if best is None or run.step_cycles < best.step_cycles:
+            best = run
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    return best
+
+
+def _candidate_sizes(samples: int) -> Iterator[int]:
+    """The sizes that are tried: each about half of the one before, down to single samples."""
+    # Long vectors against an early start of the next layer: neither end is best for all.
+    size = samples
+    while size > 1:
+        yield size
+        # A batch that halves no more has other divisors, or none but one: shares of a batch may be odd.
+        size = next(s for s in range(size // 2, 0, -1) if samples % s == 0)
+    yield 1
+
+
+def _plan_run(case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], run: ChainRun) -> ModePlan:
+    price, share = run.price, case.share or ReplicaShare(case.batch_size, 1, 1, 1)
+    entering, leaving = edge_bytes(case)
+    bounds = list(_bounds(case, price, stages, run.step_cycles))
+    edge_source = case.machine.sources["edge_bits_per_s"]
+    extra = (("edge", edge_cycles(case), edge_source), ("gradients", run.sum_cycles, SUMS_SOURCE))
+    bounds += [
+        RateBound(kind, samples_per_second(share.batch_size, cycles, case.machine), source)
+        for kind, cycles, source in extra
+        if cycles
+    ]
+    limit, sentence = find_limit(bounds, blame={"fill": ("compute", "edge", "gradients")})
+    report = ModeReport(
+        mode=MODE,
+        fits=True,
+        is_as_run=True,
+        step_cycles=run.step_cycles,
+        fill_cycles=run.fill_cycles,
+        samples_per_s=limit.samples_per_s,
+        limit=limit.kind,
+        verdict=sentence,
+        bounds=tuple(bounds),
+        peak_bytes_per_pe=price.words * WORD_BYTES,
+        edge_bytes_in=entering,
+        edge_bytes_out=leaving,
+        micro_batches=chain.samples // run.micro,
+        micro_batch_size=run.micro,
+        used_systems=share.systems,
+        copies=share.copies,
+        copy_grid=(share.columns, share.rows),
+        gradient_cycles=run.sum_cycles,
+        slowest_cycles=run.slowest_cycles,
+        bound_cycles=run.placement.bound_cycles,
+        route_hops=sum(route.hops for route in run.routes.routes),
+        colours=len({route.colour for route in run.routes.routes}),
+        router_colours=run.routes.router_colours,
+        routes=route_rows(run.routes, stages, case.machine),
+        rows=tuple(_layer_rows(case, stages, run)),
+    )
+    return ModePlan(
+        report,
+        placement=run.placement,
+        timeline=_timeline(price, stages, run.step_cycles),
+        least_pes=sum(min_memory_pes(stage, case.machine) for stage in stages),
+        routes=run.routes,
+    )
+
+
+def _bounds(case: PlanningCase, price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Iterator[RateBound]:
+    # Of all lanes, ports and the core with the loss too: any of them may be what the others wait for.
+    yield from host_bounds(case)
+    samples = case.share.batch_size if case.share else case.batch_size
+    slowest = max(price.work, key=price.own_cycles)
+    source = "instructions and streams of the busiest lane, without waiting"
+    rate = samples_per_second(samples, price.own_cycles(slowest), case.machine)
+    stage = stages[int(slowest.removeprefix("layer "))] if slowest.startswith("layer ") else None
+    where = str(stage.where) if stage and stage.where else ""
+    yield RateBound("compute", rate, source, stage.name if stage else slowest, where)
+    whole = samples_per_second(samples, step_cycles, case.machine)
+    yield RateBound("fill", whole, "the whole step: lanes that work, give, take and wait")
+
+
+def _layer_rows(case: PlanningCase, stages: Sequence[Stage], run: ChainRun) -> Iterator[LayerRow]:
+    for n, stage in enumerate(stages):
+        work: Mapping[str, int] = run.price.work[f"layer {n}"]
+        place = LayerPlacement(run.placement.rects[n], run.placement.parts[n], run.price.words * WORD_BYTES)
+        for layer in stage.layers:
+            # What has no product of its own is done at the edge of the one that has, and counted there.
+            cycles = work if layer.has_product else {}
+            sweeps = (cycles.get(sweep, 0) for sweep in ("forward", "backward", "update"))
+            yield layer_row(case, layer, place, SweepCycles(*sweeps))
+
+
+def _timeline(price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Timeline:
+    """The lanes as a timeline; a span begins where the one before it on its lane ends, waiting included.
+
+    Micro-batches that have no spans, and what copies add at the end of a step, are a span of their own.
+    """
+    # Lanes begin at the start and have no gaps, so that the lane which ends last is a path from 0 to the end.
+    names = {f"layer {n}": stage.name for n, stage in enumerate(stages)}
+    spans: list[TimeSpan] = []
+    last: dict[str, int] = {}
+    ordered = sorted(price.spans, key=lambda span: (span.start_cycles, span.end_cycles))
+    for span in ordered:
+        lane = names.get(span.lane, span.lane)
+        lane = f"{lane} {span.lane.removeprefix('layer ')}" if list(names.values()).count(lane) > 1 else lane
+        spans.append(TimeSpan(lane, span.label, span.start_cycles, span.end_cycles, last.get(span.lane)))
+        last[span.lane] = len(spans) - 1
+    latest = max(range(len(spans)), key=lambda n: spans[n].end_cycles)
+    if spans[latest].end_cycles < step_cycles:
+        spans.append(TimeSpan("the rest", "more", spans[latest].end_cycles, step_cycles, latest))
+    return Timeline(tuple(spans))

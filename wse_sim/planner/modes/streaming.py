@@ -1,0 +1,178 @@
+"""Weight-streaming mode: layers take the whole wafer in turn, activations stay, weights come over the edge.
+
+In each turn three things overlap: weights (and the batch, when it is first read) come in, the layer computes, and what
+it made for the weight host (gradients) or for the user goes out. Weights of later turns are fetched ahead into the
+memory that activations leave free. A step begins with an empty wafer: its first weights have to wait for the update of
+the step before. A batch whose activations do not fit is cut into micro-batches, whose gradients the weight host adds
+up, and activations inside segments of layers are computed again where that is faster.
+Source: the weight-streaming model t = max(compute, weights / edge) for each layer, in and out at the same time;
+prefetch that hides latency except where a step begins, by the vendor's glossary on the weight memory. Several systems
+share the batch; a tree between them and the weight host broadcasts weights and adds up gradients. Activations go from
+the layout of a layer to that of the next while the next one works on what has come.
+Left out: layouts within a layer, and the weight host's own arithmetic.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from lazytensor.errors import LazyError, PlacementError
+from wse_sim.layout import ceil_div
+from wse_sim.planner.micro_batches import ExploredSize
+from wse_sim.planner.modes.mode_plan import ModePlan, PlanningCase, make_unfit_plan
+from wse_sim.planner.modes.replicas import select_fastest, system_counts
+from wse_sim.planner.modes.streaming_timeline import MODE, StreamedRun, usable_bytes
+from wse_sim.planner.streaming_schedule import MemoryPeak, StreamingSchedule
+
+MIN_TREE_STEP_RATIO = 0.01
+"""Of a step: no smaller number of systems is worth a trial for what the tree takes of it."""
+
+
+def plan_streaming(case: PlanningCase) -> ModePlan:
+    """Place and time a step in weight-streaming mode, on as many of the systems as pay off."""
+    most, *fewer = system_counts(case)
+    whole = _plan_on_all_systems(replace(case, systems=most))
+    tree_cycles = case.host.tree_seconds(most) * case.machine.clock_hz
+    is_even = case.batch_size % most == 0
+    if not whole.report.fits or (is_even and tree_cycles < MIN_TREE_STEP_RATIO * whole.report.step_cycles):
+        return whole
+    # The way over a deeper tree may cost more than smaller shares save, and an odd share more than a larger even one.
+    return select_fastest([whole, *(_plan_on_all_systems(replace(case, systems=count)) for count in fewer)])
+
+
+def _plan_on_all_systems(case: PlanningCase) -> ModePlan:
+    """A step on all systems of a case, cut as the script asks, or in the way that is fastest."""
+    if case.micro_batching.kind != "auto":
+        return _plan_requested_sizes(case)
+    whole = case.turns
+    try:
+        ways = list(_feasible_sizes(case, whole))
+    except PlacementError as error:
+        return make_unfit_plan(MODE, error)
+    try:
+        runs = [run for way in ways if (run := _find_fastest_run(case, *way))]
+    except LazyError as error:
+        # Where a sample reads others of its batch, a step in parts is another one.
+        what = f"the batch fits in micro-batches alone, and {error.what}"
+        hint = "Use a smaller batch or a larger machine, or take the batch from the data (x.shape[0])."
+        return make_unfit_plan(MODE, PlacementError(what, where=error.where, hint=hint))
+    if not runs:
+        return make_unfit_plan(MODE, _sample_too_large_error(case, whole, whole.memory(), usable_bytes(case)))
+    return min(runs, key=lambda run: run.step_cycles).plan()
+
+
+def _plan_requested_sizes(case: PlanningCase) -> ModePlan:
+    """A step in the micro-batches that the script asks for; of several numbers of them in the fastest that fits."""
+    asked, own = case.micro_batching, ceil_div(case.batch_size, case.systems)
+    counts = asked.counts(own)
+    if not counts:
+        what = f"the batch of a system has {own:,} samples, and no size from {asked.least:,} on is to be tried"
+        return make_unfit_plan(MODE, PlacementError(what, hint=f"Explore sizes from {own:,} samples down."), None)
+    # Activations are computed again in the backward sweep where that is faster, or fits only then.
+    ways = (False, True) if case.turns.backward else (False,)
+    try:
+        tried = [[StreamedRun(case, count, has_recompute) for has_recompute in ways] for count in counts]
+    except LazyError as error:
+        what = f"the script asks for micro-batches, and {error.what}"
+        hint = "Set micro_batch_size to None, or take the batch from the data (x.shape[0])."
+        return make_unfit_plan(MODE, PlacementError(what, where=error.where, hint=hint), None)
+    fitting = [[run for run in runs if run.free_bytes >= 0] for runs in tried]
+    best = [min(runs, key=lambda run: run.step_cycles) for runs in fitting if runs]
+    if not best:
+        # The last runs have the smallest micro-batches, and the last of these holds the fewest activations.
+        return make_unfit_plan(MODE, _requested_too_large_error(tried[-1][-1]), None)
+    outcome = min(best, key=lambda run: run.step_cycles).plan()
+    if asked.kind == "explore":
+        explored = tuple(_explored_size(own, count, runs) for count, runs in zip(counts, fitting, strict=True))
+        return replace(outcome, report=replace(outcome.report, explored=explored))
+    size = own if asked.kind == "whole" else asked.least
+    return replace(outcome, report=replace(outcome.report, asked_micro_batch_size=size))
+
+
+def _requested_too_large_error(run: StreamedRun) -> PlacementError:
+    """The error for micro-batches that the script asks for, of which even the smallest do not fit."""
+    machine, kind = run.case.machine, run.case.micro_batching.kind
+    usable = usable_bytes(run.case)
+    return PlacementError(
+        f"micro-batches of {run.size:,} samples take {usable - run.free_bytes:,} bytes, and the {machine.usable_pes:,} "
+        f"PEs of {machine.name} have {usable:,}: {-run.free_bytes:,} bytes over",
+        hint='Set micro_batch_size to "auto", or use a smaller batch.'
+        if kind == "whole"
+        else 'Use a smaller micro_batch_size, or "auto".',
+    )
+
+
+def _explored_size(own: int, count: int, fitting: Sequence[StreamedRun]) -> ExploredSize:
+    """The row of a number of micro-batches, of the runs that fit."""
+    samples = ceil_div(own, count)
+    if not fitting:
+        return ExploredSize(samples, count, fits=False)
+    best = min(fitting, key=lambda run: run.step_cycles)
+    return ExploredSize(
+        samples,
+        count,
+        fits=True,
+        has_recompute=best.has_recompute,
+        step_cycles=best.step_cycles,
+        samples_per_s=best.plan().report.samples_per_s,
+    )
+
+
+def _find_fastest_run(case: PlanningCase, size: int, has_recompute: bool) -> StreamedRun | None:
+    """The fastest run with micro-batches of up to `size` samples that fits; None if none does."""
+    own = ceil_div(case.batch_size, case.systems)
+    best: StreamedRun | None = None
+    # Whole samples and the program at that size may take a little more than the share they were reckoned by.
+    for count in dict.fromkeys(ceil_div(own, n) for n in range(size, 0, -1)):
+        run = StreamedRun(case, count, has_recompute)
+        if run.free_bytes < 0:
+            continue
+        # More of them send the weights more often, and are as a rule no faster.
+        if best and run.least_cycles(best) >= best.step_cycles:
+            break
+        if not best or run.step_cycles < best.step_cycles:
+            best = run
+        # A step that is known at any size would have to be priced at all of these.
+        if case.source:
+            break
+    return best
+
+
+def _feasible_sizes(case: PlanningCase, whole: StreamingSchedule) -> Iterator[tuple[int, bool]]:
+    """Samples of micro-batches that fit, with or without recompute. Raises PlacementError if one sample is too much."""
+    own = ceil_div(case.batch_size, case.systems)
+    needs = {False: whole.memory()}
+    if whole.backward:
+        needs[True] = whole.memory_with_recompute()
+    usable = usable_bytes(case)
+    fitting = False
+    for has_recompute, need in needs.items():
+        room = usable - need.fixed
+        # `need` is of the batch of all systems.
+        # Whole samples are counted: parts of equal bytes would be rounded up to more than fits.
+        size = min(own, room * case.batch_size // max(1, need.per_batch)) if room > 0 else 0
+        if size:
+            fitting = True
+            yield size, has_recompute
+    if not fitting:
+        raise _sample_too_large_error(case, whole, needs[len(needs) > 1], usable)
+
+
+def _sample_too_large_error(
+    case: PlanningCase, whole: StreamingSchedule, need: MemoryPeak, usable: int
+) -> PlacementError:
+    worst = max(
+        whole.every,
+        key=lambda turn: sum(case.dataflow.type(b).nbytes for i in turn.kernels for b in _touched_buffers(case, i)),
+    )
+    usable_pes = f"{case.machine.usable_pes:,} PEs of {case.machine.name}"
+    needed = need.per_batch // case.batch_size + need.fixed
+    return PlacementError(
+        f"one sample takes {needed:,} bytes of activations, most of them in {worst.layer.name}, "
+        f"and the {usable_pes} have {usable:,}: {needed - usable:,} bytes over",
+        where=worst.layer.where,
+        hint="Use a shorter sequence, a smaller layer or a larger machine.",
+    )
+
+
+def _touched_buffers(case: PlanningCase, i: int) -> set[int]:
+    return {o.buffer for o in case.dataflow.operands[i]} | set(case.dataflow.results[i])

@@ -1,0 +1,393 @@
+"""A step in weight-streaming mode, in a number of micro-batches: what its turns take, and how they overlap."""
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from wse_sim.cost_model.relayout import relayout_cycles
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.planner.bounds import RateBound, find_limit
+from wse_sim.planner.dataflow import Sweep, instruction_work
+from wse_sim.planner.modes.mode_plan import (
+    LayerPlacement,
+    ModePlan,
+    PlanningCase,
+    SweepCycles,
+    host_bounds,
+    layer_row,
+    samples_per_second,
+)
+from wse_sim.planner.report import LayerRow, ModeReport
+from wse_sim.planner.streaming_schedule import StreamingTurn
+from wse_sim.planner.tile_search import TileSize, find_best_tile
+from wse_sim.planner.timeline import Timeline, TimeSpan
+
+MODE = "streaming"
+LANES = ("edge in", "mesh", "edge out")
+CORNER_SIDES = (*range(1, 8), *(n << octave for octave in range(24) for n in range(8, 16)))
+"""Sides of corners of a mesh in which a turn may stay together."""
+_MAX_SHOWN_MICRO_BATCHES = 2  # micro-batches of a timeline; further ones look like the last of these
+
+
+def usable_bytes(case: PlanningCase) -> int:
+    """Bytes of all PEs together that a step may take."""
+    return case.machine.usable_pes * case.machine.usable_bytes_per_pe
+
+
+_LaneTimes = tuple[tuple[int, int, int], float, int, int]
+"""Cycles of a turn's lanes, of its weights, its work and what moves before it."""
+
+
+@dataclass(frozen=True)
+class _TimedTurn:
+    """A turn with the cycles of its three lanes for one micro-batch.
+
+    `weight_cycles` are those of its weights in the first lane. On the mesh its kernels take `work_cycles`, beside the
+    `moving_cycles` in which what other layers made comes to where this one has it.
+    """
+
+    turn: StreamingTurn
+    cycles: tuple[int, int, int]
+    weight_cycles: float
+    work_cycles: int
+    moving_cycles: int
+
+    def scale_cycles(self, share: float) -> tuple[int, int, int]:
+        """The three lanes for a micro-batch with a share of the samples: weights and gradients are the same."""
+        arriving, computing, leaving = self.cycles
+        batch_cycles = arriving - self.weight_cycles
+        return math.ceil(self.weight_cycles + share * batch_cycles), math.ceil(share * computing), leaving
+
+
+class StreamedRun:
+    """A step in a number of micro-batches, on one of the systems."""
+
+    def __init__(self, case: PlanningCase, micro_batches: int, has_recompute: bool):
+        self.case, self.micro_batches, self.has_recompute = case, micro_batches, has_recompute
+        own = ceil_div(case.batch_size, case.systems)
+        self.size = size = ceil_div(own, micro_batches)
+        self.last_share = (own - (micro_batches - 1) * size) / size
+        other = case.with_batch(size)
+        # Without the step at that size its kernels are priced by their share of this one's.
+        self.part = other or case
+        self.share = 1.0 if other else size / case.batch_size
+        self.dataflow = self.part.passing
+        self.mesh = case.machine.usable_width, case.machine.usable_height
+        self._times: dict[object, _LaneTimes] = {}
+        self._parts_of: dict[tuple[int, TileSize], tuple[int, TileSize]] = {}
+        self.turns = self.part.turns
+
+    def plan(self) -> ModePlan:
+        """The report and the timeline of the step, with the bytes that each turn holds."""
+        timed, step_cycles = self.timed, self.step_cycles
+        bounds = self._bounds(step_cycles, timed)
+        # Weights come for each micro-batch, and samples once.
+        batch_bytes = round(self._whole_batches * self.share * sum(t.turn.bytes.batch for t in timed))
+        blame = {"fill": ("compute", "moving", "weights", "edge")}
+        limit, sentence = find_limit(bounds, blame)
+        report = ModeReport(
+            mode=MODE,
+            fits=True,
+            step_cycles=step_cycles,
+            fill_cycles=timed[0].cycles[0] if timed else 0,
+            samples_per_s=limit.samples_per_s,
+            limit=limit.kind,
+            verdict=sentence,
+            bounds=tuple(bounds),
+            peak_bytes_per_pe=self.peak_bytes_per_pe,
+            edge_bytes_in=self.micro_batches * sum(t.turn.bytes.weights for t in timed) + batch_bytes,
+            edge_bytes_out=self.micro_batches * sum(t.turn.bytes.out for t in timed),
+            micro_batches=self.micro_batches,
+            micro_batch_size=self.size,
+            has_recompute=self.has_recompute,
+            dense_bytes_in=self.micro_batches * sum(t.turn.bytes.dense for t in timed) + batch_bytes,
+            work_share=self._work_share(timed),
+            used_systems=self.case.systems,
+            rows=tuple(self._rows(timed)),
+        )
+        return ModePlan(report, timeline=self._timeline(), held_bytes=self._held_bytes())
+
+    @cached_property
+    def step_cycles(self) -> int:
+        """Cycles of the whole step."""
+        # Weights and gradients follow one another through the tree; its latency shows once, where a step begins.
+        tree = self.case.host.tree_seconds(self.case.systems) if sum(t.turn.bytes.weights for t in self.timed) else 0
+        return self._schedule.end + math.ceil(tree * self.case.machine.clock_hz)
+
+    def _held_bytes(self) -> tuple[int, ...]:
+        """Bytes on the wafer in each turn of a micro-batch; none where turns run again, which hold other tensors."""
+        if self.has_recompute:
+            return ()
+        return tuple(math.ceil(self.share * memory.per_batch) + memory.fixed for memory in self.turns.held())
+
+    @property
+    def _whole_batches(self) -> float:
+        """How many times a step takes what the samples of a whole micro-batch take: the last one has fewer."""
+        return self.micro_batches - 1 + self.last_share
+
+    def _sent_cycles(self) -> float:
+        """Cycles of the busier way over the edge: each micro-batch sends all weights and gradients again."""
+        weights = sum(t.weight_cycles for t in self.timed)
+        batch = sum(t.cycles[0] for t in self.timed) - weights
+        leaving = self.micro_batches * sum(t.cycles[2] for t in self.timed)
+        return max(self.micro_batches * weights + self._whole_batches * batch, leaving)
+
+    @cached_property
+    def timed(self) -> list[_TimedTurn]:
+        """The turns of a micro-batch in their order, with forward turns once more where segments run again."""
+        turns = self.turns
+        if not self.has_recompute:
+            return [self._time(turn) for turn in turns.every]
+        order: list[StreamingTurn] = list(turns.forward)
+        # From the last segment to the first: each is computed again just before its way back.
+        ends = turns.segment_ends
+        for n in reversed(range(len(ends))):
+            start = ends[n - 1] + 1 if n else 0
+            # The last segment's activations are still there when the way back begins.
+            order += turns.forward[start : ends[n] + 1] if n < len(ends) - 1 else ()
+            order += turns.segment_backward_turns(start, ends[n])
+        ordered = {id(turn) for turn in order}
+        left = [turn for turn in turns.backward if id(turn) not in ordered]
+        return [self._time(turn) for turn in (*order, *left)]
+
+    def _time(self, turn: StreamingTurn) -> _TimedTurn:
+        # Turns of equal kernels take equally long: they are timed once.
+        key = tuple(self.case.prices.kinds(self.dataflow, turn.kernels)), turn.bytes
+        if key not in self._times:
+            self._times[key] = self._compute_time(turn)
+        return _TimedTurn(turn, *self._times[key])
+
+    def _compute_time(self, turn: StreamingTurn) -> _LaneTimes:
+        machine, host = self.case.machine, self.case.host
+        # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
+        bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
+        words = math.ceil(self.share * turn.bytes.moved * 8 / machine.link_bits)
+        work, moving = self._spread(turn.kernels, words)
+        # Rows are worked on as they arrive from the layout of the layer before.
+        mesh = max(work, moving)
+        weights = turn.bytes.weights * 8 / bits
+        batch = self.share * turn.bytes.batch * 8 / machine.edge_bits_per_cycle
+        lanes = math.ceil(weights + batch), mesh, math.ceil(turn.bytes.out * 8 / bits)
+        return lanes, weights, work, moving
+
+    def _spread(self, kernels: Sequence[int], words: int) -> tuple[int, int]:
+        """Cycles of the kernels, and of `words` that come to them from another layout, in a corner of the mesh.
+
+        It is the corner on which the longer of both is shortest: small tensors stay together. Corners have sides of
+        one set for all meshes, and on one of a given side neither takes longer if the mesh is larger.
+        """
+        work, parts = self._kernel_cycles(kernels, self.mesh)
+        sides = CORNER_SIDES[: bisect_left(CORNER_SIDES, max(self.mesh)) + 1]
+        around = bisect_left(sides, max(map(max, parts), default=1))
+        best = work, min(self._moved(words, side) for side in sides[around:])
+        for side in reversed(sides[:around]):
+            # In smaller corners kernels take longer.
+            if work >= max(best):
+                break
+            if (moving := self._moved(words, side)) < max(best):
+                work, _ = self._kernel_cycles(kernels, (min(side, self.mesh[0]), min(side, self.mesh[1])))
+                best = min(best, (work, moving), key=max)
+        return best
+
+    def _moved(self, words: int, side: int) -> int:
+        # As far as on a square: the mesh may end before, and a larger one after that.
+        line = min(side, *self.mesh)
+        return relayout_cycles(words, line, 2 * side - line, self.case.machine)
+
+    def _kernel_cycles(self, kernels: Sequence[int], mesh: TileSize) -> tuple[int, list[TileSize]]:
+        """Cycles of kernels on a mesh, and the parts that they have."""
+        own = [self._part(i, mesh) for i in kernels]
+        return sum(cycles for cycles, _ in own), [part for _, part in own]
+
+    def _part(self, i: int, mesh: TileSize) -> tuple[int, TileSize]:
+        key = self.case.prices.kind(self.dataflow, i), mesh
+        if key not in self._parts_of:
+            # The way across may cost more than PEs help.
+            self._parts_of[key] = find_best_tile(self.case.prices, self.dataflow, i, mesh, self.share)
+        return self._parts_of[key]
+
+    def _work_share(self, timed: Sequence[_TimedTurn]) -> float:
+        """The share of all operations that are done, where zeros of sparse weights are left out."""
+        sparsity = self.dataflow.sparsity
+        if not (sparsity.weights or sparsity.gradients):
+            return 1.0
+        kernels = [i for one in timed for i in one.turn.kernels]
+        kinds, instrs = self.case.prices.kinds(self.dataflow, kernels), self.dataflow.program.instrs
+        flops = [instruction_work(instrs[i]).flops for i in kernels]
+        shares = {
+            kind: self.case.prices.work_share(self.dataflow, i, *self._part(i, self.mesh)[1])
+            for kind, i in dict(zip(kinds, kernels, strict=True)).items()
+        }
+        done = sum([n * shares[kind] for n, kind in zip(flops, kinds, strict=True)])
+        return done / sum(flops) if any(flops) else 1.0
+
+    @cached_property
+    def _schedule(self) -> "_LaneClock":
+        """All micro-batches, turn by turn."""
+        clock, n = _LaneClock(self._ahead(self.timed)), 0
+        whole = [one.cycles for one in self.timed]
+        before: tuple[int, tuple[int, ...]] = 0, ()
+        while n < self.micro_batches:
+            # The last micro-batch has what is left of the samples.
+            share = self.last_share if n == self.micro_batches - 1 else 1.0
+            clock.add(
+                whole if share == 1.0 else [one.scale_cycles(share) for one in self.timed],
+                is_shown=n < _MAX_SHOWN_MICRO_BATCHES,
+            )
+            n += 1
+            state = clock.end, clock.waiting()
+            # Where two in turn leave all lanes alike, all further whole ones do.
+            if state[1] == before[1] and n > _MAX_SHOWN_MICRO_BATCHES:
+                skipped = max(0, self.micro_batches - 1 - n)
+                clock.skip(skipped * (state[0] - before[0]))
+                n += skipped
+            before = state
+        return clock
+
+    def _timeline(self) -> Timeline:
+        """The first micro-batches, turn by turn."""
+        names = [f"{one.turn.layer.name} {one.turn.sweep}" for one in self.timed]
+        return Timeline(tuple(self._schedule.spans(min(_MAX_SHOWN_MICRO_BATCHES, self.micro_batches) * names)))
+
+    def least_cycles(self, other: "StreamedRun") -> int:
+        """Cycles that this step takes at least, told from `other`, which has fewer micro-batches.
+
+        Its weights come and its results go more often, and its kernels take no less in all, but for what is rounded.
+        """
+        rounded = sum(1 + len(t.turn.kernels) for t in other.timed)
+        lanes = [sum(t.cycles[lane] for t in other.timed) for lane in range(3)]
+        sent = max(sum(t.weight_cycles for t in other.timed), lanes[2])
+        return math.floor(max(self.micro_batches * sent, other._whole_batches * (lanes[1] - rounded)))
+
+    def _ahead(self, timed: Sequence[_TimedTurn]) -> int:
+        """Turns whose weights fit beside the activations. Without room for any they come as they are multiplied."""
+        largest = max((t.turn.bytes.weights for t in timed), default=0)
+        # Spread over all PEs: a layer's weights lie nowhere in particular until they are multiplied.
+        return self.free_bytes // largest if largest else 1
+
+    @cached_property
+    def free_bytes(self) -> int:
+        """Bytes that the step leaves free where it holds most; less than none if it does not fit."""
+        return usable_bytes(self.case) - self._needed_bytes
+
+    @property
+    def peak_bytes_per_pe(self) -> int:
+        """Bytes on a PE where the step holds most, spread evenly."""
+        return ceil_div(self._needed_bytes, self.case.machine.usable_pes)
+
+    @cached_property
+    def _needed_bytes(self) -> int:
+        memory = self.turns.memory_with_recompute() if self.has_recompute else self.turns.memory()
+        return math.ceil(self.share * memory.per_batch) + memory.fixed
+
+    def _bounds(self, step_cycles: int, timed: Sequence[_TimedTurn]) -> list[RateBound]:
+        case, machine = self.case, self.case.machine
+        bounds = host_bounds(case)
+        if not step_cycles:
+            return bounds or [RateBound("nothing", 0.0, "the program has no kernel")]
+        stream = case.host.sources["stream_bits_per_s"]
+        worst = max(timed, key=lambda t: t.work_cycles)
+        work = self._whole_batches * sum(t.work_cycles for t in timed)
+        place = str(worst.turn.layer.where) if worst.turn.layer.where else ""
+        rates = [
+            samples_per_second(case.batch_size, cycles, machine) for cycles in (work, self._sent_cycles(), step_cycles)
+        ]
+        if work:
+            bounds.append(RateBound("compute", rates[0], "closed forms, all layers", worst.turn.layer.name, place))
+        if moving := self._whole_batches * sum(t.moving_cycles for t in timed):
+            slowest = max(timed, key=lambda t: t.moving_cycles).turn.layer
+            rate = samples_per_second(case.batch_size, moving, machine)
+            source = "own derivation: activations between the layouts of layers, half of a line across its middle"
+            bounds.append(RateBound("moving", rate, source, slowest.name, str(slowest.where) if slowest.where else ""))
+        if rates[1]:
+            # The layer whose weights are largest, as their lane is what a step waits for.
+            heavy = max(timed, key=lambda t: t.cycles[0])
+            # What fills most of the time of the lane is what it waits for: both kinds of bytes come at their own rate.
+            if 2 * sum(t.weight_cycles for t in timed) >= sum(t.cycles[0] for t in timed):
+                bounds.append(RateBound("weights", rates[1], stream, heavy.turn.layer.name))
+            else:
+                bounds.append(RateBound("edge", rates[1], machine.sources["edge_bits_per_s"]))
+        return [*bounds, RateBound("fill", rates[2], "the whole step, turn by turn")]
+
+    def _rows(self, timed: Sequence[_TimedTurn]) -> Iterator[LayerRow]:
+        whole = Rect.whole(self.case.machine)
+        turns_of: dict[int, list[_TimedTurn]] = defaultdict(list)
+        for one in timed:
+            turns_of[one.turn.number].append(one)
+        place = LayerPlacement(whole, (whole.width, whole.height), self.peak_bytes_per_pe)
+        for n, layer in enumerate(self.case.layers):
+            own = turns_of[n]
+            # Work is that of all systems, cycles are those of one.
+            cycles = SweepCycles(
+                forward=self._sweep_cycles(own, "forward"),
+                backward=self._sweep_cycles(own, "backward"),
+                moving=self.micro_batches * sum([one.moving_cycles for one in own]),
+            )
+            yield layer_row(self.case, layer, place if own else None, cycles, self._work_share(own))
+
+    def _sweep_cycles(self, timed: Sequence[_TimedTurn], sweep: Sweep) -> int:
+        return sum([math.ceil(self._whole_batches * one.cycles[1]) for one in timed if one.turn.sweep == sweep])
+
+
+class _LaneClock:
+    """Three lanes: weights up to `ahead` turns before they are needed, the mesh, and results out."""
+
+    def __init__(self, ahead: int):
+        self.ahead, self.end = ahead, 0
+        self._lanes: tuple[int, int, int | None] = 0, 0, None
+        self._meshes: list[int] = []
+        self._shown: list[tuple[int, int, int | None]] = []
+
+    def add(self, turns: Iterable[tuple[int, int, int]], is_shown: bool) -> None:
+        """Schedule turns behind those before them, with cycles of each lane; their ends are kept if they are shown."""
+        arrived, computed, left = self._lanes
+        ahead, meshes = self.ahead, self._meshes
+        for arriving, computing, leaving in turns:
+            # The lane of weights runs ahead of the mesh, until the memory for them is full.
+            freed = meshes[-ahead - 1] if len(meshes) > ahead else 0
+            arrived = max(arrived, freed) + arriving
+            # A turn works on weights as they arrive: it ends no earlier than they do, and may begin before.
+            computed = max(computed + computing, arrived)
+            meshes.append(computed)
+            if leaving:
+                left = max((left or 0) + leaving, computed)
+            if is_shown:
+                self._shown.append((arrived, computed, left if leaving else None))
+        self._lanes = arrived, computed, left
+        self.end = max(computed, left or 0)
+
+    def waiting(self) -> tuple[int, ...]:
+        """How long before the end all that later turns wait for was through."""
+        lanes = (end for end in self._lanes if end is not None)
+        return tuple([self.end - end for end in (*lanes, *self._meshes[-self.ahead - 1 :])])
+
+    def skip(self, cycles: int) -> None:
+        """Put all that later turns wait for so much later."""
+        arrived, computed, left = self._lanes
+        self._lanes = arrived + cycles, computed + cycles, left if left is None else left + cycles
+        self._meshes = [end + cycles for end in self._meshes[-self.ahead - 1 :]]
+        self.end += cycles
+
+    def spans(self, names: Sequence[str]) -> list[TimeSpan]:
+        """The lanes of the turns that are shown, each behind what let it start."""
+        spans: list[TimeSpan] = []
+        last: list[int | None] = [None, None, None]
+        meshes: list[int] = []
+        for name, ends in zip(names, self._shown, strict=True):
+            for lane, end in enumerate(ends):
+                if end is None:
+                    continue
+                cause = last[lane]
+                freed = meshes[-self.ahead - 1] if lane == 0 and len(meshes) > self.ahead else None
+                # Of two that end together the one of the lane is the cause.
+                if freed is not None and (cause is None or spans[freed].end_cycles > spans[cause].end_cycles):
+                    cause = freed
+                last[lane] = len(spans)
+                if lane == 1:
+                    meshes.append(len(spans))
+                start = spans[cause].end_cycles if cause is not None else 0
+                spans.append(TimeSpan(LANES[lane], name, start, end, cause))
+        return spans

@@ -1,0 +1,115 @@
+"""Which tensors of a step are zero where a mask is: weights that are kept sparse, what is prepared of them, and
+gradients of which nothing else is used.
+
+Told from the loops of the kernels: an element is zero if it is made of nothing but elements that are, or chosen by the
+mask. Weight streaming sends and multiplies only the others; in pipelined mode weights lie still, and nothing is spared.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from lazytensor.ir.nest import Nest
+from lazytensor.ir.program import Density, Instr
+from lazytensor.ir.types import Type
+from wse_sim.isa.core_program import ITEM_BYTES
+from wse_sim.planner.dataflow import BufferVersion, Dataflow, Sparsity, has_no_work, is_elementwise
+
+INDEX_BYTES = 2
+"""Of a sparse wavelet: 16 bits say which input, and 16 are the value (HC34)."""
+
+
+def streamed_bytes(type: Type, density: Density | None) -> int:
+    """Bytes of a tensor on its way to the wafer or from it: as it is, or its elements that are not zero with indices.
+
+    A value of 16 bits is a wavelet with its index; a wider one follows the wavelet of its two indices.
+    """
+    if density is None:
+        return type.nbytes
+    size = type.dtype.itemsize
+    each = size + (INDEX_BYTES if size <= ITEM_BYTES["float16"] else 2 * INDEX_BYTES)
+    # Nearly dense tensors are smaller without indices.
+    return min(type.nbytes, round(density.share * type.size) * each)
+
+
+def find_sparsity(dataflow: Dataflow) -> Sparsity:
+    """The sparse tensors of a program."""
+    program = dataflow.program
+    densities = {start: program.density[name] for name, (start, _) in program.state.items() if name in program.density}
+    if not densities:
+        return Sparsity()
+    masks = {b.name: b.index for b in program.buffers if b.kind == "state"}
+    parameters = dict(densities)
+    for i, instr in enumerate(program.instrs):
+        if has_no_work(instr) and instr.reads and instr.reads[0] in densities:
+            densities.update(dict.fromkeys(instr.writes, densities[instr.reads[0]]))
+        elif i in dataflow.preparing and instr.nest is not None:
+            for buffer in instr.reads:
+                if density := densities.get(buffer):
+                    zeros = {buffer: _MaskedValue.ZERO, masks.get(density.mask, -1): _MaskedValue.FALSE}
+                    outputs = _masked_outputs(instr, instr.nest, zeros)
+                    densities.update({w: density for w, value in outputs.items() if value is _MaskedValue.ZERO})
+    gradients = {
+        version.source: density
+        for version, parameter in dataflow.gradients.items()
+        if (density := parameters.get(parameter)) and _is_masked(dataflow, version, masks.get(density.mask, -1))
+    }
+    return Sparsity(densities, gradients)
+
+
+def _is_masked(dataflow: Dataflow, gradient: BufferVersion, mask: int) -> bool:
+    """Whether nothing depends on the elements of a gradient where the mask is."""
+    readers = dataflow.users.get((gradient.buffer, gradient.source), ())
+    for i in readers:
+        instr = dataflow.program.instrs[i]
+        if instr.nest is None or not is_elementwise(instr):
+            return False
+        values = _masked_outputs(instr, instr.nest, {gradient.buffer: _MaskedValue.GRADIENT, mask: _MaskedValue.FALSE})
+        if _MaskedValue.GRADIENT in values.values():
+            return False
+    return bool(readers)
+
+
+class _MaskedValue(Enum):
+    """What is known of an element where the mask is: a zero, "not kept", something of the gradient, or nothing."""
+
+    ZERO = auto()
+    FALSE = auto()
+    GRADIENT = auto()
+    OTHER = auto()
+
+
+_ZERO_PRESERVING_OPS = ("cast", "neg", "abs", "sqrt", "relu", "sign")
+"""Operations that make zero of zero."""
+
+
+def _masked_outputs(instr: Instr, nest: Nest, known: Mapping[int, _MaskedValue]) -> dict[int, _MaskedValue]:
+    """What each result of a nest is where the mask is, as far as the operands in `known` say it."""
+    values: list[_MaskedValue] = []
+    # The mask and what it masks have to be read at the same place as the result is written.
+    place = nest.writes[0]
+    for scalar in nest.body:
+        if scalar.op == "load":
+            is_here = nest.reads[scalar.attr] == place
+            value = known.get(instr.reads[scalar.attr], _MaskedValue.OTHER)
+            values.append(value if is_here or value is _MaskedValue.GRADIENT else _MaskedValue.OTHER)
+        elif scalar.op == "const":
+            values.append(_MaskedValue.OTHER if scalar.attr else _MaskedValue.ZERO)
+        else:
+            values.append(_masked_result(scalar.op, [values[a] for a in scalar.args]))
+    results: dict[int, _MaskedValue] = {}
+    for store in nest.stores:
+        is_here = nest.writes[store.output] == place
+        value = values[store.value]
+        results[instr.writes[store.output]] = value if is_here or value is _MaskedValue.GRADIENT else _MaskedValue.OTHER
+    return results
+
+
+def _masked_result(op: str, args: list[_MaskedValue]) -> _MaskedValue:
+    if op == "where" and args[0] is _MaskedValue.FALSE:
+        return args[2]
+    none = (_MaskedValue.ZERO, _MaskedValue.FALSE)
+    if op == "mul" and any(a in none for a in args):
+        return _MaskedValue.ZERO
+    if op in (*_ZERO_PRESERVING_OPS, "add", "sub") and all(a in none for a in args):
+        return _MaskedValue.ZERO
+    return _MaskedValue.GRADIENT if _MaskedValue.GRADIENT in args else _MaskedValue.OTHER
