@@ -6,12 +6,11 @@ casts, and what the wafer refuses.
 
 from types import ModuleType as _Module
 
+from lazytensor import autograd as autograd
 from lazytensor import linalg as linalg
 from lazytensor import nn as nn
 from lazytensor import optim as optim
 from lazytensor import special as special
-from lazytensor.autograd import function as function
-from lazytensor.autograd import gradient_graph as gradient_graph
 from lazytensor.autograd.grad_modes import enable_grad as enable_grad
 from lazytensor.autograd.grad_modes import inference_mode as inference_mode
 from lazytensor.autograd.grad_modes import is_inference_mode_enabled as is_inference_mode_enabled
@@ -488,6 +487,16 @@ tril_indices = public(_windows.tril_indices)
 triu_indices = public(_windows.triu_indices)
 unfold_copy = public(_windows.unfold_copy)
 
-_OURS = ("public", "to_onnx", "trace", "trace_graph")
+concat = concatenate = cat
+bool = bool_  # the name that PyTorch's scripts write
+
+_OURS = ("public", "to_onnx", "trace", "trace_graph", "bool", "concat", "concatenate")
 PUBLIC = tuple(n for n, v in globals().items() if not (n.startswith("_") or n in _OURS or isinstance(v, _Module)))
 """Every function, type and class above: what the PyTorch mirror offers under the same spelling."""
+_MODULES = ("autograd", "config", "errors", "linalg", "nn", "optim", "random", "special", "storage")
+__all__ = sorted((*PUBLIC, *(n for n in _OURS if n != "public"), *_MODULES))  # noqa: PLE0605
+
+
+def __dir__() -> list[str]:
+    """The public names; modules that are not public can be imported, and are not shown."""
+    return [*__all__, *(n for n in globals() if n.startswith("__"))]

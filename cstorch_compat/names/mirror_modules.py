@@ -20,7 +20,7 @@ EXPLAINED_CLASSES = {"torch": "Tensor", "torch.utils.tensorboard": "SummaryWrite
 """Classes whose instances answer for the attributes that they do not have, by the module that has them."""
 CALLABLE_MODULE = "cerebras.models.common.pytorch.optim.AdamW"
 """The one module that scripts call: `import ...optim.AdamW as AdamW`, then `AdamW(parameters)`."""
-MIRROR_CODE_PREFIX = "cstorch_compat.generations."
+MIRROR_CODE_PREFIX = ("cstorch_compat.cerebras.", "cstorch_compat.generations.")
 """Classes that were written for one public module say that they live there; those of other rooms keep their place."""
 
 

@@ -34,7 +34,7 @@ KILLED = """
 import os, random, signal, time
 import numpy as np
 from cstorch_compat.files import h5read, h5write, safetensors
-from lazytensor import dtype
+from lazytensor.core import dtype
 from lazytensor.core.file_array import LazyArray
 random.seed(7)
 KEYS = [f"k{i}" for i in range(3)]

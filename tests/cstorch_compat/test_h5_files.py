@@ -273,7 +273,7 @@ def test_killed_writer_leaves_nothing_under_the_name(tmp_path):
     program = f"""
 import os, signal, numpy
 from cstorch_compat.files import h5write
-from lazytensor import dtype
+from lazytensor.core import dtype
 def describe(leaf):
     die = lambda: os.kill(os.getpid(), signal.SIGKILL)
     return h5write.ArrayLeaf(die if leaf else numpy.ones(1000, numpy.float32), dtype.float32)

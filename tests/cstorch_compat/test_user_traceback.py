@@ -35,7 +35,7 @@ def files_of(done):
 
 
 def test_an_error_from_inside_the_house_says_that_its_frames_are_left_out(script):
-    done = script("from lazytensor import pytree\npytree.tree_map(None, [1])\n")
+    done = script("from lazytensor.core import pytree\npytree.tree_map(None, [1])\n")
     assert done.returncode == 1 and len(files_of(done)) == 1 and files_of(done)[0].endswith("script.py")
     assert done.stderr.endswith(user_traceback.HIDDEN_FRAMES_NOTE)
 

@@ -31,7 +31,7 @@ class Cells:
 def captured(step, arrays: dict, named: dict):
     """The compiled program of a step, its store and its batch."""
     for name, cell in named.items():
-        lt.cells.register(cell, name)
+        lt.storage.register(cell, name)
     store = Store()
     capture = Capture(store, readable=False)
     for k, (name, tensor) in enumerate(arrays.items()):

@@ -8,7 +8,7 @@ from programs import mlp, tiny_mlp
 
 from lazytensor.errors import LazyError, PlacementError
 from lazytensor.runtime.backend import Backend
-from wse_sim import backend as backend_module
+from wse_sim.backends import wafer_backend as backend_module
 from wse_sim.backends.wafer_backend import WaferBackend
 from wse_sim.machine import TINY, WSE2
 

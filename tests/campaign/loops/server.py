@@ -82,7 +82,7 @@ def _run(job, tell):
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     error = None
     if job.get("half"):
-        _run_of_ours().options.half = importlib.import_module("lazytensor.core.dtype").by_name(job["half"])
+        _run_of_ours().options.half = importlib.import_module("lazytensor.core.dtype").dtype_by_name(job["half"])
     try:
         sys.argv = [job["script"], *job["args"]]
         runpy.run_path(job["script"], run_name="__main__")
