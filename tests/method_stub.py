@@ -15,7 +15,7 @@ from lazytensor.core.tensor_members import MemberMark
 from lazytensor.functional.attach_members import marked_functions
 from lazytensor.functional.type_promotion import Operand
 
-PATH = pathlib.Path(__file__).parents[1] / "lazytensor" / "methods.pyi"
+PATH = pathlib.Path(__file__).parents[1] / "lazytensor" / "core" / "tensor_methods.pyi"
 WIDTH = 120
 SHADOWED = ("bool", "float", "int", "type")
 """Types that are also methods, which is what their names mean inside of the class."""

@@ -35,7 +35,7 @@ MAIN = """
 """What the course and the READMEs use of `lazytensor`."""
 OFFERED = {
     "lazytensor": vars(lazytensor),
-    "nn.functional": {name: vars(nn.functional)[name] for name in nn.functional.NAMES},
+    "nn.functional": {name: vars(nn.functional)[name] for name in nn.functional.FUNCTION_NAMES},
     "nn": {name: getattr(nn, name) for name in nn.__all__},
     "optim": {name: getattr(optim, name) for name in optim.__all__},
 }

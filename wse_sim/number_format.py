@@ -13,7 +13,7 @@ def format_number(value: float, digits: int = 4) -> str:
 
     Zeros at the end of a fraction are left out. Fractions below 0.0001 are written with an exponent.
 
-    >>> figure(1184669.4), figure(999.96), figure(0.43251), figure(3.0)
+    >>> format_number(1184669.4), format_number(999.96), format_number(0.43251), format_number(3.0)
     ('1,184,669', '1,000', '0.4325', '3')
     """
     # The format `g` would write 12,345 as 1.234e+04.
@@ -25,7 +25,7 @@ def format_short(value: float) -> str:
 
     The prefix is that of the rounded number.
 
-    >>> short(9_999_999), short(120_300_000), short(999_960_000)
+    >>> format_short(9_999_999), format_short(120_300_000), format_short(999_960_000)
     ('9,999,999', '120.3M', '1G')
     """
     if abs(value) < _MIN_ABBREVIATED:
@@ -38,7 +38,7 @@ def format_short(value: float) -> str:
 def format_percent(share: float) -> str:
     """Return a share of 1 in percent, with at least three significant digits.
 
-    >>> percent(0.1234), percent(0.0000222), percent(1)
+    >>> format_percent(0.1234), format_percent(0.0000222), format_percent(1)
     ('12.3%', '0.00222%', '100%')
     """
     return f"{format_number(100 * share, 3)}%"
@@ -47,7 +47,7 @@ def format_percent(share: float) -> str:
 def format_duration(seconds: float) -> str:
     """Return `seconds` with four significant digits in s, ms, us or ns: the largest unit that the result reaches.
 
-    >>> duration(1.2094e-6), duration(0.99999), duration(0)
+    >>> format_duration(1.2094e-6), format_duration(0.99999), format_duration(0)
     ('1.209 us', '1 s', '0 s')
     """
     if not seconds:

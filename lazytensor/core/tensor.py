@@ -74,7 +74,7 @@ T = TypeVar("T", bound="Tensor")
 class Tensor(NumberProtocol, Methods):
     """A multi-dimensional array that is computed when somebody looks.
 
-    Made by `lazytensor.core.tensor(...)` and the other factories, by operations, and by a module's parameters.
+    Made by `lazytensor.tensor(...)` and the other factories, by operations, and by a module's parameters.
 
     >>> import lazytensor as lt
     >>> x = lt.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)

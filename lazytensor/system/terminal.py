@@ -11,7 +11,7 @@ MAX_SHOWN_LETTERS = 60
 def escape_line(text: str) -> str:
     """Return one line of text with escapes in place of what a terminal obeys and of what has no UTF-8.
 
-    >>> print(printable("red\\x1b[31m.py"))
+    >>> print(escape_line("red\\x1b[31m.py"))
     red\\x1b[31m.py
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -18,7 +18,7 @@ from lazytensor import nn, optim
 NAMES = [
     *lazytensor.PUBLIC,
     *(f"nn.{name}" for name in nn.__all__),
-    *(f"nn.functional.{name}" for name in nn.functional.NAMES),
+    *(f"nn.functional.{name}" for name in nn.functional.FUNCTION_NAMES),
     *(f"optim.{name}" for name in optim.__all__),
 ]
 

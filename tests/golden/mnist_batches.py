@@ -10,7 +10,7 @@ STEPS, ROWS = 50, 64
 
 def batches():
     """50 batches of images float32 [64, 784] in 0..1 and labels int64 [64]."""
-    digits = np.load(HERE.parent.parent / "cstorch_compat" / "torchvision" / "digits.npz")
+    digits = np.load(HERE.parent.parent / "cstorch_compat" / "torchvision" / "datasets" / "digits.npz")
     # As they were given: they are stored in the order of their labels, each pixel of all beside each other.
     given = np.argsort(np.argsort(digits["labels"], kind="stable"))
     images = np.kron(digits["images"].transpose(2, 0, 1)[given], np.ones((1, 3, 3))) / 16

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lazytensor as lt
+from lazytensor.core.capture import Capture
+from lazytensor.runtime.state_store import Store
 
 KINDS = (np.float32, np.float64, np.float16, np.int64, np.uint8, np.bool_)
 
@@ -220,10 +222,10 @@ def test_steps_on_the_cpu_read_shared_memory_anew(script):
 
 
 def test_batch_of_a_numpy_array_is_an_input_of_the_step():
-    store = lt.runtime.store.Store()
+    store = Store()
     for k in range(3):
         tensor = lt.from_numpy(np.full(2, k, np.float32))
-        capture = lt.capture.Capture(store, readable=True)
+        capture = Capture(store, readable=True)
         capture.feed(tensor.cell, 0, "input")
         with capture:
             total = tensor.sum()

@@ -54,7 +54,7 @@ def test_operation_without_a_kernel_is_refused_where_it_is_called_and_only_on_th
 
 def _lowered(step, *examples):
     """The CIRH text of a step on the wafer."""
-    return Compilation(lt.tracing.trace_graph(step, *examples, half=float16), CSX)["print_cirh"]
+    return Compilation(lt.trace_graph(step, *examples, half=float16), CSX)["print_cirh"]
 
 
 def test_operation_without_a_lowering_is_refused_if_the_step_needs_it():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from cstorch_compat.torch.serialization.save_and_load import load as torch_load
+from lazytensor.core.dtype import ALL as ALL_DTYPES
 from lazytensor.errors import CheckpointError
 from lazytensor.optim import eager
 from lazytensor.serialization import load, save
@@ -75,7 +76,7 @@ def test_plain_objects_come_back(obj):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(0, 4), max_size=3), st.sampled_from(lt.dtype.ALL), st.integers(0, 2**32 - 1))
+@given(st.lists(st.integers(0, 4), max_size=3), st.sampled_from(ALL_DTYPES), st.integers(0, 2**32 - 1))
 def test_tensors_come_back_bit_for_bit(shape, dtype, seed):
     if dtype is lt.cbfloat16:
         return

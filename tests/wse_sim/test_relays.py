@@ -142,13 +142,13 @@ def test_what_many_stages_read_fits_in_relays_where_routes_to_all_of_them_find_n
     reading = ProgramAnalysis(sharing.program(64), 1)
     assert ends == set(relay_flows(reading.dataflow, reading.stages))
 
-    monkeypatch.setattr(sys.modules["wse_sim.planner.modes.pipelined"]._Line, "relayed", lambda line: None)
+    monkeypatch.setattr(sys.modules["wse_sim.planner.modes.pipelined"]._PricedPipeline, "relayed", lambda line: None)
     assert "finds no colour" in plan(sharing, MESH, "pipelined", 64, other=False).report.chosen.reason
 
 
 @pytest.mark.slow
 def test_a_stage_that_adds_up_on_the_way_takes_in_what_comes_to_it(sharing):
-    line_of = sys.modules["wse_sim.planner.modes.pipelined"]._Line
+    line_of = sys.modules["wse_sim.planner.modes.pipelined"]._PricedPipeline
     seen = []
 
     def relayed(line, own=line_of.relayed):

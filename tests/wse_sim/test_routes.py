@@ -224,7 +224,7 @@ def test_a_pipeline_without_colours_to_fill_sooner_keeps_the_fastest_rhythm(monk
         replace(WSE2, width=87, height=71, reserved_columns=0, reserved_rows=0),
     )
     free = plan(deep, mesh, "pipelined", other=False)
-    line_of = sys.modules["wse_sim.planner.modes.pipelined"]._Line
+    line_of = sys.modules["wse_sim.planner.modes.pipelined"]._PricedPipeline
     sooner, laid, cutting = [], line_of.routes, PLACERS["slicing"]
 
     def placed(floor, rounds, fills_sooner):

@@ -68,7 +68,7 @@ class Placement:
     may take longer, on smaller parts with shorter ways between them, or so that others take less.
 
     >>> import lazytensor as lt, wse_sim
-    >>> tiny = wse_sim.planner(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
+    >>> tiny = wse_sim.plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
     >>> tiny.chosen.placement.rects
     (Rect(x=0, y=0, width=8, height=8),)
     """

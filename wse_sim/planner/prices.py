@@ -65,7 +65,7 @@ class Prices:
 
     >>> import lazytensor as lt, wse_sim
     >>> prices, program = wse_sim.Prices(wse_sim.WSE2), lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64))
-    >>> reports = [wse_sim.planner(program, "wse2", mode, prices=prices).report for mode in ("pipelined", "streaming")]
+    >>> reports = [wse_sim.plan(program, "wse2", mode, prices=prices).report for mode in ("pipelined", "streaming")]
     >>> [report.fits for report in reports]
     [True, True]
     """

@@ -30,7 +30,7 @@ class Timeline:
     """Spans in the order of their tasks.
 
     >>> import lazytensor as lt, wse_sim
-    >>> tiny = wse_sim.planner(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
+    >>> tiny = wse_sim.plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
     >>> sorted(tiny.chosen.timeline.lanes)
     ['end', 'feed', 'matmul']
     """
