@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from lazytensor.errors import LazyError
+from wse_sim.machine import Machine
 from wse_sim.planner.floorplan import MAX_SHORT_WAY_ASPECT_RATIO, FloorplanProblem, Placement, Placer
 from wse_sim.planner.modes.mode_plan import ModePlan
 from wse_sim.planner.routing import NoColoursError, Routes
@@ -22,6 +24,8 @@ CUT_ATTEMPTS = (CutAttempt(7, True), CutAttempt(4, True), CutAttempt(7, False), 
 """Where the routes of one cutting find no colours, those of another may."""
 MAX_UNCOLOURED_SHARE = 0.05
 """If a larger share of the routes of one cutting finds no colours, no other cutting is tried."""
+MIN_FILL_SHARE = 0.1
+"""The share of a step in which the pipeline fills from which on smaller parts of the mesh are tried."""
 STAGE_BOUNDS, ROUTE_BOUNDS = ("compute", "moving"), ("link", "adapter")
 """Kinds of bounds that lie in stages, and in the routes between them."""
 
@@ -76,7 +80,7 @@ def _first_plan(line: StagePipeline, placer: Placer) -> ModePlan:
                 break
             continue
         if not _is_bounded_by_routes(plan):
-            return plan
+            return _plan_on_smaller_parts(line, placer, attempt, plan)
         with suppress(NoColoursError):
             return min(
                 plan, _plan(line, placer, attempt, MAX_SHORT_WAY_ASPECT_RATIO), key=lambda one: one.report.step_cycles
@@ -86,8 +90,42 @@ def _first_plan(line: StagePipeline, placer: Placer) -> ModePlan:
     raise refusal
 
 
-def _plan(line: StagePipeline, placer: Placer, attempt: CutAttempt, max_aspect: int = MAX_ASPECT_RATIO) -> ModePlan:
-    placement = placer(replace(line.floor(), max_aspect=max_aspect), *attempt)
+def _plan_on_smaller_parts(line: StagePipeline, placer: Placer, attempt: CutAttempt, plan: ModePlan) -> ModePlan:
+    """Return a faster plan on a part of the mesh, or the given one.
+
+    Large rectangles have long ways, which count where the first sample's way is much of a step. The mesh is halved
+    along its longer side for as long as the step is faster. Without this a step of FC-MNIST takes 1.13 times as many
+    cycles at a batch of 64.
+    """
+    machine = line.floor().machine
+    while plan.report.fill_cycles >= MIN_FILL_SHARE * plan.report.step_cycles:
+        machine = _half_of(machine)
+        try:
+            smaller = _plan(line, placer, attempt, machine=machine)
+        except LazyError:  # no room, or no colours
+            return plan
+        if smaller.report.step_cycles >= plan.report.step_cycles:
+            return plan
+        plan = smaller
+    return plan
+
+
+def _half_of(machine: Machine) -> Machine:
+    """Return the machine with half of its usable mesh, cut across the longer side."""
+    if machine.usable_width > machine.usable_height:
+        return replace(machine, width=machine.reserved_columns + machine.usable_width // 2)
+    return replace(machine, height=machine.reserved_rows + machine.usable_height // 2)
+
+
+def _plan(
+    line: StagePipeline,
+    placer: Placer,
+    attempt: CutAttempt,
+    max_aspect: int = MAX_ASPECT_RATIO,
+    machine: Machine | None = None,
+) -> ModePlan:
+    floor = line.floor()
+    placement = placer(replace(floor, max_aspect=max_aspect, machine=machine or floor.machine), *attempt)
     return line.plan(placement, line.routes(placement))
 
 
