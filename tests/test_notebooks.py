@@ -47,7 +47,7 @@ SOLUTIONS = {
         "ways_3 += [(1, [(2, 1), (2, 0), (3, 0)])]",
     },
     "07_pipelined": {
-        "answer_1 = None": "answer_1 = 4096",
+        "answer_1 = None": "answer_1 = 2048",
         "return 0.0": "return (samples - 1) * rhythm + way",
         "answer_3 = None": "answer_3 = 0",
     },
