@@ -91,7 +91,7 @@ def _check_target(path: str, replace: bool) -> None:
 
 
 def _sync_to_disk(path: str) -> None:
-    """Have the disk take what was written to a file, or to the list of names of a directory."""
+    """Flush a file, or the entries of a directory, from the system's cache to the disk."""
     # A descriptor of its own: fsync is about the file and not about who wrote to it, and a folder cannot be opened
     # for writing.
     descriptor = os.open(path, os.O_RDONLY)

@@ -104,8 +104,11 @@ class H5Sink(io.RawIOBase):
 
     @contextlib.contextmanager
     def skip_array(self, array: np.ndarray) -> Iterator[None]:
-        """A block in which the bytes of an array are not written: HDF5 gives them a place, others write them there."""
-        # It hands on what it is given, if that is in its file's type and larger than what it collects.
+        """Within the block, drop the write of exactly this array, recognised by the address of its memory.
+
+        HDF5 still reserves the bytes in the file; the caller has them written there.
+        """
+        # HDF5 passes the array's own memory on, if it has the type of the file and is larger than HDF5's buffer.
         self._left_out = array.ctypes.data
         try:
             yield

@@ -216,7 +216,7 @@ class Context:
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward, which is refused if they are changed in place until then; None is kept as None.
 
-        Raises ArgumentInvalid for what is neither a tensor nor None.
+        Raises ArgumentInvalid for any other object.
         """
         for k, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):

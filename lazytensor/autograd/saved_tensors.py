@@ -66,7 +66,7 @@ def check_saved_values(
 
 
 class _SavedValueQuery(threading.local):
-    """Whether this thread is finding out what a gradient needs."""
+    """Whether this thread runs a gradient rule only to see which saved values the rule reads."""
 
     is_open = False
 

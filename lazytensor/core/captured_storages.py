@@ -108,7 +108,7 @@ class CapturedStorages:
             self._pinned.append((cell, memory, cell.node))
 
     def _restore_pins(self) -> None:
-        """Pin cells again that shared memory with NumPy before the step, and write to it what the step wrote."""
+        """Let storages share memory with NumPy again, as before the step, and copy what the step wrote to it."""
         for cell, memory, before in self._pinned:
             if cell.epoch is not None or isinstance(cell.home, SharedMemory):
                 continue

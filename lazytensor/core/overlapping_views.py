@@ -97,7 +97,7 @@ INDEX_CHECKED_FUNCTIONS = frozenset(("masked_fill", "masked_scatter", "index_fil
 
 
 def refuse_operands(name: str, x: Tensor, operands: Sequence[Any]) -> None:
-    """Raise ShapeError if the in-place form of a function refuses an operand because of what it shares with `x`."""
+    """Raise ShapeError if an operand shares memory with `x` in a way that the in-place form of `name` refuses."""
     tensors = [o for o in operands if hasattr(o, "view_ops")]
     if name in OVERLAP_REFUSING_FUNCTIONS or name == "index_fill":
         tensors += [i for o in operands if isinstance(o, tuple | list) for i in o if hasattr(i, "view_ops")]

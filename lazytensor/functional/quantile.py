@@ -101,7 +101,7 @@ def quantile(
 def nanquantile(
     x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """`quantile` of what is not NaN, in the same shapes. Raises ShapeError as it does.
+    """Return quantiles as `quantile` does, of the elements that are not NaN. Raises ShapeError in the same cases.
 
     >>> import lazytensor as lt
     >>> lt.nanquantile(lt.tensor([1.0, float("nan"), 3.0]), 0.5)

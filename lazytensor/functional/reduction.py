@@ -197,7 +197,10 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
 
 def _reduce_with_index(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
-    """The extreme along a dimension and its place; the gradient goes to that place alone."""
+    """Return the maxima or minima along a dimension, and their indices as int64.
+
+    `kind` is "max" or "min". The gradient goes to the element at the index alone, also where several are equal.
+    """
     if not x.ndim:
         return ValuesIndices(view(x, ()), _arg_reduce(x, kind, dim, keepdim))
     n, at = operand_node(x), normalize_dim(int(dim), x.ndim)

@@ -42,7 +42,7 @@ def _argsort(x: np.ndarray, *, dim: int, descending: bool) -> np.ndarray:
 
 
 def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
-    """The last place so far of the running extreme; a NaN stays the extreme."""
+    """Return the indices of the running maxima or minima along `dim`: the last of equal elements, and of NaNs."""
     # NumPy's running extremes keep a NaN once they have met one, as PyTorch's do.
     running = (np.maximum if kind == "max" else np.minimum).accumulate(x, dim)
     is_extreme = (x == running) | (x != x)

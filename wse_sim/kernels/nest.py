@@ -27,7 +27,7 @@ GIVEN = ("load", "index", "const")
 _LEAST = float("-inf")
 _STARTS = {"add": 0.0, "maximum": _LEAST, "minimum": _LEAST, "or": _LEAST, "and": _LEAST}
 _COMBINES = {"add": "add", **dict.fromkeys(("maximum", "minimum", "or", "and"), "max")}
-"""Reduction of a store -> the instruction, which is what the fabric combines too."""
+"""Reduction of a store -> the instruction of a core, and the operation of the fabric: they have one name."""
 NEGATED = ("minimum", "and")
 """Reductions that are a maximum of what is negated, since cores and fabric have no minimum."""
 

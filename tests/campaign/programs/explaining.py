@@ -1,4 +1,4 @@
-"""Differences whose reason is known, and which stay: each with the words by which it is told from others."""
+"""Known differences from PyTorch that are not to be mended, and the patterns that recognise each."""
 
 import math
 import re

@@ -158,7 +158,7 @@ def _draw_training(p: Program) -> Training:
 
 
 def _change_of_model(p: Program, t: Training) -> list[str]:
-    """Return what a program does with a new model before it makes an optimizer."""
+    """Return statements that change or observe a model, for the time before its optimizer is made."""
     form = p.random.randrange(12)
     if form == 0:
         return [f"{t.m}[0].register_full_backward_hook(lambda m, i, o: show('backward', i, o))"]

@@ -79,7 +79,7 @@ def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView, begi
 
 
 def _multiply_once(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:
-    """c = a b for one inner index."""
+    """Write c = a b, where a has one column and b one row; what c held is lost."""
     if c.columns >= c.rows:
         with builder.loop(c.rows):
             builder.mul(c.along("x", (c.row_stride,)), a.along("", (a.row_stride,)), b.along("x", (0,)), c.columns)

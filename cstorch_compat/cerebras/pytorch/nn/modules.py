@@ -11,7 +11,7 @@ class Parameter(nn.Parameter):
     """A parameter that requires a gradient only if the tensor it is made of does."""
 
     def __new__(cls, data: Any = None) -> Self:
-        """A parameter over the storage of `data`."""
+        """Return a parameter that shares the storage of `data`, or an empty one for None."""
         # PyTorch's own asks for a gradient by default; the original takes over what the data says.
         return super().__new__(cls, data, requires_grad=data is not None and data.requires_grad)
 
