@@ -79,7 +79,7 @@ class Function:
         """Return an array of constants of the module, a table of one dimension."""
         kind = KINDS[table.dtype.name]
         texts = ", ".join(f"{kind.stored} {literal(number, kind).text}" for number in table.tolist())
-        name = f"@table{hashlib.blake2b(table.tobytes(), digest_size=8).hexdigest()}"
+        name = f"@table{hashlib.blake2b(kind.stored.encode() + table.tobytes(), digest_size=8).hexdigest()}"
         self.declarations.add(f"{name} = internal constant [{table.size} x {kind.stored}] [{texts}], align 64")
         return Array(kind, name)
 

@@ -1,7 +1,7 @@
 """Instructions of threads, shared words and calls: what `lazytensor.runtime.atomics` is in LLVM.
 
 Linux and macOS have calls by which a thread sleeps until a word changes. On another system `wait` returns at once;
-`can_wait` is false there, and programs run with one thread.
+`schedule.can_share` is false there, and programs run with one thread.
 """
 
 import functools
@@ -19,7 +19,6 @@ _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 """The number of the system call of Linux, by processor."""
 _WAIT, _WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, of this process only
 _PAUSE = {"x86_64": ("llvm.x86.sse2.pause", "", ""), "aarch64": ("llvm.aarch64.hint", "i32", "i32 1")}
-_OS_CLOCK_MACH_ABSOLUTE_TIME = 32
 _UL_COMPARE_AND_WAIT64, _ULF_WAKE_ALL, _ULF_NO_ERRNO = 5, 0x100, 0x1000000  # of macOS's sys/ulock.h
 
 
@@ -31,7 +30,7 @@ def way_to_wait() -> str:
     if sys.platform == "linux" and platform.machine() in _FUTEX:
         return "futex"
     if sys.platform == "darwin":
-        known = {"os_sync": "os_sync_wait_on_address_with_timeout", "ulock": "__ulock_wait"}
+        known = {"os_sync": "os_sync_wait_on_address", "ulock": "__ulock_wait"}
         return next((way for way, name in known.items() if binding.address_of_symbol(name)), "")
     return ""
 
@@ -106,38 +105,20 @@ def _current_core(function: Function) -> tuple[Value]:
     return (Value(INT, function.new(f"sext i32 {function.new('call i32 @sched_getcpu()')} to i64")),)
 
 
-def _wait(function: Function, words: Array, place: Value, value: Value, nanoseconds: Value) -> tuple[()]:
-    at, text, most = function.element(words, place), _word(value, function), _word(nanoseconds, function)
-    way = way_to_wait()
+def _wait(function: Function, words: Array, place: Value, value: Value) -> tuple[()]:
+    at, text, way = function.element(words, place), _word(value, function), way_to_wait()
     if way == "futex":
-        _futex(function, f"ptr {at}, i64 {_WAIT}, i64 {text}, ptr {_timeout(function, most)}")
-    elif way == "os_sync" and most == "0":
+        _futex(function, f"ptr {at}, i64 {_WAIT}, i64 {text}, ptr null")
+    elif way == "os_sync":
         function.declarations.add("declare i32 @os_sync_wait_on_address(ptr, i64, i64, i32)")
         function.new(f"call i32 @os_sync_wait_on_address(ptr {at}, i64 {text}, i64 8, i32 0)")
-    elif way == "os_sync":
-        name = "os_sync_wait_on_address_with_timeout"
-        function.declarations.add(f"declare i32 @{name}(ptr, i64, i64, i32, i32, i64)")
-        clock = _OS_CLOCK_MACH_ABSOLUTE_TIME
-        function.new(f"call i32 @{name}(ptr {at}, i64 {text}, i64 8, i32 0, i32 {clock}, i64 {most})")
     elif way == "ulock":
         function.declarations.add("declare i32 @__ulock_wait(i32, ptr, i64, i32)")
-        microseconds = function.new(f"trunc i64 {function.new(f'udiv i64 {most}, 1000')} to i32")
         kind = _UL_COMPARE_AND_WAIT64 | _ULF_NO_ERRNO
-        function.new(f"call i32 @__ulock_wait(i32 {kind}, ptr {at}, i64 {text}, i32 {microseconds})")
+        function.new(f"call i32 @__ulock_wait(i32 {kind}, ptr {at}, i64 {text}, i32 0)")
     else:
         _pause(function)
     return ()
-
-
-def _timeout(function: Function, nanoseconds: str) -> str:
-    """Return the pointer to a `timespec` of so many nanoseconds; a null pointer for the literal 0."""
-    if nanoseconds == "0":
-        return "null"
-    parts = Array(INT, function.array(INT, 2))
-    for place, operation in (("0", "udiv"), ("1", "urem")):
-        number = function.new(f"{operation} i64 {nanoseconds}, 1000000000")
-        function.line(f"store i64 {number}, ptr {function.element(parts, Value(INT, place))}")
-    return parts.text
 
 
 def _wake(function: Function, words: Array, place: Value, count: Value) -> tuple[()]:

@@ -62,15 +62,15 @@ def current_core() -> int:
     return -1
 
 
-def wait(words: Any, place: int, value: int, nanoseconds: int) -> None:
-    """Sleep until `wake` is called for words[place], at most so many nanoseconds if these are not 0.
+def wait(words: Any, place: int, value: int) -> None:
+    """Sleep until `wake` is called for words[place].
 
     Return at once if words[place] is not `value`. May return early: the caller tests its condition again. Linux and
-    macOS compare and wait as one operation of the kernel; the low 32 bits of the word are compared.
+    macOS compare and wait as one operation of the kernel; Linux compares the low 32 bits of the word.
     """
     with _changed:
         if int(words[place]) == value:
-            _changed.wait(nanoseconds / 1e9 if nanoseconds else None)
+            _changed.wait()
 
 
 def wake(words: Any, place: int, count: int) -> None:

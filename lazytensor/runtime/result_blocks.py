@@ -64,4 +64,6 @@ class _Loan:
         self._block, self._free = block, free
 
     def __del__(self) -> None:
-        self._free.append(self._block)
+        # One is enough for a loop that drops a result before the step after next; more would never be given back.
+        if not self._free:
+            self._free.append(self._block)

@@ -104,7 +104,10 @@ def _take(block: Any, thread: Any, is_runner: bool) -> bool:
 @leaf
 def _publish(block: Any, parts: int, entries: int) -> None:
     """Let all threads take parts of a step."""
-    atomic_store(block, CORE, current_core())
+    # The others read this word at each attempt: a store would take its cache line from all of them.
+    core = current_core()
+    if core != atomic_load(block, CORE):
+        atomic_store(block, CORE, core)
     # The ticket is last: a thread that takes a part finds the entries of this step, and counts from 0.
     atomic_store(block, FINISHED, 0)
     atomic_store(block, ENTRIES, entries)
@@ -128,7 +131,7 @@ def _wait_for_parts(block: Any, parts: int) -> None:
         atomic_store(block, WAITS, 1)
         finished = atomic_load(block, FINISHED)
         while finished != parts:
-            wait(block, FINISHED, finished, 0)
+            wait(block, FINISHED, finished)
             finished = atomic_load(block, FINISHED)
         atomic_store(block, WAITS, 0)
 
@@ -156,7 +159,7 @@ def _sleep(block: Any) -> None:
     atomic_add(block, SLEEPERS, 1)
     ticket = atomic_load(block, TICKET)
     if (ticket >> 16) & MAX_PARTS == ticket & MAX_PARTS and atomic_load(block, STOP) == 0:
-        wait(block, BELL, bell, 0)
+        wait(block, BELL, bell)
     atomic_add(block, SLEEPERS, -1)
 
 
