@@ -2,8 +2,8 @@
 
 Leaves say what every PE of a rectangle does: compute, or move words along an axis. Four forms compose them: `Seq` one
 after another, `Par` at the same time, `Repeat` a number of times, `Rounds` a number of times with other addresses each
-time. There are three readings of a program: as cycles by closed forms (`price`), as data with NumPy (`numbers`) and as
-wavelets on routers (`fabric`).
+time. There are three readings of a program: as cycles by closed forms (`cost_model`), as data with NumPy (`reference`)
+and as wavelets on routers (`fabric`).
 
 Words are wavelets of 32 bits, for each PE that sends; addresses count the same words in the memory of each PE. Types of
 16 bits lie two to a word. An axis is "x" (along the rows), "y" (along the columns) or "xy" (the whole rectangle). With

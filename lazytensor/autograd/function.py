@@ -1,7 +1,7 @@
 """Gradients asked for by name, and functions that bring their own backward.
 
 Values are immutable, so what a gradient needs cannot be overwritten. That a tensor was changed in place which backward
-needs is refused as in PyTorch all the same, by `saved`.
+needs is refused as in PyTorch all the same, by `saved_tensors`.
 """
 
 from collections.abc import Callable, Sequence

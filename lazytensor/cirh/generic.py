@@ -2,7 +2,7 @@
 
 One function `graph` in a module. Its arguments are the leaves, with what they are in `arg_attrs`; its results are the
 new state and then the outputs, with their names in `res_attrs`. Operations are those of the house, under the name of a
-dialect: `torch.aten.add` as the script was traced, `cirh.add` as it was lowered. `generic_reader` reads it back.
+dialect: `torch.aten.add` as the script was traced, `cirh.add` as it was lowered. `generic_parser` reads it back.
 """
 
 import math

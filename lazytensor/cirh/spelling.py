@@ -127,7 +127,8 @@ def _slice(out: Listing, n: Node) -> str:
 
 def _uniform(out: Listing, n: Node) -> str:
     scalar = Type((), n.type.dtype)
-    # The seed is global in the text; the state that our numbers come from is hidden (see `text.HIDDEN_STATE`).
+    # The seed is global in the text; the state that our numbers come from is hidden (see
+    # `printer.HIDDEN_STATE_PREFIX`).
     bounds = n.attrs.get("low", 0.0), n.attrs.get("high", 1.0)
     low, high = (out.constant(dense_text(np.asarray(v), scalar)) for v in bounds)
     # torch.rand leaves the shape open, torch.rand_like gives it.

@@ -2,8 +2,8 @@
 
 The first pass goes from users to inputs. A node joins the group of its user when all its users read it in the same
 group by the same index map; this can never close a cycle, because every path out of the node leads into that group.
-Otherwise it gets a group and a buffer of its own, unless it is cheap (see `scalars.is_cheap`) and needs no buffer for
-other reasons; then each user computes it anew.
+Otherwise it gets a group and a buffer of its own, unless it is cheap (see `scalar_bodies.is_cheap`) and needs no
+buffer for other reasons; then each user computes it anew.
 
 The second pass merges a group into one that reads its values in the same order, or two groups that read the same value
 in the same order, wherever no path through other calls runs between them.

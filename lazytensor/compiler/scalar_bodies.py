@@ -1,6 +1,6 @@
 """Which nodes may become loop bodies, what they cost, and how one is spelled in the kernel language.
 
-The spelling starts from the `Body` of the op table. A function in it, such as `exp(`, becomes the helper of
+The spelling starts from the `LoopBody` of the op table. A function in it, such as `exp(`, becomes the helper of
 `lazytensor.runtime.vecmath` for its element type: `exp_f4(`. Integer results are wrapped in their type, because
 the kernel language would widen them where NumPy wraps around.
 """

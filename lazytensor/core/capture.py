@@ -112,7 +112,7 @@ class Capture:
     """
 
     has_calls = False
-    """Whether functions stand in the graph as calls, which `ir.graph_function.inlined` writes out."""
+    """Whether functions stand in the graph as calls, which `ir.graph_function.inline_calls` writes out."""
     way_out = "Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure."
 
     def __init__(self, store: Store, readable: bool):

@@ -31,8 +31,8 @@ FILE_READER_ERRORS = (
 class LazyArray:
     """An array of numbers under a key of the file `where`.
 
-    `load` gives its elements as the file holds them (see `encoding`), of the NumPy type `kind`. `is_tensor` is False
-    for what was saved as a NumPy array; its `dtype` is None if no tensor type corresponds.
+    `load` gives its elements as the file holds them (see `element_bytes`), of the NumPy type `kind`. `is_tensor` is
+    False for what was saved as a NumPy array; its `dtype` is None if no tensor type corresponds.
     """
 
     key: str

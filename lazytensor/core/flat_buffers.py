@@ -16,7 +16,7 @@ from lazytensor.ir.types import Type
 
 
 class Part:
-    """Where the value of one cell lives: a `cells.ValueStore` that is a part of a longer array."""
+    """Where the value of one cell lives: a `storage.ValueStore` that is a part of a longer array."""
 
     __slots__ = ("start", "stop", "type", "whole")
 

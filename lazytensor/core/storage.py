@@ -135,7 +135,7 @@ _capturing_thread: threading.Thread | None = None  # who records a step
 has_used_inference_mode = False
 """Whether a block of this process was in inference mode."""
 is_abstract = False
-"""Whether parameters have a type and no array, and nothing is computed that nobody reads (see `abstract`)."""
+"""Whether parameters have a type and no array, and nothing is computed that nobody reads (see `abstract_step`)."""
 
 
 def set_active_capture(step: ActiveCapture | None) -> ActiveCapture | None:

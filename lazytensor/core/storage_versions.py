@@ -17,7 +17,7 @@ from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 
 Storage: TypeAlias = Any
-"""A `cells.Cell`, whose module is built on this one."""
+"""A `storage.Storage`, whose module is built on this one."""
 
 has_uncounted_writes = False
 """Whether this process wrote to a storage through `.data`, or shared one with NumPy: backward then reads again."""

@@ -472,7 +472,7 @@ class Tensor(NumberProtocol, Methods):
             known.write(cast(known.node + g, known.dtype))
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values as an array that shares the memory of the tensor (see `memory_views`).
+        """The values as an array that shares the memory of the tensor (see `shared_memory_views`).
 
         Raises AutogradError for a tensor that requires a gradient, unless `force` is set.
         """

@@ -95,7 +95,7 @@ def publish(function: F, name: str = "", place: str | None = "F.") -> F:
     """`function` as it is published, under its own name or another.
 
     The name decides whether the wafer refuses it, and which operands are converted where automatic casts are on;
-    `place` is where PyTorch has it, as `arguments.guarded` takes it.
+    `place` is where PyTorch has it, as `argument_errors.guard_arguments` takes it.
     """
     name = name or function.__name__
     function = with_refusals(name, guard_arguments(function, place))

@@ -166,7 +166,7 @@ def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> T
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares the array's memory: a change of either shows in the other, as `memory_views` has it.
+    """A tensor that shares the array's memory: a change of either shows in the other, as `shared_memory_views` has it.
 
     Inside a step it is a copy. Raises TypeError for anything else than an array, ValueError for one with negative
     strides or in the byte order of another machine.

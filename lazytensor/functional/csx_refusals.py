@@ -1,7 +1,7 @@
 """What the vendor's front end refuses of public functions that this package can compute.
 
-`published` wraps each public function and method by the rows of `refused_names` that have its name. The rows apply only
-while a step is traced for the wafer. There a row acts at one of four stages, as the front end does:
+`publish` wraps each public function and method by the rows of `csx_refused_names` that have its name. The rows apply
+only while a step is traced for the wafer. There a row acts at one of four stages, as the front end does:
 
 - "trace": the operation has no kernel; the call raises.
 - "lowering": the call is traced, and its result cannot be lowered to CIRH if the step needs it.

@@ -1,8 +1,8 @@
 """The table of public functions that the vendor's front end refuses although this package can compute them.
 
 The answers are those of cerebras_pytorch 2.10.0 on its CSX backend with validate_only=True, for float32 and half
-operands, forward and backward. `refusals` applies them. Operations that CIRH lacks under any name are refused by their
-own rows in `lazytensor.ops`.
+operands, forward and backward. `csx_refusals` applies them. Operations that CIRH lacks under any name are refused by
+their own rows in `lazytensor.ops`.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ class Refusal:
     """A refusal of one function.
 
     `operation` is the ATen or Torch-MLIR operation that the front end names, or its whole message if it has a space.
-    `stage` is one of those of `refusals`. `when` takes the call's arguments by name and returns whether the row
+    `stage` is one of those of `csx_refusals`. `when` takes the call's arguments by name and returns whether the row
     applies; None stands for all calls. `rule` is the rule of `lazywafer check`, if another than that of the stage.
     """
 
@@ -497,4 +497,4 @@ def _with_hint(name: str, row: Refusal) -> Refusal:
 
 
 REFUSALS = {name: tuple(_with_hint(name, row) for row in rows) for name, rows in _ROWS.items() if rows}
-"""By the name under which `published` offers a function: its refusals, of which each that applies acts."""
+"""By the name under which `publish` offers a function: its refusals, of which each that applies acts."""

@@ -1,4 +1,4 @@
-"""Rearrangements beyond `shapes`: moved and merged dimensions, stacks, grids, diagonals, windows, and their copies."""
+"""Rearrangements beyond `views`: moved and merged dimensions, stacks, grids, diagonals, windows, and their copies."""
 
 import functools
 import operator

@@ -1,7 +1,8 @@
 """Element by element: arithmetic, comparison, selection, conversion and the elementary functions.
 
-Operands broadcast to one shape, which is that of the result, and are promoted to one type (`promotion`); an operand may
-be a Python number. All raise ShapeError for shapes that do not broadcast, and for tensors on different devices.
+Operands broadcast to one shape, which is that of the result, and are promoted to one type (`type_promotion`); an
+operand may be a Python number. All raise ShapeError for shapes that do not broadcast, and for tensors on different
+devices.
 """
 
 import builtins

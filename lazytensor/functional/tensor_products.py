@@ -1,4 +1,4 @@
-"""Products beyond `matrix`: chains of matrices, vectors, Kronecker and cross products, and Einstein sums."""
+"""Products beyond `matmul`: chains of matrices, vectors, Kronecker and cross products, and Einstein sums."""
 
 import functools
 import math

@@ -61,7 +61,7 @@ class Node(Algebra):
         self.tracks = False  # whether a gradient may flow through it
         self.memo: dict[Any, Any] | None = None  # derived facts, such as gradients already asked for
         self.cells = 0  # how often a cell was given it
-        self.storage: Any = None  # what became of the storages that had this value: `storages.Storages`
+        self.storage: Any = None  # what became of the storages that had this value: `storage_versions.StorageRecord`
 
     def combine(self, name: str, *operands: "Node | float") -> "Node":
         """The node `name(*operands)`, in which numbers are constants."""

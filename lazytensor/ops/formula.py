@@ -70,7 +70,7 @@ class ResultGradients:
 
 
 Gradients = dict[Node, Any]
-"""A node for each node, a `Piece` of one, or `ResultGradients` where it has several results."""
+"""A node for each node, a `GradientSlice` of one, or `ResultGradients` where it has several results."""
 
 
 def differentiate_formula(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:

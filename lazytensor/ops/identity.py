@@ -57,7 +57,7 @@ op(
     saves=False,
     renames=True,
 )
-# An automatic cast: one for each use of a value, as `formula.push` has it, where explicit casts are one node.
+# An automatic cast: one for each use of a value, as `formula.push_gradient` has it, where explicit casts are one node.
 op(
     "convert",
     lambda x, *, dtype: Type(x.shape, dtype),

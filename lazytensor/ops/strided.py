@@ -94,7 +94,8 @@ def _put_window_vjp(g: Node, y: Node, base: Node, value: Node, **place: Any) -> 
 
 
 op(
-    # Diagonals come this way. The vendor's front end does not know as_strided itself, which `refused_names` refuses.
+    # Diagonals come this way. The vendor's front end does not know as_strided itself, which `csx_refused_names`
+    # refuses.
     "as_strided",
     _window_type,
     _window,

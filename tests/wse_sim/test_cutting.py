@@ -1,6 +1,7 @@
 """Which cutting of a mesh a pipeline uses, for lines whose times and limits are drawn."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from programs import quick
 
 from lazytensor.errors import PlacementError
-from wse_sim import WSE2
+from wse_sim import WSE2, Machine
 from wse_sim.planner.bounds import RateBound
 from wse_sim.planner.floorplan import FloorplanProblem, Placement
 from wse_sim.planner.modes.mode_plan import ModePlan
@@ -21,17 +22,19 @@ from wse_sim.planner.routing import NoColoursError
 class Drawn:
     """A line whose cutting number n takes `steps[n]` cycles, or has no colours for None.
 
-    With `is_link_full` a link bounds every step.
+    With `is_link_full` a link bounds every step. The first sample takes `fill` cycles.
     """
 
     steps: list[int | None]
     is_link_full: bool = False
     share: float = 0.0
+    fill: int = 0
     relays: "Drawn | None" = None
+    machine: Machine = WSE2
     tried: list[int | None] = field(default_factory=list)
 
     def floor(self):
-        return FloorplanProblem((), (), lambda *_: 1, 8, WSE2)
+        return FloorplanProblem((), (), lambda *_: 1, 8, self.machine)
 
     def relayed(self):
         return self.relays
@@ -45,7 +48,9 @@ class Drawn:
 
     def plan(self, placement, routes):
         bounds = RateBound("compute", 2.0, ""), RateBound("link", 1.0 if self.is_link_full else 3.0, "")
-        return ModePlan(ModeReport("pipelined", fits=True, step_cycles=self.tried[-1], bounds=bounds))
+        return ModePlan(
+            ModeReport("pipelined", fits=True, step_cycles=self.tried[-1], fill_cycles=self.fill, bounds=bounds)
+        )
 
 
 def placed(floor, rounds, fills_sooner):
@@ -92,3 +97,21 @@ def test_a_mesh_on_which_many_routes_find_no_colours_is_not_cut_otherwise(share,
 
 def test_relays_are_laid_where_no_cutting_has_colours():
     assert fastest_cutting(Drawn([None], relays=Drawn([7])), placed).report.step_cycles == 7
+
+
+@pytest.mark.parametrize("fill, fastest, meshes", [(9, 7, 3), (0, 9, 1)])
+def test_halves_of_the_mesh_are_tried_while_they_are_faster_if_filling_is_long(fill, fastest, meshes):
+    areas = []
+
+    def noted(floor, *attempt):
+        areas.append(floor.machine.usable_pes)
+        return placed(floor, *attempt)
+
+    assert fastest_cutting(Drawn([9, 7, 8, 1], fill=fill), noted).report.step_cycles == fastest
+    assert len(areas) == meshes
+    assert all(abs(larger - 2 * smaller) <= WSE2.width for larger, smaller in pairwise(areas))
+
+
+def test_a_mesh_of_one_core_is_not_halved():
+    one = replace(WSE2, width=1, height=1, reserved_columns=0, reserved_rows=0)
+    assert fastest_cutting(Drawn([9, 7], fill=9, machine=one), placed).report.step_cycles == 9

@@ -1,8 +1,8 @@
 """The first reading of a phase program: cycles, bytes and words on the wires, by closed forms.
 
 Time is an algebra: `Seq` adds, `Repeat` multiplies, `Rounds` multiplies the few that it looks at, and `Par` takes the
-maximum of what its parts take when they share cores (`sharing.py`), which lies between their maximum and their sum.
-Traffic always adds. Each leaf is rounded up to whole cycles, so the laws of the algebra hold exactly.
+maximum of what its parts take when they share cores (`concurrent_phases.py`), which lies between their maximum and
+their sum. Traffic always adds. Each leaf is rounded up to whole cycles, so the laws of the algebra hold exactly.
 """
 
 import math

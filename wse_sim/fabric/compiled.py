@@ -186,8 +186,8 @@ def wait_at_barrier(sync: Any, threads: Int) -> None:
 @compile_inlined
 def make_pointers(at: np.ndarray, lists: np.ndarray, sync: np.ndarray) -> Pointers:
     """`at` has the addresses of the arrays of a State, in their order; the others come as arrays."""
-    # The order is that of the fields of `Pointers`, of which several are views of one array; `record.SHAPE` names the
-    # sizes.
+    # The order is that of the fields of `Pointers`, of which several are views of one array; `record.SHAPE_FIELDS`
+    # names the sizes.
     shape = int32_pointer(at[0])
     return Pointers(
         int32_pointer(at[1]), int8_pointer(at[1]), int64_pointer(at[1]), float32_pointer(at[2]),

@@ -1,8 +1,9 @@
 """The engine: one clock of every router and core, in two phases, as compiled code. Imported when the first mesh runs.
 
-Phase 1 (`_decide`) reads the queues as they stand at the start of the cycle and writes only what belongs to its own
-core: which lanes its router will pass on, and the progress of the core. Phase 2 (`commit`) moves the wavelets. Every
-queue has one reader and one writer; so neither the order of the cores nor the number of threads can change a result.
+Phase 1 (`_decide_block`) reads the queues as they stand at the start of the cycle and writes only what belongs to its
+own core: which lanes its router will pass on, and the progress of the core. Phase 2 (`_commit_block`) moves the
+wavelets. Every queue has one reader and one writer; so neither the order of the cores nor the number of threads can
+change a result.
 
 Both phases visit cores in order, in blocks of 64, and phase 2 follows phase 1 at the distance of two rows, beyond which
 neither sees the other; at that distance the next cycle follows, and a few more: so the state comes through the caches

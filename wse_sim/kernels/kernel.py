@@ -33,14 +33,14 @@ BANK_PAIRS = 4
 class Placed:
     """A matrix of `rows` x `columns` over `rect`: rows along y, columns along x.
 
-    Each axis is cut as `layout.part` does: "block", "cyclic" or "replicated". `address` is in words. `skew` says which
-    tile lies where on a square: "row" turns each row of tiles to the left by its number, as Cannon's first operand
-    lies, "column" each column upwards. With `is_folded` neighbours of a tile are its neighbours on the ring that is
-    folded onto the line. With `is_turned` the rows run along x and the columns along y instead. With `groups` each row
-    of PEs is cut into so many: columns of the matrix run over a group, and rows over the groups of all rows of PEs.
-    Where a `constant` is given all elements have that value, and with `counts` each is its number over that, rounded
-    down. Each place of the matrix is `depth` elements that stay together, as the pixels of a channel do. A tile has
-    room for `least` columns, also where the matrix has fewer.
+    Each axis is cut as `layout.part_range` does: "block", "cyclic" or "replicated". `address` is in words. `skew` says
+    which tile lies where on a square: "row" turns each row of tiles to the left by its number, as Cannon's first
+    operand lies, "column" each column upwards. With `is_folded` neighbours of a tile are its neighbours on the ring
+    that is folded onto the line. With `is_turned` the rows run along x and the columns along y instead. With `groups`
+    each row of PEs is cut into so many: columns of the matrix run over a group, and rows over the groups of all rows
+    of PEs. Where a `constant` is given all elements have that value, and with `counts` each is its number over that,
+    rounded down. Each place of the matrix is `depth` elements that stay together, as the pixels of a channel do. A
+    tile has room for `least` columns, also where the matrix has fewer.
     """
 
     name: str

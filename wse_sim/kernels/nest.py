@@ -1,6 +1,6 @@
 """A loop nest of a compiled program as a kernel that runs: its scalars as vector operations over tiles.
 
-The iterations become a matrix (`domain.py`). An operand is read as each iteration needs it: a matrix in tiles, or,
+The iterations become a matrix (`nest_domain.py`). An operand is read as each iteration needs it: a matrix in tiles, or,
 where it is the same along an axis, a row or a column that is broadcast. Every scalar of the body becomes a tile. Sums
 are in float32, first over the columns of a PE and then along the row of PEs; a sum over everything also over the rows.
 """

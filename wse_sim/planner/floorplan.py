@@ -2,8 +2,9 @@
 
 The mesh is cut in two, and each part again, until each stage has its own: in columns through which the line of stages
 runs down and up, so that neighbours in it stay neighbours, or for a few stages wherever the cuts fit best. Shapes come
-from `shapes`: for a time, the least height of each width. The least time that the areas allow is the *area bound*; the
-least time whose shapes can be cut is a little above it. What came out is priced, and cut again with what that tells.
+from `stage_shapes`: for a time, the least height of each width. The least time that the areas allow is the *area
+bound*; the least time whose shapes can be cut is a little above it. What came out is priced, and cut again with what
+that tells.
 
 A rectangle is larger than the part of it that computes where memory asks for more PEs than time does. Area that buys
 nothing stays free. Where few samples flow through many stages, what the first of them takes counts as much as the

@@ -4,8 +4,8 @@ A layer holds the forward kernels of a weight, those of both gradients, the upda
 element behind them. Products of activations alone, with the softmax between them, are a layer too: an attention block.
 It goes over tiles of rows and computes scores again in the backward sweep, so that what it makes for itself is never
 held whole. What comes before any weight is a layer by itself, and what belongs to no weight, such as the norm of all
-gradients, is the layer "whole step". A block that `blocks` has as one kernel each way is called "attention"; of one
-that stays as it is, "attention in parts", forward kernels run again in the backward sweep.
+gradients, is the layer "whole step". A block that `attention_blocks` has as one kernel each way is called "attention";
+of one that stays as it is, "attention in parts", forward kernels run again in the backward sweep.
 """
 
 from collections import defaultdict

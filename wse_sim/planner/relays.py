@@ -21,7 +21,7 @@ StageFlows = Mapping[tuple[int, int], int]
 
 
 def relay_flows(dataflow: Dataflow, stages: Sequence[Stage]) -> StageFlows:
-    """Bytes for each sample from stage to stage, as `routes.flows_between` has them, but in relays."""
+    """Bytes for each sample from stage to stage, as `routing.stage_flows` has them, but in relays."""
     number = {i: n for n, stage in enumerate(stages) for layer in stage.layers for i in layer.every_kernel}
     between: dict[tuple[int, int], int] = defaultdict(int)
     sums = list(_find_sums(dataflow, number))

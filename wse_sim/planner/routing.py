@@ -10,7 +10,7 @@ Where rows and columns are not as many, an *adapter* stands where lanes turn, a 
 such a port holds its part of a sample, and makes the parts of one layer into those of the other.
 
 A route has one colour on all routers that it passes, given first come, first served, of those that no other route takes
-there. Kernels take the last colours of all on every router of their rectangle, as `price/colours.py` counts them.
+there. Kernels take the last colours of all on every router of their rectangle, as `cost_model/colours.py` counts them.
 A route that finds none turns the other way, and so does one that would make a link pass more than any route has to.
 Where some are without one then, `colouring` looks for colours for all of them.
 """
@@ -204,7 +204,7 @@ def require_colours(
     machine: Machine,
     stage_colours: Sequence[StageColours] = (),
 ) -> None:
-    """Raise NoColours if kernels, or they and routes, want more colours than the machine has; it says where."""
+    """Raise NoColoursError if kernels, or they and routes, want more colours than the machine has; it says where."""
     has = f"{machine.name} has {int(machine.colours)} colours"
     for stage, rect, colours in zip(stages, rects, stage_colours, strict=False):
         if colours.count > machine.colours:

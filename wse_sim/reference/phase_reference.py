@@ -203,7 +203,7 @@ def _reduction_parents(phase: Reduce, pes: int, machine: Machine | None) -> Sequ
     if name == "tree":
         return [(i & (i - 1)) if i else -1 for i in range(pes)]
     if name == "two_phase":
-        # As `collectives.two_phase` and the lowering choose it.
+        # As `collectives.two_phase_terms` and the lowering choose it.
         size = phase.size or max(1, round(pes**0.5))
         return [i - 1 if i % size else i - size if i else -1 for i in range(pes)]
     if name == "auto_gen" and machine and pes >= MIN_TREE_PES:

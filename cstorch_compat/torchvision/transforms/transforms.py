@@ -1,6 +1,6 @@
 """Transforms of images. An image is a NumPy array, [height, width] or [height, width, channels], a tensor
 [..., height, width], or one of the Pillow package, and each comes out as what it was. Those that draw are in
-`random_transforms`.
+`random`.
 """
 
 from collections.abc import Callable, Sequence

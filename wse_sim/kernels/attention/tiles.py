@@ -380,7 +380,7 @@ class _Chunk:
         multiply(self.build, tile.turned(), rows, MatrixView.of(self.on.sums[step.writes[0]]))
 
     def _softmax(self, step: Step, places: Places) -> None:
-        """As `rowwise.softmax`: in float32, and rounded once."""
+        """As `softmax.softmax`: in float32, and rounded once."""
         length, scores, target = self.length, self._source(step.reads[0]), self.on.tiles[step.writes[0]]
         work, (largest, total) = self.on.spares[0], self.on.statistics
         if self.on.is_padded:

@@ -5,9 +5,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from lazytensor.errors import LazyError
+from lazytensor.errors import PlacementError
 from wse_sim.machine import Machine
-from wse_sim.planner.floorplan import MAX_SHORT_WAY_ASPECT_RATIO, FloorplanProblem, Placement, Placer
+from wse_sim.planner.floorplan import MAX_SHORT_WAY_ASPECT_RATIO, MIN_FILL_RATIO, FloorplanProblem, Placement, Placer
 from wse_sim.planner.modes.mode_plan import ModePlan
 from wse_sim.planner.routing import NoColoursError, Routes
 from wse_sim.planner.stage_shapes import MAX_ASPECT_RATIO
@@ -24,8 +24,6 @@ CUT_ATTEMPTS = (CutAttempt(7, True), CutAttempt(4, True), CutAttempt(7, False), 
 """Where the routes of one cutting find no colours, those of another may."""
 MAX_UNCOLOURED_SHARE = 0.05
 """If a larger share of the routes of one cutting finds no colours, no other cutting is tried."""
-MIN_FILL_SHARE = 0.1
-"""The share of a step in which the pipeline fills from which on smaller parts of the mesh are tried."""
 STAGE_BOUNDS, ROUTE_BOUNDS = ("compute", "moving"), ("link", "adapter")
 """Kinds of bounds that lie in stages, and in the routes between them."""
 
@@ -37,7 +35,7 @@ class StagePipeline(Protocol):
         """Return what is to be placed, and on what."""
 
     def routes(self, placement: Placement) -> Routes:
-        """Return the routes between the parts of a placement. Raises NoColours if colours do not suffice."""
+        """Return the routes between the parts of a placement. Raises NoColoursError if colours do not suffice."""
 
     def relayed(self) -> "StagePipeline | None":
         """Return the line where a tensor that many stages read is passed from one to the next; None if none is."""
@@ -68,7 +66,7 @@ def fastest_cutting(line: StagePipeline, placer: Placer) -> ModePlan:
 def _first_plan(line: StagePipeline, placer: Placer) -> ModePlan:
     """Return the plan of the first attempt with colours, or a faster one of squarer parts.
 
-    Raises the NoColours of the first attempt if none has colours, and PlacementError if the mesh has no room.
+    Raises the NoColoursError of the first attempt if none has colours, and PlacementError if the mesh has no room.
     """
     refusal: NoColoursError | None = None
     for attempt in CUT_ATTEMPTS:
@@ -98,15 +96,15 @@ def _plan_on_smaller_parts(line: StagePipeline, placer: Placer, attempt: CutAtte
     cycles at a batch of 64.
     """
     machine = line.floor().machine
-    while plan.report.fill_cycles >= MIN_FILL_SHARE * plan.report.step_cycles:
+    while machine.usable_pes > 1 and plan.report.fill_cycles >= MIN_FILL_RATIO * plan.report.step_cycles:
         machine = _half_of(machine)
         try:
             smaller = _plan(line, placer, attempt, machine=machine)
-        except LazyError:  # no room, or no colours
+        except PlacementError:  # no room, or no colours
             return plan
         if smaller.report.step_cycles >= plan.report.step_cycles:
             return plan
-        plan = smaller
+        plan = _with_bounds_of(smaller, plan)
     return plan
 
 
@@ -115,6 +113,18 @@ def _half_of(machine: Machine) -> Machine:
     if machine.usable_width > machine.usable_height:
         return replace(machine, width=machine.reserved_columns + machine.usable_width // 2)
     return replace(machine, height=machine.reserved_rows + machine.usable_height // 2)
+
+
+def _with_bounds_of(plan: ModePlan, whole: ModePlan) -> ModePlan:
+    """Return a plan on a part of the mesh with the area bound and the shortest rhythm of the whole mesh."""
+    if plan.placement is None or whole.placement is None:
+        return plan
+    bound, shortest = whole.placement.bound_cycles, whole.placement.shortest_cycles
+    return replace(
+        plan,
+        report=replace(plan.report, bound_cycles=whole.report.bound_cycles),
+        placement=replace(plan.placement, bound_cycles=bound, shortest_cycles=shortest),
+    )
 
 
 def _plan(

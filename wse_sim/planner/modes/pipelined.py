@@ -5,7 +5,7 @@ or the edge need to bring it. A step is its samples in that rhythm, and the way 
 the pipeline fills before an update and drains after it, and the update itself.
 Source: samples/s = clock / slowest stage, also bounded by transmission, as the vendor's compile report prints them.
 Copies of the pipeline, side by side and on several systems, are those of `replicas`.
-What stages hand on travels on the routes of `routes`, whose fullest link is a bound as well.
+What stages hand on travels on the routes of `routing`, whose fullest link is a bound as well.
 Where the layouts of its ends differ, the ports of an adapter take and give each sample.
 """
 

@@ -2,7 +2,7 @@
 
 The lanes of `wse_sim.pipeline.cost` give the step: what each layer, each port between two of them and both ends take,
 and how they wait for each other. `wse_sim.pipeline.step_run` runs the same on the same rectangles. Rectangles are those
-of `chain_runs`; the size of a micro-batch is the fastest.
+of `layer_chain_plan`; the size of a micro-batch is the fastest.
 Copies and systems add what they add to any pipeline: sums of gradients, and an edge that all copies share.
 """
 
