@@ -121,8 +121,3 @@ def matrix_extents(type: Type) -> tuple[int, int]:
     columns = type.shape[-1] if type.shape else 1
     # An empty last axis leaves nothing to cut.
     return (type.size // columns if columns else 0), columns
-
-
-def route_line_counts(one: Rect, other: Rect) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The lines along which a route leaves one part and enters the other, along rows first and along columns first."""
-    return (one.height, other.width), (one.width, other.height)
