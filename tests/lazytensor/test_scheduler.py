@@ -38,10 +38,11 @@ def way(request):
 
 
 class Steps:
-    """A table of steps whose parts note the order in which they run."""
+    """A table of steps whose parts note when they begin, how many had ended by then, and the memory they were given."""
 
     def __init__(self, counts, seconds=0.0):
-        self.finish_step, self.threads, self.memory = [], set(), np.zeros((sum(counts), 2), np.int64)
+        self.begun, self.ended, self.given, self.threads = [], [], set(), set()
+        self.memory = np.zeros((sum(counts), 2), np.int64)
         self._callback = CALLBACK(self._part)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         self._entries, number = [], 0
@@ -59,9 +60,12 @@ class Steps:
         return at, at + 8
 
     def _part(self, number):
-        self.finish_step.append(number)
+        self.begun.append((number, len(self.ended)))
         self.threads.add(threading.get_ident())
-        self._lock.wait(self._seconds)
+        self.given.add((threading.get_ident(), int(self.memory[number, 0])))
+        # Later parts take longer, so that a step that began too soon would overlap the one before.
+        self._lock.wait(self._seconds * (1 + number % 3))
+        self.ended.append(number)
         return True
 
 
@@ -78,18 +82,18 @@ def test_every_part_runs_once_and_steps_run_one_after_the_other(way, helpers):
         thread.start()
     for turn in range(3):
         way.run(at, steps.table.ctypes.data, len(counts), places.ctypes.data)
-        assert sorted(steps.finish_step) == sorted([*range(sum(counts))] * (turn + 1))
+        assert sorted(steps.ended) == sorted([*range(sum(counts))] * (turn + 1))
     way.stop(at)
     for thread in others:
         thread.join(30)
         assert not thread.is_alive()
-    ends = np.cumsum(counts)
-    by_step = [int(np.searchsorted(ends, number, side="right")) for number in steps.finish_step]
-    for turn in range(3):
-        part = by_step[turn * sum(counts) : (turn + 1) * sum(counts)]
-        assert part == sorted(part)
-    assert len(steps.threads) <= helpers + 1
-    assert set(steps.memory[:, 0]) <= set(places[:, 0])
+    # When a part begins, all parts of the steps before it have ended.
+    before = np.repeat(np.cumsum([0, *counts[:-1]]), counts)
+    for k, (number, ended) in enumerate(steps.begun):
+        assert ended >= before[number] + k // sum(counts) * sum(counts)
+    # Each thread has a working memory of its own.
+    assert len(steps.given) == len(steps.threads) == len({memory for _, memory in steps.given})
+    assert {memory for _, memory in steps.given} <= set(places[:, 0])
     assert (steps.memory[:, 1] == 1).all()
 
 
@@ -103,7 +107,7 @@ def test_threads_share_the_parts_of_a_step(way):
     other.join(30)
     assert len(steps.threads) == 2
     # The thread that runs the table takes the last parts, the others the first ones.
-    assert steps.finish_step[-1] not in (0, 39)
+    assert steps.begun[-1][0] not in (0, 39)
 
 
 def test_threads_that_found_no_work_for_long_sleep_and_are_woken(way):
@@ -118,7 +122,7 @@ def test_threads_that_found_no_work_for_long_sleep_and_are_woken(way):
     assert block[scheduler.SLEEPERS] == 1
     steps = Steps([8], 0.01)
     way.run(block.ctypes.data, steps.table.ctypes.data, 1, places.ctypes.data)
-    assert sorted(steps.finish_step) == list(range(8)) and len(steps.threads) == 2
+    assert sorted(steps.ended) == list(range(8)) and len(steps.threads) == 2
     way.stop(block.ctypes.data)
     other.join(30)
     assert not other.is_alive()

@@ -10,6 +10,10 @@ def test_segment_goes_back_only_through_layers_whose_last_forward_turn_is_in_it(
     turns = AnalysisCache().of(program_of("gpt"), 1).turns
     ends = range(len(turns.forward))
     assert len(ends) > len({turn.number for turn in turns.forward})
+    seen = set()
     for end in ends:
         numbers = {turn.number for turn in turns.forward[end:]} - {turn.number for turn in turns.forward[end + 1 :]}
-        assert {turn.number for turn in turns.segment_backward_turns(end, end)} <= numbers
+        back = {turn.number for turn in turns.segment_backward_turns(end, end)}
+        assert back <= numbers
+        seen |= back
+    assert seen == {turn.number for turn in turns.backward} & {turn.number for turn in turns.forward}
