@@ -1044,7 +1044,7 @@ class Methods:
     def nanquantile(
         self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = "linear"
     ) -> Tensor:
-        """`quantile` of what is not NaN, in the same shapes. Raises ShapeError as it does."""
+        """Return quantiles as `quantile` does, of the elements that are not NaN."""
 
     def nansum(
         self,

@@ -116,13 +116,15 @@ def _half_of(machine: Machine) -> Machine:
 
 
 def _with_bounds_of(plan: ModePlan, whole: ModePlan) -> ModePlan:
-    """Return a plan on a part of the mesh with the area bound and the shortest rhythm of the whole mesh."""
+    """Return a plan on a part of the mesh with the area bound of the whole mesh, and the shorter rhythm of both."""
     if plan.placement is None or whole.placement is None:
         return plan
-    bound, shortest = whole.placement.bound_cycles, whole.placement.shortest_cycles
+    shortest = min(plan.placement.shortest_cycles, whole.placement.shortest_cycles)
+    # A shape that only the smaller mesh asked for may be faster than the bound was told.
+    bound = min(whole.placement.bound_cycles, shortest)
     return replace(
         plan,
-        report=replace(plan.report, bound_cycles=whole.report.bound_cycles),
+        report=replace(plan.report, bound_cycles=bound),
         placement=replace(plan.placement, bound_cycles=bound, shortest_cycles=shortest),
     )
 
