@@ -43,7 +43,7 @@ class Rect:
 
     @property
     def area(self) -> int:
-        """PEs in the rectangle."""
+        """The number of PEs in the rectangle."""
         return self.width * self.height
 
     def overlaps(self, other: "Rect") -> bool:
@@ -101,7 +101,7 @@ class Layout:
             raise LazyError(f"there is no layout {self.kind!r}", hint=f"Use one of {', '.join(LAYOUT_KINDS)}.")
 
     def tile_of(self, type: Type, x: int, y: int) -> tuple[range, range]:
-        """Rows and columns of the tensor on the PE at (x, y), counted from the corner of the rectangle.
+        """The ranges of rows and columns of the tensor on the PE at (x, y); (0, 0) is the corner of the rectangle.
 
         In a flat layout the tensor is a single row.
         """
@@ -117,7 +117,7 @@ class Layout:
 
 
 def matrix_extents(type: Type) -> tuple[int, int]:
-    """The tensor as rows x columns: the last axis is the columns."""
+    """Rows and columns of a tensor as a matrix: the last axis is the columns, all others together are the rows."""
     columns = type.shape[-1] if type.shape else 1
     # An empty last axis leaves nothing to cut.
     return (type.size // columns if columns else 0), columns

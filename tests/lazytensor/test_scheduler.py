@@ -91,7 +91,7 @@ def test_every_part_runs_once_and_steps_run_one_after_the_other(way, helpers):
     before = np.repeat(np.cumsum([0, *counts[:-1]]), counts)
     for k, (number, ended) in enumerate(steps.begun):
         assert ended >= before[number] + k // sum(counts) * sum(counts)
-    # Each thread has a working memory of its own.
+    # No two threads were given the same working memory.
     assert len(steps.given) == len(steps.threads) == len({memory for _, memory in steps.given})
     assert {memory for _, memory in steps.given} <= set(places[:, 0])
     assert (steps.memory[:, 1] == 1).all()

@@ -51,10 +51,10 @@ ENTRY_BYTES = 32
 
 # The thread in `run` makes so many attempts before it sleeps: to wake it takes longer than most parts.
 MAX_SPINS = 4000
-# The others try for longer than Python takes between two steps of a small net, and shorter after an attempt that took
-# long: then another process has had their core. They read the clock once in LOOKS attempts. With 400,000 in place of
-# 3,000,000 a step of a small perceptron takes 1.03 times as long, and one of layer norms 1.05 times.
-PATIENCE_NS = 3000000
+# A thread in `serve` tries for PATIENCE_NS, and then sleeps. It reads the clock once in LOOKS attempts. If more than
+# MAX_GAP_NS lie between two readings, another process has had its core: until it has slept SHY_SLEEPS times more, it
+# tries for SHORT_PATIENCE_NS only.
+PATIENCE_NS = 400000
 SHORT_PATIENCE_NS = 100000
 MAX_GAP_NS = 100000
 SHY_SLEEPS = 64
@@ -104,7 +104,7 @@ def _take(block: Any, thread: Any, is_runner: bool) -> bool:
 
 @leaf
 def _publish(block: Any, parts: int, entries: int) -> None:
-    """Let all threads take parts of a step."""
+    """Offer the parts of a step, whose entries are at the address `entries`, to all threads; wake those that sleep."""
     # The others read this word at each attempt: a store would take its cache line from all of them.
     core = current_core()
     if core != atomic_load(block, CORE):
@@ -139,7 +139,11 @@ def _wait_for_parts(block: Any, parts: int) -> None:
 
 @typed("void(int64, int64, int64, int64)")
 def run(block_at: int, table_at: int, count: int, thread_at: int) -> None:
-    """Run `count` steps of a table one after the other; threads in `serve` take parts too."""
+    """Run `count` steps of a table one after the other; threads in `serve` take parts too.
+
+    The addresses are those of the block that the threads share, of the table, and of the word with the address of the
+    working memory of this thread. Returns when all parts of the last step have finished.
+    """
     block, table, thread = words_at(block_at), words_at(table_at), words_at(thread_at)
     for k in range(count):
         parts, entries = table[2 * k], table[2 * k + 1]

@@ -64,7 +64,9 @@ def fastest_cutting(line: StagePipeline, placer: Placer) -> ModePlan:
 
 
 def _first_plan(line: StagePipeline, placer: Placer) -> ModePlan:
-    """Return the plan of the first attempt with colours, or a faster one of squarer parts.
+    """Return the plan of the first of `CUT_ATTEMPTS` whose routes find colours, or a faster one of other parts.
+
+    Where routes bound the step, squarer parts are tried too, and where its first sample takes long, smaller ones.
 
     Raises the NoColoursError of the first attempt if none has colours, and PlacementError if the mesh has no room.
     """
