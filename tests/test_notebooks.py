@@ -60,7 +60,7 @@ SOLUTIONS = {
     "09_copies_and_systems": {
         "answer_1 = None": "answer_1 = 512",
         "return 0.0": "return workers * systems * bytes_per_s / sample_bytes",
-        "answer_3 = None": "answer_3 = 16384",
+        "answer_3 = None": "answer_3 = 2048",
     },
     "10_cstorch_script": {
         "answer_1 = set()": "answer_1 = {20, 40, 50}",

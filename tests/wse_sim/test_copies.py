@@ -91,6 +91,13 @@ def test_copies_of_a_small_net_fill_the_mesh_and_the_rate_grows_with_them():
     assert rates[8] > 5 * rates[1]
 
 
+def test_copies_that_use_a_little_of_the_mesh_lie_close_together():
+    report = pipeline(recorded(64, 64, 16), WSE2, 1024, host=replace(MANY, workers=4))
+    assert report.copies == 4
+    # From one quarter of the mesh to the next, and back with the sums, would take longer than along both its sides.
+    assert 0 < report.gradient_cycles < WSE2.usable_width + WSE2.usable_height
+
+
 @pytest.mark.slow
 def test_copies_go_on_until_the_input_limits():
     larger = replace(TINY, width=64, height=64, edge_bits_per_s=TINY.edge_bits_per_s * 1e4)

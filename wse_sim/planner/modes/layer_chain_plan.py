@@ -88,10 +88,7 @@ class ChainPlanner:
         # The whole area may be slower than the part that was asked for: prices have steps.
         rects = tuple(Rect(area.x, area.y, *part) for area, part in zip(areas, parts, strict=True))
         per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(self.stages, rects, strict=True))
-        # Copies lie side by side as far as each reaches, whatever room they have.
-        width = max(r.x + r.width for r in rects) - min(r.x for r in rects)
-        height = max(r.y + r.height for r in rects) - min(r.y for r in rects)
-        sum_cycles = self._sums.cycles(rects, width, height)
+        sum_cycles = self._sums.cycles(rects)
         sites = sites_of(self.chain, rects, self.micro)
         price = price_step(sites, case.machine)
         require_memory(price.words, case.machine)

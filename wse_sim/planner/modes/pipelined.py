@@ -251,8 +251,7 @@ class _PricedPipeline:
     def plan(self, placement: Placement, routes: Routes) -> ModePlan:
         """The report of the stages on the parts of `placement`."""
         costs = [self.stage_costs(n, *part) for n, part in enumerate(placement.parts)]
-        mesh = self.case.machine.usable_width, self.case.machine.usable_height
-        sum_cycles = self._sums.cycles(placement.rects, *mesh)
+        sum_cycles = self._sums.cycles(placement.rects)
         timeline = self._first_sample_timeline(costs, placement.parts, routes, sum_cycles)
         step_cycles = self._whole(costs, timeline.end_cycles, routes)
         bounds = self._bounds([t.steady for t in costs], step_cycles, sum_cycles)

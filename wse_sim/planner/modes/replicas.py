@@ -153,10 +153,13 @@ class GradientSums:
         # A system sends sums of all its copies.
         self._tree_cycles = tree_sum_cycles(sum(self._sizes), share.systems, case.host, case.machine)
 
-    def cycles(self, rects: Sequence[Rect], width: int, height: int) -> int:
-        """Cycles for copies of that size whose stages lie on these rectangles."""
+    def cycles(self, rects: Sequence[Rect]) -> int:
+        """Cycles for copies side by side, each with its stages on these rectangles."""
         if not self._sizes:
             return 0
+        # However much of the mesh each copy was given, the next one lies where the rectangles of this one end.
+        width = max(r.x + r.width for r in rects) - min(r.x for r in rects)
+        height = max(r.y + r.height for r in rects) - min(r.y for r in rects)
         # All gradients of a row of cores pass the same links to the next copy, whichever layers they are of.
         rows = max_line_bytes([(r.y, r.height, size) for r, size in zip(rects, self._sizes, strict=True)])
         columns = max_line_bytes([(r.x, r.width, size) for r, size in zip(rects, self._sizes, strict=True)])
