@@ -38,6 +38,7 @@ from lazytensor.core.tracing import trace as trace
 from lazytensor.core.tracing import trace_graph as trace_graph
 from lazytensor.exchange.to_onnx import to_onnx as to_onnx
 from lazytensor.functional import activation as _activations
+from lazytensor.functional import asarray as _sharing
 from lazytensor.functional import attach_members as _attach
 from lazytensor.functional import bitwise as _integers
 from lazytensor.functional import convolution as _convolution
@@ -150,6 +151,7 @@ conv_transpose3d = public(_convolution.conv_transpose3d)
 
 arange = public(_creation.arange)
 as_tensor = public(_creation.as_tensor)
+asarray = public(_sharing.asarray)
 empty = public(_creation.empty)
 empty_like = public(_creation.empty_like)
 eye = public(_creation.eye)

@@ -6,11 +6,10 @@ from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
 
-import numpy as np
-
 from cstorch_compat.names.mirror_modules import get_mirror
 from cstorch_compat.torch.storage import UntypedStorage
-from lazytensor import arange, as_tensor, ones, randint, stack, tensor, zeros
+from lazytensor import arange, ones, randint, stack, tensor, zeros
+from lazytensor import asarray as share_memory
 from lazytensor.core import source
 from lazytensor.core.dtype import DType, float32
 from lazytensor.core.tensor import Tensor
@@ -87,25 +86,24 @@ def randint_like(
 
 
 def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """The bytes of a buffer as a tensor of one dimension; a copy, since values here are kept apart."""
-    if len(memoryview(buffer).cast("B")) == 0 or count == 0:
-        raise ValueError(f"both buffer length ({len(buffer)}) and count ({count}) must not be 0")
-    raw = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * dtype.itemsize, offset)
-    return UntypedStorage.over(raw).as_tensor(dtype).requires_grad_(requires_grad)
+    """The bytes of a buffer from `offset` on as a vector of `count` elements, which shares the memory of the buffer.
+
+    A negative `count` takes all bytes. Types that NumPy lacks are copied.
+    """
+    raw = memoryview(buffer).cast("B")
+    if len(raw) == 0 or count == 0:
+        raise ValueError(f"both buffer length ({len(raw)}) and count ({count}) must not be 0")
+    end = len(raw) if count < 0 else offset + count * dtype.itemsize
+    return share_memory(raw[offset:end], dtype=dtype, requires_grad=requires_grad)
 
 
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: bool = False
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """A tensor of data, of an array, or of a buffer of bytes; with `copy` never the same one."""
+    """`obj` as `lazytensor.asarray` gives it; also a storage, whose bytes are copied."""
     if isinstance(obj, UntypedStorage):
         return obj.as_tensor(dtype or float32)
-    if isinstance(obj, bytes | bytearray | memoryview):
-        return frombuffer(obj, dtype=dtype or float32, requires_grad=requires_grad)
-    result = as_tensor(obj, dtype=dtype, device=device)
-    if copy:
-        result = result.clone()
-    return result.requires_grad_() if requires_grad else result
+    return share_memory(obj, dtype=dtype, device=device, copy=copy, requires_grad=requires_grad)
 
 
 def empty_strided(size: Any, stride: Any, **kind: Any) -> Tensor:

@@ -73,6 +73,13 @@ def test_a_storage_lies_where_it_says(torch_module):
     assert torch.zeros(3).data_ptr() != torch.zeros(3).data_ptr()
 
 
+def test_tensor_from_a_buffer_shares_its_memory(torch_module):
+    torch, buffer = torch_module, bytearray(b"abcd")
+    part, whole = torch.frombuffer(buffer, dtype=torch.uint8, offset=2), torch.asarray(buffer, dtype=torch.uint8)
+    buffer[3] = 1
+    assert part.tolist() == [99, 1] and whole.tolist() == [97, 98, 99, 1]
+
+
 def test_the_old_kind_of_storage_warns(torch_module):
     with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
         assert torch_module.ones(2).storage().tolist() == [1.0, 1.0]
