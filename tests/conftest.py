@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from cstorch_compat import __main__
-from cstorch_compat.names import shim
+from cstorch_compat.names import public_modules, shim
 from cstorch_compat.run.process import RUN
 from lazytensor import config
 from tests import browser
@@ -130,6 +130,14 @@ def start_over(modules: set[str], folder: pathlib.Path) -> None:
 def _to_stderr(message, category, filename, lineno, file=None, line=None) -> None:
     """Print a warning as a process does; pytest would collect it."""
     sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
+
+
+@pytest.fixture
+def pytorch_names() -> Iterator[None]:
+    """Let classes, types and shapes print PyTorch's text, as they do while the import shim is installed."""
+    public_modules.set_public_names()
+    yield
+    public_modules.restore_original_names()
 
 
 Script = Callable[..., subprocess.CompletedProcess]

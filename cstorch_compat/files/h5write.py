@@ -109,8 +109,9 @@ def _plan_leaf(occurrence: treespec.TreeLeaf, describe: Callable[[object], LeafD
     if isinstance(array, LazyArray) and not array.is_tensor:
         return array
     if array.dtype not in DTYPE_CODES:
+        kind = "an unknown type" if array.dtype is None else f"torch.{array.dtype.name}"
         raise DtypeRefused(
-            f"{key!r} is a tensor of {array.dtype!r}, for which the checkpoint format has no code",
+            f"{key!r} is a tensor of {kind}, for which the checkpoint format has no code",
             hint=f"Convert it to one of {', '.join(d.name for d in DTYPE_CODES)} before saving.",
         )
     return array
@@ -263,7 +264,7 @@ def _to_stored(key: str, leaf: Any) -> np.ndarray:
         # A cast that loses something would change what was saved without a word.
         if not np.can_cast(values.dtype, leaf.dtype.host, "safe"):
             raise CheckpointError(
-                f"{key!r} is declared {leaf.dtype!r} but its values are {values.dtype}",
+                f"{key!r} is declared torch.{leaf.dtype.name} but its values are {values.dtype}",
                 hint="Convert the values first.",
             )
         # Rounded first: `encode_elements` cuts a half type, and a value computed in float32 may lie between two of

@@ -1,4 +1,7 @@
-"""Where classes of the house say that they live while scripts see them as PyTorch's: what `print(type(x))` shows."""
+"""The names that classes have while the shim is installed: what `print(type(x))` shows.
+
+Types and shapes print the package of their class, so that a script sees `torch.float32` and `torch.Size([2])`.
+"""
 
 import importlib
 from typing import Any

@@ -19,15 +19,15 @@ _SCALAR_READS = (".item()", "bool()", "float()", "int()", "complex()", "an index
 
 
 class Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple that prints as PyTorch's.
+    """The shape of a tensor: a tuple that prints as PyTorch's, with the name of the package in front.
 
     >>> import lazytensor as lt
     >>> lt.ones(2, 3).size()
-    torch.Size([2, 3])
+    lazytensor.Size([2, 3])
     """
 
     def __repr__(self) -> str:
-        return f"torch.Size({list(self)})"
+        return f"{Size.__module__.partition('.')[0]}.Size({list(self)})"
 
     def numel(self) -> int:
         """The number of elements."""

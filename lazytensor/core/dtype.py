@@ -64,7 +64,8 @@ class DType:
         return float((2 - 2.0**-self.mantissa_bits) * 2.0 ** (2 ** (self.exponent_bits - 1) - 1))
 
     def __repr__(self) -> str:
-        return f"torch.{self.name}"
+        # The import shim renames the class to `torch.dtype`, so that scripts print PyTorch's text.
+        return f"{DType.__module__.partition('.')[0]}.{self.name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (dtype_by_name, (self.name,))
@@ -133,7 +134,7 @@ def promote(a: DType, b: DType) -> DType:
 
     >>> import lazytensor as lt
     >>> lt.promote_types(lt.int32, lt.float16)
-    torch.float16
+    lazytensor.float16
     """
     if a is b:
         return a

@@ -488,7 +488,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.dropout2d(lt.ones(1, 2, 2, 2), training=False).shape
-    torch.Size([1, 2, 2, 2])
+    lazytensor.Size([1, 2, 2, 2])
     """
     return feature_dropout(input, p, training, inplace)
 

@@ -37,7 +37,7 @@ def scaled_dot_product_attention(
     >>> import lazytensor as lt
     >>> q = lt.ones(1, 2, 5, 4)
     >>> lt.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
-    torch.Size([1, 2, 5, 4])
+    lazytensor.Size([1, 2, 5, 4])
     """
     if is_causal and attn_mask is not None:
         raise ShapeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")

@@ -159,7 +159,7 @@ def conv2d(
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.conv2d(lt.ones(1, 3, 8, 8), lt.ones(4, 3, 3, 3), padding=1).shape
-    torch.Size([1, 4, 8, 8])
+    lazytensor.Size([1, 4, 8, 8])
     """
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -179,7 +179,7 @@ def conv3d(
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.conv3d(lt.ones(1, 1, 4, 4, 4), lt.ones(2, 1, 3, 3, 3)).shape
-    torch.Size([1, 2, 2, 2, 2])
+    lazytensor.Size([1, 2, 2, 2, 2])
     """
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -221,7 +221,7 @@ def conv_transpose2d(
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.conv_transpose2d(lt.ones(1, 4, 8, 8), lt.ones(4, 3, 2, 2), stride=2).shape
-    torch.Size([1, 3, 16, 16])
+    lazytensor.Size([1, 3, 16, 16])
     """
     return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -242,6 +242,6 @@ def conv_transpose3d(
 
     >>> import lazytensor as lt
     >>> lt.conv_transpose3d(lt.ones(1, 2, 2, 2, 2), lt.ones(2, 1, 2, 2, 2)).shape
-    torch.Size([1, 1, 3, 3, 3])
+    lazytensor.Size([1, 1, 3, 3, 3])
     """
     return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

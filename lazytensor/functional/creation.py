@@ -270,7 +270,7 @@ def empty(
 
     >>> import lazytensor as lt
     >>> lt.empty(2, 3).shape
-    torch.Size([2, 3])
+    lazytensor.Size([2, 3])
     """
     return zeros(*args, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -310,7 +310,7 @@ def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_
 
     >>> import lazytensor as lt
     >>> lt.empty_like(lt.ones(2, 3)).shape
-    torch.Size([2, 3])
+    lazytensor.Size([2, 3])
     """
     return zeros_like(x, dtype=dtype, device=device)
 
@@ -435,7 +435,7 @@ def rand(
 
     >>> import lazytensor as lt
     >>> lt.rand(2, 3).shape
-    torch.Size([2, 3])
+    lazytensor.Size([2, 3])
     """
     result_dtype, shape = dtype or default_dtype(), parse_size(given if size is None else (size,))
     # The front end prints the shape of torch.rand as unknown.
@@ -463,7 +463,7 @@ def randn(
 
     >>> import lazytensor as lt
     >>> lt.randn(2, 3).shape
-    torch.Size([2, 3])
+    lazytensor.Size([2, 3])
     """
     result_dtype, shape = dtype or default_dtype(), parse_size(given if size is None else (size,))
     if generator is None and (is_replayed() or is_deferred(shape)):
@@ -489,7 +489,7 @@ def randint(
 
     >>> import lazytensor as lt
     >>> lt.randint(0, 10, (2, 3)).dtype
-    torch.int64
+    lazytensor.int64
     """
     # Read from the end: the size is last, and only the first of three bounds is the lower one.
     positional = list(bounds)
@@ -532,7 +532,7 @@ def rand_like(x: Tensor) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.rand_like(lt.ones(2, 3)).shape
-    torch.Size([2, 3])
+    lazytensor.Size([2, 3])
     """
     if is_replayed():
         return put_on_device(draw_in_step("random_uniform", x.spec.shape, x.dtype), x.device)
@@ -544,7 +544,7 @@ def randn_like(x: Tensor) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.randn_like(lt.ones(2, 3)).shape
-    torch.Size([2, 3])
+    lazytensor.Size([2, 3])
     """
     return randn(x.spec.shape, dtype=x.dtype, device=x.device)
 

@@ -197,7 +197,7 @@ def grid_sample(
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.grid_sample(lt.ones(1, 1, 2, 2), lt.zeros(1, 3, 3, 2), align_corners=False).shape
-    torch.Size([1, 1, 3, 3])
+    lazytensor.Size([1, 1, 3, 3])
     """
     rank = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):

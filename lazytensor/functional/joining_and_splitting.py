@@ -49,7 +49,7 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
 
     >>> import lazytensor as lt
     >>> lt.movedim(lt.ones(2, 3, 4), 0, 2).shape
-    torch.Size([3, 4, 2])
+    lazytensor.Size([3, 4, 2])
     """
     sources, targets = (tuple(d) if isinstance(d, Sequence) else (operator.index(d),) for d in (source, destination))
     if len(sources) != len(targets):
@@ -77,7 +77,7 @@ def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.swapaxes(lt.ones(2, 3), 0, 1).shape
-    torch.Size([3, 2])
+    lazytensor.Size([3, 2])
     """
     return transpose(x, axis0, axis1)
 
@@ -88,7 +88,7 @@ def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.swapdims(lt.ones(2, 3), 0, 1).shape
-    torch.Size([3, 2])
+    lazytensor.Size([3, 2])
     """
     return transpose(x, dim0, dim1)
 
@@ -148,7 +148,7 @@ def broadcast_shapes(*sizes: Any) -> Size:
 
     >>> import lazytensor as lt
     >>> lt.broadcast_shapes((2, 1), (3,))
-    torch.Size([2, 3])
+    lazytensor.Size([2, 3])
     """
     return Size(broadcast_shape((), *((s,) if isinstance(s, int) else tuple(s) for s in sizes)))
 
@@ -292,7 +292,7 @@ def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
 
     >>> import lazytensor as lt
     >>> [part.shape for part in lt.dsplit(lt.ones(1, 2, 4), 2)]
-    [torch.Size([1, 2, 2]), torch.Size([1, 2, 2])]
+    [lazytensor.Size([1, 2, 2]), lazytensor.Size([1, 2, 2])]
     """
     _require_rank(x, "dsplit", 3)
     return _even_split(x, "dsplit", indices_or_sections, 2)
@@ -319,7 +319,7 @@ def _make_atleast_nd(rank: int, example: str) -> Callable[..., Any]:
 
 atleast_1d = _make_atleast_nd(1, ">>> lt.atleast_1d(lt.tensor(3))\ntensor([3])")
 atleast_2d = _make_atleast_nd(2, ">>> lt.atleast_2d(lt.tensor([1, 2]))\ntensor([[1, 2]])")
-atleast_3d = _make_atleast_nd(3, ">>> lt.atleast_3d(lt.tensor([1, 2])).shape\ntorch.Size([1, 2, 1])")
+atleast_3d = _make_atleast_nd(3, ">>> lt.atleast_3d(lt.tensor([1, 2])).shape\nlazytensor.Size([1, 2, 1])")
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:

@@ -54,7 +54,7 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.bmm(lt.ones(2, 1, 3), lt.ones(2, 3, 4)).shape
-    torch.Size([2, 1, 4])
+    lazytensor.Size([2, 1, 4])
     """
     if a.ndim != 3 or b.ndim != 3:
         raise ShapeError(f"bmm needs two 3-d tensors, got {list(a.shape)} and {list(b.shape)}", where=source.where())
@@ -69,7 +69,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.matmul(lt.ones(2, 3), lt.ones(3, 4)).shape
-    torch.Size([2, 4])
+    lazytensor.Size([2, 4])
     """
     if not a.ndim or not b.ndim:
         raise ShapeError("both arguments to matmul need to be at least 1D", where=source.where())

@@ -386,7 +386,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.local_response_norm(lt.ones(1, 2, 2), 2, alpha=0.5).shape
-    torch.Size([1, 2, 2])
+    lazytensor.Size([1, 2, 2])
     """
     if input.ndim < 3:
         raise OptionInvalid(

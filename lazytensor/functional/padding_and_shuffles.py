@@ -132,7 +132,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.pixel_shuffle(lt.ones(1, 4, 2, 2), 2).shape
-    torch.Size([1, 1, 4, 4])
+    lazytensor.Size([1, 1, 4, 4])
     """
     r = upscale_factor
     _require_rank(input, 3, "pixel_shuffle")
@@ -155,7 +155,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.pixel_unshuffle(lt.ones(1, 1, 4, 4), 2).shape
-    torch.Size([1, 4, 2, 2])
+    lazytensor.Size([1, 4, 2, 2])
     """
     r = downscale_factor
     _require_rank(input, 3, "pixel_unshuffle")

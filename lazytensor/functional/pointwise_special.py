@@ -426,7 +426,7 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.float_power(lt.tensor([2, 3]), 2)
-    tensor([4., 9.], dtype=torch.float64)
+    tensor([4., 9.], dtype=lazytensor.float64)
     """
     base = pw.cast_to(input, dt.float64) if isinstance(input, Tensor) else float(input)
     return pw.pow(base, pw.cast_to(exponent, dt.float64) if isinstance(exponent, Tensor) else float(exponent))
@@ -456,7 +456,7 @@ def frexp(input: Tensor) -> MantissaExponent:
 
     >>> import lazytensor as lt
     >>> lt.frexp(lt.tensor([6.0, 0.5])).exponent
-    tensor([3, 0], dtype=torch.int32)
+    tensor([3, 0], dtype=lazytensor.int32)
     """
     if input.dtype.kind != "f":
         raise ShapeError("torch.frexp() only supports floating-point dtypes", where=source.where())

@@ -144,13 +144,13 @@ max_pool1d, max_pool1d_with_indices = _make_max_pools(
 )
 max_pool2d, max_pool2d_with_indices = _make_max_pools(
     2,
-    ">>> lt.nn.functional.max_pool2d(lt.ones(1, 4, 4), 2).shape\ntorch.Size([1, 2, 2])",
+    ">>> lt.nn.functional.max_pool2d(lt.ones(1, 4, 4), 2).shape\nlazytensor.Size([1, 2, 2])",
     ">>> lt.nn.functional.max_pool2d_with_indices(lt.arange(4.0).reshape(1, 2, 2), 2)\n"
     "(tensor([[[3.]]]), tensor([[[3]]]))",
 )
 max_pool3d, max_pool3d_with_indices = _make_max_pools(
     3,
-    ">>> lt.nn.functional.max_pool3d(lt.ones(1, 4, 4, 4), 2).shape\ntorch.Size([1, 2, 2, 2])",
+    ">>> lt.nn.functional.max_pool3d(lt.ones(1, 4, 4, 4), 2).shape\nlazytensor.Size([1, 2, 2, 2])",
     ">>> lt.nn.functional.max_pool3d_with_indices(lt.arange(8.0).reshape(1, 2, 2, 2), 2)\n"
     "(tensor([[[[7.]]]]), tensor([[[[7]]]]))",
 )
@@ -199,7 +199,7 @@ def avg_pool2d(
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.avg_pool2d(lt.ones(1, 4, 4), 2).shape
-    torch.Size([1, 2, 2])
+    lazytensor.Size([1, 2, 2])
     """
     normalize_dim(-3, input.ndim)
     if input.dtype is not int64:
@@ -222,7 +222,7 @@ def avg_pool3d(
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.avg_pool3d(lt.ones(1, 4, 4, 4), 2).shape
-    torch.Size([1, 2, 2, 2])
+    lazytensor.Size([1, 2, 2, 2])
     """
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -349,7 +349,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_avg_pool2d(lt.ones(1, 4, 4), 2).shape
-    torch.Size([1, 2, 2])
+    lazytensor.Size([1, 2, 2])
     """
     out = _adaptive_avg(2, input, output_size)
     if out.spec.size:
@@ -364,7 +364,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_avg_pool3d(lt.ones(1, 4, 4, 4), 2).shape
-    torch.Size([1, 2, 2, 2])
+    lazytensor.Size([1, 2, 2, 2])
     """
     return _adaptive_avg(3, input, output_size)
 
@@ -396,7 +396,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 
     >>> import lazytensor as lt
     >>> lt.nn.functional.adaptive_max_pool2d(lt.ones(1, 4, 4), 2).shape
-    torch.Size([1, 2, 2])
+    lazytensor.Size([1, 2, 2])
     """
     return _adaptive_max(2, input, output_size, return_indices)
 

@@ -50,7 +50,7 @@ def stft(
 
     >>> import lazytensor as lt
     >>> lt.stft(lt.ones(16), 8, return_complex=False, window=lt.ones(8)).shape
-    torch.Size([5, 9, 2])
+    lazytensor.Size([5, 9, 2])
     """
     if return_complex is not False:
         raise ShapeError(

@@ -105,7 +105,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.tensordot(lt.ones(2, 3), lt.ones(3, 4), dims=1).shape
-    torch.Size([2, 4])
+    lazytensor.Size([2, 4])
     """
     if isinstance(dims, Tensor):
         # One number counts as how many, in whatever type and shape it comes.

@@ -26,7 +26,7 @@ def default_dtype() -> DType:
     """The type of new floating point tensors.
 
     >>> default_dtype()
-    torch.float32
+    lazytensor.float32
     """
     return _default_dtype
 
@@ -37,7 +37,7 @@ def set_default_dtype(dtype: DType) -> None:
     >>> import lazytensor as lt
     >>> lt.set_default_dtype(lt.float64)
     >>> lt.ones(2).dtype
-    torch.float64
+    lazytensor.float64
     >>> lt.set_default_dtype(lt.float32)
     """
     global _default_dtype
@@ -82,7 +82,7 @@ def result_type(*operands: Operand) -> DType:
 
     >>> import lazytensor as lt
     >>> lt.result_type(lt.tensor([1]), 1.5)
-    torch.float32
+    lazytensor.float32
     """
     by_weakness: list[DType | None] = [None, None, None]
     for o in operands:

@@ -235,7 +235,7 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
 
     >>> import lazytensor as lt
     >>> lt.permute(lt.ones(2, 3, 4), (2, 0, 1)).shape
-    torch.Size([4, 2, 3])
+    lazytensor.Size([4, 2, 3])
     """
     given = order if dims is None else (dims,)
     # As arguments or as one sequence.
@@ -252,7 +252,7 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.transpose(lt.ones(2, 3, 4), 0, 2).shape
-    torch.Size([4, 3, 2])
+    lazytensor.Size([4, 3, 2])
     """
     rank = x.ndim
     order = list(range(rank))
@@ -295,7 +295,7 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
     >>> import lazytensor as lt
     >>> lt.squeeze(lt.ones(1, 3, 1)).shape
-    torch.Size([3])
+    lazytensor.Size([3])
     """
     shape = x.spec.shape
     # A dimension that is named but longer than 1 is left alone, which lets layers squeeze without asking.
@@ -353,7 +353,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
     >>> import lazytensor as lt
     >>> lt.broadcast_tensors(lt.ones(2, 1), lt.zeros(3))[1].shape
-    torch.Size([2, 3])
+    lazytensor.Size([2, 3])
     """
     shape = broadcast_shape(*(x.spec.shape for x in tensors))
     return tuple(expand(x, shape) for x in tensors)

@@ -108,7 +108,7 @@ class Conv1d(_ConvNd):
 
     >>> import lazytensor as lt
     >>> lt.nn.Conv1d(3, 4, 3)(lt.ones(1, 3, 8)).shape
-    torch.Size([1, 4, 6])
+    lazytensor.Size([1, 4, 6])
     """
 
     rank = 1
@@ -119,7 +119,7 @@ class Conv2d(_ConvNd):
 
     >>> import lazytensor as lt
     >>> lt.nn.Conv2d(3, 4, 3, padding=1)(lt.ones(1, 3, 8, 8)).shape
-    torch.Size([1, 4, 8, 8])
+    lazytensor.Size([1, 4, 8, 8])
     """
 
     rank = 2
@@ -130,7 +130,7 @@ class Conv3d(_ConvNd):
 
     >>> import lazytensor as lt
     >>> lt.nn.Conv3d(1, 2, 3)(lt.ones(1, 1, 4, 4, 4)).shape
-    torch.Size([1, 2, 2, 2, 2])
+    lazytensor.Size([1, 2, 2, 2, 2])
     """
 
     rank = 3
@@ -187,7 +187,7 @@ class ConvTranspose1d(_ConvTransposeNd):
 
     >>> import lazytensor as lt
     >>> lt.nn.ConvTranspose1d(4, 3, 2, stride=2)(lt.ones(1, 4, 8)).shape
-    torch.Size([1, 3, 16])
+    lazytensor.Size([1, 3, 16])
     """
 
     rank = 1
@@ -198,7 +198,7 @@ class ConvTranspose2d(_ConvTransposeNd):
 
     >>> import lazytensor as lt
     >>> lt.nn.ConvTranspose2d(4, 3, 2, stride=2)(lt.ones(1, 4, 8, 8)).shape
-    torch.Size([1, 3, 16, 16])
+    lazytensor.Size([1, 3, 16, 16])
     """
 
     rank = 2
@@ -209,7 +209,7 @@ class ConvTranspose3d(_ConvTransposeNd):
 
     >>> import lazytensor as lt
     >>> lt.nn.ConvTranspose3d(2, 3, 2)(lt.ones(1, 2, 2, 2, 2)).shape
-    torch.Size([1, 3, 3, 3, 3])
+    lazytensor.Size([1, 3, 3, 3, 3])
     """
 
     rank = 3

@@ -50,7 +50,7 @@ class Unflatten(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.Unflatten(1, (2, 2))(lt.ones(1, 4)).shape
-    torch.Size([1, 2, 2])
+    lazytensor.Size([1, 2, 2])
     """
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]):

@@ -50,7 +50,7 @@ class Dropout2d(Dropout):
 
     >>> import lazytensor as lt
     >>> lt.nn.Dropout2d().eval()(lt.ones(1, 2, 2, 2)).shape
-    torch.Size([1, 2, 2, 2])
+    lazytensor.Size([1, 2, 2, 2])
     """
 
     function = staticmethod(F.dropout2d)

@@ -17,7 +17,7 @@ class Embedding(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.Embedding(10, 4)(lt.tensor([[1, 2, 3]])).shape
-    torch.Size([1, 3, 4])
+    lazytensor.Size([1, 3, 4])
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class EmbeddingBag(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.EmbeddingBag(10, 4)(lt.tensor([[1, 2, 3]])).shape
-    torch.Size([1, 4])
+    lazytensor.Size([1, 4])
     """
 
     def __init__(

@@ -18,7 +18,7 @@ class Linear(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.Linear(8, 4)(lt.ones(2, 8)).shape
-    torch.Size([2, 4])
+    lazytensor.Size([2, 4])
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Flatten(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.Flatten()(lt.ones(2, 3, 4)).shape
-    torch.Size([2, 12])
+    lazytensor.Size([2, 12])
     """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
@@ -92,7 +92,7 @@ class Bilinear(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.Bilinear(2, 3, 4)(lt.ones(5, 2), lt.ones(5, 3)).shape
-    torch.Size([5, 4])
+    lazytensor.Size([5, 4])
     """
 
     def __init__(

@@ -184,8 +184,8 @@ MaxPool1d, MaxPool2d, MaxPool3d = _make_classes(
     "MaxPool",
     (
         ">>> lt.nn.MaxPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[3., 7.]])",
-        ">>> lt.nn.MaxPool2d(2)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 4, 4])",
-        ">>> lt.nn.MaxPool3d(2)(lt.ones(1, 4, 4, 4)).shape\ntorch.Size([1, 2, 2, 2])",
+        ">>> lt.nn.MaxPool2d(2)(lt.ones(1, 3, 8, 8)).shape\nlazytensor.Size([1, 3, 4, 4])",
+        ">>> lt.nn.MaxPool3d(2)(lt.ones(1, 4, 4, 4)).shape\nlazytensor.Size([1, 2, 2, 2])",
     ),
 )
 AvgPool1d, AvgPool2d, AvgPool3d = _make_classes(
@@ -193,8 +193,8 @@ AvgPool1d, AvgPool2d, AvgPool3d = _make_classes(
     "AvgPool",
     (
         ">>> lt.nn.AvgPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[2., 6.]])",
-        ">>> lt.nn.AvgPool2d(2)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 4, 4])",
-        ">>> lt.nn.AvgPool3d(2)(lt.ones(1, 4, 4, 4)).shape\ntorch.Size([1, 2, 2, 2])",
+        ">>> lt.nn.AvgPool2d(2)(lt.ones(1, 3, 8, 8)).shape\nlazytensor.Size([1, 3, 4, 4])",
+        ">>> lt.nn.AvgPool3d(2)(lt.ones(1, 4, 4, 4)).shape\nlazytensor.Size([1, 2, 2, 2])",
     ),
 )
 MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _make_classes(
@@ -211,7 +211,7 @@ AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = _make_classes(
     "AdaptiveAvgPool",
     (
         ">>> lt.nn.AdaptiveAvgPool1d(2)(lt.tensor([[1.0, 3.0, 5.0, 7.0]]))\ntensor([[2., 6.]])",
-        ">>> lt.nn.AdaptiveAvgPool2d(1)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 1, 1])",
+        ">>> lt.nn.AdaptiveAvgPool2d(1)(lt.ones(1, 3, 8, 8)).shape\nlazytensor.Size([1, 3, 1, 1])",
         ">>> lt.nn.AdaptiveAvgPool3d(1)(lt.arange(8.0).reshape(1, 2, 2, 2))\ntensor([[[[3.5000]]]])",
     ),
     name="adaptive_avg_pool{rank}d",
@@ -221,7 +221,7 @@ AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = _make_classes(
     "AdaptiveMaxPool",
     (
         ">>> lt.nn.AdaptiveMaxPool1d(2)(lt.tensor([[1.0, 3.0, 2.0, 4.0]]))\ntensor([[3., 4.]])",
-        ">>> lt.nn.AdaptiveMaxPool2d(1)(lt.ones(1, 3, 8, 8)).shape\ntorch.Size([1, 3, 1, 1])",
+        ">>> lt.nn.AdaptiveMaxPool2d(1)(lt.ones(1, 3, 8, 8)).shape\nlazytensor.Size([1, 3, 1, 1])",
         ">>> lt.nn.AdaptiveMaxPool3d(1)(lt.arange(8.0).reshape(1, 2, 2, 2))\ntensor([[[[7.]]]])",
     ),
     name="adaptive_max_pool{rank}d",
@@ -271,7 +271,7 @@ ZeroPad1d, ZeroPad2d, ZeroPad3d = _make_classes(
     "ZeroPad",
     (
         ">>> lt.nn.ZeroPad1d(1)(lt.tensor([[1.0, 2.0]]))\ntensor([[0., 1., 2., 0.]])",
-        ">>> lt.nn.ZeroPad2d(1)(lt.ones(1, 2, 2)).shape\ntorch.Size([1, 4, 4])",
+        ">>> lt.nn.ZeroPad2d(1)(lt.ones(1, 2, 2)).shape\nlazytensor.Size([1, 4, 4])",
         ">>> lt.nn.ZeroPad3d((1, 1, 0, 0, 0, 0))(lt.ones(1, 1, 1, 1))\ntensor([[[[0., 1., 0.]]]])",
     ),
 )
@@ -282,7 +282,7 @@ class PixelShuffle(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.PixelShuffle(2)(lt.ones(1, 4, 2, 2)).shape
-    torch.Size([1, 1, 4, 4])
+    lazytensor.Size([1, 1, 4, 4])
     """
 
     def __init__(self, upscale_factor: int):
@@ -302,7 +302,7 @@ class PixelUnshuffle(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.PixelUnshuffle(2)(lt.ones(1, 1, 4, 4)).shape
-    torch.Size([1, 4, 2, 2])
+    lazytensor.Size([1, 4, 2, 2])
     """
 
     def __init__(self, downscale_factor: int):

@@ -234,7 +234,7 @@ class RNN(RNNBase):
 
     >>> import lazytensor as lt
     >>> lt.nn.RNN(4, 8)(lt.ones(5, 2, 4))[0].shape
-    torch.Size([5, 2, 8])
+    lazytensor.Size([5, 2, 8])
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class LSTM(RNNBase):
 
     >>> import lazytensor as lt
     >>> lt.nn.LSTM(4, 8)(lt.ones(5, 2, 4))[0].shape
-    torch.Size([5, 2, 8])
+    lazytensor.Size([5, 2, 8])
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -269,7 +269,7 @@ class GRU(RNNBase):
 
     >>> import lazytensor as lt
     >>> lt.nn.GRU(4, 8)(lt.ones(5, 2, 4))[0].shape
-    torch.Size([5, 2, 8])
+    lazytensor.Size([5, 2, 8])
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -332,7 +332,7 @@ class RNNCell(RNNCellBase):
 
     >>> import lazytensor as lt
     >>> lt.nn.RNNCell(4, 8)(lt.ones(2, 4)).shape
-    torch.Size([2, 8])
+    lazytensor.Size([2, 8])
     """
 
     def __init__(
@@ -358,7 +358,7 @@ class LSTMCell(RNNCellBase):
 
     >>> import lazytensor as lt
     >>> lt.nn.LSTMCell(4, 8)(lt.ones(2, 4))[0].shape
-    torch.Size([2, 8])
+    lazytensor.Size([2, 8])
     """
 
     mode = "LSTM"
@@ -369,7 +369,7 @@ class GRUCell(RNNCellBase):
 
     >>> import lazytensor as lt
     >>> lt.nn.GRUCell(4, 8)(lt.ones(2, 4)).shape
-    torch.Size([2, 8])
+    lazytensor.Size([2, 8])
     """
 
     mode = "GRU"

@@ -46,7 +46,7 @@ class MultiheadAttention(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.MultiheadAttention(8, 2, batch_first=True)(*[lt.ones(1, 5, 8)] * 3)[0].shape
-    torch.Size([1, 5, 8])
+    lazytensor.Size([1, 5, 8])
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class TransformerEncoderLayer(Module):
 
     >>> import lazytensor as lt
     >>> lt.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(lt.ones(1, 5, 8)).shape
-    torch.Size([1, 5, 8])
+    lazytensor.Size([1, 5, 8])
     """
 
     def __init__(
@@ -298,7 +298,7 @@ class TransformerDecoderLayer(Module):
     >>> import lazytensor as lt
     >>> layer = lt.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
     >>> layer(lt.ones(1, 3, 8), lt.ones(1, 4, 8)).shape
-    torch.Size([1, 3, 8])
+    lazytensor.Size([1, 3, 8])
     """
 
     def __init__(
@@ -370,7 +370,7 @@ class TransformerEncoder(Module):
     >>> import lazytensor as lt
     >>> layer = lt.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     >>> lt.nn.TransformerEncoder(layer, 2)(lt.ones(1, 3, 8)).shape
-    torch.Size([1, 3, 8])
+    lazytensor.Size([1, 3, 8])
     """
 
     def __init__(
@@ -440,7 +440,7 @@ class TransformerDecoder(Module):
     >>> import lazytensor as lt
     >>> layer = lt.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
     >>> lt.nn.TransformerDecoder(layer, 2)(lt.ones(1, 3, 8), lt.ones(1, 4, 8)).shape
-    torch.Size([1, 3, 8])
+    lazytensor.Size([1, 3, 8])
     """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None):
@@ -463,7 +463,7 @@ class Transformer(Module):
     >>> import lazytensor as lt
     >>> model = lt.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
     >>> model(lt.ones(1, 4, 8), lt.ones(1, 3, 8)).shape
-    torch.Size([1, 3, 8])
+    lazytensor.Size([1, 3, 8])
     """
 
     def __init__(

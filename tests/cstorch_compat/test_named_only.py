@@ -25,7 +25,9 @@ from lazytensor.errors import OptionMissing
         ("quint8", 1, False, False, False),
     ],
 )
-def test_a_type_that_no_tensor_has_answers_for_itself(name, itemsize, is_floating, is_complex, is_signed):
+def test_a_type_that_no_tensor_has_answers_for_itself(
+    name, itemsize, is_floating, is_complex, is_signed, pytorch_names
+):
     t = ABSENT_DTYPES[name]
     assert (t.itemsize, t.is_floating_point, t.is_complex) == (itemsize, is_floating, is_complex)
     assert name.startswith("q") or t.is_signed == is_signed

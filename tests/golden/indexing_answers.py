@@ -303,7 +303,7 @@ def plain(value: Any) -> Any:
     if not hasattr(value, "detach"):
         return str(value)
     flat = np.asarray(value.detach().numpy()).ravel().tolist()
-    return [str(value.dtype).removeprefix("torch."), list(value.shape), [shown(v) for v in flat]]
+    return [str(value.dtype).rpartition(".")[2], list(value.shape), [shown(v) for v in flat]]
 
 
 def shown(value: Any) -> Any:

@@ -65,7 +65,7 @@ def test_results_have_a_shape_and_no_values(name):
     assert repr(result).startswith(f"tensor(..., device='meta', size={shape}")
 
 
-def test_printed_form_names_size_type_and_gradient():
+def test_printed_form_names_size_type_and_gradient(pytorch_names):
     assert repr(meta(2, 3)) == "tensor(..., device='meta', size=(2, 3))"
     half = meta(2, dtype=torch.float16, requires_grad=True)
     assert repr(half) == "tensor(..., device='meta', size=(2,), dtype=torch.float16, requires_grad=True)"

@@ -106,7 +106,7 @@ LOADS = [
 
 
 @pytest.mark.parametrize("state, problems", LOADS)
-def test_loading_refuses_with_the_words_of_pytorch(state, problems):
+def test_loading_refuses_with_the_words_of_pytorch(state, problems, pytorch_names):
     layer = nn.Linear(2, 3)
     before = layer.weight.tolist()
     with pytest.raises(RuntimeError) as caught:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cstorch_compat
 import lazytensor as lt
 
 RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "golden" / "printed.json").read_text())["printed"]
@@ -17,7 +18,7 @@ NAMES = {"torch": SimpleNamespace(**{**vars(lt), "bool": lt.bool_}), "inf": math
 
 
 @pytest.mark.parametrize("expression", RECORDED)
-def test_printed_form_is_that_of_pytorch(expression):
+def test_printed_form_is_that_of_pytorch(expression, pytorch_names):
     assert repr(eval(expression, dict(NAMES))) == RECORDED[expression]
 
 
@@ -45,7 +46,23 @@ def test_device_is_printed_unless_it_is_the_cpu():
     assert repr(x) == "tensor([1., 1.], device='lazy:0')"
 
 
-def test_small_things_print_as_in_pytorch():
-    assert repr(lt.ones(2, 3).shape) == "torch.Size([2, 3])" and repr(lt.float32) == "torch.float32"
+def test_types_and_shapes_print_the_name_of_the_package():
+    assert repr(lt.float32) == str(lt.float32) == "lazytensor.float32"
+    assert repr(lt.tensor([1, 2], dtype=lt.int32)) == "tensor([1, 2], dtype=lazytensor.int32)"
+    assert repr(lt.ones(2, 3).shape) == "lazytensor.Size([2, 3])"
+
+
+def test_types_and_shapes_print_as_in_pytorch_while_the_shim_is_installed():
+    cstorch_compat.install()
+    try:
+        assert repr(lt.float32) == str(lt.float32) == "torch.float32"
+        assert repr(lt.ones(2, 3).shape) == "torch.Size([2, 3])"
+        assert repr(lt.tensor([1, 2], dtype=lt.int32)) == "tensor([1, 2], dtype=torch.int32)"
+    finally:
+        cstorch_compat.names.shim.uninstall()
+    assert str(lt.float32) == "lazytensor.float32"
+
+
+def test_devices_print_as_in_pytorch():
     assert repr(lt.Device("cpu")) == "device(type='cpu')"
     assert repr(lt.Device("lazy:1")) == "device(type='lazy', index=1)"

@@ -319,7 +319,7 @@ def test_training_step_in_16_bits_is_the_hosts(kind):
     states = [Cells(store, program.state) for _ in range(2)]
     host = HostBackend().compile(program, states[0])
     data = MeshBackend(2).compile(program, states[1])
-    unit = EPSILON[str(kind).removeprefix("torch.")]
+    unit = EPSILON[kind.name]
     for _ in range(4):
         np.testing.assert_allclose(data.step(batch)[0], host.step(batch)[0], rtol=2 * unit)
     for name, cell in states[0].cells.items():
