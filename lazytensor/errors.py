@@ -16,11 +16,13 @@ class LazyError(Exception):
     is a sentence of the original's that scripts look for, and that has to come first.
     """
 
-    is_refusal = False
+    is_refusal: bool = False
     """Whether it stands for something that the wafer refuses, and PyTorch does not."""
 
     def __init__(self, what: str, *, where: object = None, hint: str = "", lead: str = ""):
-        self.what, self.where, self.hint = what, where, hint
+        self.what: str = what
+        self.where: object = where
+        self.hint: str = hint
         # The first line is what a terminal shows of a long traceback: the place comes first.
         # `file:line` comes first, so that editors and terminals make it a link.
         text = f"{lead}\n" * bool(lead) + (f"{where}: {what}" if where else what)

@@ -76,7 +76,7 @@ class Generator:
         """The CPU."""
         return CPU
 
-    seedings = 0  # how often it was seeded
+    seedings: int = 0  # how often it was seeded
 
     @_atomic_draw
     def manual_seed(self, seed: int) -> "Generator":
@@ -265,7 +265,7 @@ def _split_mantissa(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, x - high
 
 
-default_generator = Generator()
+default_generator: Generator = Generator()
 _scope_depth = 0
 
 

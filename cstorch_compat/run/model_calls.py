@@ -47,10 +47,11 @@ class ModelCalls:
         self.called, self.returned = called, returned
         self._times: Counter[tuple[int, Where]] = Counter()
         self._depth = 0
-        self._original = Module.__call__
+        self._original: Callable[..., Any] = Module.__call__
 
     def __enter__(self) -> "ModelCalls":
-        self._original = original = Module.__call__
+        original: Callable[..., Any] = Module.__call__
+        self._original = original
 
         @functools.wraps(original)
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:

@@ -207,7 +207,7 @@ class Context:
 
     def __init__(self, needs: tuple[bool, ...]):
         self.needs_input_grad = needs
-        self.materialize = True
+        self.materialize: bool = True
         self._kept: tuple[Any, ...] = ()
         self._saved: list[tuple[Node, Tensor] | None] = []
         self._fixed: list[Tensor] = []

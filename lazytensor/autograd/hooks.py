@@ -49,6 +49,8 @@ _retained = _RetainedTensors()
 class RemovableHandle:
     """Removes a hook again. Made without a hook, as libraries make it, it has the number under which to put one."""
 
+    id: int
+
     def __init__(self, table: dict[int, Hook], hook: Hook | None = None, *, extra_dict: Any = None):
         self._table, self.id = table, unique_id()
         # What is kept beside the hooks under the same numbers goes with them.

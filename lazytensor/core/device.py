@@ -45,8 +45,8 @@ class Device:
     def __init__(self, name: "str | Device" = "cpu", index: int | None = None):
         text = name.text if isinstance(name, Device) else name
         kind, _, number = text.partition(":")
-        self.type = kind
-        self.index = index if index is not None else int(number) if number else None
+        self.type: str = kind
+        self.index: int | None = index if index is not None else int(number) if number else None
 
     @property
     def text(self) -> str:

@@ -20,6 +20,11 @@ class Part:
 
     __slots__ = ("start", "stop", "type", "whole")
 
+    whole: "Whole"
+    start: int
+    stop: int
+    type: Type
+
     def __init__(self, whole: "Whole", start: int, type: Type):
         self.whole, self.start, self.stop, self.type = whole, start, start + type.size, type
 

@@ -19,7 +19,7 @@ class WriteCounter:
     __slots__ = ("count",)
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
 
 
 class SharedMemory:
@@ -31,9 +31,10 @@ class SharedMemory:
     __slots__ = ("array", "type", "history", "counter", "_snapshot", "_exported", "_is_exported")
 
     def __init__(self, array: np.ndarray, type: Type):
-        self.array, self.type = array, type
+        self.array: np.ndarray = array
+        self.type: Type = type
         self.history: Node | None = None  # the node of the last write, if gradients pass it
-        self.counter = WriteCounter()
+        self.counter: WriteCounter = WriteCounter()
         self._snapshot: weakref.ref[Node] | None = None  # weakly: its node refers to the array
         self._exported: weakref.ref[np.ndarray] | None = None
         self._is_exported = False

@@ -54,9 +54,9 @@ class Storage:
         self.state: str = ""  # StateId, given on registration or at the first step that reads the cell
         self.home: ValueStore | None = None  # the store that holds its value between steps
         self.synced: Node | None = None  # the leaf that the store's present value was read into
-        self.version = 0  # counts writes
+        self.version: int = 0  # counts writes
         self.leaf: Node | None = None  # the leaf that stands for it in steps
-        self.is_inference = False  # whether inference mode made it
+        self.is_inference: bool = False  # whether inference mode made it
         n.cells += 1
 
     @classmethod

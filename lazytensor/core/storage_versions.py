@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from lazytensor.core.shared_memory import SharedMemory, copy_values, has_equal_bits
+from lazytensor.core.shared_memory import SharedMemory, WriteCounter, copy_values, has_equal_bits
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 
@@ -50,7 +50,10 @@ class Snapshot:
     def __init__(self, array: np.ndarray, type: Type, memory: SharedMemory):
         global has_uncounted_writes
         has_uncounted_writes = True
-        self.array, self.type, self.memory, self.version = array, type, memory.counter, memory.counter.count
+        self.array: np.ndarray = array
+        self.type: Type = type
+        self.memory: WriteCounter = memory.counter
+        self.version: int = memory.counter.count
 
     def current_value(self, n: Node) -> Node:
         """Return the present value; `n` if the elements are the same."""
@@ -70,7 +73,7 @@ class StorageRecord:
     __slots__ = ("clones", "inference", "losses", "snapshot")
 
     def __init__(self) -> None:
-        self.clones = 0  # cells that have a node of their own, the clone of this one
+        self.clones: int = 0  # cells that have a node of their own, the clone of this one
         self.losses: dict[int, Overwrite] = {}
         self.snapshot: Snapshot | None = None
         self.inference: Callable[[], Storage | None] = return_none  # the cell, if inference mode made it

@@ -97,6 +97,11 @@ class Tensor(NumberProtocol, Methods):
         "__dict__",
         "__weakref__",
     )
+    cell: Storage
+    view_ops: ViewOps
+    leaf_id: int
+    history: History | None
+    device: Device
     grad: "Tensor | None"
     _forced_requires_grad = False
     __array_priority__ = 1000

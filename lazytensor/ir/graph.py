@@ -51,16 +51,16 @@ class Node(Algebra):
     )
 
     def __init__(self, op: str, inputs: tuple["Node", ...], attrs: Attrs, type: Type | tuple[Type, ...]):
-        self.op = op
-        self.inputs = inputs
-        self.attrs = attrs
+        self.op: str = op
+        self.inputs: tuple[Node, ...] = inputs
+        self.attrs: Attrs = attrs
         self.items: tuple[Any, ...] = ()  # the attributes as the intern key has them
         self.type: Any = type
         self.value: np.ndarray | None = None
         self.where: Where | None = None
-        self.tracks = False  # whether a gradient may flow through it
+        self.tracks: bool = False  # whether a gradient may flow through it
         self.memo: dict[Any, Any] | None = None  # derived facts, such as gradients already asked for
-        self.cells = 0  # how often a cell was given it
+        self.cells: int = 0  # how often a cell was given it
         self.storage: Any = None  # what became of the storages that had this value: `storage_versions.StorageRecord`
 
     def combine(self, name: str, *operands: "Node | float") -> "Node":
@@ -307,6 +307,11 @@ class Graph:
 
     `state` gives the leaf of each StateId, `inputs` the leaves of the batch, in order.
     """
+
+    inputs: tuple[Node, ...]
+    state: dict[str, Node]
+    outputs: tuple[Node, ...]
+    updates: dict[str, Node]
 
     def __init__(
         self,

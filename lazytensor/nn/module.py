@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from lazytensor.autograd.hooks import RemovableHandle
 from lazytensor.core import source, storage
@@ -71,6 +71,17 @@ class Buffer(Tensor):
         buffer = tensor_of_class(cls, data.cell if not data.view_ops else new_storage(detach_node(data.node)))
         buffer.device, buffer.persistent = data.device, persistent
         return buffer
+
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class HasForward(Protocol[P, R]):
+    """A module as a type checker sees it in a call: the parameters and the result are those of `forward`."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the outputs of the module."""
 
 
 class Module:
@@ -196,7 +207,7 @@ class Module:
         """To be defined by the subclass."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         # Straight from the dictionary: this runs for every layer of every step, and `__getattr__` is slow. The scope
         # names the layer in the graph, so that errors and reports can say where an operation comes from.
         own = self.__dict__

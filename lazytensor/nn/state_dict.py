@@ -5,9 +5,9 @@ override, as in PyTorch. Each module notes its version in `_metadata`, so that d
 """
 
 import warnings
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from lazytensor.core import source
 from lazytensor.core.tensor import Tensor, grad_mode
@@ -19,17 +19,19 @@ EXTRA_STATE_KEY = "_extra_state"
 _ASSIGN_KEY = "assign_to_params_buffers"
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class IncompatibleKeys(NamedTuple):
     """What `load_state_dict` found missing or superfluous: two lists of names."""
 
-    __slots__ = ()
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 def collect_state_dict(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:

@@ -40,6 +40,19 @@ mask: lt.Tensor = q == 0
 model = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
 loss = nn.functional.mse_loss(model(x), lt.zeros(4, 4))
 loss.backward()
+
+
+class Net(nn.Module):
+    def forward(self, x: lt.Tensor, scale: float = 1.0) -> tuple[lt.Tensor, int]:
+        return x * scale, 1
+
+
+def count(layers: nn.ModuleList, net: nn.Module) -> None:
+    hidden: lt.Tensor = nn.Linear(3, 4)(x)
+    scaled, n = Net()(hidden, scale=2.0)
+    print(n + scaled.numel(), layers[0](x, 1, k=2).numel(), net(x, "any").numel())
+
+
 if x.grad is not None:
     print(x.grad.detach().cpu().numpy().mean(), x.grad.tolist(), x.shape[0] + x.numel(), mask, z)
 """
@@ -53,8 +66,10 @@ lazytensor.sum(t, dim="x")
 lazytensor.no_such(t)
 t.add()
 t.T.item().no_such
+lazytensor.nn.Linear(3, 4)(t).no_such
+lazytensor.nn.Linear(3, 4)(t, t)
 """
-FAULTY_LINES = {5, 6, 7, 8, 9, 10}
+FAULTY_LINES = {5, 6, 7, 8, 9, 10, 11, 12}
 
 
 def test_stub_is_what_the_marked_functions_say():

@@ -53,7 +53,7 @@ class BasicBlock(nn.Module):
         """[N, C, H, W] -> the same, halved by a stride of 2."""
         out = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
         around = x if self.downsample is None else self.downsample(x)
-        return self.relu(out + around)  # type: ignore[no-any-return]
+        return self.relu(out + around)
 
 
 class Bottleneck(nn.Module):
@@ -87,7 +87,7 @@ class Bottleneck(nn.Module):
         out = self.relu(self.bn2(self.conv2(out)))
         out = self.bn3(self.conv3(out))
         around = x if self.downsample is None else self.downsample(x)
-        return self.relu(out + around)  # type: ignore[no-any-return]
+        return self.relu(out + around)
 
 
 class ResNet(nn.Module):
@@ -152,7 +152,7 @@ class ResNet(nn.Module):
         """[N, 3, H, W] -> logits [N, classes]."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(flatten(self.avgpool(x), 1))  # type: ignore[no-any-return]
+        return self.fc(flatten(self.avgpool(x), 1))
 
 
 def _make_builder(name: str, kind: str, block: Any, layers: Sequence[int], **facts: Any) -> Callable[..., Any]:

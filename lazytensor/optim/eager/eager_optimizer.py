@@ -61,7 +61,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         _check_defaults(defaults)
         # By this a schedule notices that it was asked to go on before the first update.
-        self.steps_taken = 0
+        self.steps_taken: int = 0
         super().__init__(params, defaults)
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
