@@ -5,3 +5,8 @@ from cstorch_compat.names.installation import VERSION as __version__
 from cstorch_compat.names.shim import install, uninstall
 
 __all__ = ["CheckReport", "check", "install", "uninstall"]
+
+
+def __dir__() -> list[str]:
+    """The public names; modules that are not public can be imported, and are not shown."""
+    return [*__all__, *(n for n in globals() if n.startswith("__"))]

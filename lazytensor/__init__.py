@@ -4,6 +4,7 @@ Every public name stands here. `public` adds what all functions share: `out=`, P
 casts, and what the wafer refuses.
 """
 
+import typing as _typing
 from types import ModuleType as _Module
 
 from lazytensor import autograd as autograd
@@ -76,6 +77,8 @@ from lazytensor.functional.type_promotion import result_type as result_type
 from lazytensor.functional.type_promotion import set_default_dtype as set_default_dtype
 from lazytensor.random import Generator as Generator
 from lazytensor.random import manual_seed as manual_seed
+from lazytensor.system.moved_modules import deprecate_paths as _deprecate_paths
+from lazytensor.system.moved_modules import moved_attribute as _moved_attribute
 
 __version__ = "0.2.0"
 
@@ -497,6 +500,25 @@ PUBLIC = tuple(n for n, v in globals().items() if not (n.startswith("_") or n in
 """Every function, type and class above: what the PyTorch mirror offers under the same spelling."""
 _MODULES = ("autograd", "config", "errors", "linalg", "nn", "optim", "random", "special", "storage")
 __all__ = sorted((*PUBLIC, *(n for n in _OURS if n != "public"), *_MODULES))  # noqa: PLE0605
+
+_deprecate_paths(
+    {
+        "lazytensor.abstract": "lazytensor.core.abstract_step",
+        "lazytensor.capture": "lazytensor.core.capture",
+        "lazytensor.cells": "lazytensor.core.storage",
+        "lazytensor.cirh.text": "lazytensor.cirh.printer",
+        "lazytensor.dtype": "lazytensor.core.dtype",
+        "lazytensor.nn.scopes": "lazytensor.nn.module_scopes",
+        "lazytensor.runtime.store": "lazytensor.runtime.state_store",
+        "lazytensor.table": "lazytensor.display.table",
+    }
+)
+
+if not _typing.TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+    def __getattr__(name: str) -> _typing.Any:
+        """Return a module that had this name before it moved."""
+        return _moved_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:

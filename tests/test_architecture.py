@@ -17,8 +17,8 @@ PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
 # own. A module imports from lower layers, and within its own layer only from the same entry.
 LAYERS = """
     lazytensor.core  lazytensor.autograd  lazytensor.display  lazytensor.system
-    lazytensor.errors  lazytensor.config  lazytensor.core.pytree  lazytensor.display.table \
-        lazytensor.core.tensor_members  lazytensor.core.tensor_methods
+    lazytensor.errors  lazytensor.config  lazytensor.system.moved_modules  lazytensor.core.pytree \
+        lazytensor.display.table  lazytensor.core.tensor_members  lazytensor.core.tensor_methods
     lazytensor.system.atomic_files  lazytensor.system.signals  lazytensor.system.plain_files \
         lazytensor.system.terminal
     lazytensor.system.threads
@@ -101,6 +101,7 @@ WAIST = (
     "lazytensor.config",
     "lazytensor.core.dtype",
     "lazytensor.display.table",
+    "lazytensor.system.moved_modules",
     "lazytensor.system.private_files",
     "lazytensor.system.plain_files",
     "lazytensor.system.command_line",

@@ -4,6 +4,7 @@ Kernels run on simulated cores as well, cycle by cycle, and closed forms are hel
 measurements. It sees programs only as `lazytensor.ir.program.Program`; nothing of tensors, gradients or layers.
 """
 
+from lazytensor.system.moved_modules import deprecate_paths as _deprecate_paths
 from wse_sim.backends.mesh_backend import MeshBackend, MeshExecutable
 from wse_sim.backends.pipeline_backend import PipelineBackend, PipelineExecutable
 from wse_sim.backends.wafer_backend import WaferBackend, WaferExecutable
@@ -60,3 +61,22 @@ __all__ = [
     "sweep",
     "to_frame",
 ]
+
+_deprecate_paths(
+    {
+        "wse_sim.numbers.data": "wse_sim.reference.phase_reference",
+        "wse_sim.pipeline.chain": "wse_sim.pipeline.layer_chain",
+        "wse_sim.pipeline.price": "wse_sim.pipeline.cost",
+        "wse_sim.pipeline.sites": "wse_sim.pipeline.layer_placement",
+        "wse_sim.plan.layers": "wse_sim.planner.layers",
+        "wse_sim.plan.stages": "wse_sim.planner.stages",
+        "wse_sim.plan.wiring": "wse_sim.planner.dataflow",
+        "wse_sim.price.cost": "wse_sim.cost_model.cost",
+    },
+    removed_packages=("wse_sim.numbers", "wse_sim.plan", "wse_sim.price"),
+)
+
+
+def __dir__() -> list[str]:
+    """The public names; modules that are not public can be imported, and are not shown."""
+    return [*__all__, *(n for n in globals() if n.startswith("__"))]

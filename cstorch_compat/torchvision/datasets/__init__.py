@@ -1,1 +1,14 @@
 """`datasets.mnist`."""
+
+from typing import TYPE_CHECKING, Any
+
+from lazytensor.system.moved_modules import deprecate_paths, moved_attribute
+
+_MODULE = "cstorch_compat.torchvision.datasets"
+deprecate_paths({f"{_MODULE}.small_digits": f"{_MODULE}.mnist.small_digits"})
+
+if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+    def __getattr__(name: str) -> Any:
+        """Return a function that had this name before it moved."""
+        return moved_attribute(_MODULE, name)
