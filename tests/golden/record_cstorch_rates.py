@@ -173,7 +173,7 @@ def kind_of(torch, value):
     """What a place shows: a number, a tensor of the client or one that is on the system."""
     if not isinstance(value, torch.Tensor):
         return type(value).__name__
-    return "lazy" if value.device.type != "cpu" else str(value.dtype).removeprefix("torch.")
+    return "lazy" if value.device.type != "cpu" else str(value.dtype).rpartition(".")[2]
 
 
 class Watched:
