@@ -39,8 +39,8 @@ campaign: $(VENV)/.installed
 ifdef N
 	$(BIN)/python -m tests.campaign --cases $(N) --seed $(or $(SEED),1) --jobs $(JOBS)
 else
-	CAMPAIGN=1 $(PYTEST) -rP tests/wse_sim/test_closed_forms.py tests/wse_sim/test_priced.py tests/wse_sim/test_simulated_pipeline.py \
-		tests/cstorch_compat/check/test_suggest.py
+	CAMPAIGN=1 $(PYTEST) -rP tests/wse_sim/cost_model/test_closed_forms.py tests/wse_sim/planner/test_prices.py \
+		tests/wse_sim/pipeline/test_step_run.py tests/cstorch_compat/check/test_rewrites.py
 endif
 
 lowest:

@@ -1,6 +1,6 @@
 """Writes `lazytensor/core/tensor_methods.pyi` from the functions that are marked as members of Tensor.
 
-`python -m tests.method_stub` rewrites it; `test_methods.py` holds that it is what it would be.
+`python -m tests.method_stub` rewrites it; `test_tensor_methods.py` holds that it is what it would be.
 """
 
 import collections.abc

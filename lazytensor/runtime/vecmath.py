@@ -2,8 +2,8 @@
 
 Names end in the element type: `exp_f4` for float32, `exp_f8` for float64 (which falls back to the C library).
 Overflow, infinities and NaN go through selects. Error bounds, in units of the last place of float32, as measured by
-tests/lazytensor/test_vecmath.py over all exponents: exp, log, sin, cos, tan, pow 1; expm1, log1p, log2, rsqrt 2; erf,
-sigmoid, tanh 3.
+tests/lazytensor/runtime/test_vecmath.py over all exponents: exp, log, sin, cos, tan, pow 1; expm1, log1p, log2, rsqrt
+2; erf, sigmoid, tanh 3.
 
 Constants are typed, since a bare Python float would turn the loop into float64. Arithmetic is strict: a helper gives
 the same bits in every loop.

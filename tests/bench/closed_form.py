@@ -1,19 +1,15 @@
-"""Times the closed forms of all kernels of a training step of a model of GPT-2's size; run `python closed_form.py`.
+"""Times the closed forms of all kernels of a training step of GPT-2's size: `python -m tests.bench.closed_form`.
 
 Twelve layers of 768 channels, 12 heads, a vocabulary of 50,257 and 1,024 positions, forward, backward and an update for
 each weight, on the whole mesh of the WSE-2. "priced" is the cost of the phase programs of all kernels; "written and
 priced" has the recipes in it, which price every arrangement that they try; "first" is the first time of that.
 """
 
-import pathlib
 import statistics
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "wse_sim"))
-from programs import Builder
-
 from lazytensor.core.dtype import int32
+from tests.wse_sim.programs import Builder
 from wse_sim.cost_model.cost import cost
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2

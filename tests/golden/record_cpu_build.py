@@ -5,7 +5,7 @@ Run in an environment with torch:
     python tests/golden/record_cpu_build.py > cstorch_compat/torch/backends/cpu_build.txt
 
 What is neither a plain value nor a function that gives or raises one is named on stderr: it is written by hand. The
-test that follows it is tests/cstorch_compat/test_cpu_build.py.
+test that follows it is tests/cstorch_compat/torch/backends/test_cpu_build.py.
 """
 
 import ast

@@ -2,9 +2,10 @@
 
     python tests/golden/record_cstorch_rates.py        # in an environment with torch and cerebras_pytorch 2.10.0
 
-The bin folder of the environment has to be on PATH. `tests/cstorch_compat/test_rates.py` imports the schedules and the
-loop below and follows the answers. CPU: the values at each place in each step. CSX, which is traced and not run
-without a cluster: whether a place has a number, a tensor with a value or one without.
+The bin folder of the environment has to be on PATH.
+`tests/cstorch_compat/cerebras/pytorch/optim/test_learning_rates.py` imports the schedules and the loop below and
+follows the answers. CPU: the values at each place in each step. CSX, which is traced and not run without a cluster:
+whether a place has a number, a tensor with a value or one without.
 """
 
 import contextlib

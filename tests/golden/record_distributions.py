@@ -2,7 +2,7 @@
 
     python tests/golden/record_distributions.py        # in an environment with torch
 
-`tests/cstorch_compat/test_distributions.py` holds the same cases.
+`tests/cstorch_compat/torch/distributions/test_distributions.py` holds the same cases.
 """
 
 import importlib

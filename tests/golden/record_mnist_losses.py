@@ -3,7 +3,7 @@
     python tests/golden/record_mnist_losses.py        # in an environment with torch and numpy
 
 The initial weights are those that `torch.manual_seed(0)` gives; the batches are the digits that ship with the project,
-enlarged to 28x28 by repetition, in order. `tests/cstorch_compat/test_mnist_losses.py` trains on the same.
+enlarged to 28x28 by repetition, in order. `tests/cstorch_compat/run/test_mnist_losses.py` trains on the same.
 """
 
 import json

@@ -1,7 +1,7 @@
 """What PyTorch answers where NumPy and tensors meet: records numpy_forms.json beside this file.
 
 Run it with torch 2.13.0 and numpy: `python tests/golden/record_numpy_forms.py`. Followed by
-`tests/cstorch_compat/test_numpy_forms.py`, which evaluates the same expressions with ours.
+`tests/lazytensor/core/test_numpy_forms.py`, which evaluates the same expressions with ours.
 """
 
 import json

@@ -2,7 +2,7 @@
 
     python tests/golden/record_random_draws.py        # in an environment with torch
 
-Each case is a function of the module, so that `tests/lazytensor/test_randomness.py` can follow it.
+Each case is a function of the module, so that `tests/lazytensor/functional/test_random_sampling.py` can follow it.
 """
 
 import importlib

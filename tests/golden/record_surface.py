@@ -1,7 +1,7 @@
 """Record the public names of PyTorch's modules, where it is installed: `record_surface.py > torch_surface.txt`.
 
-`cstorch_compat/names/torch_surface.txt` is its output; `test_surface.py` follows it. A module is public if no part of
-its path begins with an underscore; its names are those of __all__, or else those that torch itself defines.
+`cstorch_compat/names/torch_surface.txt` is its output; `test_torch_surface.py` follows it. A module is public if no
+part of its path begins with an underscore; its names are those of __all__, or else those that torch itself defines.
 """
 
 import contextlib

@@ -4,7 +4,7 @@ It also checks that PyTorch reads lazytensor_saved.pt and a file in the format o
 
     python tests/golden/record_torch_files.py        # in an environment with torch
 
-`tests/lazytensor/test_serialization.py` holds the same objects.
+`tests/lazytensor/serialization/test_reader_and_writer.py` holds the same objects.
 """
 
 import importlib

@@ -2,7 +2,7 @@
 
     python tests/golden/record_torch_optim.py        # in an environment with torch and numpy
 
-`tests/lazytensor/test_torch_optim.py` imports the cases below and follows them.
+`tests/lazytensor/optim/eager/test_optimizers.py` imports the cases below and follows them.
 """
 
 import importlib

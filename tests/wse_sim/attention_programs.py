@@ -2,9 +2,8 @@
 
 from functools import lru_cache
 
-from small_nets import captured
-
 import lazytensor as lt
+from tests.wse_sim.small_nets import captured
 
 F = lt.nn.functional
 MASKS = ("none", "causal", "padding", "rows and keys", "each head", "all the same")

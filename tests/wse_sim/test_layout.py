@@ -5,11 +5,11 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import patient, rects
 
 from lazytensor.core.dtype import float16, float32
 from lazytensor.errors import LazyError
 from lazytensor.ir.types import Type
+from tests.wse_sim.programs import patient, rects
 from wse_sim.layout import LAYOUT_KINDS, Layout, Rect, matrix_extents
 from wse_sim.machine import WSE2
 

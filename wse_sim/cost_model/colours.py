@@ -1,7 +1,7 @@
 """How many colours a phase program takes within its rectangle: those that its moves have routes of on one router.
 
 Between the parts of a sequence stands a barrier, after which the next part has routes of its own; what runs beside each
-other has all of them at once. `tests/wse_sim/test_colours.py` holds each to the routes that are laid for it.
+other has all of them at once. `tests/wse_sim/cost_model/test_colours.py` holds each to the routes that are laid for it.
 """
 
 from functools import lru_cache

@@ -7,7 +7,7 @@ since tasks run to their end, a move that consists of several operations goes on
 work is through. Links are shared as well, but a core has but one ramp, so that its turns come first.
 
 The sum of these is exact where all threads are ready all the time, as in streams of equal length; tests/wse_sim/
-test_closed_forms.py says how far it is from the fabric elsewhere.
+cost_model/test_closed_forms.py says how far it is from the fabric elsewhere.
 """
 
 from collections.abc import Sequence

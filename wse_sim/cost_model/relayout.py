@@ -23,6 +23,6 @@ def adapter_cycles(port_words: int, machine: Machine) -> int:
     """Cycles in which a port takes `port_words` in the parts of one layer and gives them in those of another.
 
     One after the other, as its core does both. Source: the ports of `wse_sim.pipeline`, which run so on simulated
-    cores; `tests/wse_sim/test_routes.py` holds this to what they are busy.
+    cores; `tests/wse_sim/planner/test_routing.py` holds this to what they are busy.
     """
     return 2 * (round_cycles(machine.dsd_setup_cycles) + port_words) if port_words else 0

@@ -4,7 +4,7 @@ A route leaves its first rectangle along the rows of it and enters the second al
 shorter. It has as many lanes as the larger of both numbers, each with an equal share of the bytes: from the middle
 column of its row to its own column, and along that to the middle row. The rows that lie first on the way turn last, so
 that lanes do not cross. A link that several routes share passes all of them for each sample: the fullest bounds the
-rhythm. `tests/wse_sim/test_routes.py` runs lanes on the fabric and counts what passes each link.
+rhythm. `tests/wse_sim/planner/test_routing.py` runs lanes on the fabric and counts what passes each link.
 
 Where rows and columns are not as many, an *adapter* stands where lanes turn, a core for each: as in `wse_sim.pipeline`
 such a port holds its part of a sample, and makes the parts of one layer into those of the other.

@@ -46,7 +46,7 @@ def _reason_between_backends(loop: Loop, found: Difference, right: Answer) -> st
     if _grows_nothing(loop.get("sparsity")):
         return "CSX keeps one element of a mask where the count is 0, as sparse/masks.py says"
     if _is_of_rates(loop, found):
-        return "CSX has other scheduled values than the CPU where a script reads or sets them, as test_rates.py records"
+        return "CSX has other scheduled values than the CPU where a script reads or sets them: test_learning_rates.py"
     if found.where.endswith("_step_count"):
         return "a number of Python's, which CSX counts in the first step"
     if found.where.endswith("].scaler"):

@@ -39,7 +39,7 @@ def test_planted_fault_is_found_at_its_line(checked, fault: Fault):
 
 
 def test_every_rule_has_a_planted_fault():
-    elsewhere = {"LW502"}  # in test_plain.py and test_graph.py
+    elsewhere = {"LW502"}  # in test_plain_scripts.py and test_graph.py
     assert {rule.id for rule in RULES.values()} - {f.rule for f in FAULTS} == elsewhere
 
 

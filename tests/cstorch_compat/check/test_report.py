@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.conftest import lazywafer
-from tests.cstorch_compat.check import test_plain as plain
+from tests.cstorch_compat.check import test_plain_scripts as plain
 from tests.cstorch_compat.check.faults import FAULTS, script
 
 KEYS = """id severity title file line columns source_line operation module detail way_out suggestion source
