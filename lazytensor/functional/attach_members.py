@@ -26,6 +26,7 @@ from lazytensor.functional import (
     creation,
     cumulative,
     gather_scatter,
+    in_place,
     indexing,
     joining_and_splitting,
     legacy_constructors,
@@ -46,7 +47,6 @@ from lazytensor.functional import (
     tensor_products,
     views,
 )
-from lazytensor.functional import in_place as writing
 from lazytensor.functional.autocast_rules import publish
 from lazytensor.functional.csx_refusals import with_refusals
 from lazytensor.functional.in_place import assign
@@ -83,7 +83,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     statistics,
     pointwise_ternary,
     strided_views,
-    writing,
+    in_place,
 )
 """The modules that have functions which are members of Tensor."""
 

@@ -15,15 +15,15 @@ from lazytensor.functional import (
     padding_and_shuffles,
     pooling,
 )
-from lazytensor.functional import ctc_loss as ctc
-from lazytensor.functional import embedding as lookup
+from lazytensor.functional import ctc_loss as _ctc_loss
+from lazytensor.functional import embedding as _embedding
 from lazytensor.functional.autocast_rules import publish
 
 # As they are: what of these wants the half type casts its operands itself, inside of modules too.
 linear = argument_errors.guard_arguments(matmul.linear)
-embedding = argument_errors.guard_arguments(lookup.embedding)
-embedding_bag = publish(lookup.embedding_bag)
-one_hot = publish(lookup.one_hot)
+embedding = argument_errors.guard_arguments(_embedding.embedding)
+embedding_bag = publish(_embedding.embedding_bag)
+one_hot = publish(_embedding.one_hot)
 
 relu = publish(activation.relu)
 relu_ = publish(activation.relu_)
@@ -77,7 +77,7 @@ conv_transpose1d = publish(convolution.conv_transpose1d)
 conv_transpose2d = publish(convolution.conv_transpose2d)
 conv_transpose3d = publish(convolution.conv_transpose3d)
 
-ctc_loss = publish(ctc.ctc_loss)
+ctc_loss = publish(_ctc_loss.ctc_loss)
 
 interpolate = publish(interpolation.interpolate)
 upsample = publish(interpolation.upsample)

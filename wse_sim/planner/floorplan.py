@@ -21,8 +21,7 @@ import numpy as np
 
 from lazytensor.errors import PlacementError
 from wse_sim.floorplanning.serpentine import SerpentineColumns
-from wse_sim.floorplanning.shape_curves import INFEASIBLE, ShapeCurve
-from wse_sim.floorplanning.shape_curves import min_curve_area as curve_area
+from wse_sim.floorplanning.shape_curves import INFEASIBLE, ShapeCurve, min_curve_area
 from wse_sim.floorplanning.slicing_tree import SlicingTree, find_ordered_tree, fits_mesh, pack_blocks, rename_blocks
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
@@ -381,7 +380,7 @@ class _SlicingSearch:
     def _tree(self, curves: Sequence[ShapeCurve], order: Sequence[int]) -> SlicingTree | None:
         """Cuts for these curves."""
         whole, count = self.width * self.height, len(curves)
-        if sum(map(curve_area, curves)) > whole:
+        if sum(map(min_curve_area, curves)) > whole:
             return None
         line = [curves[n] for n in order]
         # Wide columns of many stages have more cuts than there is time for, and hold nothing that narrow ones do not.

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Where
-from wse_sim.planner.attention_blocks import ATTENTION_KERNELS as BLOCKS
+from wse_sim.planner.attention_blocks import ATTENTION_KERNELS
 from wse_sim.planner.dataflow import BufferVersion, Dataflow, Sweep
 
 SWEEPS: tuple[Sweep, ...] = ("forward", "backward", "update")
@@ -61,7 +61,7 @@ def is_product_of_tensors(instr: Instr) -> bool:
     """Whether it multiplies two tensors; where neither is a weight it is part of an attention block."""
     operation = operation_name(instr)
     # Convolutions and their gradients share the beginning of their names.
-    return operation == "matmul" or operation in BLOCKS or operation.startswith("conv")
+    return operation == "matmul" or operation in ATTENTION_KERNELS or operation.startswith("conv")
 
 
 _LayerKey = tuple[str, int]
@@ -189,7 +189,7 @@ class _LayerGrouping:
     def _attention_key(self, i: int) -> _LayerKey:
         """That of a block around the tensors it reads: their maker's or, in the backward sweep, another reader's."""
         operands = self.dataflow.operands[i]
-        if operation_name(self.dataflow.program.instrs[i]) in BLOCKS:
+        if operation_name(self.dataflow.program.instrs[i]) in ATTENTION_KERNELS:
             # All blocks of a step may share a mask, and the state of a generator: queries are a block's own.
             operands = operands[:1]
         for o in operands:
@@ -261,7 +261,7 @@ class _LayerGrouping:
         if key[0] != "attention":
             return ""
         operations = {operation_name(self.dataflow.program.instrs[i]) for i in kernels}
-        return "attention" if operations.intersection(BLOCKS) else "attention in parts"
+        return "attention" if operations.intersection(ATTENTION_KERNELS) else "attention in parts"
 
     def _inner(self, kernels: list[int]) -> frozenset[int]:
         """Tensors that only this block's kernels read, other than what it hands on."""

@@ -11,8 +11,7 @@ from lazytensor.system.terminal import print_escaped
 from wse_sim.planner.modes import Source
 from wse_sim.validation import table
 from wse_sim.validation.coverage import FITTED_ROWS
-from wse_sim.validation.placements import make_placement_table as placement_table
-from wse_sim.validation.placements import place_nets, placements_as_dict
+from wse_sim.validation.placements import make_placement_table, place_nets, placements_as_dict
 from wse_sim.validation.results import results
 from wse_sim.validation.rows import MEASURED_FILE, load
 from wse_sim.validation.simulated import simulated_cycles
@@ -74,7 +73,7 @@ def _print_placement(options: argparse.Namespace) -> int:
     if options.json:
         print(json_text(placements_as_dict(placed), indent=1))
     else:
-        table_of_nets = placement_table(placed)
+        table_of_nets = make_placement_table(placed)
         print_escaped(table_of_nets.markdown() if options.markdown else table_of_nets.text())
     return 0
 

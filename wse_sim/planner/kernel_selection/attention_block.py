@@ -7,7 +7,7 @@ from lazytensor.ir.program import Instr
 from wse_sim.kernels.attention.block import ScoreBlock
 from wse_sim.kernels.attention.teams import block_in_rounds
 from wse_sim.kernels.kernel import MeshKernel
-from wse_sim.kernels.nest import core_type as core_name
+from wse_sim.kernels.nest import core_type
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.planner.dataflow import Dataflow
@@ -23,4 +23,4 @@ def make_attention_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine:
 @lru_cache(maxsize=256)
 def _to_core_block(block: ScoreBlock) -> ScoreBlock:
     """In types that cores have: what they have not is priced in the nearest, as in every other kernel."""
-    return block.on_cores(lambda name: core_name(to_core_dtype(dtype_by_name(name)).name), to_core_nest)
+    return block.on_cores(lambda name: core_type(to_core_dtype(dtype_by_name(name)).name), to_core_nest)

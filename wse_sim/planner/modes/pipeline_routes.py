@@ -11,8 +11,7 @@ from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.machine import Machine
 from wse_sim.pipeline.layer_placement import ChainPlacement
 from wse_sim.pipeline.layer_region import CoreCoordinates, CorePath, make_core_path
-from wse_sim.pipeline.layer_routes import LayerRoutes
-from wse_sim.pipeline.layer_routes import lay_layer_routes as layer_routes
+from wse_sim.pipeline.layer_routes import LayerRoutes, lay_layer_routes
 from wse_sim.pipeline.route_colours import RouteColours
 from wse_sim.planner.routing import (
     EAST_LINK,
@@ -46,7 +45,7 @@ def lay_pipeline_routes(sites: ChainPlacement, machine: Machine) -> Routes:
     """Lay the routes of a pipeline as its cores get them. Raises PlacementError where the colours do not suffice."""
     rects = [seat.rect for seat in sites.seats]
     mesh = Mesh(machine, max(r.x + r.width for r in rects), max(r.y + r.height for r in rects))
-    ways = list(_make_layer_paths(sites, layer_routes(sites.seats, RouteColours(mesh), sites.chain.is_training)))
+    ways = list(_make_layer_paths(sites, lay_layer_routes(sites.seats, RouteColours(mesh), sites.chain.is_training)))
     loads = np.zeros((len(LINK_DIRECTIONS), machine.usable_height, machine.usable_width))
     for way in ways:
         for link in way.links:
@@ -66,7 +65,7 @@ def lay_pipeline_routes(sites: ChainPlacement, machine: Machine) -> Routes:
 def _make_layer_paths(sites: ChainPlacement, laid: Sequence[LayerRoutes]) -> Iterator[_LayerPath]:
     seats, layers = sites.seats, sites.chain.layers
     for n, (one, other) in enumerate(pairwise(seats)):
-        # The same ends as in `layer_routes`, from the port of the one to the corner of the other.
+        # The same ends as in `lay_layer_routes`, from the port of the one to the corner of the other.
         yield _make_layer_path(n, n + 1, layers[n].outputs, (one.after, other.cell(0, 0)), laid[n + 1].enter[0])
         if sites.chain.is_training:
             ends = other.before, one.cell(0, one.height - 1)
