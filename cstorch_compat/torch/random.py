@@ -9,7 +9,7 @@ from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
 from lazytensor.functional.creation import empty
 from lazytensor.functional.csx_refusals import with_refusals
-from lazytensor.functional.in_place import normal_
+from lazytensor.functional.random_sampling import normal_
 from lazytensor.functional.type_promotion import broadcast_shape
 
 

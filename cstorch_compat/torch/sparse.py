@@ -18,8 +18,8 @@ from lazytensor.functional import gather_scatter, reduction
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import as_tensor, zeros
 from lazytensor.functional.indexing import index_put
+from lazytensor.functional.joining_and_splitting import stack
 from lazytensor.functional.type_promotion import result_type
-from lazytensor.functional.views import stack
 
 
 class SparseTensor(Tensor):

@@ -7,7 +7,7 @@ from cstorch_compat.torchvision.transforms import functional
 from lazytensor.core import dtype as dt
 from lazytensor.core.tensor import Tensor, grad_mode
 from lazytensor.functional.creation import full
-from lazytensor.functional.views import cat, stack
+from lazytensor.functional.joining_and_splitting import cat, stack
 
 
 def make_grid(

@@ -10,8 +10,8 @@ from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor
 from lazytensor.functional.linalg import QR, Reflectors, SignLog, Solution
 from lazytensor.functional.pointwise_special import MantissaExponent
-from lazytensor.functional.reduction import ValuesIndices
-from lazytensor.functional.sorting import Extremes, Histogram
+from lazytensor.functional.reduction import Extremes, ValuesIndices
+from lazytensor.functional.sorting import Histogram
 from lazytensor.functional.type_promotion import Operand
 from lazytensor.random import Generator
 

@@ -11,7 +11,7 @@ from lazytensor.core.tensor import CPU, Tensor, tensor_from_storage
 from lazytensor.data.dataset import Subset, TensorDataset
 from lazytensor.data.worker_errors import SampleTypeError
 from lazytensor.errors import DataError
-from lazytensor.functional import creation, views
+from lazytensor.functional import creation, joining_and_splitting
 from lazytensor.ir.types import Type
 
 
@@ -100,7 +100,7 @@ def stack_samples(tensors: Sequence[Tensor]) -> Tensor:
         t.requires_grad or t.device != CPU for t in tensors
     )
     if not is_plain:
-        return views.stack(tensors)
+        return joining_and_splitting.stack(tensors)
     if not all(map(_has_values, tensors)):
         return abstract_tensor(Type((len(tensors), *specs[0].shape), specs[0].dtype))
     return tensor_from_values(np.stack([t.array("collating a batch") for t in tensors]), specs[0].dtype)

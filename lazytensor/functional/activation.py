@@ -1,28 +1,25 @@
-"""Activations, and the random masks of dropout.
+"""Activations.
 
 Those of each element keep the shape of the input, [...] to [...]; with `inplace` the result is written to the input.
 """
-
-import math
 
 import numpy as np
 
 from lazytensor import random
 from lazytensor.core import dtype as dt
 from lazytensor.core import source
-from lazytensor.core.autocast import cast_to_half, half_type
+from lazytensor.core.autocast import half_type
 from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor, operand_node
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import OptionInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction
-from lazytensor.functional.creation import empty, rand
+from lazytensor.functional.creation import rand
 from lazytensor.functional.half_precision import round_once
 from lazytensor.functional.in_place import assign
 from lazytensor.functional.pointwise import tensor_of
-from lazytensor.functional.random_sampling import bernoulli_
-from lazytensor.functional.random_state import draw_in_step, is_replayed, tensor_of_draws
+from lazytensor.functional.random_state import is_replayed, tensor_of_draws
 from lazytensor.functional.type_promotion import require_elements
 from lazytensor.functional.views import normalize_dim, slice_dim, view
 from lazytensor.ops import call
@@ -33,7 +30,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 sigmoid, tanh = pw.sigmoid, pw.tanh
 
 
-def _assign_if_inplace(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
+def assign_if_inplace(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
     """`out`, or x with `out` written to it. In a step the write moves a cell on, so that views of x see it."""
     return assign(x, out) if inplace else out
 
@@ -45,7 +42,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> lt.nn.functional.relu(lt.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return _assign_if_inplace(input, pw.relu(input), inplace)
+    return assign_if_inplace(input, pw.relu(input), inplace)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -55,7 +52,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> lt.nn.functional.silu(lt.tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
-    return _assign_if_inplace(input, pw.silu(input), inplace)
+    return assign_if_inplace(input, pw.silu(input), inplace)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -79,7 +76,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> lt.nn.functional.leaky_relu(lt.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
     """
-    return _assign_if_inplace(
+    return assign_if_inplace(
         input, tensor_of(call("leaky_relu", operand_node(input), slope=float(negative_slope)), input), inplace
     )
 
@@ -91,7 +88,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> lt.nn.functional.elu(lt.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    return _assign_if_inplace(input, tensor_of(call("elu", operand_node(input), alpha=float(alpha)), input), inplace)
+    return assign_if_inplace(input, tensor_of(call("elu", operand_node(input), alpha=float(alpha)), input), inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -104,7 +101,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise ShapeError("ZeroDivisionError: alpha cannot be 0 for CELU", where=source.where())
     require_elements(input, "f", "celu")
-    return _assign_if_inplace(input, _celu(input, float(alpha)), inplace)
+    return assign_if_inplace(input, _celu(input, float(alpha)), inplace)
 
 
 @round_once
@@ -123,7 +120,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([-1.1113,  2.1014])
     """
     require_elements(input, "f", "selu")
-    return _assign_if_inplace(input, _selu(input), inplace)
+    return assign_if_inplace(input, _selu(input), inplace)
 
 
 @round_once
@@ -165,7 +162,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if not input.dtype.is_signed and input.dtype.kind == "i" and min_val < 0:
         raise ShapeError("cannot do hardtanh on an unsigned type with negative limits", where=source.where())
     kind = float if input.dtype.kind == "f" else int
-    return _assign_if_inplace(
+    return assign_if_inplace(
         input, tensor_of(call("hardtanh", operand_node(input), low=kind(min_val), high=kind(max_val)), input), inplace
     )
 
@@ -188,7 +185,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([-0., 0., 4.])
     """
     require_elements(input, "f", "hardswish")
-    return _assign_if_inplace(input, _hardswish(input), inplace)
+    return assign_if_inplace(input, _hardswish(input), inplace)
 
 
 @round_once
@@ -204,7 +201,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000])
     """
     require_elements(input, "f", "hardsigmoid")
-    return _assign_if_inplace(input, _hardsigmoid(input), inplace)
+    return assign_if_inplace(input, _hardsigmoid(input), inplace)
 
 
 @round_once
@@ -270,8 +267,8 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     filler = value if input.dtype.kind == "f" else int(value)
     if half_type() is not None:
         # The original's choice, which gives `value` for NaN.
-        return _assign_if_inplace(input, pw.where(input > threshold, input, filler), inplace)
-    return _assign_if_inplace(input, _apply_threshold(input, threshold, filler), inplace)
+        return assign_if_inplace(input, pw.where(input > threshold, input, filler), inplace)
+    return assign_if_inplace(input, _apply_threshold(input, threshold, filler), inplace)
 
 
 @round_once
@@ -290,7 +287,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> lt.nn.functional.mish(lt.tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.9440])
     """
-    return _assign_if_inplace(input, tensor_of(call("mish", operand_node(input)), input), inplace)
+    return assign_if_inplace(input, tensor_of(call("mish", operand_node(input)), input), inplace)
 
 
 @round_once
@@ -353,7 +350,7 @@ def rrelu(
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = _random_slopes(input, lower, upper)
-    return _assign_if_inplace(input, pw.where(input > 0, input, input * slope), inplace)
+    return assign_if_inplace(input, pw.where(input > 0, input, input * slope), inplace)
 
 
 def _random_slopes(x: Tensor, lower: float, upper: float) -> Tensor:
@@ -402,142 +399,6 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     tensor([-1.3863, -1.3863, -1.3863, -1.3863])
     """
     return reduction.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
-
-
-def _check_probability(p: float) -> float:
-    """p as a float. Raises ValueError unless it lies in 0..1, as PyTorch's layers and functions do."""
-    if not 0 <= p <= 1:
-        raise OptionInvalid(f"dropout probability has to be between 0 and 1, but got {p}", where=source.where())
-    return float(p)
-
-
-def _apply_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
-    """The input with elements of a mask of `shape`, which broadcasts, set to 0 and the others scaled up."""
-    if p == 1:
-        # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.
-        return _assign_if_inplace(input, input * 0.0, inplace)
-    if input.spec.size:
-        require_elements(input, "f", "dropout")
-    (x,) = cast_to_half(operand_node(input))
-    kept = _keep_mask(shape, x.type.dtype, 1.0 - p, input)
-    return _assign_if_inplace(input, tensor_of(x, input) * (kept / (1.0 - p)), inplace)
-
-
-def _keep_mask(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor) -> Tensor:
-    """Ones with a chance, zeros elsewhere."""
-    # The same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step that is replayed
-    # numbers come from the state that each step moves on.
-    if is_replayed():
-        numbers = draw_in_step("random_uniform", shape, dtype)
-        numbers.device = like.device
-        return pw.cast_to(numbers < chance, dtype)
-    return bernoulli_(empty(shape, dtype=dtype, device=like.device), chance)
-
-
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero elements with probability p and scale the others by 1 / (1 - p): [...] to [...].
-
-    Raises ValueError for p outside 0..1.
-
-    >>> import lazytensor as lt
-    >>> lt.nn.functional.dropout(lt.ones(2), training=False)
-    tensor([1., 1.])
-    """
-    if not training or _check_probability(p) == 0:
-        # The vendor's layer lowers its operand even where it drops nothing.
-        return input if half_type() is None else tensor_of(cast_to_half(operand_node(input))[0], input)
-    return _apply_dropout(input, p, input.spec.shape, inplace)
-
-
-def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
-
-    >>> import lazytensor as lt
-    >>> lt.feature_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
-    tensor([[1., 2.]])
-    """
-    if not training or _check_probability(p) == 0:
-        return input
-    shape = input.spec.shape
-    return _apply_dropout(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
-
-
-def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
-    """Without the batch dimension the first one is the channel."""
-    # A batch is there, or the rank is one that PyTorch takes with a warning.
-    if input.ndim != spatial + 1:
-        return feature_dropout(input, p, training, inplace)
-    if not training or _check_probability(p) == 0:
-        return input
-    return _apply_dropout(input, p, (input.spec.shape[0], *(1,) * spatial), inplace)
-
-
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, L] or [C, L]. Raises ValueError for p outside 0..1.
-
-    >>> import lazytensor as lt
-    >>> lt.nn.functional.dropout1d(lt.ones(1, 2, 2), 0.5, training=False)
-    tensor([[[1., 1.],
-             [1., 1.]]])
-    """
-    return _channel_dropout(input, p, training, inplace, 1)
-
-
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, H, W]. Raises ValueError for p outside 0..1.
-
-    >>> import lazytensor as lt
-    >>> lt.nn.functional.dropout2d(lt.ones(1, 2, 2, 2), training=False).shape
-    lazytensor.Size([1, 2, 2, 2])
-    """
-    return feature_dropout(input, p, training, inplace)
-
-
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, D, H, W] or [C, D, H, W]. Raises ValueError for p outside 0..1.
-
-    >>> import lazytensor as lt
-    >>> lt.nn.functional.dropout3d(lt.ones(1, 1, 1, 1, 2), 0.5, training=False)
-    tensor([[[[[1., 1.]]]]])
-    """
-    return _channel_dropout(input, p, training, inplace, 3)
-
-
-def _apply_alpha_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
-    """Dropped elements take the lowest value of selu, and all are moved back to mean 0 and variance 1."""
-    if p == 1:
-        return _assign_if_inplace(input, input * 0.0, inplace)
-    alpha = SELU_ALPHA * SELU_SCALE
-    # Klambauer et al. 2017: a * x + b has mean 0 and variance 1 again, with -alpha where x was dropped.
-    a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    kept = _keep_mask(shape, input.dtype, 1.0 - p, input) > 0
-    shift = pw.where(kept, alpha * a * p, alpha * a * p - alpha * a)
-    return _assign_if_inplace(input, input * (pw.cast_to(kept, input.dtype) * a) + shift, inplace)
-
-
-def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance of what selu gives: [...] to [...]. Raises ValueError for p outside 0..1.
-
-    >>> import lazytensor as lt
-    >>> lt.nn.functional.alpha_dropout(lt.ones(2), training=False)
-    tensor([1., 1.])
-    """
-    if not training or _check_probability(p) == 0:
-        return input
-    return _apply_alpha_dropout(input, p, input.spec.shape, inplace)
-
-
-def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """`alpha_dropout` of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
-
-    >>> import lazytensor as lt
-    >>> lt.feature_alpha_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
-    tensor([[1., 2.]])
-    """
-    if not training or _check_probability(p) == 0:
-        return input
-    shape = input.spec.shape
-    return _apply_alpha_dropout(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
 
 
 def relu_(input: Tensor) -> Tensor:

@@ -21,10 +21,15 @@ from lazytensor.errors import TypeUnsupported
 from lazytensor.functional import (
     activation,
     bitwise,
+    comparison,
     conversion,
     copy_protocol,
     creation,
     cumulative,
+    diagonals,
+    distance,
+    finite_differences,
+    flip_and_roll,
     gather_scatter,
     in_place,
     indexing,
@@ -84,6 +89,11 @@ FAMILIES: tuple[ModuleType, ...] = (
     pointwise_ternary,
     strided_views,
     in_place,
+    comparison,
+    diagonals,
+    distance,
+    finite_differences,
+    flip_and_roll,
 )
 """The modules that have functions which are members of Tensor."""
 

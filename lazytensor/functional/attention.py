@@ -11,9 +11,9 @@ from lazytensor.core.tensor import CPU, MAX_CONST_BYTES, Tensor, from_array, ope
 from lazytensor.errors import ShapeError
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction
-from lazytensor.functional.activation import dropout
 from lazytensor.functional.creation import arange
-from lazytensor.functional.matmul import linear, matmul
+from lazytensor.functional.dropout import dropout
+from lazytensor.functional.matmul import matmul
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.views import expand, reshape, transpose, unsqueeze
 from lazytensor.ops import call
@@ -131,26 +131,3 @@ def _repeat_heads(x: Tensor, heads: int) -> Tensor:
     # Neighbouring heads of the query share one: each head of the key is repeated in place, not the whole list.
     wide = expand(unsqueeze(x, -3), (*lead, own, heads // own, length, width))
     return reshape(wide, (*lead, heads, length, width))
-
-
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x1^T W_k x2 + b_k for each k: [..., in1], [..., in2], weight [out, in1, in2], bias [out] -> [..., out].
-
-    Raises ShapeError if the inputs do not fit the weight.
-
-    >>> import lazytensor as lt
-    >>> lt.nn.functional.bilinear(lt.ones(1, 2), lt.ones(1, 3), lt.ones(1, 2, 3))
-    tensor([[6.]])
-    """
-    outputs, first, second = weight.spec.shape
-    if (input1.spec.shape[-1], input2.spec.shape[-1]) != (first, second):
-        raise ShapeError(
-            f"bilinear(): the inputs {list(input1.shape)} and {list(input2.shape)} do not fit the weight "
-            f"{list(weight.shape)}",
-            where=source.where(),
-        )
-    # One product with all matrices stacked, [out * in2, in1]; the sum over in2 is taken element by element.
-    rows = linear(input1, reshape(transpose(weight, 1, 2), (outputs * second, first)))
-    rows = reshape(rows, (*input1.spec.shape[:-1], outputs, second))
-    out = reduction.sum(rows * unsqueeze(input2, -2), -1)
-    return out if bias is None else out + bias

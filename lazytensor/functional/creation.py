@@ -560,3 +560,15 @@ def _make_new_method(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 new_zeros, new_ones, new_full = _make_new_method(zeros), _make_new_method(ones), _make_new_method(full)
 new_empty, new_tensor = _make_new_method(empty), _make_new_method(tensor)
+
+
+def scalar_tensor(
+    s: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any
+) -> Tensor:
+    """A number as a tensor without dimensions, in the default type unless another is given.
+
+    >>> import lazytensor as lt
+    >>> lt.scalar_tensor(2.5)
+    tensor(2.5000)
+    """
+    return tensor(s, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)

@@ -1,4 +1,4 @@
-"""Elements gathered and scattered by index tensors, chosen by masks, and counted."""
+"""Elements gathered and scattered by index tensors and chosen by masks."""
 
 import itertools
 import math
@@ -15,7 +15,6 @@ from lazytensor.core.tensor import Tensor, from_array, operand_node
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import ArgumentInvalid, IndexInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
-from lazytensor.functional import reduction as red
 from lazytensor.functional.indexing import check_index_range
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.type_promotion import (
@@ -464,17 +463,6 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
     if input is None or other is None:
         return nonzero(condition, as_tuple=True)
     return pw.where(condition, input, other)
-
-
-@method
-def count_nonzero(x: Tensor, dim: red.Dim = None) -> Tensor:
-    """How many elements are not zero, as int64 without the dimensions `dim`. Raises IndexError for one out of range.
-
-    >>> import lazytensor as lt
-    >>> lt.count_nonzero(lt.tensor([0, 4, 5]))
-    tensor(2)
-    """
-    return red.sum(x != 0, dim)
 
 
 @method

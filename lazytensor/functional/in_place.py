@@ -1,22 +1,18 @@
-"""Writing into a tensor: the result of an operation, other values, one number, random numbers."""
+"""Writing into a tensor: the result of an operation, other values, one number."""
 
-import numpy as np
-
-from lazytensor import random
 from lazytensor.autograd import saved_tensors
 from lazytensor.core import source, storage
 from lazytensor.core.autocast import half_type
 from lazytensor.core.device import check_reading
-from lazytensor.core.overlapping_views import arrange_in_memory_order, is_contiguous, refuse_overlap
+from lazytensor.core.overlapping_views import refuse_overlap
 from lazytensor.core.storage_versions import mark_operand_aliased
 from lazytensor.core.tensor import SILENT_WRITES_ATTRIBUTE, Tensor, is_grad_enabled
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import ShapeError, TraceError, refuse
 from lazytensor.functional import overlapping_writes
-from lazytensor.functional.random_state import draw_in_step, is_deferred, is_replayed, tensor_of_draws
 from lazytensor.functional.type_promotion import Operand, prepare_operand, prepare_stored
 from lazytensor.ir.graph import Node
-from lazytensor.ops import call, const, full
+from lazytensor.ops import call, full
 from lazytensor.ops.elementwise import cast
 
 
@@ -129,41 +125,7 @@ def zero_(x: Tensor) -> Tensor:
     return overwrite(x, full(0, x.spec))
 
 
-def _write_initial_values(x: Tensor, values: np.ndarray) -> Tensor:
-    # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
-    is_known = storage.thread_state.current is None or is_replayed()
-    values = arrange_in_memory_order(x, values)
-    return overwrite(x, const(values, x.spec) if is_known else tensor_of_draws(values, x.dtype).node)
-
-
 def shows_no_values(x: Tensor) -> bool:
     """Whether a tensor shows no values, and so uses up no random numbers."""
     stored = x.cell.node
     return x.device.type == "meta" or (storage.is_abstract and stored is not None and storage.is_abstract_leaf(stored))
-
-
-@method
-def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """Write uniform random numbers from a to b."""
-    if shows_no_values(x):
-        return x
-    if half_type() is not None and generator is None:
-        return copy_(x, draw_in_step("random_between", x.spec.shape, x.dtype, low=float(a), high=float(b)))
-    if is_deferred(x.spec.shape):
-        return copy_(x, draw_in_step("random_uniform", x.spec.shape, x.dtype) * (b - a) + a)
-    return _write_initial_values(x, random.resolve_generator(generator).uniform(x.spec.shape, x.dtype, a, b))
-
-
-@method
-def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
-    """Write normal random numbers."""
-    if shows_no_values(x):
-        return x
-    if half_type() is not None and generator is None:
-        return copy_(x, draw_in_step("random_normal", x.spec.shape, x.dtype, mean=mean, deviation=std))
-    if is_deferred(x.spec.shape):
-        return copy_(x, draw_in_step("random_normal", x.spec.shape, x.dtype) * std + mean)
-    is_whole = is_contiguous(x)
-    return _write_initial_values(
-        x, random.resolve_generator(generator).normal(x.spec.shape, x.dtype, mean, std, is_whole)
-    )

@@ -1,7 +1,5 @@
-"""Rearrangements beyond `views`: moved and merged dimensions, stacks, grids, diagonals, windows, and their copies."""
+"""Tensors joined, split, stacked and tiled; grids of them; and the forms of views that copy (`view_copy`)."""
 
-import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,26 +8,25 @@ from lazytensor.core.dtype import int64
 from lazytensor.core.tensor import Size, Tensor, operand_node, wrap
 from lazytensor.core.tensor_members import method
 from lazytensor.docstrings import documented
-from lazytensor.errors import IndexInvalid, ShapeError
-from lazytensor.functional import padding_and_shuffles, views
+from lazytensor.errors import ArgumentInvalid, IndexInvalid, OptionInvalid, ShapeError
+from lazytensor.functional import views
 from lazytensor.functional.creation import parse_size
+from lazytensor.functional.padding_and_shuffles import constant_pad_nd
 from lazytensor.functional.pointwise import cast_to, clone, tensor_of
 from lazytensor.functional.type_promotion import broadcast_shape, result_type
 from lazytensor.functional.views import (
-    cat,
     mark_multi_output_views,
     normalize_dim,
     permute,
-    require_tensors,
-    reshape,
+    ravel,
     slice_dim,
-    split,
     transpose,
     unsqueeze,
     view,
 )
+from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops import full
+from lazytensor.ops import call, full
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import sum_to
 
@@ -41,104 +38,136 @@ def as_tensor_tuple(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
     return tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
 
 
-@method(names="movedim moveaxis")
-def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Some dimensions moved to other places, the rest in order: a view.
+@method
+def split(
+    x: Tensor,
+    split_size_or_sections: int | Sequence[int] | Tensor | None = None,
+    dim: int = 0,
+    *,
+    split_size: int | Sequence[int] | Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given.
 
-    Raises ShapeError if a dimension is named twice, or the two lists differ in length.
+    Raises ShapeError for sizes that do not add up to the extent.
 
     >>> import lazytensor as lt
-    >>> lt.movedim(lt.ones(2, 3, 4), 0, 2).shape
-    lazytensor.Size([3, 4, 2])
+    >>> lt.split(lt.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
-    sources, targets = (tuple(d) if isinstance(d, Sequence) else (operator.index(d),) for d in (source, destination))
-    if len(sources) != len(targets):
-        raise ShapeError(
-            "movedim: Invalid source or destination dims: source "
-            f"({list(sources)} dims) should contain the same number of dims as destination ({list(targets)} dims)"
+    at = normalize_dim(dim, x.ndim)
+    extent = x.spec.shape[at]
+    # As a method its first argument is called `split_size`.
+    sizes = split_size_or_sections if split_size is None else split_size
+    if sizes is None:
+        raise ArgumentInvalid(
+            "split() missing 1 required positional argument: 'split_size_or_sections'", where=source.where()
         )
-    sources, targets = (tuple(normalize_dim(d, x.ndim) for d in dims) for dims in (sources, targets))
-    for dims in (sources, targets):
-        if len(set(dims)) != len(dims):
-            raise ShapeError(f"movedim: repeated dim in {list(dims)}")
-    if not x.ndim:
-        return view(x, ())
-    # The dimensions that nobody moves keep their order among each other.
-    order = [d for d in range(x.ndim) if d not in sources]
-    # From the front on, so that each place is final when its dimension is put in.
-    for to, d in sorted(zip(targets, sources, strict=True)):
-        order.insert(to, d)
-    return permute(x, order)
+    # PyTorch cuts a fraction off here.
+    if isinstance(sizes, Tensor) and sizes.spec.size == 1:
+        sizes = int(sizes)
+    if isinstance(sizes, Tensor):
+        text = f"split(): argument 'split_sizes' (position 2) must be tuple of ints, not {sizes.spec}"
+        raise ArgumentInvalid(text, where=source.where())
+    if isinstance(sizes, int):
+        if sizes <= 0 and (sizes or extent):
+            raise ShapeError(f"split expects split_size be positive, but got {sizes}", where=source.where())
+        # Of an extent of 0 there is one piece, which is empty: nothing would be no answer to unpack.
+        sizes = [min(sizes, extent - i) for i in range(0, extent, sizes or 1)] or [0]
+    if sum(sizes) != extent:
+        raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
+    # Each piece knows the whole cut: CIRH spells a split once, with a result for each piece.
+    name = "SplitWithSizes" if isinstance(split_size_or_sections, list | tuple) else "Split"
+    return mark_multi_output_views(
+        name, [x.make_view("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes))]
+    )
 
 
 @method
-def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` views of pieces of equal size, the last perhaps shorter. Raises ShapeError for none.
 
     >>> import lazytensor as lt
-    >>> lt.swapaxes(lt.ones(2, 3), 0, 1).shape
-    lazytensor.Size([3, 2])
+    >>> lt.chunk(lt.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
     """
-    return transpose(x, axis0, axis1)
+    if chunks <= 0:
+        raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}", where=source.where())
+    # Rounded up: there may be fewer chunks than were asked for, PyTorch's well-known surprise.
+    return split(x, max(1, -(-x.spec.shape[normalize_dim(dim, x.ndim)] // chunks)), dim)
 
 
 @method
-def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """A view of every place of a dimension, which disappears from the shapes.
+
+    Raises IndexError for one out of range.
 
     >>> import lazytensor as lt
-    >>> lt.swapdims(lt.ones(2, 3), 0, 1).shape
-    lazytensor.Size([3, 2])
-    """
-    return transpose(x, dim0, dim1)
-
-
-moveaxis = movedim
-
-
-@method
-def ravel(x: Tensor) -> Tensor:
-    """All elements in one dimension, [n]: a view where the elements lie in order.
-
-    >>> import lazytensor as lt
-    >>> lt.ravel(lt.tensor([[1, 2], [3, 4]]))
-    tensor([1, 2, 3, 4])
-    """
-    return reshape(x, -1)
-
-
-@method
-def reshape_as(x: Tensor, other: Tensor) -> Tensor:
-    """x in the shape of another tensor. Raises ShapeError for another number of elements."""
-    return reshape(x, other.spec.shape)
-
-
-@method
-def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One dimension split into several, a view; one of the new extents may be -1.
-
-    Raises ShapeError unless they multiply up to the extent.
-
-    >>> import lazytensor as lt
-    >>> lt.unflatten(lt.arange(4), 0, (2, 2))
-    tensor([[0, 1],
-            [2, 3]])
+    >>> lt.unbind(lt.tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
     """
     if not x.ndim:
-        raise IndexInvalid("Dimension specified as 0 but tensor has no dimensions", where=source.where())
-    if not sizes:
-        raise ShapeError("unflatten: sizes must be non-empty", where=source.where())
-    at, extent = normalize_dim(dim, x.ndim), x.spec.shape[dim]
-    known = functools.reduce(lambda a, b: a * b, (e for e in sizes if e != -1), 1)
-    # -1 is what the others leave; of nothing it is 0.
-    parts = tuple((extent // known if known else 0) if e == -1 else int(e) for e in sizes)
-    if functools.reduce(lambda a, b: a * b, parts, 1) != extent:
-        raise ShapeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {at} ({extent}) in the "
-            "input tensor",
-            where=source.where(),
-        )
-    return view(x, (*x.spec.shape[:at], *parts, *x.spec.shape[at + 1 :]))
+        raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
+    d = normalize_dim(dim, x.ndim)
+    shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
+    # Cut and not selected, as the front end has it: the gradient of a cut is padding.
+    return mark_multi_output_views("Unbind", (view(slice_dim(x, d, i, i + 1), shape) for i in range(x.spec.shape[d])))
+
+
+def require_tensors(tensors: Sequence[Tensor], what: str) -> None:
+    """Raise ShapeError if there are no tensors."""
+    if not len(tensors):
+        raise ShapeError(f"{what} expects a non-empty TensorList", where=source.where(), hint="Give a tensor.")
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors one after the other along a dimension: their other extents agree.
+
+    Raises OptionInvalid for none, and ShapeError for numbers and for extents that differ.
+
+    >>> import lazytensor as lt
+    >>> lt.cat([lt.zeros(2), lt.ones(1)])
+    tensor([0., 0., 1.])
+    """
+    if not len(tensors):
+        raise OptionInvalid("torch.cat(): expected a non-empty list of Tensors", where=source.where())
+    # Thousands of tensors have one line, which is looked up once.
+    with source.fixed_location(source.where()):
+        return tensor_of(_concat_node(tensors, dim), *tensors)
+
+
+def _concat_node(tensors: Sequence[Tensor], dim: int) -> Node:
+    types = [x.spec for x in tensors]
+    if not all(t.shape for t in types):
+        raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use stack.")
+    # Types are promoted among all of them, as for an operation.
+    dtypes = {t.dtype for t in types}
+    dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
+    # An empty vector fits everywhere: programs start a collection with `torch.tensor([])`.
+    like = next((t.shape for t in types if t.shape != (0,)), (0,))
+    at = normalize_dim(dim, len(like))
+    if like != (0,):
+        nothing = (*like[:at], 0, *like[at + 1 :])
+        tensors = [view(x, nothing) if x.spec.shape == (0,) else x for x in tensors]
+    return call("concat", *[cast(operand_node(x), dtype) for x in tensors], dim=at)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape [...] side by side in a new dimension: [..., n, ...].
+
+    Raises ShapeError for none, and for shapes that differ.
+
+    >>> import lazytensor as lt
+    >>> lt.stack([lt.zeros(2), lt.ones(2)], dim=1)
+    tensor([[0., 1.],
+            [0., 1.]])
+    """
+    require_tensors(tensors, "stack")
+    at = normalize_dim(dim, tensors[0].ndim + 1)
+    dtypes = {x.dtype for x in tensors}
+    dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
+    with source.fixed_location(source.where()):
+        return tensor_of(call("stack", *[cast(operand_node(x), dtype) for x in tensors], dim=at), *tensors)
 
 
 def broadcast_shapes(*sizes: Any) -> Size:
@@ -200,7 +229,7 @@ def unsafe_chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     >>> lt.unsafe_chunk(lt.arange(4), 2)
     (tensor([0, 1]), tensor([2, 3]))
     """
-    return views.chunk(x, chunks, dim)
+    return chunk(x, chunks, dim)
 
 
 unsafe_split_with_sizes = split_with_sizes
@@ -414,18 +443,6 @@ def block_diag(*tensors: Tensor) -> Tensor:
     return cat(lines, 0)
 
 
-def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """x with a border of `value`: `pad` holds (before, after) from the last dimension on; negative widths cut off.
-
-    Raises ShapeError for an odd count of widths, more than dimensions, and widths that cut off more than there is.
-
-    >>> import lazytensor as lt
-    >>> lt.constant_pad_nd(lt.tensor([1, 2]), (1, 2), 0)
-    tensor([0, 1, 2, 0, 0])
-    """
-    return padding_and_shuffles.pad(x, pad, "constant", value)
-
-
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Vectors spread over the grid of their products: views, each of shape [n0, n1, ...]; "xy" exchanges the first two.
 
@@ -465,7 +482,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     # PyTorch gives a single vector back as it is, without a second dimension.
     if len(vectors) == 1:
         return vectors[0]
-    return views.stack([ravel(g) for g in meshgrid(*vectors)], 1)
+    return stack([ravel(g) for g in meshgrid(*vectors)], 1)
 
 
 def _make_copy_function(name: str, function: Callable[..., Any], example: str) -> Callable[..., Any]:
@@ -524,9 +541,7 @@ transpose_copy = _make_copy_function(
     transpose,
     ">>> lt.transpose_copy(lt.arange(4).reshape(2, 2), 0, 1)\ntensor([[0, 2],\n        [1, 3]])",
 )
-unbind_copy = _make_copy_function(
-    "unbind_copy", views.unbind, ">>> lt.unbind_copy(lt.arange(2))\n(tensor(0), tensor(1))"
-)
+unbind_copy = _make_copy_function("unbind_copy", unbind, ">>> lt.unbind_copy(lt.arange(2))\n(tensor(0), tensor(1))")
 unsqueeze_copy = _make_copy_function(
     "unsqueeze_copy", unsqueeze, ">>> lt.unsqueeze_copy(lt.tensor([1, 2]), 1)\ntensor([[1],\n        [2]])"
 )

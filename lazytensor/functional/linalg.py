@@ -12,7 +12,7 @@ from lazytensor.core.dtype import DType, int32
 from lazytensor.core.tensor import Tensor, operand_node
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import OptionMissing, ShapeError
-from lazytensor.functional import creation, strided_views, tensor_products, views
+from lazytensor.functional import creation, diagonals, tensor_products, views
 from lazytensor.functional import matmul as matrix
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction as red
@@ -221,7 +221,7 @@ def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
             [1.]])
     """
     if L.requires_grad:  # with the gradient of L L^T, which is not held to one triangle
-        whole = L - L.detach() + (views.triu if upper else views.tril)(L.detach())
+        whole = L - L.detach() + (diagonals.triu if upper else diagonals.tril)(L.detach())
         left, right_ = (transpose_matrices(whole), whole) if upper else (whole, transpose_matrices(whole))
         return solve(matrix.matmul(left, right_), b)
     low, right = _broadcast_stacks(L, b)
@@ -279,8 +279,8 @@ def lu_unpack(
     low = up = exchanges = nothing
     if unpack_data:
         square = _slice_columns(LU_data, 0, k)
-        low = views.tril(square, -1) + _rectangular_identity(square)
-        up = views.triu(_slice_rows(LU_data, 0, k))
+        low = diagonals.tril(square, -1) + _rectangular_identity(square)
+        up = diagonals.triu(_slice_rows(LU_data, 0, k))
     if unpack_pivots:
         exchanges = _permutation_matrix(LU_pivots, m, LU_data.dtype)
     return exchanges, low, up
@@ -393,7 +393,7 @@ def _apply_reflectors(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Ten
     """Q y or Q^T y, one reflection after the other."""
     m, count = a.spec.shape[-2], tau.spec.shape[-1]
     # The vectors lie below the diagonal, and begin with a 1 that is not stored.
-    low = views.tril(_slice_columns(a, 0, count), -1) + creation.eye(m, count, dtype=a.dtype)
+    low = diagonals.tril(_slice_columns(a, 0, count), -1) + creation.eye(m, count, dtype=a.dtype)
     # Q is H1 H2 ... Hk, so the last reflection meets y first; Q^T is the other way round.
     for i in range(count) if transpose else reversed(range(count)):
         v = _slice_columns(low, i, i + 1)
@@ -563,4 +563,4 @@ def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A view of a diagonal of each matrix: [..., m, n] -> [..., k]."""
-    return strided_views.diagonal(A, offset, dim1, dim2)
+    return diagonals.diagonal(A, offset, dim1, dim2)

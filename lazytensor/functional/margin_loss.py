@@ -14,8 +14,8 @@ from lazytensor.functional import cumulative
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction as red
 from lazytensor.functional.activation import logsigmoid
+from lazytensor.functional.distance import pairwise_distance
 from lazytensor.functional.loss import apply_reduction, flatten_to_rows, resolve_reduction
-from lazytensor.functional.normalization import pairwise_distance
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.type_promotion import default_dtype
 from lazytensor.functional.views import unsqueeze, view

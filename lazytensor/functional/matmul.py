@@ -9,7 +9,7 @@ from lazytensor.core.tensor import Tensor, operand_node
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functional import pointwise as pw
-from lazytensor.functional import views
+from lazytensor.functional import reduction, views
 from lazytensor.functional.half_precision import round_once
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.type_promotion import Operand, broadcast_shape, mixed_dtypes_error, require_elements
@@ -220,3 +220,26 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         wide = call("linear", *(cast(n, float32) for n in operands))
         return tensor_of(cast(wide, kind), x, weight)
     return tensor_of(call("linear", *operands), x, weight)
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1^T W_k x2 + b_k for each k: [..., in1], [..., in2], weight [out, in1, in2], bias [out] -> [..., out].
+
+    Raises ShapeError if the inputs do not fit the weight.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.bilinear(lt.ones(1, 2), lt.ones(1, 3), lt.ones(1, 2, 3))
+    tensor([[6.]])
+    """
+    outputs, first, second = weight.spec.shape
+    if (input1.spec.shape[-1], input2.spec.shape[-1]) != (first, second):
+        raise ShapeError(
+            f"bilinear(): the inputs {list(input1.shape)} and {list(input2.shape)} do not fit the weight "
+            f"{list(weight.shape)}",
+            where=source.where(),
+        )
+    # One product with all matrices stacked, [out * in2, in1]; the sum over in2 is taken element by element.
+    rows = linear(input1, views.reshape(views.transpose(weight, 1, 2), (outputs * second, first)))
+    rows = views.reshape(rows, (*input1.spec.shape[:-1], outputs, second))
+    out = reduction.sum(rows * views.unsqueeze(input2, -2), -1)
+    return out if bias is None else out + bias

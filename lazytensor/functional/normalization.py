@@ -19,7 +19,7 @@ from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.pooling import avg_pool2d, avg_pool3d
 from lazytensor.functional.type_info import finfo
 from lazytensor.functional.type_promotion import require_elements
-from lazytensor.functional.views import reshape, view
+from lazytensor.functional.views import view
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full
@@ -416,77 +416,3 @@ def normalize(input: Tensor, p: float | str = 2.0, dim: int | Sequence[int] = 1,
     tensor([[0.6000, 0.8000]])
     """
     return input / pw.clamp(statistics.norm(input, p, dim, True), eps if isinstance(eps, Tensor) else float(eps))
-
-
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along a dimension, which disappears; lengths are at least eps.
-
-    Operands broadcast.
-
-    >>> import lazytensor as lt
-    >>> lt.nn.functional.cosine_similarity(lt.tensor([[1.0, 0.0]]), lt.tensor([[1.0, 1.0]]))
-    tensor([0.7071])
-    """
-    # PyTorch raises short lengths to eps where no gradient sees it.
-    first, second = (
-        tensor_of(call("at_least", operand_node(_vector_length(x, dim)), least=float(eps)), x) for x in (x1, x2)
-    )
-    return reduction.sum(x1 / first * (x2 / second), dim)
-
-
-def _vector_length(x: Tensor, dim: int) -> Tensor:
-    """The Euclidean norm, whose gradient at zero is zero."""
-    return statistics.vector_norm(x, 2, dim, True)
-
-
-def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The p-norm of x1 - x2 + eps along the last dimension: [..., D], broadcast -> [...], or [..., 1] with keepdim.
-
-    >>> import lazytensor as lt
-    >>> lt.nn.functional.pairwise_distance(lt.tensor([[3.0, 0.0]]), lt.tensor([[0.0, 4.0]]))
-    tensor([5.])
-    """
-    # PyTorch adds eps to the difference itself: equal vectors are at a distance of eps * D^(1/p).
-    d = x1 - x2 + float(eps)
-    return _p_norm(d, p, keepdim)
-
-
-def _p_norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
-    size = pw.abs(d)
-    if p == 0:
-        # A count has no slope; d times 0 gives it the gradient 0 instead of none.
-        return reduction.sum(pw.cast_to(d != 0.0, d.dtype) + d * 0.0, -1, keepdim)
-    if math.isinf(p):
-        return reduction.amax(size, -1, keepdim) if p > 0 else reduction.amin(size, -1, keepdim)
-    if p == 1:
-        return reduction.sum(size, -1, keepdim)
-    if p == 2:
-        out = _vector_length(d, -1)
-        return out if keepdim else view(out, out.spec.shape[:-1])
-    # A zero vector has the norm 0 and the gradient 0.
-    positive = p > 0
-    is_zero = reduction.all(size == 0.0, -1, True) if positive else None
-    safe = pw.where(is_zero, 1.0, size) if is_zero is not None else size
-    out = pw.pow(reduction.sum(pw.pow(safe, float(p)), -1, True), 1 / float(p))
-    out = pw.where(is_zero, 0.0, out) if is_zero is not None else out
-    return out if keepdim else reshape(out, out.spec.shape[:-1])
-
-
-def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distances of all pairs of rows (i < j) of [N, M], row by row: [N (N - 1) / 2].
-
-    Raises ShapeError for other ranks.
-
-    >>> import lazytensor as lt
-    >>> lt.nn.functional.pdist(lt.tensor([[0.0, 0.0], [3.0, 4.0]]))
-    tensor([5.])
-    """
-    if input.ndim != 2:
-        raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())
-    n = input.spec.shape[0]
-    x = operand_node(input)
-    # The pairs are known when the step is recorded, so both sides are plain index operations.
-    first = tuple(i for i in range(n) for _ in range(i + 1, n))
-    second = tuple(j for i in range(n) for j in range(i + 1, n))
-    a, b = (tensor_of(call("pick_along", x, index=index, dim=0), input) for index in (first, second))
-    return _p_norm(a - b, p, False)

@@ -1,4 +1,4 @@
-"""Padding, and tensors seen on another grid: shuffles of pixels, interpolation, sampling."""
+"""Padding, and tensors seen on another grid: shuffles of pixels and channels."""
 
 from collections.abc import Sequence
 
@@ -71,6 +71,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         if low or high:
             n = pick_along(n, _border_indices(mode, n.type.shape[dim], low, high), dim)
     return tensor_of(n, input)
+
+
+_pad = pad  # an argument of `constant_pad_nd` is called `pad`
 
 
 def _pad_circular(x: Node, pairs: list[tuple[int, int]]) -> Node:
@@ -198,3 +201,15 @@ def _require_rank(input: Tensor, rank: int, name: str) -> None:
             f"{name} expects input to have at least {rank} dimensions, but got input with {input.ndim} dimension(s)",
             where=source.where(),
         )
+
+
+def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """x with a border of `value`: `pad` holds (before, after) from the last dimension on; negative widths cut off.
+
+    Raises ShapeError for an odd count of widths, more than dimensions, and widths that cut off more than there is.
+
+    >>> import lazytensor as lt
+    >>> lt.constant_pad_nd(lt.tensor([1, 2]), (1, 2), 0)
+    tensor([0, 1, 2, 0, 0])
+    """
+    return _pad(x, pad, "constant", value)

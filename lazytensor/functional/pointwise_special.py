@@ -1,4 +1,4 @@
-"""Elementary and special functions beyond arithmetic, tests of values, and comparisons of whole tensors."""
+"""Elementary and special functions beyond arithmetic, and tests of values."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from lazytensor.core import dtype as dt
 from lazytensor.core import source
-from lazytensor.core.dtype import DType
 from lazytensor.core.tensor import Tensor, operand_node
 from lazytensor.core.tensor_members import method
 from lazytensor.docstrings import documented
@@ -19,7 +18,6 @@ from lazytensor.functional.type_promotion import (
     Operand,
     common_shape,
     default_dtype,
-    mixed_dtypes_error,
     prepare_operands,
     require_elements,
     result_type,
@@ -58,7 +56,7 @@ def special_round(x: Tensor, *, decimals: int = 0) -> Tensor:
     return rounded
 
 
-def _to_floating(x: Tensor) -> Tensor:
+def to_floating(x: Tensor) -> Tensor:
     return x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
 
 
@@ -268,7 +266,7 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
     order, x = (n, input) if isinstance(input, Tensor) else (input, n)
     if not isinstance(x, Tensor) or not isinstance(order, int) or order < 0:
         raise ShapeError("polygamma(n, x) does not support negative n.", where=source.where())
-    return tensor_of(call("polygamma", operand_node(_to_floating(x)), n=order), x)
+    return tensor_of(call("polygamma", operand_node(to_floating(x)), n=order), x)
 
 
 @method
@@ -279,7 +277,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     >>> lt.mvlgamma(lt.tensor([2.0, 3.0]), 2)
     tensor([0.4516, 1.5502])
     """
-    x = _to_floating(input)
+    x = to_floating(input)
     # pi^(p (p - 1) / 4) times the product of gamma(x - j / 2) for j = 0..p - 1.
     total = lgamma(x)
     for j in range(1, p):
@@ -295,7 +293,7 @@ def sinc(input: Tensor) -> Tensor:
     >>> lt.sinc(lt.tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
-    x = _to_floating(input) * math.pi
+    x = to_floating(input) * math.pi
     at_zero = x == 0
     # The quotient at 0 must be a number: NaN would reach the gradient through the branch that is not chosen.
     safe = pw.masked_fill(x, at_zero, 1.0)
@@ -310,7 +308,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> lt.logit(lt.tensor([0.5, 0.9]))
     tensor([0.0000, 2.1972])
     """
-    x = _to_floating(input)
+    x = to_floating(input)
     # Without eps 0 and 1 give the infinities, as the formula says.
     x = x if eps is None else pw.clamp(x, eps, 1 - eps)
     return pw.log(x / (1.0 - x))
@@ -338,7 +336,7 @@ def deg2rad(input: Tensor) -> Tensor:
     >>> lt.deg2rad(lt.tensor([90.0, 180.0]))
     tensor([1.5708, 3.1416])
     """
-    return _to_floating(input) * RADIANS_PER_DEGREE
+    return to_floating(input) * RADIANS_PER_DEGREE
 
 
 @method(in_place=True)
@@ -349,7 +347,7 @@ def rad2deg(input: Tensor) -> Tensor:
     >>> lt.rad2deg(lt.tensor([0.0, 3.1415927]))
     tensor([  0., 180.])
     """
-    return _to_floating(input) * (1 / RADIANS_PER_DEGREE)
+    return to_floating(input) * (1 / RADIANS_PER_DEGREE)
 
 
 @method
@@ -520,7 +518,7 @@ def angle(input: Tensor) -> Tensor:
     >>> lt.angle(lt.tensor([-1.0, 1.0]))
     tensor([3.1416, 0.0000])
     """
-    x = _to_floating(input)
+    x = to_floating(input)
     # Made of the sign, whose gradient is zero as PyTorch's; the sign of NaN is 0.
     return pw.where(pw.isnan(x), math.nan, pw.abs(pw.clamp(pw.sign(x), max=0)) * math.pi)
 
@@ -571,92 +569,6 @@ def conj(input: Tensor) -> Tensor:
     return input
 
 
-@method(names="is_complex is_conj is_neg")
-def is_complex(input: Tensor) -> bool:
-    """False: there are no complex tensors here.
-
-    >>> import lazytensor as lt
-    >>> lt.is_complex(lt.ones(2))
-    False
-    """
-    return False
-
-
-@method
-def is_signed(input: Tensor) -> bool:
-    """Whether the type has negative numbers.
-
-    >>> import lazytensor as lt
-    >>> lt.is_signed(lt.ones(2, dtype=lt.uint8))
-    False
-    """
-    return input.dtype.is_signed
-
-
-@method
-def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element is not zero. Raises ShapeError for several.
-
-    >>> import lazytensor as lt
-    >>> lt.is_nonzero(lt.tensor([3]))
-    True
-    """
-    return bool(input)
-
-
-@method
-def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether elements differ by at most atol + rtol * |other|: bool, broadcast.
-
-    Raises ShapeError for unlike types and negative tolerances.
-
-    >>> import lazytensor as lt
-    >>> lt.isclose(lt.tensor([1.0, 2.0]), lt.tensor([1.0, 2.1]))
-    tensor([ True, False])
-    """
-    if input.dtype is not other.dtype:
-        raise mixed_dtypes_error(input.dtype, other.dtype, f"{input.dtype.name} did not match {other.dtype.name}")
-    for name, value in (("rtol", rtol), ("atol", atol)):
-        if value < 0:
-            raise ShapeError(f"{name} must be greater than or equal to zero, but got {value}", where=source.where())
-    close = input == other
-    # Integers have no NaN to compare.
-    if equal_nan and input.dtype.kind == "f":
-        close = pw.logical_or(close, pw.logical_and(pw.isnan(input), pw.isnan(other)))
-    if rtol == atol == 0:
-        return close
-    a, b = _to_floating(input), _to_floating(other)
-    gap = pw.abs(a - b)
-    within = gap <= pw.abs(b * rtol) + atol
-    # Infinities are close to themselves alone; atol + rtol * inf would let in everything.
-    return pw.logical_or(close, pw.logical_and(pw.isfinite(gap), within))
-
-
-@method
-def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Whether `isclose` holds everywhere; operands broadcast. Raises ShapeError as it does.
-
-    >>> import lazytensor as lt
-    >>> lt.allclose(lt.tensor([1.0]), lt.tensor([1.0 + 1e-7]))
-    True
-    """
-    return bool(isclose(input, other, rtol, atol, equal_nan).array("torch.allclose()").all())
-
-
-@method
-def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and values; NaN equals nothing.
-
-    >>> import lazytensor as lt
-    >>> lt.equal(lt.tensor([1, 2]), lt.tensor([1, 2]))
-    True
-    """
-    # Without looking at values, which inside of a step do not exist.
-    if operand_node(input).type.shape != operand_node(other).type.shape:
-        return False
-    return bool((input == other).array("torch.equal()").all())
-
-
 def fill(input: Tensor, value: Operand) -> Tensor:
     """A tensor in the shape and type of `input` with one value everywhere.
 
@@ -673,27 +585,3 @@ def fill(input: Tensor, value: Operand) -> Tensor:
         )
     # A mask that is true everywhere: the value may be a tensor, whose gradient is then a sum over all elements.
     return pw.masked_fill(input, creation.full_like(input, True, dtype=dt.bool_), value)
-
-
-def scalar_tensor(
-    s: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any
-) -> Tensor:
-    """A number as a tensor without dimensions, in the default type unless another is given.
-
-    >>> import lazytensor as lt
-    >>> lt.scalar_tensor(2.5)
-    tensor(2.5000)
-    """
-    return creation.tensor(s, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
-
-
-def can_cast(from_: DType, to: DType) -> bool:
-    """Whether a type may be written into another: floating to integer may not, nor a number to bool.
-
-    >>> import lazytensor as lt
-    >>> lt.can_cast(lt.float32, lt.int32)
-    False
-    """
-    # Kinds in PyTorch's order; within one kind everything may be cast.
-    order = "bif"
-    return order.index(from_.kind) <= order.index(to.kind)

@@ -12,8 +12,7 @@ from lazytensor.functional import gather_scatter, sorting, views
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction as red
 from lazytensor.functional.creation import tensor
-from lazytensor.functional.joining_and_splitting import movedim
-from lazytensor.functional.views import normalize_dim
+from lazytensor.functional.views import movedim, normalize_dim
 
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 

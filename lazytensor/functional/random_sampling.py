@@ -1,4 +1,4 @@
-"""Draws from distributions, and the state of generators.
+"""Draws from distributions, also in place (`uniform_`), and the state of generators.
 
 Which words of the twister become which numbers was worked out from PyTorch's answers: a probability given as a number
 is compared with a double of two words, one given as a float32 tensor with a float of one word; an exponential is
@@ -16,16 +16,17 @@ from lazytensor.core import dtype as dt
 from lazytensor.core import pytorch_release, source, storage
 from lazytensor.core.autocast import half_type
 from lazytensor.core.dtype import DType, round_to
-from lazytensor.core.overlapping_views import arrange_in_memory_order
+from lazytensor.core.overlapping_views import arrange_in_memory_order, is_contiguous
 from lazytensor.core.tensor import Tensor, from_array, operand_node, wrap
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import ShapeError, TraceError
 from lazytensor.functional import pointwise as pw
-from lazytensor.functional.random_state import draw_in_step, is_replayed, next_draw, tensor_of_draws
+from lazytensor.functional.in_place import copy_, overwrite, shows_no_values
+from lazytensor.functional.random_state import draw_in_step, is_deferred, is_replayed, next_draw, tensor_of_draws
 from lazytensor.functional.type_promotion import Operand
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
-from lazytensor.ops import call
+from lazytensor.ops import call, const
 from lazytensor.ops.elementwise import cast
 from lazytensor.random import Generator
 
@@ -292,3 +293,37 @@ def fork_rng(devices: Sequence[Any] = (), enabled: bool = True, **_: Any) -> Ite
     finally:
         if enabled:
             set_rng_state(before)
+
+
+def _write_initial_values(x: Tensor, values: np.ndarray) -> Tensor:
+    # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
+    is_known = storage.thread_state.current is None or is_replayed()
+    values = arrange_in_memory_order(x, values)
+    return overwrite(x, const(values, x.spec) if is_known else tensor_of_draws(values, x.dtype).node)
+
+
+@method
+def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
+    """Write uniform random numbers from a to b."""
+    if shows_no_values(x):
+        return x
+    if half_type() is not None and generator is None:
+        return copy_(x, draw_in_step("random_between", x.spec.shape, x.dtype, low=float(a), high=float(b)))
+    if is_deferred(x.spec.shape):
+        return copy_(x, draw_in_step("random_uniform", x.spec.shape, x.dtype) * (b - a) + a)
+    return _write_initial_values(x, random.resolve_generator(generator).uniform(x.spec.shape, x.dtype, a, b))
+
+
+@method
+def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
+    """Write normal random numbers."""
+    if shows_no_values(x):
+        return x
+    if half_type() is not None and generator is None:
+        return copy_(x, draw_in_step("random_normal", x.spec.shape, x.dtype, mean=mean, deviation=std))
+    if is_deferred(x.spec.shape):
+        return copy_(x, draw_in_step("random_normal", x.spec.shape, x.dtype) * std + mean)
+    is_whole = is_contiguous(x)
+    return _write_initial_values(
+        x, random.resolve_generator(generator).normal(x.spec.shape, x.dtype, mean, std, is_whole)
+    )

@@ -342,3 +342,63 @@ def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
 def _cast_under_autocast(x: Tensor) -> Tensor:
     """Return x in float32 under automatic casts, which exp and a sum with float32 ask for."""
     return pw.cast_to(x, dt.float32) if x.dtype.is_half and half_type() is not None else x
+
+
+@method
+def count_nonzero(x: Tensor, dim: Dim = None) -> Tensor:
+    """How many elements are not zero, as int64 without the dimensions `dim`. Raises IndexError for one out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.count_nonzero(lt.tensor([0, 4, 5]))
+    tensor(2)
+    """
+    return sum(x != 0, dim)
+
+
+@method
+def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The sum over `dim` of what is not NaN; integers add up in int64.
+
+    >>> import lazytensor as lt
+    >>> lt.nansum(lt.tensor([1.0, float("nan"), 3.0]))
+    tensor(4.)
+    """
+    if x.dtype.kind != "f":
+        return sum(x, dim, keepdim, dtype=dtype)
+    return sum(pw.where(pw.isnan(x), 0.0, x), dim, keepdim, dtype=dtype)
+
+
+@method
+def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The mean over `dim` of what is not NaN. Raises ShapeError for integers.
+
+    >>> import lazytensor as lt
+    >>> lt.nanmean(lt.tensor([1.0, float("nan"), 3.0]))
+    tensor(2.)
+    """
+    if x.dtype.kind != "f":
+        raise ShapeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {x.dtype.name}",
+            where=source.where(),
+        )
+    total = nansum(x, dim, keepdim, dtype=dtype)
+    count = sum(pw.cast_to(pw.logical_not(pw.isnan(x)), total.dtype), dim, keepdim)
+    return total / count
+
+
+class Extremes(NamedTuple):
+    """The answer of `aminmax`."""
+
+    min: Tensor
+    max: Tensor
+
+
+@method
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
+    """The smallest and the largest element over `dim`, without it; equal ones share the gradient.
+
+    >>> import lazytensor as lt
+    >>> lt.aminmax(lt.tensor([3, 1, 2])).max
+    tensor(3)
+    """
+    return Extremes(amin(x, dim, keepdim), amax(x, dim, keepdim))

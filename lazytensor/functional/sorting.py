@@ -26,13 +26,6 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 
 
-class Extremes(NamedTuple):
-    """The answer of `aminmax`."""
-
-    min: Tensor
-    max: Tensor
-
-
 class Histogram(NamedTuple):
     """The answer of `histogram`."""
 
@@ -208,17 +201,6 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     tensor(3)
     """
     return _pick_along_dim(x, "mode", dim, keepdim)
-
-
-@method
-def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
-    """The smallest and the largest element over `dim`, without it; equal ones share the gradient.
-
-    >>> import lazytensor as lt
-    >>> lt.aminmax(lt.tensor([3, 1, 2])).max
-    tensor(3)
-    """
-    return Extremes(red.amin(x, dim, keepdim), red.amax(x, dim, keepdim))
 
 
 def _array_to_device_of(array: np.ndarray, x: Tensor, dtype: dt.DType | None = None) -> Tensor:

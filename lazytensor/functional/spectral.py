@@ -6,9 +6,9 @@ from lazytensor.core import source
 from lazytensor.core.tensor import Tensor
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import ShapeError
-from lazytensor.functional import cumulative, matmul, strided_views, views
+from lazytensor.functional import flip_and_roll, joining_and_splitting, matmul, strided_views, views
 from lazytensor.functional.creation import ones, tensor
-from lazytensor.functional.joining_and_splitting import constant_pad_nd
+from lazytensor.functional.padding_and_shuffles import constant_pad_nd
 
 
 def _pad_signals(x: Tensor, width: int, mode: str) -> Tensor:
@@ -18,9 +18,9 @@ def _pad_signals(x: Tensor, width: int, mode: str) -> Tensor:
         return constant_pad_nd(x, (width, width))
     if mode != "reflect" or width >= n:
         raise ShapeError(f"stft: cannot pad {n} places by {width} in the mode {mode!r}", where=source.where())
-    before = cumulative.flip(views.slice_dim(x, 1, 1, width + 1), 1)
-    after = cumulative.flip(views.slice_dim(x, 1, n - 1 - width, n - 1), 1)
-    return views.cat([before, x, after], 1)
+    before = flip_and_roll.flip(views.slice_dim(x, 1, 1, width + 1), 1)
+    after = flip_and_roll.flip(views.slice_dim(x, 1, n - 1 - width, n - 1), 1)
+    return joining_and_splitting.cat([before, x, after], 1)
 
 
 def _fourier_basis(n_fft: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,6 +69,6 @@ def stft(
     count = n_fft if onesided is False else n_fft // 2 + 1
     # A product with the waves: n_fft^2 steps rather than n log n, but one a wafer knows.
     parts = [views.transpose(matmul.matmul(frames, w), 1, 2) for w in _fourier_basis(n_fft, count, x)]
-    out = views.stack(parts, 3)
+    out = joining_and_splitting.stack(parts, 3)
     out = out * n_fft ** (-0.5) if normalized else out
     return views.select(out, 0, 0) if x.ndim == 1 else out

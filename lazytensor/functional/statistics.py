@@ -1,8 +1,7 @@
-"""Variance, covariance, norms, distances and differences."""
+"""Variance, standard deviation, covariance and norms."""
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any
 
 from lazytensor.core import source
@@ -14,13 +13,11 @@ from lazytensor.errors import ShapeError
 from lazytensor.functional import matmul, views
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction as red
-from lazytensor.functional.creation import tensor
 from lazytensor.functional.half_precision import host_half_dtype, round_once
 from lazytensor.functional.reduction import Dim, normalize_dims
-from lazytensor.functional.type_promotion import Operand, default_dtype, require_elements
-from lazytensor.functional.views import normalize_dim, slice_dim, unsqueeze
+from lazytensor.functional.type_promotion import default_dtype
+from lazytensor.functional.views import normalize_dim, unsqueeze
 from lazytensor.ops import call
-from lazytensor.ops.op import refuse_elements
 
 RENORM_EPSILON = 1e-7
 """Added to a norm before dividing by it, as the documentation of renorm's users shows."""
@@ -145,37 +142,6 @@ def safe_sqrt(x: Tensor) -> Tensor:
         return pw.sqrt(x)
     somewhere = x != 0
     return pw.where(somewhere, pw.sqrt(pw.where(somewhere, x, 1.0)), 0.0)
-
-
-@method
-def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The sum over `dim` of what is not NaN; integers add up in int64.
-
-    >>> import lazytensor as lt
-    >>> lt.nansum(lt.tensor([1.0, float("nan"), 3.0]))
-    tensor(4.)
-    """
-    if x.dtype.kind != "f":
-        return red.sum(x, dim, keepdim, dtype=dtype)
-    return red.sum(pw.where(pw.isnan(x), 0.0, x), dim, keepdim, dtype=dtype)
-
-
-@method
-def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The mean over `dim` of what is not NaN. Raises ShapeError for integers.
-
-    >>> import lazytensor as lt
-    >>> lt.nanmean(lt.tensor([1.0, float("nan"), 3.0]))
-    tensor(2.)
-    """
-    if x.dtype.kind != "f":
-        raise ShapeError(
-            f"nanmean(): expected input to have floating point or complex dtype but got {x.dtype.name}",
-            where=source.where(),
-        )
-    total = nansum(x, dim, keepdim, dtype=dtype)
-    count = red.sum(pw.cast_to(pw.logical_not(pw.isnan(x)), total.dtype), dim, keepdim)
-    return total / count
 
 
 @method
@@ -314,129 +280,3 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     size = vector_norm(x, p, [d for d in range(x.ndim) if d != at], True)
     factor = pw.where(size > maxnorm, maxnorm / (size + RENORM_EPSILON), 1.0)
     return x * factor
-
-
-@method
-def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of the difference, broadcast: a number.
-
-    >>> import lazytensor as lt
-    >>> lt.dist(lt.tensor([3.0, 0.0]), lt.tensor([0.0, 4.0]))
-    tensor(5.)
-    """
-    return vector_norm(x - other, float(p))
-
-
-def cdist(
-    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
-) -> Tensor:
-    """The p-norm distances of every row of x1 to every row of x2: [..., P, M] and [..., R, M] -> [..., P, R].
-
-    Raises ShapeError for rows of unlike length.
-
-    >>> import lazytensor as lt
-    >>> lt.cdist(lt.tensor([[0.0, 0.0]]), lt.tensor([[3.0, 4.0], [0.0, 1.0]]))
-    tensor([[5., 1.]])
-    """
-    if x1.ndim < 2 or x2.ndim < 2 or x1.spec.shape[-1] != x2.spec.shape[-1]:
-        raise ShapeError(
-            f"X1 and X2 must have the same number of columns. X1: {list(x1.shape)} X2: {list(x2.shape)}",
-            where=source.where(),
-        )
-    for x in (x1, x2):
-        require_elements(x, "f", "cdist")
-        if x.dtype.is_half and half_type() is None:
-            refuse_elements("cdist", x.spec)
-    difference = unsqueeze(x1, -2) - unsqueeze(x2, -3)
-    if not x1.spec.shape[-1]:
-        return red.sum(difference, -1)
-    return vector_norm(difference, float(p), -1)
-
-
-def _gradient_along(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
-    """The derivative along one dimension by second-order differences, one-sided at both ends."""
-    n = x.spec.shape[at]
-    if n < edge_order + 1:
-        raise ShapeError(
-            "torch.gradient expected each dimension size to be at least edge_order+1", where=source.where()
-        )
-    if isinstance(step, Tensor):
-        places = step.tolist()
-        gaps = [b - a for a, b in pairwise(places)]
-    else:
-        # Equal steps are the case with gaps that are all alike.
-        gaps = [float(step)] * (n - 1)
-    if edge_order == 1:
-        # At the ends the slope of the first and last gap; with order 2, of the parabola through three places.
-        start = _weighted_sum(x, at, 1, [(0, [-1 / gaps[0]]), (1, [1 / gaps[0]])])
-        end = _weighted_sum(x, at, 1, [(n - 2, [-1 / gaps[-1]]), (n - 1, [1 / gaps[-1]])])
-    else:
-        start = _weighted_sum(x, at, 1, [(i, [w]) for i, w in enumerate(_edge_weights(gaps[0], gaps[1]))])
-        end = _weighted_sum(x, at, 1, [(n - 1 - i, [-w]) for i, w in enumerate(_edge_weights(gaps[-1], gaps[-2]))])
-    inner = [_weighted_sum(x, at, n - 2, list(enumerate(_central_weights(gaps))))] if n > 2 else []
-    return views.cat([start, *inner, end], at)
-
-
-def _central_weights(gaps: list[float]) -> list[list[float]]:
-    """Weights of the place before, the place itself and the place after, for every place but the ends."""
-    sides = list(pairwise(gaps))
-    return [
-        [-q / (p * (p + q)) for p, q in sides],
-        [(q - p) / (p * q) for p, q in sides],
-        [p / (q * (p + q)) for p, q in sides],
-    ]
-
-
-def _weighted_sum(x: Tensor, at: int, count: int, terms: Sequence[tuple[int, list[float]]]) -> Tensor:
-    """The sum of parts of x, `count` places from each start on, times weights along the dimension."""
-    parts = [slice_dim(x, at, start, start + count) for start, _ in terms]
-    products = [p * _weights_along(w, p, at) for p, (_, w) in zip(parts, terms, strict=True)]
-    total, *others = products
-    for product in others:
-        total = total + product
-    return total
-
-
-def _edge_weights(near: float, far: float) -> tuple[float, float, float]:
-    """Weights of the end, its neighbour and the next one for the derivative at the end."""
-    return (
-        -(2 * near + far) / (near * (near + far)),
-        (near + far) / (near * far),
-        -near / (far * (near + far)),
-    )
-
-
-def _weights_along(weights: list[float], like: Tensor, at: int) -> Operand:
-    """Weights along one dimension, as a number or as a tensor that broadcasts."""
-    # Where all gaps are alike, a number does and no tensor is needed.
-    if len(set(weights)) == 1:
-        return weights[0]
-    values = tensor(weights, dtype=like.dtype if like.dtype.kind == "f" else None)
-    return views.view(values, tuple(-1 if d == at else 1 for d in range(like.ndim)))
-
-
-def gradient(x: Tensor, *, spacing: Any = None, dim: Dim = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """The derivative along each dimension, each [...] as x.
-
-    `spacing` is one step, one for each dimension, or the coordinates themselves. Raises ShapeError for too few
-    places, other edge orders, and steps for other dimensions.
-
-    >>> import lazytensor as lt
-    >>> lt.gradient(lt.tensor([1.0, 4.0, 9.0]))
-    (tensor([3., 4., 5.]),)
-    """
-    if edge_order not in (1, 2):
-        raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.", where=source.where())
-    dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
-    at = [normalize_dim(d, x.ndim) for d in dims]
-    if isinstance(spacing, Tensor) and not spacing.ndim:
-        spacing = spacing.item()
-    steps = [1.0 if spacing is None else spacing] * len(at) if not isinstance(spacing, Sequence) else list(spacing)
-    if len(steps) != len(at):
-        raise ShapeError(
-            "torch.gradient expected spacing to be unspecified, a scalar, or it's spacing and dim arguments to have "
-            f"the same length, but got a spacing argument of length {len(steps)} and a dim argument of length "
-            f"{len(at)}.",
-            where=source.where(),
-        )
-    return tuple(_gradient_along(x, d, s, edge_order) for d, s in zip(at, steps, strict=True))

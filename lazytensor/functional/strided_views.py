@@ -1,26 +1,17 @@
-"""Diagonals, sliding windows and other strided views, writes into views of a copy, and triangular index lists."""
+"""Sliding windows and other strided views, matrix transposes, and writes into a view of a copy (`select_scatter`)."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-import numpy as np
-
-from lazytensor.core import dtype as dt
 from lazytensor.core import source, storage
-from lazytensor.core.dtype import DType
-from lazytensor.core.tensor import Tensor, tensor_from_storage, wrap
+from lazytensor.core.tensor import Tensor, tensor_from_storage
 from lazytensor.core.tensor_members import method, tensor_property
 from lazytensor.errors import ShapeError
-from lazytensor.functional import reduction, views
-from lazytensor.functional.argument_errors import guard_arguments
-from lazytensor.functional.creation import tensor
-from lazytensor.functional.csx_refusals import with_refusals
+from lazytensor.functional import views
 from lazytensor.functional.pointwise import clone
-from lazytensor.functional.type_promotion import prepare_operand, require_elements
+from lazytensor.functional.type_promotion import prepare_operand
 from lazytensor.functional.views import normalize_dim, slice_dim, stand_in_array
-from lazytensor.ir.types import Type
-from lazytensor.ops import OPS, full
+from lazytensor.ops import OPS
 from lazytensor.ops.strided import contiguous_strides
 
 
@@ -76,34 +67,9 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
     return base.make_view("as_strided", size=tuple(size), stride=tuple(stride), offset=int(offset))
 
 
-def _strided_view(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
+def strided_view(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
     """A window on the elements of x in order; x may itself be any view."""
     return x.make_view("as_strided", size=tuple(size), stride=tuple(stride), offset=offset)
-
-
-@method
-def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A view of a diagonal over two dimensions, which becomes the last dimension: [..., m, n] -> [..., k].
-
-    Raises ShapeError if both are one.
-
-    >>> import lazytensor as lt
-    >>> lt.diagonal(lt.tensor([[1, 2], [3, 4]]))
-    tensor([1, 4])
-    """
-    a, b = normalize_dim(dim1, x.ndim), normalize_dim(dim2, x.ndim)
-    if a == b:
-        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
-    # Strides of x as if it lay in order: the window is put on the elements as x shows them, and the view_ops finds
-    # them.
-    shape, steps = x.spec.shape, contiguous_strides(x.spec.shape)
-    rest = [d for d in range(x.ndim) if d not in (a, b)]
-    # Above the main diagonal columns run out first, below it rows.
-    length = max(0, min(shape[a] + min(offset, 0), shape[b] - max(offset, 0)))
-    first = max(offset, 0) * steps[b] + max(-offset, 0) * steps[a] if length else 0
-    return _strided_view(
-        x, [*(shape[d] for d in rest), length], [*(steps[d] for d in rest), steps[a] + steps[b]], first
-    )
 
 
 @method
@@ -125,21 +91,10 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     # Windows overlap wherever the step is below the size: one element, seen in several places.
     count = (shape[at] - size) // step + 1
     if not x.ndim:
-        return _strided_view(x, (size,), (1,), 0)
+        return strided_view(x, (size,), (1,), 0)
     extents = [*shape[:at], count, *shape[at + 1 :], size]
     strides = [*steps[:at], steps[at] * step, *steps[at + 1 :], steps[at]]
-    return as_strided(x, extents, strides, offset) if is_apart else _strided_view(x, extents, strides, 0)
-
-
-@partial(guard_arguments, place="")
-@partial(with_refusals, "trace")
-@method
-def trace(x: Tensor) -> Tensor:
-    """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""
-    if x.ndim != 2:
-        raise ShapeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}", where=source.where())
-    require_elements(x, "fi", "trace")
-    return reduction.sum(diagonal(x))
+    return as_strided(x, extents, strides, offset) if is_apart else strided_view(x, extents, strides, 0)
 
 
 @tensor_property(names="T")
@@ -174,70 +129,6 @@ def adjoint(x: Tensor) -> Tensor:
     return views.t(x)
 
 
-@method
-def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Zeros with the last dimension of x on a diagonal of two new dimensions: [..., n] -> [..., m, m].
-
-    Raises ShapeError if both are one.
-
-    >>> import lazytensor as lt
-    >>> lt.diag_embed(lt.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    a, b = normalize_dim(dim1, x.ndim + 1), normalize_dim(dim2, x.ndim + 1)
-    if a == b:
-        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
-    extent = x.spec.shape[-1] + abs(offset)
-    shape = list(x.spec.shape[:-1])
-    for d in sorted((a, b)):
-        shape.insert(d, extent)
-    # The diagonal of zeros is a view, and writing to it is all there is to do.
-    out = wrap(full(0, Type(tuple(shape), x.dtype)))
-    out.device = x.device
-    diagonal(out, offset, a, b).write(prepare_operand(x, x.dtype, x.spec.shape))
-    return out
-
-
-@method
-def diag(x: Tensor, diagonal: int = 0) -> Tensor:
-    """The matrix with the vector x [n] on a diagonal, or a copy of a diagonal of the matrix x.
-
-    Raises ShapeError for other ranks.
-
-    >>> import lazytensor as lt
-    >>> lt.diag(lt.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    if x.ndim not in (1, 2):
-        raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {x.ndim}D", where=source.where())
-    return diag_embed(x, diagonal) if x.ndim == 1 else diagonal_copy(x, diagonal)
-
-
-@method
-def diagflat(x: Tensor, offset: int = 0) -> Tensor:
-    """The matrix [n, n] with all elements of x on a diagonal.
-
-    >>> import lazytensor as lt
-    >>> lt.diagflat(lt.tensor([1, 2]), 1)
-    tensor([[0, 1, 0],
-            [0, 0, 2],
-            [0, 0, 0]])
-    """
-    return diag_embed(views.reshape(x, -1), offset)
-
-
-def diagonal_copy(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """`diagonal`, copied: [..., m, n] -> [..., k]. Raises ShapeError as it does.
-
-    >>> import lazytensor as lt
-    >>> lt.diagonal_copy(lt.arange(4).reshape(2, 2))
-    tensor([0, 3])
-    """
-    return clone(diagonal(x, offset, dim1, dim2))
-
-
 def unfold_copy(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """`unfold`, copied.
 
@@ -261,7 +152,7 @@ def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], stora
     return clone(as_strided(x, size, stride, storage_offset))
 
 
-def _write_part(part: Tensor, src: Tensor, what: str) -> None:
+def write_part(part: Tensor, src: Tensor, what: str) -> None:
     if src.spec.shape != part.spec.shape:
         raise ShapeError(
             f"{what}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
@@ -270,20 +161,6 @@ def _write_part(part: Tensor, src: Tensor, what: str) -> None:
         )
     # The view's view_ops carries the write into the copy.
     part.write(prepare_operand(src, part.dtype, part.spec.shape))
-
-
-@method
-def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of x with a diagonal replaced by src [..., k]. Raises ShapeError for another shape of src.
-
-    >>> import lazytensor as lt
-    >>> lt.diagonal_scatter(lt.zeros(2, 2), lt.ones(2))
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-    out = clone(x)
-    _write_part(diagonal(out, offset, dim1, dim2), src, "diagonal_scatter")
-    return out
 
 
 @method
@@ -298,7 +175,7 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
             [1., 1.]])
     """
     out = clone(x)
-    _write_part(views.select(out, dim, index), src, "select_scatter")
+    write_part(views.select(out, dim, index), src, "select_scatter")
     return out
 
 
@@ -316,7 +193,7 @@ def slice_scatter(
     """
     out, at = clone(x), normalize_dim(dim, x.ndim)
     first, last, step = slice(start, end, step).indices(x.spec.shape[at])
-    _write_part(slice_dim(out, at, first, max(first, last), step), src, "slice_scatter")
+    write_part(slice_dim(out, at, first, max(first, last), step), src, "slice_scatter")
     return out
 
 
@@ -337,27 +214,5 @@ def as_strided_scatter(
         # PyTorch's gradient of x is that of what was replaced, and 0 elsewhere: a difference of 0 brings it in.
         seen = as_strided(x, size, stride, storage_offset)
         src = src + (seen - seen.detach())
-    _write_part(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")
+    write_part(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")
     return out
-
-
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
-    """Rows and columns of what lies on and below a diagonal: [2, n].
-
-    >>> import lazytensor as lt
-    >>> lt.tril_indices(2, 2)
-    tensor([[0, 1, 1],
-            [0, 0, 1]])
-    """
-    return tensor(np.stack(np.tril_indices(row, offset, col)), dtype=dtype, device=device)
-
-
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
-    """Rows and columns of what lies on and above a diagonal: [2, n].
-
-    >>> import lazytensor as lt
-    >>> lt.triu_indices(2, 2)
-    tensor([[0, 0, 1],
-            [0, 1, 1]])
-    """
-    return tensor(np.stack(np.triu_indices(row, offset, col)), dtype=dtype, device=device)

@@ -239,3 +239,36 @@ def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     if module != "torch" or name not in DTYPES_BY_TENSOR_TYPE:
         raise OptionInvalid(f"invalid type: {dtype!r}", where=source.where())
     return pw.cast_to(x, DTYPES_BY_TENSOR_TYPE[name])
+
+
+@method(names="is_complex is_conj is_neg")
+def is_complex(input: Tensor) -> bool:
+    """False: there are no complex tensors here.
+
+    >>> import lazytensor as lt
+    >>> lt.is_complex(lt.ones(2))
+    False
+    """
+    return False
+
+
+@method
+def is_signed(input: Tensor) -> bool:
+    """Whether the type has negative numbers.
+
+    >>> import lazytensor as lt
+    >>> lt.is_signed(lt.ones(2, dtype=lt.uint8))
+    False
+    """
+    return input.dtype.is_signed
+
+
+@method
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element is not zero. Raises ShapeError for several.
+
+    >>> import lazytensor as lt
+    >>> lt.is_nonzero(lt.tensor([3]))
+    True
+    """
+    return bool(input)

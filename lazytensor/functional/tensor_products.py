@@ -12,7 +12,7 @@ from lazytensor.core.autocast import half_type
 from lazytensor.core.tensor import Tensor, operand_node
 from lazytensor.core.tensor_members import method
 from lazytensor.errors import ArgumentInvalid, OptionInvalid, ShapeError
-from lazytensor.functional import matmul, reduction, strided_views, views
+from lazytensor.functional import diagonals, joining_and_splitting, matmul, reduction, views
 from lazytensor.functional.half_precision import round_once
 from lazytensor.functional.pointwise import tensor_of
 from lazytensor.functional.type_promotion import Operand, broadcast_shape, result_type
@@ -184,9 +184,9 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(x.shape)} and {list(other.shape)}",
             where=source.where(),
         )
-    a, b = (views.unbind(views.expand(t, shape), at) for t in (x, other))
+    a, b = (joining_and_splitting.unbind(views.expand(t, shape), at) for t in (x, other))
     parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    return views.stack(parts, at)
+    return joining_and_splitting.stack(parts, at)
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
@@ -282,7 +282,7 @@ def _take_diagonals(x: Tensor, labels: str) -> tuple[Tensor, str]:
         while labels.count(c) > 1:
             i = labels.index(c)
             j = labels.index(c, i + 1)
-            x = strided_views.diagonal(x, 0, i, j)
+            x = diagonals.diagonal(x, 0, i, j)
             labels = labels[:i] + labels[i + 1 : j] + labels[j + 1 :] + c
     return x, labels
 

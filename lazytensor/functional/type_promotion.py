@@ -1,4 +1,4 @@
-"""The door: operands of an operation are brought to one dtype and one shape before a node is made."""
+"""Type promotion and broadcasting: operands of an operation get one dtype and one shape before a node is made."""
 
 from typing import Any, TypeAlias
 
@@ -207,3 +207,15 @@ def device_of(*values: Any) -> Device:
             )
             refuse("device", error)
     return device
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether a type may be written into another: floating to integer may not, nor a number to bool.
+
+    >>> import lazytensor as lt
+    >>> lt.can_cast(lt.float32, lt.int32)
+    False
+    """
+    # Kinds in PyTorch's order; within one kind everything may be cast.
+    order = "bif"
+    return order.index(from_.kind) <= order.index(to.kind)

@@ -1,4 +1,7 @@
-"""Views and rearrangements of tensors. Views share storage; `reshape` does unless the elements are out of order."""
+"""Views of one tensor: other shapes, other orders of dimensions, slices.
+
+Views share storage; `reshape` does unless the elements are out of order.
+"""
 
 import functools
 import math
@@ -23,14 +26,12 @@ from lazytensor.core.tensor import (
     operand_node,
 )
 from lazytensor.core.tensor_members import method
-from lazytensor.errors import ArgumentInvalid, IndexInvalid, OptionInvalid, ShapeError
+from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functional.creation import parse_size
 from lazytensor.functional.pointwise import clone, tensor_of
-from lazytensor.functional.type_promotion import broadcast_shape, result_type
-from lazytensor.ir.graph import Node
+from lazytensor.functional.type_promotion import broadcast_shape
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call
-from lazytensor.ops.elementwise import cast
 from lazytensor.ops.strided import contiguous_strides
 
 DTYPE_NAMES = {
@@ -416,50 +417,6 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     return x.make_view("select", dim=at, index=index)
 
 
-@method
-def split(
-    x: Tensor,
-    split_size_or_sections: int | Sequence[int] | Tensor | None = None,
-    dim: int = 0,
-    *,
-    split_size: int | Sequence[int] | Tensor | None = None,
-) -> tuple[Tensor, ...]:
-    """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given.
-
-    Raises ShapeError for sizes that do not add up to the extent.
-
-    >>> import lazytensor as lt
-    >>> lt.split(lt.arange(5), 2)
-    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
-    """
-    at = normalize_dim(dim, x.ndim)
-    extent = x.spec.shape[at]
-    # As a method its first argument is called `split_size`.
-    sizes = split_size_or_sections if split_size is None else split_size
-    if sizes is None:
-        raise ArgumentInvalid(
-            "split() missing 1 required positional argument: 'split_size_or_sections'", where=source.where()
-        )
-    # PyTorch cuts a fraction off here.
-    if isinstance(sizes, Tensor) and sizes.spec.size == 1:
-        sizes = int(sizes)
-    if isinstance(sizes, Tensor):
-        text = f"split(): argument 'split_sizes' (position 2) must be tuple of ints, not {sizes.spec}"
-        raise ArgumentInvalid(text, where=source.where())
-    if isinstance(sizes, int):
-        if sizes <= 0 and (sizes or extent):
-            raise ShapeError(f"split expects split_size be positive, but got {sizes}", where=source.where())
-        # Of an extent of 0 there is one piece, which is empty: nothing would be no answer to unpack.
-        sizes = [min(sizes, extent - i) for i in range(0, extent, sizes or 1)] or [0]
-    if sum(sizes) != extent:
-        raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
-    # Each piece knows the whole cut: CIRH spells a split once, with a result for each piece.
-    name = "SplitWithSizes" if isinstance(split_size_or_sections, list | tuple) else "Split"
-    return mark_multi_output_views(
-        name, [x.make_view("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes))]
-    )
-
-
 def mark_multi_output_views(function: str, views: Iterable[Tensor]) -> tuple[Tensor, ...]:
     """Return views that one call of `function` gave, marked so that a write in place to a tracked one is refused."""
     marked = tuple(views)
@@ -468,94 +425,6 @@ def mark_multi_output_views(function: str, views: Iterable[Tensor]) -> tuple[Ten
         if t.requires_grad:
             t.__dict__[MULTI_OUTPUT_VIEW_ATTRIBUTE] = (function, i)
     return marked
-
-
-@method
-def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` views of pieces of equal size, the last perhaps shorter. Raises ShapeError for none.
-
-    >>> import lazytensor as lt
-    >>> lt.chunk(lt.arange(4), 2)
-    (tensor([0, 1]), tensor([2, 3]))
-    """
-    if chunks <= 0:
-        raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}", where=source.where())
-    # Rounded up: there may be fewer chunks than were asked for, PyTorch's well-known surprise.
-    return split(x, max(1, -(-x.spec.shape[normalize_dim(dim, x.ndim)] // chunks)), dim)
-
-
-@method
-def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """A view of every place of a dimension, which disappears from the shapes.
-
-    Raises IndexError for one out of range.
-
-    >>> import lazytensor as lt
-    >>> lt.unbind(lt.tensor([[1, 2], [3, 4]]))
-    (tensor([1, 2]), tensor([3, 4]))
-    """
-    if not x.ndim:
-        raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
-    d = normalize_dim(dim, x.ndim)
-    shape = (*x.spec.shape[:d], *x.spec.shape[d + 1 :])
-    # Cut and not selected, as the front end has it: the gradient of a cut is padding.
-    return mark_multi_output_views("Unbind", (view(slice_dim(x, d, i, i + 1), shape) for i in range(x.spec.shape[d])))
-
-
-def require_tensors(tensors: Sequence[Tensor], what: str) -> None:
-    """Raise ShapeError if there are no tensors."""
-    if not len(tensors):
-        raise ShapeError(f"{what} expects a non-empty TensorList", where=source.where(), hint="Give a tensor.")
-
-
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors one after the other along a dimension: their other extents agree.
-
-    Raises OptionInvalid for none, and ShapeError for numbers and for extents that differ.
-
-    >>> import lazytensor as lt
-    >>> lt.cat([lt.zeros(2), lt.ones(1)])
-    tensor([0., 0., 1.])
-    """
-    if not len(tensors):
-        raise OptionInvalid("torch.cat(): expected a non-empty list of Tensors", where=source.where())
-    # Thousands of tensors have one line, which is looked up once.
-    with source.fixed_location(source.where()):
-        return tensor_of(_concat_node(tensors, dim), *tensors)
-
-
-def _concat_node(tensors: Sequence[Tensor], dim: int) -> Node:
-    types = [x.spec for x in tensors]
-    if not all(t.shape for t in types):
-        raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use stack.")
-    # Types are promoted among all of them, as for an operation.
-    dtypes = {t.dtype for t in types}
-    dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
-    # An empty vector fits everywhere: programs start a collection with `torch.tensor([])`.
-    like = next((t.shape for t in types if t.shape != (0,)), (0,))
-    at = normalize_dim(dim, len(like))
-    if like != (0,):
-        nothing = (*like[:at], 0, *like[at + 1 :])
-        tensors = [view(x, nothing) if x.spec.shape == (0,) else x for x in tensors]
-    return call("concat", *[cast(operand_node(x), dtype) for x in tensors], dim=at)
-
-
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape [...] side by side in a new dimension: [..., n, ...].
-
-    Raises ShapeError for none, and for shapes that differ.
-
-    >>> import lazytensor as lt
-    >>> lt.stack([lt.zeros(2), lt.ones(2)], dim=1)
-    tensor([[0., 1.],
-            [0., 1.]])
-    """
-    require_tensors(tensors, "stack")
-    at = normalize_dim(dim, tensors[0].ndim + 1)
-    dtypes = {x.dtype for x in tensors}
-    dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
-    with source.fixed_location(source.where()):
-        return tensor_of(call("stack", *[cast(operand_node(x), dtype) for x in tensors], dim=at), *tensors)
 
 
 @method
@@ -589,34 +458,101 @@ def is_contiguous(x: Tensor, *, memory_format: Any = None) -> bool:
     return not x.view_ops or bool(_memory_layout(x.cell.type.shape, x.view_ops).flags.c_contiguous)
 
 
-def _band_part(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
-    if x.ndim < 2:
-        raise ShapeError(f"a matrix is needed, and the shape is {list(x.spec.shape)}", where=source.where())
-    # No further out than the corners: arrays are asked for places of 64 bits.
-    most = max(x.spec.shape[-2:])
-    lower, upper = (None if d is None else max(-most, min(d, most)) for d in (lower, upper))
-    return tensor_of(call("band_part", operand_node(x), lower=lower, upper=upper), x)
+@method(names="movedim moveaxis")
+def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """Some dimensions moved to other places, the rest in order: a view.
 
-
-@method(in_place=True)
-def tril(x: Tensor, diagonal: int = 0) -> Tensor:
-    """What lies on and below a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less.
+    Raises ShapeError if a dimension is named twice, or the two lists differ in length.
 
     >>> import lazytensor as lt
-    >>> lt.tril(lt.ones(2, 2))
-    tensor([[1., 0.],
-            [1., 1.]])
+    >>> lt.movedim(lt.ones(2, 3, 4), 0, 2).shape
+    lazytensor.Size([3, 4, 2])
     """
-    return _band_part(x, None, operator.index(diagonal))
+    sources, targets = (tuple(d) if isinstance(d, Sequence) else (operator.index(d),) for d in (source, destination))
+    if len(sources) != len(targets):
+        raise ShapeError(
+            "movedim: Invalid source or destination dims: source "
+            f"({list(sources)} dims) should contain the same number of dims as destination ({list(targets)} dims)"
+        )
+    sources, targets = (tuple(normalize_dim(d, x.ndim) for d in dims) for dims in (sources, targets))
+    for dims in (sources, targets):
+        if len(set(dims)) != len(dims):
+            raise ShapeError(f"movedim: repeated dim in {list(dims)}")
+    if not x.ndim:
+        return view(x, ())
+    # The dimensions that nobody moves keep their order among each other.
+    order = [d for d in range(x.ndim) if d not in sources]
+    # From the front on, so that each place is final when its dimension is put in.
+    for to, d in sorted(zip(targets, sources, strict=True)):
+        order.insert(to, d)
+    return permute(x, order)
 
 
-@method(in_place=True)
-def triu(x: Tensor, diagonal: int = 0) -> Tensor:
-    """What lies on and above a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less.
+@method
+def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
 
     >>> import lazytensor as lt
-    >>> lt.triu(lt.ones(2, 2))
-    tensor([[1., 1.],
-            [0., 1.]])
+    >>> lt.swapaxes(lt.ones(2, 3), 0, 1).shape
+    lazytensor.Size([3, 2])
     """
-    return _band_part(x, -operator.index(diagonal), None)
+    return transpose(x, axis0, axis1)
+
+
+@method
+def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have.
+
+    >>> import lazytensor as lt
+    >>> lt.swapdims(lt.ones(2, 3), 0, 1).shape
+    lazytensor.Size([3, 2])
+    """
+    return transpose(x, dim0, dim1)
+
+
+moveaxis = movedim
+
+
+@method
+def ravel(x: Tensor) -> Tensor:
+    """All elements in one dimension, [n]: a view where the elements lie in order.
+
+    >>> import lazytensor as lt
+    >>> lt.ravel(lt.tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])
+    """
+    return reshape(x, -1)
+
+
+@method
+def reshape_as(x: Tensor, other: Tensor) -> Tensor:
+    """x in the shape of another tensor. Raises ShapeError for another number of elements."""
+    return reshape(x, other.spec.shape)
+
+
+@method
+def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One dimension split into several, a view; one of the new extents may be -1.
+
+    Raises ShapeError unless they multiply up to the extent.
+
+    >>> import lazytensor as lt
+    >>> lt.unflatten(lt.arange(4), 0, (2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    if not x.ndim:
+        raise IndexInvalid("Dimension specified as 0 but tensor has no dimensions", where=source.where())
+    if not sizes:
+        raise ShapeError("unflatten: sizes must be non-empty", where=source.where())
+    at, extent = normalize_dim(dim, x.ndim), x.spec.shape[dim]
+    known = functools.reduce(lambda a, b: a * b, (e for e in sizes if e != -1), 1)
+    # -1 is what the others leave; of nothing it is 0.
+    parts = tuple((extent // known if known else 0) if e == -1 else int(e) for e in sizes)
+    if functools.reduce(lambda a, b: a * b, parts, 1) != extent:
+        raise ShapeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {at} ({extent}) in the "
+            "input tensor",
+            where=source.where(),
+        )
+    return view(x, (*x.spec.shape[:at], *parts, *x.spec.shape[at + 1 :]))

@@ -7,6 +7,7 @@ from lazytensor.functional import (
     argument_errors,
     attention,
     convolution,
+    distance,
     interpolation,
     loss,
     margin_loss,
@@ -16,6 +17,7 @@ from lazytensor.functional import (
     pooling,
 )
 from lazytensor.functional import ctc_loss as _ctc_loss
+from lazytensor.functional import dropout as _dropout
 from lazytensor.functional import embedding as _embedding
 from lazytensor.functional.autocast_rules import publish
 
@@ -60,15 +62,15 @@ tanh = publish(activation.tanh)
 softmax = publish(activation.softmax)
 softmin = publish(activation.softmin)
 log_softmax = publish(activation.log_softmax)
-dropout = publish(activation.dropout)
-dropout1d = publish(activation.dropout1d)
-dropout2d = publish(activation.dropout2d)
-dropout3d = publish(activation.dropout3d)
-alpha_dropout = publish(activation.alpha_dropout)
-feature_alpha_dropout = publish(activation.feature_alpha_dropout)
+dropout = publish(_dropout.dropout)
+dropout1d = publish(_dropout.dropout1d)
+dropout2d = publish(_dropout.dropout2d)
+dropout3d = publish(_dropout.dropout3d)
+alpha_dropout = publish(_dropout.alpha_dropout)
+feature_alpha_dropout = publish(_dropout.feature_alpha_dropout)
 
 scaled_dot_product_attention = publish(attention.scaled_dot_product_attention)
-bilinear = publish(attention.bilinear)
+bilinear = publish(matmul.bilinear)
 
 conv1d = publish(convolution.conv1d)
 conv2d = publish(convolution.conv2d)
@@ -116,9 +118,9 @@ instance_norm = publish(normalization.instance_norm)
 rms_norm = publish(normalization.rms_norm)
 local_response_norm = publish(normalization.local_response_norm)
 normalize = publish(normalization.normalize)
-cosine_similarity = publish(normalization.cosine_similarity)
-pairwise_distance = publish(normalization.pairwise_distance)
-pdist = publish(normalization.pdist)
+cosine_similarity = publish(distance.cosine_similarity)
+pairwise_distance = publish(distance.pairwise_distance)
+pdist = publish(distance.pdist)
 
 max_pool1d = publish(pooling.max_pool1d)
 max_pool2d = publish(pooling.max_pool2d)

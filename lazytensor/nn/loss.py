@@ -8,7 +8,7 @@ from lazytensor.functional import loss as F
 from lazytensor.functional import margin_loss
 from lazytensor.functional.autocast_rules import publish
 from lazytensor.functional.ctc_loss import ctc_loss
-from lazytensor.functional.normalization import pairwise_distance
+from lazytensor.functional.distance import pairwise_distance
 from lazytensor.nn.module import Module
 
 

@@ -9,12 +9,13 @@ from lazytensor.core.dtype import DType, float32, float64
 from lazytensor.core.tensor import Tensor, from_array, operand_node
 from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functional import pointwise as pw
-from lazytensor.functional.activation import dropout
 from lazytensor.functional.creation import empty, zeros
 from lazytensor.functional.csx_refusals import refuse_call, refuse_result
+from lazytensor.functional.dropout import dropout
 from lazytensor.functional.gather_scatter import index_select, where
+from lazytensor.functional.joining_and_splitting import cat, chunk, stack, unbind
 from lazytensor.functional.matmul import linear
-from lazytensor.functional.views import cat, chunk, select, squeeze, stack, transpose, unbind, unsqueeze
+from lazytensor.functional.views import select, squeeze, transpose, unsqueeze
 from lazytensor.ir.types import Type
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter

@@ -12,12 +12,14 @@ from lazytensor.core.dtype import DType, bool_, float32
 from lazytensor.core.tensor import CPU, Tensor, from_array, is_grad_enabled
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction
-from lazytensor.functional.activation import dropout, gelu, relu
+from lazytensor.functional.activation import gelu, relu
 from lazytensor.functional.attention import attention_weights
 from lazytensor.functional.creation import empty, zeros
+from lazytensor.functional.dropout import dropout
+from lazytensor.functional.joining_and_splitting import cat
 from lazytensor.functional.matmul import linear, matmul
 from lazytensor.functional.padding_and_shuffles import pad
-from lazytensor.functional.views import cat, reshape, slice_dim, squeeze, transpose, unsqueeze, view
+from lazytensor.functional.views import reshape, slice_dim, squeeze, transpose, unsqueeze, view
 from lazytensor.nn import functional as F
 from lazytensor.nn import init
 from lazytensor.nn.activation import GELU, ReLU

@@ -12,7 +12,8 @@ from lazytensor.functional import pointwise as pw
 from lazytensor.functional import statistics
 from lazytensor.functional.creation import tensor
 from lazytensor.functional.in_place import copy_
-from lazytensor.functional.views import cat, slice_dim, stack, view
+from lazytensor.functional.joining_and_splitting import cat, stack
+from lazytensor.functional.views import slice_dim, view
 from lazytensor.ir.graph import Node
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.ops import call

@@ -6,7 +6,7 @@ from typing import Any
 from lazytensor.autograd import function
 from lazytensor.core.tensor import Tensor
 from lazytensor.functional.creation import ones_like, zeros_like
-from lazytensor.functional.views import stack
+from lazytensor.functional.joining_and_splitting import stack
 
 OneOrMoreTensors = Tensor | tuple[Tensor, ...]
 

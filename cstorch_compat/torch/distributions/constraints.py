@@ -7,7 +7,7 @@ import numpy as np
 
 from lazytensor.core.tensor import Tensor, from_array
 from lazytensor.functional import reduction
-from lazytensor.functional.pointwise_special import isclose
+from lazytensor.functional.comparison import isclose
 
 SUM_TOLERANCE = 1e-6
 

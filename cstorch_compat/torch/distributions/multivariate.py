@@ -18,9 +18,10 @@ from lazytensor.functional import linalg, reduction
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.creation import eye
 from lazytensor.functional.gather_scatter import gather
+from lazytensor.functional.joining_and_splitting import stack
 from lazytensor.functional.matmul import matmul
 from lazytensor.functional.pointwise_special import digamma, lgamma, xlogy
-from lazytensor.functional.views import broadcast_to, expand, stack
+from lazytensor.functional.views import broadcast_to, expand
 
 
 class Dirichlet(ExponentialFamily):

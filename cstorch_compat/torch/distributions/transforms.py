@@ -11,8 +11,8 @@ from lazytensor.core.tensor import Tensor
 from lazytensor.functional import cumulative, reduction
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional.activation import softplus
+from lazytensor.functional.joining_and_splitting import cat
 from lazytensor.functional.pointwise_special import atanh
-from lazytensor.functional.views import cat
 from lazytensor.nn.functional import pad
 
 

@@ -10,7 +10,8 @@ from cstorch_compat.torchvision.models.weights import load_weights, set_num_clas
 from lazytensor import nn
 from lazytensor.core.tensor import Tensor
 from lazytensor.functional.creation import empty, zeros
-from lazytensor.functional.views import cat, expand, permute, reshape
+from lazytensor.functional.joining_and_splitting import cat
+from lazytensor.functional.views import expand, permute, reshape
 from lazytensor.nn import init
 
 

@@ -12,7 +12,7 @@ from lazytensor.core.tensor import Tensor, grad_mode
 from lazytensor.functional import pointwise as pw
 from lazytensor.functional import reduction
 from lazytensor.functional.creation import tensor
-from lazytensor.functional.views import stack
+from lazytensor.functional.joining_and_splitting import stack
 
 is_prepared = process.RunLocal(lambda: False)
 """Whether a script has called `cstorch.amp.init()`."""

@@ -12,8 +12,9 @@ from lazytensor.errors import ShapeError
 from lazytensor.functional.argument_errors import guard_arguments
 from lazytensor.functional.creation import zeros
 from lazytensor.functional.csx_refusals import with_refusals
+from lazytensor.functional.joining_and_splitting import stack
 from lazytensor.functional.type_promotion import require_elements
-from lazytensor.functional.views import normalize_dim, stack
+from lazytensor.functional.views import normalize_dim
 from lazytensor.nn import Module
 from lazytensor.nn import functional as F
 

@@ -12,7 +12,8 @@ from lazytensor.core import dtype as dt
 from lazytensor.core.tensor import Tensor, from_array
 from lazytensor.functional.creation import full, tensor
 from lazytensor.functional.indexing import getitem
-from lazytensor.functional.views import cat, stack, transpose
+from lazytensor.functional.joining_and_splitting import cat, stack
+from lazytensor.functional.views import transpose
 
 
 class PackedSequence(NamedTuple):

@@ -9,7 +9,7 @@ from cstorch_compat.torch.nn.utils.parametrize import register_parametrization
 from lazytensor.autograd.grad_modes import no_grad
 from lazytensor.core.tensor import Tensor
 from lazytensor.functional.creation import empty
-from lazytensor.functional.in_place import normal_
+from lazytensor.functional.random_sampling import normal_
 from lazytensor.nn import Module, Parameter
 from lazytensor.nn.conv import _ConvTransposeNd
 from lazytensor.nn.functional import normalize

@@ -1,0 +1,128 @@
+"""Distances and similarities of vectors."""
+
+import math
+
+from lazytensor.core import source
+from lazytensor.core.autocast import half_type
+from lazytensor.core.tensor import Tensor, operand_node
+from lazytensor.core.tensor_members import method
+from lazytensor.errors import ShapeError
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional import reduction
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.statistics import vector_norm
+from lazytensor.functional.type_promotion import require_elements
+from lazytensor.functional.views import reshape, unsqueeze, view
+from lazytensor.ops import call
+from lazytensor.ops.op import refuse_elements
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along a dimension, which disappears; lengths are at least eps.
+
+    Operands broadcast.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.cosine_similarity(lt.tensor([[1.0, 0.0]]), lt.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
+    # PyTorch raises short lengths to eps where no gradient sees it.
+    first, second = (
+        tensor_of(call("at_least", operand_node(_vector_length(x, dim)), least=float(eps)), x) for x in (x1, x2)
+    )
+    return reduction.sum(x1 / first * (x2 / second), dim)
+
+
+def _vector_length(x: Tensor, dim: int) -> Tensor:
+    """The Euclidean norm, whose gradient at zero is zero."""
+    return vector_norm(x, 2, dim, True)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dimension: [..., D], broadcast -> [...], or [..., 1] with keepdim.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.pairwise_distance(lt.tensor([[3.0, 0.0]]), lt.tensor([[0.0, 4.0]]))
+    tensor([5.])
+    """
+    # PyTorch adds eps to the difference itself: equal vectors are at a distance of eps * D^(1/p).
+    d = x1 - x2 + float(eps)
+    return _p_norm(d, p, keepdim)
+
+
+def _p_norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
+    size = pw.abs(d)
+    if p == 0:
+        # A count has no slope; d times 0 gives it the gradient 0 instead of none.
+        return reduction.sum(pw.cast_to(d != 0.0, d.dtype) + d * 0.0, -1, keepdim)
+    if math.isinf(p):
+        return reduction.amax(size, -1, keepdim) if p > 0 else reduction.amin(size, -1, keepdim)
+    if p == 1:
+        return reduction.sum(size, -1, keepdim)
+    if p == 2:
+        out = _vector_length(d, -1)
+        return out if keepdim else view(out, out.spec.shape[:-1])
+    # A zero vector has the norm 0 and the gradient 0.
+    positive = p > 0
+    is_zero = reduction.all(size == 0.0, -1, True) if positive else None
+    safe = pw.where(is_zero, 1.0, size) if is_zero is not None else size
+    out = pw.pow(reduction.sum(pw.pow(safe, float(p)), -1, True), 1 / float(p))
+    out = pw.where(is_zero, 0.0, out) if is_zero is not None else out
+    return out if keepdim else reshape(out, out.spec.shape[:-1])
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distances of all pairs of rows (i < j) of [N, M], row by row: [N (N - 1) / 2].
+
+    Raises ShapeError for other ranks.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.pdist(lt.tensor([[0.0, 0.0], [3.0, 4.0]]))
+    tensor([5.])
+    """
+    if input.ndim != 2:
+        raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())
+    n = input.spec.shape[0]
+    x = operand_node(input)
+    # The pairs are known when the step is recorded, so both sides are plain index operations.
+    first = tuple(i for i in range(n) for _ in range(i + 1, n))
+    second = tuple(j for i in range(n) for j in range(i + 1, n))
+    a, b = (tensor_of(call("pick_along", x, index=index, dim=0), input) for index in (first, second))
+    return _p_norm(a - b, p, False)
+
+
+@method
+def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of the difference, broadcast: a number.
+
+    >>> import lazytensor as lt
+    >>> lt.dist(lt.tensor([3.0, 0.0]), lt.tensor([0.0, 4.0]))
+    tensor(5.)
+    """
+    return vector_norm(x - other, float(p))
+
+
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """The p-norm distances of every row of x1 to every row of x2: [..., P, M] and [..., R, M] -> [..., P, R].
+
+    Raises ShapeError for rows of unlike length.
+
+    >>> import lazytensor as lt
+    >>> lt.cdist(lt.tensor([[0.0, 0.0]]), lt.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    if x1.ndim < 2 or x2.ndim < 2 or x1.spec.shape[-1] != x2.spec.shape[-1]:
+        raise ShapeError(
+            f"X1 and X2 must have the same number of columns. X1: {list(x1.shape)} X2: {list(x2.shape)}",
+            where=source.where(),
+        )
+    for x in (x1, x2):
+        require_elements(x, "f", "cdist")
+        if x.dtype.is_half and half_type() is None:
+            refuse_elements("cdist", x.spec)
+    difference = unsqueeze(x1, -2) - unsqueeze(x2, -3)
+    if not x1.spec.shape[-1]:
+        return reduction.sum(difference, -1)
+    return vector_norm(difference, float(p), -1)

@@ -1,0 +1,152 @@
+"""Dropout: elements or whole channels set to 0 at random, and the rest scaled."""
+
+import math
+
+from lazytensor.core import source
+from lazytensor.core.autocast import cast_to_half, half_type
+from lazytensor.core.dtype import DType
+from lazytensor.core.tensor import Tensor, operand_node
+from lazytensor.errors import OptionInvalid
+from lazytensor.functional import pointwise as pw
+from lazytensor.functional.activation import SELU_ALPHA, SELU_SCALE, assign_if_inplace
+from lazytensor.functional.creation import empty
+from lazytensor.functional.pointwise import tensor_of
+from lazytensor.functional.random_sampling import bernoulli_
+from lazytensor.functional.random_state import draw_in_step, is_replayed
+from lazytensor.functional.type_promotion import require_elements
+
+
+def _check_probability(p: float) -> float:
+    """p as a float. Raises ValueError unless it lies in 0..1, as PyTorch's layers and functions do."""
+    if not 0 <= p <= 1:
+        raise OptionInvalid(f"dropout probability has to be between 0 and 1, but got {p}", where=source.where())
+    return float(p)
+
+
+def _apply_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
+    """The input with elements of a mask of `shape`, which broadcasts, set to 0 and the others scaled up."""
+    if p == 1:
+        # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.
+        return assign_if_inplace(input, input * 0.0, inplace)
+    if input.spec.size:
+        require_elements(input, "f", "dropout")
+    (x,) = cast_to_half(operand_node(input))
+    kept = _keep_mask(shape, x.type.dtype, 1.0 - p, input)
+    return assign_if_inplace(input, tensor_of(x, input) * (kept / (1.0 - p)), inplace)
+
+
+def _keep_mask(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor) -> Tensor:
+    """Ones with a chance, zeros elsewhere."""
+    # The same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step that is replayed
+    # numbers come from the state that each step moves on.
+    if is_replayed():
+        numbers = draw_in_step("random_uniform", shape, dtype)
+        numbers.device = like.device
+        return pw.cast_to(numbers < chance, dtype)
+    return bernoulli_(empty(shape, dtype=dtype, device=like.device), chance)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero elements with probability p and scale the others by 1 / (1 - p): [...] to [...].
+
+    Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout(lt.ones(2), training=False)
+    tensor([1., 1.])
+    """
+    if not training or _check_probability(p) == 0:
+        # The vendor's layer lowers its operand even where it drops nothing.
+        return input if half_type() is None else tensor_of(cast_to_half(operand_node(input))[0], input)
+    return _apply_dropout(input, p, input.spec.shape, inplace)
+
+
+def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.feature_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
+    tensor([[1., 2.]])
+    """
+    if not training or _check_probability(p) == 0:
+        return input
+    shape = input.spec.shape
+    return _apply_dropout(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
+
+
+def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
+    """Without the batch dimension the first one is the channel."""
+    # A batch is there, or the rank is one that PyTorch takes with a warning.
+    if input.ndim != spatial + 1:
+        return feature_dropout(input, p, training, inplace)
+    if not training or _check_probability(p) == 0:
+        return input
+    return _apply_dropout(input, p, (input.spec.shape[0], *(1,) * spatial), inplace)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, L] or [C, L]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout1d(lt.ones(1, 2, 2), 0.5, training=False)
+    tensor([[[1., 1.],
+             [1., 1.]]])
+    """
+    return _channel_dropout(input, p, training, inplace, 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, H, W]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout2d(lt.ones(1, 2, 2, 2), training=False).shape
+    lazytensor.Size([1, 2, 2, 2])
+    """
+    return feature_dropout(input, p, training, inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, D, H, W] or [C, D, H, W]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.dropout3d(lt.ones(1, 1, 1, 1, 2), 0.5, training=False)
+    tensor([[[[[1., 1.]]]]])
+    """
+    return _channel_dropout(input, p, training, inplace, 3)
+
+
+def _apply_alpha_dropout(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
+    """Dropped elements take the lowest value of selu, and all are moved back to mean 0 and variance 1."""
+    if p == 1:
+        return assign_if_inplace(input, input * 0.0, inplace)
+    alpha = SELU_ALPHA * SELU_SCALE
+    # Klambauer et al. 2017: a * x + b has mean 0 and variance 1 again, with -alpha where x was dropped.
+    a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
+    kept = _keep_mask(shape, input.dtype, 1.0 - p, input) > 0
+    shift = pw.where(kept, alpha * a * p, alpha * a * p - alpha * a)
+    return assign_if_inplace(input, input * (pw.cast_to(kept, input.dtype) * a) + shift, inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean and variance of what selu gives: [...] to [...]. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.functional.alpha_dropout(lt.ones(2), training=False)
+    tensor([1., 1.])
+    """
+    if not training or _check_probability(p) == 0:
+        return input
+    return _apply_alpha_dropout(input, p, input.spec.shape, inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1.
+
+    >>> import lazytensor as lt
+    >>> lt.feature_alpha_dropout(lt.tensor([[1.0, 2.0]]), 0.5, False)
+    tensor([[1., 2.]])
+    """
+    if not training or _check_probability(p) == 0:
+        return input
+    shape = input.spec.shape
+    return _apply_alpha_dropout(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
