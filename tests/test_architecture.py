@@ -24,7 +24,7 @@ LAYERS = """
     lazytensor.system.threads
     lazytensor.system.command_line  lazytensor.system.output_files
     lazytensor.system.private_files  lazytensor.docstrings
-    lazytensor.native
+    lazytensor.llvm
     lazytensor.core.dtype
     lazytensor.core.pytorch_release
     lazytensor.display.html

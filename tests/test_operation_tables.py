@@ -19,7 +19,7 @@ LISTED = {
     "lazytensor/compiler/simplify.py RULES": "identities; each is about the operations that it matches",
     "lazytensor/compiler/front_end.py FOLDS": "folds of the printed text; each is about the operation that it matches",
     "lazytensor/exchange/onnx_operations.py NODES": "operations as ONNX has them: that format's own facet",
-    "lazytensor/native/instructions.py _LLVM": "instructions of LLVM, of which some are called as operations",
+    "lazytensor/llvm/float_instructions.py _LLVM": "instructions of LLVM, of which some are called as operations",
     "wse_sim/pipeline/losses.py _LOSS_STEPS": "how a core works out a loss and its gradient, step by step",
     "wse_sim/planner/sparsity.py _ZERO_PRESERVING_OPS": "what leaves a masked element zero; of use to plans alone",
     "wse_sim/isa/operations.py OPERATIONS": "instructions of a core, of which some are called as operations",

@@ -1,10 +1,10 @@
 """Codegen: a nest becomes the text of one kernel over flat arrays.
 
 Every constant stands in the text with its type, since a cached kernel is found by its text alone. Arithmetic is strict,
-so that the bits of a result do not depend on what is fused with it. A sum along the last dimension is one of lanes, see
-`kernels.lanes`; neighbouring reduced dimensions are one for this, and others further out add these sums in their order.
-A sum that leaves the last dimension adds whole rows in their order. `runtime.ordered_sums` computes the same for arrays
-of any shape.
+so that the bits of a result do not depend on what is fused with it.
+A sum along the last dimension is one of lanes, see `kernels.lane_sums`; neighbouring reduced dimensions are one for
+this, and others further out add these sums in their order. A sum that leaves the last dimension adds whole rows in
+their order. `runtime.ordered_sums` computes the same for arrays of any shape.
 
 Scalars stand in the outermost loop in which they are known. An output that is the same memory as an input is the same
 argument, because LLVM's overlap check before a vector loop would fail otherwise.
@@ -18,8 +18,8 @@ from lazytensor.compiler.scalar_bodies import INSTRUCTION_HELPERS, dtype_suffix,
 from lazytensor.core.dtype import DType, bool_
 from lazytensor.ir.nest import Access, Nest, NestStore, Scalar, collapse, format_access, reorder
 from lazytensor.ir.reduction import REDUCTIONS
-from lazytensor.kernels.lanes import Accumulation, LaneWriter
-from lazytensor.kernels.parts import PART_WORK, SPECIAL, Bounds, bounds
+from lazytensor.kernels.lane_sums import Accumulation, LaneWriter
+from lazytensor.kernels.loop_parts import PART_WORK, SPECIAL, Bounds, bounds
 
 MIN_COLUMNS_PER_PART = 2048  # columns
 

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Iterable
 
 from lazytensor import config
-from lazytensor.compiler.calls import KernelCall
 from lazytensor.compiler.codegen import generate
+from lazytensor.compiler.kernel_calls import KernelCall
 from lazytensor.compiler.match import Matches
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.program import Program

@@ -6,9 +6,9 @@ read. Constants become literals. A value that a group both stores and uses is co
 
 from typing import Any
 
-from lazytensor.compiler.calls import KernelCall, StoredValue, is_leaf, stored_type, stored_value
 from lazytensor.compiler.group import FusionGroup, Grouping, merge_groups
 from lazytensor.compiler.index_map import MOVEMENT_OPS, IndexMap, flat_access, identity, map_view_input
+from lazytensor.compiler.kernel_calls import KernelCall, StoredValue, is_leaf, stored_type, stored_value
 from lazytensor.compiler.match import Matches
 from lazytensor.compiler.scalar_bodies import is_literal
 from lazytensor.core.dtype import float64, int64

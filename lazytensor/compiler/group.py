@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
-from lazytensor.compiler.calls import StoredValue, is_leaf, stored_value
 from lazytensor.compiler.index_map import MOVEMENT_OPS, IndexMap, flat_access, identity, map_view_input
+from lazytensor.compiler.kernel_calls import StoredValue, is_leaf, stored_value
 from lazytensor.compiler.match import Matches
 from lazytensor.compiler.reachability import CallNode, Reachability
 from lazytensor.compiler.scalar_bodies import is_cheap, is_literal

@@ -1,7 +1,7 @@
 """Match: the nodes that library kernels compute, tried in order of benefit; all others are left to fuse.py."""
 
-from lazytensor.compiler.calls import is_leaf
 from lazytensor.compiler.index_map import MOVEMENT_OPS
+from lazytensor.compiler.kernel_calls import is_leaf
 from lazytensor.compiler.scalar_bodies import is_literal, is_pointwise, is_reduction
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.kernels import LIBRARY, Kernel, Match

@@ -11,7 +11,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from lazytensor.compiler.calls import KernelCall, StoredValue, is_leaf, stored_type, stored_value
+from lazytensor.compiler.kernel_calls import KernelCall, StoredValue, is_leaf, stored_type, stored_value
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.nest import Nest, Scalar, elementwise_nest

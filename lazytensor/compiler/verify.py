@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from lazytensor.compiler.calls import KernelCall, is_leaf, stored_type, stored_value
+from lazytensor.compiler.kernel_calls import KernelCall, is_leaf, stored_type, stored_value
 from lazytensor.compiler.match import Matches
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node

@@ -1,9 +1,9 @@
 """The kernel library, ordered by benefit: the first kernel that matches a node computes it."""
 
-from lazytensor.kernels.call import CALL
-from lazytensor.kernels.copies import CONCAT, SLICE_UPDATE
+from lazytensor.kernels.joining import CONCAT, SLICE_UPDATE
 from lazytensor.kernels.kernel import Kernel, Match
 from lazytensor.kernels.matmul import MATMUL
+from lazytensor.kernels.numpy_call import CALL
 from lazytensor.kernels.softmax import SOFTMAX, SOFTMAX_CROSS_ENTROPY
 
 LIBRARY: tuple[Kernel, ...] = tuple(

@@ -9,7 +9,7 @@ import numpy as np
 
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.kernels.parts import Bounds
+from lazytensor.kernels.loop_parts import Bounds
 from lazytensor.ops.op import OPS
 
 Attrs = Mapping[str, Any]

@@ -11,7 +11,7 @@ import numpy as np
 from lazytensor.core.dtype import float32
 from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import KNOWN, Attrs
-from lazytensor.kernels.parts import MOST_PARTS
+from lazytensor.kernels.loop_parts import MOST_PARTS
 from lazytensor.kernels.routine import Routine
 
 STACK, ROWS_OUT, COLUMNS, TERMS, A_FLIPPED, B_FLIPPED, DEPTH = range(7)
@@ -76,7 +76,7 @@ def matmul(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routi
     numbers = stack, m, n, k, flip_a, flip_b, depth, each, rows, columns, packers, causal, is_swapped, is_aliased
     shared, own = (0, width * k) if stack > 1 else (width * k, depth * STRIP if is_aliased else 0)
     return Routine(
-        leaf="product",
+        module="panel_product",
         geometry=np.array(numbers, np.int64),
         parts=parts,
         shared=shared,

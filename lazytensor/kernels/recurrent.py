@@ -5,8 +5,8 @@ import numpy as np
 from lazytensor.core.dtype import float32
 from lazytensor.ir.types import Type
 from lazytensor.kernels.kernel import Attrs
+from lazytensor.kernels.recurrent_geometry import SLACK
 from lazytensor.kernels.routine import Routine
-from lazytensor.kernels.times import SLACK
 from lazytensor.ops.recurrent_cells import CELLS
 
 LEAST_FLOPS = 200_000  # below that NumPy's loop is as fast as anything that has to be compiled
@@ -25,7 +25,7 @@ def _routine(way: str, attrs: Attrs, products: Type, columns: int, factors: int)
     # Two parts at least, where there are rows for two blocks.
     each = min(MOST_ROWS, -(-batch // (2 * BLOCK)) * BLOCK)
     return Routine(
-        leaf=f"{mode.split('_')[0].lower()}_{way}",
+        module=f"{mode.split('_')[0].lower()}_{way}",
         geometry=np.array([steps, batch, hidden, attrs["reverse"], each, PACKERS, mode == "RNN_RELU"], np.int64),
         parts=(PACKERS, -(-batch // each)),
         shared=factors * (columns + SLACK),

@@ -12,7 +12,7 @@ DOTS = 3
 
 @dataclass(frozen=True)
 class Routine:
-    """One operation as `leaf`, a module of `lazytensor.runtime.leaves` that defines its `kernel`.
+    """One operation as `module`, one of `lazytensor.runtime.compiled_kernels` that defines its `kernel`.
 
     The kernel is called with (phase, part, geometry, shared, own, *ins, *outs) for each part of each phase; the parts
     of a phase are independent, and how many there are depends on shapes alone, so that the bits of a result do not
@@ -21,7 +21,7 @@ class Routine:
     are so short that the numbers of the geometry have to stand in its text.
     """
 
-    leaf: str
+    module: str
     geometry: np.ndarray
     parts: tuple[int, ...]
     shared: int = 0

@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from lazytensor.kernels import correlation, panel_products, pooled_places, recurrent, table_rows
+from lazytensor.kernels import convolution, embedding, panel_products, pooling, recurrent
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine
 
 Types = tuple[Type, ...]
 _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
-    correlation.conv,
-    correlation.conv_input,
-    correlation.conv_weight,
-    pooled_places.window_argmax,
-    pooled_places.at_places,
-    pooled_places.put_places,
-    pooled_places.window_sum,
-    pooled_places.window_spread,
-    table_rows.index_get,
-    table_rows.index_put,
+    convolution.conv,
+    convolution.conv_input,
+    convolution.conv_weight,
+    pooling.window_argmax,
+    pooling.at_places,
+    pooling.put_places,
+    pooling.window_sum,
+    pooling.window_spread,
+    embedding.index_get,
+    embedding.index_put,
     recurrent.recurrent,
     recurrent.recurrent_sweep,
     panel_products.matmul,

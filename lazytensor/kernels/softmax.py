@@ -10,10 +10,10 @@ from textwrap import indent
 from lazytensor.core.dtype import float32
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.kernels.call import CALL
 from lazytensor.kernels.kernel import Arrays, Attrs, Bind, Kernel, Match, Source, Step, op_work
-from lazytensor.kernels.lanes import LANES, sum_text
-from lazytensor.kernels.parts import SPECIAL, Bounds, bounds
+from lazytensor.kernels.lane_sums import LANES, sum_text
+from lazytensor.kernels.loop_parts import SPECIAL, Bounds, bounds
+from lazytensor.kernels.numpy_call import CALL
 
 _IMPORTS = """\
 import numpy as np

@@ -1,6 +1,6 @@
 """Shared words, threads and calls in the kernel language; each function has its meaning in Python here.
 
-The compiler replaces a call by the instructions that `lazytensor.native.thread_instructions` writes for its name. All
+The compiler replaces a call by the instructions that `lazytensor.llvm.thread_instructions` writes for its name. All
 atomic operations are sequentially consistent.
 """
 

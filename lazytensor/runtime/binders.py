@@ -19,8 +19,8 @@ from lazytensor.ir.nest_reference import evaluate
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.kernels import BY_NAME
+from lazytensor.kernels.loop_parts import Bounds
 from lazytensor.kernels.matmul import MATMUL
-from lazytensor.kernels.parts import Bounds
 from lazytensor.kernels.routine import Routine
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
@@ -77,8 +77,8 @@ def kernel_binder(
     has_text = kernel.source is not None and config.current().jit and not is_general
     text = kernel.source(instr.attrs, outs, ins) if has_text else ""  # type: ignore[misc]
     if routine is not None:
-        leaf, work = jit.leaf(replace(routine, is_special=routine.is_special and not is_general)), routine
-        first: Bind = partial(_routine_steps, leaf, work)
+        code, work = jit.load_routine(replace(routine, is_special=routine.is_special and not is_general)), routine
+        first: Bind = partial(_routine_steps, code, work)
     elif text:
         function = jit.load(text)
         bounds = kernel.parts(instr.attrs, outs, ins) if kernel.parts is not None else ()
@@ -96,9 +96,9 @@ def _routine(instr: Instr, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Rou
     return routine_of(instr, outs, ins) if is_ours else None
 
 
-def _routine_steps(leaf: Any, work: Routine, arrays: list[np.ndarray]) -> list[Step]:
+def _routine_steps(code: Any, work: Routine, arrays: list[np.ndarray]) -> list[Step]:
     flat = tuple(a.reshape(-1) for a in arrays)
-    return schedule.routine(leaf, work, flat)
+    return schedule.routine(code, work, flat)
 
 
 def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:

@@ -1,7 +1,7 @@
 """Instructions of the processor as functions of the kernel language; each has its meaning in Python here.
 
-The compiler replaces a call by the instruction that `lazytensor.native.instructions` lists for its name. Names end in
-the element type: f4 for float32, f8 for float64.
+The compiler replaces a call by the instruction that `lazytensor.llvm.float_instructions` lists for its name. Names end
+in the element type: f4 for float32, f8 for float64.
 """
 
 from typing import Any

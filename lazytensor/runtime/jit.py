@@ -17,16 +17,16 @@ from typing import Any
 from lazytensor import config
 from lazytensor.errors import CompileError
 from lazytensor.kernels.routine import Routine
-from lazytensor.native.bound_code import Kernel as MachineCode
-from lazytensor.native.kinds import Unknown
+from lazytensor.llvm.bound_code import Kernel as MachineCode
+from lazytensor.llvm.number_types import Unknown
 
 HELPERS = (
     *("language.py", "intrinsics.py", "atomics.py", "rounding.py", "vecmath.py", "lanes.py", "panels.py"),
-    *("leaves/gather.py", "leaves/steps.py"),
-    *("../kernels/places.py", "../kernels/times.py", "../kernels/panel_products.py"),
+    *("compiled_kernels/image_layout.py", "compiled_kernels/recurrent_parts.py"),
+    *("../kernels/convolution_geometry.py", "../kernels/recurrent_geometry.py", "../kernels/panel_products.py"),
 )
 """What generated modules import."""
-LEAVES = pathlib.Path(__file__).with_name("leaves")
+KERNELS_FOLDER = pathlib.Path(__file__).with_name("compiled_kernels")
 Kernel = Callable[..., Any]
 
 _loaded: dict[tuple[str, str, str], MachineCode] = {}
@@ -56,9 +56,9 @@ def plain(source: str, name: str = "kernel") -> Kernel:
     return kernel
 
 
-def leaf(routine: Routine) -> Kernel:
-    """Return the compiled `kernel` of a routine, a module of `lazytensor.runtime.leaves`."""
-    text = leaf_text(routine.leaf)
+def load_routine(routine: Routine) -> Kernel:
+    """Return the compiled `kernel` of a routine, a module of `lazytensor.runtime.compiled_kernels`."""
+    text = read_kernel(routine.module)
     if routine.is_special:
         # But for the first two, how many there are in all and in a part: another batch needs no other text.
         text = re.sub(r"\bg\[([2-9]|1\d)\]", lambda place: str(routine.geometry[int(place[1])]), text)
@@ -66,9 +66,9 @@ def leaf(routine: Routine) -> Kernel:
 
 
 @functools.cache
-def leaf_text(name: str) -> str:
-    """Return the text of a module of `lazytensor.runtime.leaves`."""
-    return (LEAVES / f"{name}.py").read_text(encoding="utf-8")
+def read_kernel(name: str) -> str:
+    """Return the text of a module of `lazytensor.runtime.compiled_kernels`."""
+    return (KERNELS_FOLDER / f"{name}.py").read_text(encoding="utf-8")
 
 
 def digest(source: str) -> str:
@@ -81,7 +81,7 @@ def digest(source: str) -> str:
 
 def _compiled(source: str, function: str) -> MachineCode:
     # Imported here: LLVM takes a tenth of a second.
-    load_native = importlib.import_module("lazytensor.native.machine").load
+    load_native = importlib.import_module("lazytensor.llvm.machine_code").load
     name = f"lazywafer_{digest(source)}"
     try:
         return load_native(source, f"{name} {function}", function)  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
 """The lanes of a reduction as one number: the first half takes the second one, until one lane is left.
 
-The compiler writes these functions with vector registers; see `lazytensor.native.lane_totals`.
+The compiler writes these functions with vector registers; see `lazytensor.llvm.lane_totals`.
 """
 
 from collections.abc import Callable

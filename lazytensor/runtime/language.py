@@ -1,6 +1,6 @@
 """Marks of the kernel language: which function of a module is a kernel, and which are written out at each call.
 
-A module in the kernel language is ordinary Python, and `lazytensor.native` compiles it. lazytensor/README.md, section
+A module in the kernel language is ordinary Python, and `lazytensor.llvm` compiles it. lazytensor/README.md, section
 "Kernel language", says what the language has.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 Helper = TypeVar("Helper", bound=Callable[..., Any])
 
 
-def leaf(function: Helper) -> Helper:
+def inline(function: Helper) -> Helper:
     """Mark a function that kernels call: the compiler writes it out at each call. Python calls it unchanged."""
     return function
 
@@ -20,4 +20,4 @@ def typed(signature: str) -> Callable[[Helper], Helper]:
 
     A kind that ends in `[::1]` is a flat array. Python calls the kernel unchanged.
     """
-    return leaf
+    return inline

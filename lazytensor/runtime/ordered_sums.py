@@ -1,4 +1,4 @@
-"""Reductions of arrays of any shape with the bits of compiled loops, see `kernels.lanes` and `compiler.codegen`."""
+"""Reductions of arrays of any shape with the bits of compiled loops, see `kernels.lane_sums` and `compiler.codegen`."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -12,7 +12,7 @@ from lazytensor.compiler.scalar_bodies import dtype_suffix, literal_text
 from lazytensor.core.dtype import DType, float32
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
-from lazytensor.kernels.lanes import BLOCK, GROUP, LANES
+from lazytensor.kernels.lane_sums import BLOCK, GROUP, LANES
 from lazytensor.ops.op import OPS
 from lazytensor.runtime import jit
 from lazytensor.runtime.element_functions import in_order

@@ -1,6 +1,6 @@
 """Register tiles, addresses and copies of the kernel language; each function has its meaning in Python here.
 
-The compiler writes a tile with vector registers: see `lazytensor.native.tiles`. Arrays are given as addresses of
+The compiler writes a tile with vector registers: see `lazytensor.llvm.register_tiles`. Arrays are given as addresses of
 float32; distances between rows are in elements.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.native.tiles import DOTS, FROM_IMAGE, FROM_WEIGHT, LANES, PAIR, ROWS, TO_RESULT, VECTORS
+from lazytensor.llvm.register_tiles import DOTS, FROM_IMAGE, FROM_WEIGHT, LANES, PAIR, ROWS, TO_RESULT, VECTORS
 
 __all__ = ["DOTS", "LANES", "PAIR", "ROWS", "VECTORS"]
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from lazytensor.runtime.intrinsics import abs_f4, bits_f4, copysign_f4, float_f4
-from lazytensor.runtime.language import leaf
+from lazytensor.runtime.language import inline
 
 
-@leaf
+@inline
 def _rounded(x: Any, shift: Any, below_half: Any, smallest: Any, magic: Any, largest: Any) -> Any:
     """The nearest value of a 16-bit type, ties to even; subnormals are kept.
 
@@ -36,19 +36,19 @@ _CB_HALF_PLACE, _CB_SMALLEST, _CB_MAGIC = np.int32(2**13 - 1), np.float32(2.0**-
 _CB_LARGEST = np.float32((2 - 2.0**-9) * 2.0**31)
 
 
-@leaf
+@inline
 def round_float16(x: Any) -> Any:
     """float16 has 5 bits of exponent and 10 of mantissa."""
     return _rounded(x, np.int32(13), _HALF_PLACE, _SMALLEST, _MAGIC, _LARGEST)
 
 
-@leaf
+@inline
 def round_cbfloat16(x: Any) -> Any:
     """cbfloat16 has 6 bits of exponent and 9 of mantissa."""
     return _rounded(x, np.int32(14), _CB_HALF_PLACE, _CB_SMALLEST, _CB_MAGIC, _CB_LARGEST)
 
 
-@leaf
+@inline
 def round_bfloat16(x: Any) -> Any:
     """bfloat16 has the exponents of float32, so that its bits can be rounded in place."""
     bits = bits_f4(x)

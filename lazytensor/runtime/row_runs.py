@@ -18,7 +18,7 @@ from lazytensor.compiler.codegen import arrange_loops, distinct_slots, generate,
 from lazytensor.ir.nest import Access, Nest, rebase_to_first_elements
 from lazytensor.ir.program import Instr, Program
 from lazytensor.kernels import BY_NAME
-from lazytensor.kernels.parts import bounds
+from lazytensor.kernels.loop_parts import bounds
 from lazytensor.runtime import jit, schedule
 
 LEAST_BYTES = 1 << 21  # handed on: of less a second-level cache holds a thread's share
@@ -179,7 +179,7 @@ class Run:
 
 
 class Blocks:
-    """A part of a run: some rows, with the words of the argument of `leaves.row_blocks`.
+    """A part of a run: some rows, with the words of the argument of `compiled_kernels.row_blocks`.
 
     Its table of arguments is the address of the words, before them.
     """
@@ -188,7 +188,7 @@ class Blocks:
 
     def __init__(self, words: list[int], pointers: list[int], streams: list[int], tables: list[Any]):
         table = (_WORD * (1 + len(words) + len(pointers) + len(streams)))(0, *words, *pointers, *streams)
-        self.function, self.argument = jit.machine_code(jit.leaf_text("row_blocks")).address, ctypes.addressof(table)
+        self.function, self.argument = jit.machine_code(jit.read_kernel("row_blocks")).address, ctypes.addressof(table)
         table[0], self.gives = self.argument + ctypes.sizeof(_WORD), "void"
         self.held, self.kept = (table,), tables
         first = 1 + len(words)

@@ -1,7 +1,7 @@
 """Chains: neighbouring steps of a program that machine code runs one after the other, in parts that a crew shares.
 
 Between the steps of a chain no thread needs the interpreter, which takes long to wake one. Bits depend on the parts
-only, and the parts on shapes only. The machine code is `lazytensor.runtime.leaves.scheduler`.
+only, and the parts on shapes only. The machine code is `lazytensor.runtime.compiled_kernels.scheduler`.
 """
 
 import atexit
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import CompileError
-from lazytensor.kernels.parts import LINE
+from lazytensor.kernels.loop_parts import LINE
 from lazytensor.kernels.routine import Routine
-from lazytensor.native.bound_code import Bound, Kernel
+from lazytensor.llvm.bound_code import Bound, Kernel
 from lazytensor.runtime import blas, jit, thread_pool
-from lazytensor.runtime.leaves.scheduler import BLOCK_WORDS
+from lazytensor.runtime.compiled_kernels.scheduler import BLOCK_WORDS
 from lazytensor.system.threads import try_start
 
 Step = Callable[[], object]
@@ -41,7 +41,7 @@ _OWN = 4
 def can_share() -> bool:
     """Return whether threads of machine code can wait for each other on this system; else programs run with one."""
     # Imported here: LLVM takes a tenth of a second.
-    way: str = importlib.import_module("lazytensor.native.thread_instructions").way_to_wait()
+    way: str = importlib.import_module("lazytensor.llvm.thread_instructions").way_to_wait()
     return way != ""
 
 
@@ -131,7 +131,7 @@ def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Bound | None:
     # From row to row of a and from column to column of b, and along the sums.
     across = 4 * (pitch_a if flip_a == _STRAIGHT else 1), 4 * (pitch_b if flip_b == _FLIPPED else 1)
     along = 4 * (1 if flip_a == _STRAIGHT else pitch_a), 4 * (1 if flip_b == _FLIPPED else pitch_b)
-    call = jit.machine_code(jit.leaf_text("tiled_product")).bound(*words, *across, *along)
+    call = jit.machine_code(jit.read_kernel("batched_matmul")).bound(*words, *across, *along)
     # The addresses of both matrices and of their product among the arguments.
     call.places = (6, 8, 10)
     return call
@@ -248,7 +248,7 @@ class _Crew:
 @functools.cache
 def scheduler(name: str) -> Kernel:
     """Return a kernel of the scheduler as machine code."""
-    return jit.machine_code(jit.leaf_text("scheduler"), name)
+    return jit.machine_code(jit.read_kernel("scheduler"), name)
 
 
 _crews: dict[int, _Crew] = {}

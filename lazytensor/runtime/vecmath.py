@@ -29,7 +29,7 @@ from lazytensor.runtime.intrinsics import (
     round_f8,
     sqrt_f4,
 )
-from lazytensor.runtime.language import leaf
+from lazytensor.runtime.language import inline
 
 _ONE, _HALF, _ZERO = np.float32(1), np.float32(0.5), np.float32(0)
 _INF, _NAN = np.float32(np.inf), np.float32(np.nan)
@@ -46,7 +46,7 @@ _SHIFT, _SHIFT_ONCE = np.float32(3 * 2.0**22 + 254), np.float32(3 * 2.0**22 + 12
 127: what the exponents of two numbers, or that of one, are larger by as they are written."""
 
 
-@leaf
+@inline
 def _reduced_exp(x: Number, shift: Number) -> tuple[Number, Number]:
     """Bits that end in n and what the shift adds, and r, with x = n * ln 2 + r, |r| <= ln 2 / 2."""
     shifted = fma(x, _LOG2E, shift)
@@ -56,7 +56,7 @@ def _reduced_exp(x: Number, shift: Number) -> tuple[Number, Number]:
     return bits_f4(shifted), fma(-n, _LN2_LOW, r)
 
 
-@leaf
+@inline
 def _exp_slope(r: Number) -> Number:
     """(exp(r) - 1 - r) / r**2 for |r| <= ln 2 / 2."""
     # Horner from the highest power; fused, each step rounds once.
@@ -66,7 +66,7 @@ def _exp_slope(r: Number) -> Number:
     return fma(r, p, np.float32(0.49999994))
 
 
-@leaf
+@inline
 def _exp_within(x: Number) -> Number:
     """exp(x) for -104 <= x <= 89, and for NaN."""
     bits, r = _reduced_exp(x, _SHIFT)
@@ -79,14 +79,14 @@ def _exp_within(x: Number) -> Number:
     return y * float_f4(first) * float_f4(second)
 
 
-@leaf
+@inline
 def exp_f4(x: Number) -> Number:
     """Return e**x."""
     low = np.float32(-104) if x < np.float32(-104) else x
     return _exp_within(np.float32(89) if low > np.float32(89) else low)
 
 
-@leaf
+@inline
 def exp_below_f4(x: Number) -> Number:
     """exp(x) for x <= 0, and for NaN: `exp_f4` without what large and subnormal results need. 0 below 2**-126.5."""
     # Here n is -127, and what has the exponent of 2**-127 as it is written is 0.
@@ -94,7 +94,7 @@ def exp_below_f4(x: Number) -> Number:
     return fma(r, fma(r, _exp_slope(r), _ONE), _ONE) * float_f4(np.int32(bits << np.int32(23)))
 
 
-@leaf
+@inline
 def expm1_f4(x: Number) -> Number:
     """Return e**x - 1."""
     low = np.float32(-30) if x < np.float32(-30) else x
@@ -107,7 +107,7 @@ def expm1_f4(x: Number) -> Number:
     return _INF if x > np.float32(88.7228394) else y
 
 
-@leaf
+@inline
 def _split(x: Number) -> tuple[Number, Number]:
     """n and f with x = 2**n * (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), for positive finite x."""
     is_tiny = x < np.float32(1.17549435e-38)
@@ -119,7 +119,7 @@ def _split(x: Number) -> tuple[Number, Number]:
     return np.int32(n - np.int32(23)) if is_tiny else n, m - _ONE
 
 
-@leaf
+@inline
 def _log1p_tail(f: Number) -> Number:
     """log(1 + f) - f on the reduced interval."""
     p = fma(f, np.float32(0.0691541508), np.float32(-0.117898308))
@@ -134,7 +134,7 @@ def _log1p_tail(f: Number) -> Number:
     return f * square * p - _HALF * square
 
 
-@leaf
+@inline
 def _log_edges(x: Number, y: Number) -> Number:
     """Return `y`, the logarithm of a finite x > 0; for other `x` infinity, -infinity (of 0) or NaN (of x < 0)."""
     y = x if x == _INF else y
@@ -142,7 +142,7 @@ def _log_edges(x: Number, y: Number) -> Number:
     return y if x >= _ZERO else _NAN
 
 
-@leaf
+@inline
 def log_f4(x: Number) -> Number:
     """Return the natural logarithm."""
     n, f = _split(x)
@@ -150,7 +150,7 @@ def log_f4(x: Number) -> Number:
     return _log_edges(x, k * _LN2_HIGH + (f + (_log1p_tail(f) + k * _LN2_LOW)))
 
 
-@leaf
+@inline
 def log2_f4(x: Number) -> Number:
     """Return the logarithm to base 2."""
     n, f = _split(x)
@@ -160,7 +160,7 @@ def log2_f4(x: Number) -> Number:
     return _log_edges(x, np.float32(n) + y)
 
 
-@leaf
+@inline
 def log1p_f4(x: Number) -> Number:
     """Return the natural logarithm of 1 + x."""
     u = _ONE + x
@@ -174,7 +174,7 @@ def log1p_f4(x: Number) -> Number:
     return near if x < np.float32(0.41) else far
 
 
-@leaf
+@inline
 def tanh_f4(x: Number) -> Number:
     """Return the hyperbolic tangent."""
     a = abs_f4(x)
@@ -190,7 +190,7 @@ def tanh_f4(x: Number) -> Number:
     return copysign_f4(m / (m + np.float32(2)), x)
 
 
-@leaf
+@inline
 def sigmoid_f4(x: Number) -> Number:
     """Return 1 / (1 + e**-x)."""
     a = abs_f4(x)
@@ -199,7 +199,7 @@ def sigmoid_f4(x: Number) -> Number:
     return (e if x < _ZERO else _ONE) / (_ONE + e)
 
 
-@leaf
+@inline
 def _erf_near(a: Number) -> Number:
     """erf(a) for 0 <= a <= 1."""
     t = a * a
@@ -212,7 +212,7 @@ def _erf_near(a: Number) -> Number:
     return a * (np.float32(0.12837923) + t * p) + a
 
 
-@leaf
+@inline
 def _erfc_far(a: Number) -> Number:
     """erfc(a) for 1 <= a <= 4, absolute error below 1e-9."""
     p = fma(a, np.float32(-2.16867666e-5), np.float32(4.41335316e-4))
@@ -224,7 +224,7 @@ def _erfc_far(a: Number) -> Number:
     return exp_f4(np.float32(1.88036924e-4) + a * p)
 
 
-@leaf
+@inline
 def erf_f4(x: Number) -> Number:
     """Return the error function."""
     a = abs_f4(x)
@@ -239,20 +239,20 @@ _SQRT_HALF = np.float32(math.sqrt(0.5))
 _GELU_SCALE, _GELU_CUBE = np.float32(math.sqrt(2 / math.pi)), np.float32(0.044715 * math.sqrt(2 / math.pi))
 
 
-@leaf
+@inline
 def gelu_none_f4(x: Number) -> Number:
     """Return x times the normal distribution function of x."""
     return _HALF * x * (_ONE + erf_f4(x * _SQRT_HALF))
 
 
-@leaf
+@inline
 def gelu_tanh_f4(x: Number) -> Number:
     """Return the approximation of `gelu_none_f4` by a hyperbolic tangent."""
     half = _HALF * x
     return fma(half, tanh_f4(x * fma(x * x, _GELU_CUBE, _GELU_SCALE)), half)
 
 
-@leaf
+@inline
 def rsqrt_f4(x: Number) -> Number:
     """Return 1 / sqrt(x)."""
     return _ONE / sqrt_f4(x)
@@ -302,7 +302,7 @@ _TABLE_HIGH, _TABLE_MIDDLE, _TABLE_LOW = (np.ascontiguousarray(_TABLE[:, k]) for
 _QUARTER_TURN = math.pi / 2
 
 
-@leaf
+@inline
 def _reduced_angle(x: Number) -> tuple[Number, Number]:
     """The quadrant of |x| and the rest, an angle in -pi/4..pi/4, in float64."""
     bits = np.int32(bits_f4(x) & np.int32(0x7FFFFFFF))
@@ -319,7 +319,7 @@ def _reduced_angle(x: Number) -> tuple[Number, Number]:
     return np.int32(quadrant) & np.int32(3), ((total - quadrant) + low) * _QUARTER_TURN
 
 
-@leaf
+@inline
 def _sine(r: Number) -> Number:
     t = r * r
     p = 2.7557319223985893e-6 - t * 2.505210838544172e-8
@@ -329,7 +329,7 @@ def _sine(r: Number) -> Number:
     return r + r * t * p
 
 
-@leaf
+@inline
 def _cosine(r: Number) -> Number:
     t = r * r
     p = 2.48015873015873e-5 - t * 2.755731922398589e-7
@@ -338,7 +338,7 @@ def _cosine(r: Number) -> Number:
     return 1.0 - 0.5 * t + t * t * p
 
 
-@leaf
+@inline
 def _turned(x: Number, shift: Number) -> Number:
     """sin(|x| + shift * pi/2) in float64."""
     quadrant, r = _reduced_angle(x)
@@ -348,7 +348,7 @@ def _turned(x: Number, shift: Number) -> Number:
     return -y if quadrant >= np.int32(2) else y
 
 
-@leaf
+@inline
 def sin_f4(x: Number) -> Number:
     """Return the sine."""
     y = np.float32(_turned(x, np.int32(0)))
@@ -357,7 +357,7 @@ def sin_f4(x: Number) -> Number:
     return y if abs_f4(x) < _INF else _NAN
 
 
-@leaf
+@inline
 def cos_f4(x: Number) -> Number:
     """Return the cosine."""
     y = np.float32(_turned(x, np.int32(1)))
@@ -365,7 +365,7 @@ def cos_f4(x: Number) -> Number:
     return y if abs_f4(x) < _INF else _NAN
 
 
-@leaf
+@inline
 def tan_f4(x: Number) -> Number:
     """Return the tangent."""
     quadrant, r = _reduced_angle(x)
@@ -378,7 +378,7 @@ def tan_f4(x: Number) -> Number:
     return y if abs_f4(x) < _INF else _NAN
 
 
-@leaf
+@inline
 def _log2_wide(x: Number) -> Number:
     """log2 of a positive finite float32 in float64, relative error below 1e-13."""
     wide = np.float64(x)
@@ -398,7 +398,7 @@ def _log2_wide(x: Number) -> Number:
     return n + 2.8853900817779268 * (s + s * t * p)
 
 
-@leaf
+@inline
 def _exp2_wide(x: Number) -> Number:
     """2**x in float64 for -1000 < x < 1000."""
     n = round_f8(x)
@@ -414,7 +414,7 @@ def _exp2_wide(x: Number) -> Number:
     return y * float_f8((np.int64(n) + np.int64(1023)) << np.int64(52))
 
 
-@leaf
+@inline
 def pow_f4(a: Number, b: Number) -> Number:
     """a**b with the special values of C's pow."""
     size = abs_f4(a)
@@ -439,62 +439,62 @@ def pow_f4(a: Number, b: Number) -> Number:
     return _ONE if b == _ZERO or a == _ONE or (size == _ONE and abs_f4(b) == _INF) else y
 
 
-@leaf
+@inline
 def relu_f4(x: Number) -> Number:
     """Return x, and 0 for x < 0."""
     return _ZERO if x < _ZERO else x
 
 
-@leaf
+@inline
 def relu_f8(x: Number) -> Number:
     """Return x, and 0 for x < 0."""
     return 0.0 if x < 0.0 else x
 
 
-@leaf
+@inline
 def sign_f4(x: Number) -> Number:
     """Return 1, -1 or 0; 0 for NaN."""
     return _ONE if x > _ZERO else (-_ONE if x < _ZERO else _ZERO)
 
 
-@leaf
+@inline
 def sign_f8(x: Number) -> Number:
     """Return 1, -1 or 0; 0 for NaN."""
     return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
 
 
-@leaf
+@inline
 def sign_i(x: Number) -> Number:
     """Return 1, -1 or 0."""
     return np.int64(x > 0) - np.int64(x < 0)
 
 
-@leaf
+@inline
 def fmod_f4(a: Number, b: Number) -> Number:
     """Return the remainder of a / b with the sign of a."""
     return np.float32(np.fmod(np.float64(a), np.float64(b)))
 
 
-@leaf
+@inline
 def atan2_f4(a: Number, b: Number) -> Number:
     """Return the angle of the point (b, a)."""
     return np.float32(math.atan2(np.float64(a), np.float64(b)))
 
 
-fmod_f8 = leaf(lambda a, b: np.fmod(a, b))
-atan2_f8 = leaf(lambda a, b: math.atan2(a, b))
-exp_f8 = leaf(lambda x: math.exp(x))
-expm1_f8 = leaf(lambda x: math.expm1(x))
-log_f8 = leaf(lambda x: np.log(x))
-log2_f8 = leaf(lambda x: np.log2(x))
-log1p_f8 = leaf(lambda x: np.log1p(x))
-tanh_f8 = leaf(lambda x: math.tanh(x))
-sigmoid_f8 = leaf(lambda x: 1.0 / (1.0 + math.exp(-x)))
-erf_f8 = leaf(lambda x: math.erf(x))
-sin_f8 = leaf(lambda x: np.sin(x))
-cos_f8 = leaf(lambda x: np.cos(x))
-tan_f8 = leaf(lambda x: np.tan(x))
-rsqrt_f8 = leaf(lambda x: 1.0 / np.sqrt(x))
-pow_f8 = leaf(lambda a, b: np.power(a, b))
-gelu_none_f8 = leaf(lambda x: 0.5 * x * (1.0 + math.erf(x * math.sqrt(0.5))))
-gelu_tanh_f8 = leaf(lambda x: 0.5 * x * (1.0 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
+fmod_f8 = inline(lambda a, b: np.fmod(a, b))
+atan2_f8 = inline(lambda a, b: math.atan2(a, b))
+exp_f8 = inline(lambda x: math.exp(x))
+expm1_f8 = inline(lambda x: math.expm1(x))
+log_f8 = inline(lambda x: np.log(x))
+log2_f8 = inline(lambda x: np.log2(x))
+log1p_f8 = inline(lambda x: np.log1p(x))
+tanh_f8 = inline(lambda x: math.tanh(x))
+sigmoid_f8 = inline(lambda x: 1.0 / (1.0 + math.exp(-x)))
+erf_f8 = inline(lambda x: math.erf(x))
+sin_f8 = inline(lambda x: np.sin(x))
+cos_f8 = inline(lambda x: np.cos(x))
+tan_f8 = inline(lambda x: np.tan(x))
+rsqrt_f8 = inline(lambda x: 1.0 / np.sqrt(x))
+pow_f8 = inline(lambda a, b: np.power(a, b))
+gelu_none_f8 = inline(lambda x: 0.5 * x * (1.0 + math.erf(x * math.sqrt(0.5))))
+gelu_tanh_f8 = inline(lambda x: 0.5 * x * (1.0 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))

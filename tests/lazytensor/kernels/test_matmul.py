@@ -80,7 +80,7 @@ def of_panels(flip_a, flip_b, stack, m, n, k):
     )
     if routine is None:
         return None
-    arguments = jit.leaf(routine), routine, tuple(x.reshape(-1) for x in (a, b, out))
+    arguments = jit.load_routine(routine), routine, tuple(x.reshape(-1) for x in (a, b, out))
 
     def value():
         for step in schedule.chains(schedule.routine(*arguments))[0]:

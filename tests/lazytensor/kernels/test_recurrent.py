@@ -78,7 +78,7 @@ def routine_run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2) -> lis
     types = [tuple(Type(a.shape, float32) for a in arrays) for arrays in (outs, ins)]
     routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), *types)
     with config.override(threads=threads):
-        steps = schedule.routine(jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, *outs)))
+        steps = schedule.routine(jit.load_routine(routine), routine, tuple(a.reshape(-1) for a in (*ins, *outs)))
         for step in schedule.chains(steps)[0]:
             step()
     return outs

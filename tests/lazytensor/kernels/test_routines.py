@@ -13,7 +13,7 @@ from lazytensor.core.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from lazytensor.kernels import correlation, pooled_places
+from lazytensor.kernels import convolution, pooling
 from lazytensor.kernels.matmul import MATMUL
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops import OPS
@@ -39,8 +39,8 @@ CASES = {  # image, weight, stride, padding, dilation, groups
 
 @pytest.fixture(autouse=True)
 def small_is_enough(monkeypatch):
-    monkeypatch.setattr(correlation, "LEAST_FLOPS", 0)
-    monkeypatch.setattr(pooled_places, "LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(convolution, "LEAST_FLOPS", 0)
+    monkeypatch.setattr(pooling, "LEAST_ELEMENTS", 0)
 
 
 def of(array: np.ndarray) -> Type:
@@ -50,7 +50,7 @@ def of(array: np.ndarray) -> Type:
 def run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2, out: np.ndarray | None = None) -> np.ndarray:
     out = np.full_like(OPS[op].eval(*ins, **attrs), 7) if out is None else out
     routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), (of(out),), tuple(map(of, ins)))
-    arguments = jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, out))
+    arguments = jit.load_routine(routine), routine, tuple(a.reshape(-1) for a in (*ins, out))
     with config.override(threads=threads):
         for step in schedule.chains(schedule.routine(*arguments))[0]:
             step()
@@ -129,7 +129,7 @@ def test_the_gradient_of_a_large_weight_takes_little_working_memory():
     image, weight = Type((64, 512, 7, 7), float32), Type((512, 512, 3, 3), float32)
     routine = routine_of(Instr("call", (), (), {"op": "conv_weight", "attrs": attrs}), (weight,), (image, image))
     # Two partial sums in Winograd's domain, of 16 places for 9 taps.
-    assert routine.leaf == "winograd"
+    assert routine.module == "winograd"
     assert routine.shared < 2.1 * 16 / 9 * weight.size
     # More threads than two share the work all the same.
     assert routine.parts[0] == 8
@@ -220,7 +220,7 @@ def test_a_place_outside_of_its_row_is_refused():
         (Type((2, 5), float32),),
         (of(g), of(places)),
     )
-    arguments = jit.leaf(routine), routine, (g.reshape(-1), places.reshape(-1), np.zeros(10, "f4"))
+    arguments = jit.load_routine(routine), routine, (g.reshape(-1), places.reshape(-1), np.zeros(10, "f4"))
     steps = schedule.routine(*arguments)
     runs, _ = schedule.chains([*steps, *steps])
     # The second time is a call of its own, which is not made.

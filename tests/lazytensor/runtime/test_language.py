@@ -15,9 +15,9 @@ from lazytensor.core import dtype as dt
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from lazytensor.kernels import BY_NAME, correlation, pooled_places, recurrent
+from lazytensor.kernels import BY_NAME, convolution, pooling, recurrent
 from lazytensor.kernels.routines import ROUTINES, routine_of
-from lazytensor.native.emit import kernel_text
+from lazytensor.llvm.emit import kernel_text
 from lazytensor.ops import OPS, call
 from lazytensor.runtime import jit
 from lazytensor.testing import batch
@@ -71,10 +71,10 @@ def compare(op, attrs, *ins):
     if routine is None:
         return False
     with config.override(jit=True):
-        ran(jit.leaf(routine), routine, *ins, *outs)
+        ran(jit.load_routine(routine), routine, *ins, *outs)
     others = [np.zeros_like(v) for v in outs]
     with config.override(jit=False), np.errstate(all="ignore"):
-        ran(jit.leaf(routine), routine, *ins, *others)
+        ran(jit.load_routine(routine), routine, *ins, *others)
     for value, a, b in zip(expected, outs, others, strict=True):
         np.testing.assert_allclose(a, value, rtol=1e-3, atol=1e-3)
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
@@ -83,8 +83,8 @@ def compare(op, attrs, *ins):
 
 @pytest.fixture
 def small_is_enough(monkeypatch):
-    monkeypatch.setattr(correlation, "LEAST_FLOPS", 0)
-    monkeypatch.setattr(pooled_places, "LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(convolution, "LEAST_FLOPS", 0)
+    monkeypatch.setattr(pooling, "LEAST_ELEMENTS", 0)
     monkeypatch.setattr(recurrent, "LEAST_FLOPS", 0)
 
 
@@ -141,7 +141,7 @@ def test_a_nest_runs_as_plain_python(name):
 
 def test_a_debugger_shows_the_lines_of_a_plain_kernel():
     with config.override(jit=False):
-        kernel = jit.load(jit.leaf_text("product"))
+        kernel = jit.load(jit.read_kernel("panel_product"))
     assert "def kernel" in inspect.getsource(kernel)
 
 

@@ -1,0 +1,96 @@
+"""Pooling as routines: places of the largest elements, reading and adding there; sums of windows, and back."""
+
+import math
+
+import numpy as np
+
+from lazytensor.core.dtype import float32
+from lazytensor.ir.types import Type
+from lazytensor.kernels.kernel import Attrs
+from lazytensor.kernels.routine import Routine
+
+PART_ELEMENTS = 1 << 15  # taps or elements that are worth waking a thread for
+LEAST_ELEMENTS = 1 << 13  # below that nothing is compiled for it
+MOST_PARTS = 32
+BAD_PLACE = "found an invalid max index: the places are 0..{}"
+
+
+def _three(values: tuple[int, ...], alone: int) -> tuple[int, ...]:
+    return (alone,) * (3 - len(values)) + values
+
+
+def _each(rows: int, elements: int) -> int:
+    """How many rows a part has, if one has so many elements."""
+    parts = max(1, min(rows * elements // PART_ELEMENTS, MOST_PARTS, rows))
+    return -(-rows // parts)
+
+
+def _windows(extents: tuple[int, ...], windows: tuple[int, ...], attrs: Attrs) -> tuple[tuple[int, ...], ...]:
+    """Extents, how many windows, their extents, stride and padding, in three dimensions each."""
+    before = tuple(low for low, _ in attrs["padding"])
+    alone = (_three(extents, 1), _three(windows, 1), _three(attrs["kernel"], 1), _three(attrs["stride"], 1))
+    return (*alone, _three(before, 0))
+
+
+def window_argmax(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`window_argmax`: x -> places, for up to three dimensions of windows."""
+    (x,), kernel = ins, attrs["kernel"]
+    if x.dtype.host != float32.host or not outs[0].size or not x.size or len(kernel) > 3:
+        return None
+    lead = len(x.shape) - len(kernel)
+    if outs[0].size * math.prod(kernel) < LEAST_ELEMENTS:
+        return None
+    images, out = math.prod(x.shape[:lead]), outs[0].shape[lead:]
+    each = _each(images, math.prod(out) * math.prod(kernel))
+    rows = (*_windows(x.shape[lead:], out, attrs), _three(attrs["dilation"], 1))
+    geometry = np.array([images, each, *(v for row in rows for v in row)], np.int64)
+    return Routine(module="max_pool_indices", geometry=geometry, parts=(-(-images // each),), is_special=True)
+
+
+def _totals(image: Type, windows: Type, attrs: Attrs, spreads: bool) -> Routine | None:
+    taps, rank = math.prod(attrs["kernel"]), len(attrs["kernel"])
+    if image.dtype.host != float32.host or rank > 3 or not image.size or windows.size * taps < LEAST_ELEMENTS:
+        return None
+    lead = len(image.shape) - rank
+    images, out = math.prod(image.shape[:lead]), windows.shape[lead:]
+    each = _each(images, math.prod(out) * taps)
+    rows = _windows(image.shape[lead:], out, attrs)
+    geometry = np.array([images, each, *(v for row in rows for v in row), spreads], np.int64)
+    return Routine(module="window_sums", geometry=geometry, parts=(-(-images // each),), is_special=True)
+
+
+def window_sum(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`window_sum`: x -> y."""
+    return _totals(ins[0], outs[0], attrs, spreads=False)
+
+
+def window_spread(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`window_spread`: the gradient of y -> that of x."""
+    return _totals(outs[0], ins[0], attrs, spreads=True)
+
+
+def _by_rows(module: str, values: Type, places: Type, extent: int) -> Routine | None:
+    if values.dtype.host != float32.host or not places.size or not extent:
+        return None
+    rows, count = math.prod(places.shape[:-1]), places.shape[-1]
+    if rows * (extent + count) < LEAST_ELEMENTS:
+        return None
+    each = _each(rows, extent + count)
+    geometry = np.array([rows, each, extent, count], np.int64)
+    return Routine(
+        module=module,
+        geometry=geometry,
+        parts=(-(-rows // each),),
+        refusal=BAD_PLACE.format(extent - 1),
+        is_special=True,
+    )
+
+
+def at_places(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`at_places`: x, places -> y."""
+    return _by_rows("read_at_indices", ins[0], ins[1], ins[0].shape[-1])
+
+
+def put_places(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`put_places` where values for one place are added: g, places -> x."""
+    return _by_rows("add_at_indices", ins[0], ins[1], attrs["extent"]) if attrs["accumulate"] else None

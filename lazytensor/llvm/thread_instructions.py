@@ -1,0 +1,171 @@
+"""Instructions of threads, shared words and calls: what `lazytensor.runtime.atomics` is in LLVM.
+
+Linux and macOS have calls by which a thread sleeps until a word changes. On another system `wait` returns at once;
+`schedule.can_share` is false there, and programs run with one thread.
+"""
+
+import functools
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from llvmlite import binding
+
+from lazytensor.llvm.function_builder import Function
+from lazytensor.llvm.number_types import BOOL, INT, Array, Unknown, Value
+
+_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+"""The number of the system call of Linux, by processor."""
+_WAIT, _WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, of this process only
+_PAUSE = {"x86_64": ("llvm.x86.sse2.pause", "", ""), "aarch64": ("llvm.aarch64.hint", "i32", "i32 1")}
+_UL_COMPARE_AND_WAIT64, _ULF_WAKE_ALL, _ULF_NO_ERRNO = 5, 0x100, 0x1000000  # of macOS's sys/ulock.h
+
+
+@functools.cache
+def way_to_wait() -> str:
+    """Return how threads wait for a word: `futex` of Linux, `os_sync` or `ulock` of macOS; empty if not known."""
+    if sys.maxsize < 1 << 32:
+        return ""
+    if sys.platform == "linux" and platform.machine() in _FUTEX:
+        return "futex"
+    if sys.platform == "darwin":
+        known = {"os_sync": "os_sync_wait_on_address", "ulock": "__ulock_wait"}
+        return next((way for way, name in known.items() if binding.address_of_symbol(name)), "")
+    return ""
+
+
+def written(name: str, arguments: Sequence[Value | Array], function: Function) -> tuple[Value | Array, ...]:
+    """Write the instructions of an intrinsic. Raises Unknown for other names and for arguments of other kinds."""
+    write = _WRITERS.get(name)
+    if write is None:
+        raise Unknown(f"a call of {name}")
+    if name in _OF_WORDS and not isinstance(arguments[0], Array):
+        raise Unknown(f"{name} of something else than an array of words")
+    try:
+        return write(function, *arguments)
+    except TypeError as error:
+        raise Unknown(f"{name} of {len(arguments)} arguments") from error
+
+
+def _word(value: Value, function: Function) -> str:
+    return function.converted(value, INT).text
+
+
+def _pointer(address: Value, function: Function) -> str:
+    return function.new(f"inttoptr i64 {_word(address, function)} to ptr")
+
+
+def _words_at(function: Function, address: Value) -> tuple[Array]:
+    return (Array(INT, _pointer(address, function)),)
+
+
+def _load(function: Function, words: Array, place: Value) -> tuple[Value]:
+    return (Value(INT, function.new(f"load atomic i64, ptr {function.element(words, place)} seq_cst, align 8")),)
+
+
+def _store(function: Function, words: Array, place: Value, value: Value) -> tuple[()]:
+    text = _word(value, function)
+    function.line(f"store atomic i64 {text}, ptr {function.element(words, place)} seq_cst, align 8")
+    return ()
+
+
+def _add(function: Function, words: Array, place: Value, value: Value) -> tuple[Value]:
+    text = _word(value, function)
+    return (Value(INT, function.new(f"atomicrmw add ptr {function.element(words, place)}, i64 {text} seq_cst")),)
+
+
+def _exchange(function: Function, words: Array, place: Value, expected: Value, new: Value) -> tuple[Value]:
+    at, old, text = function.element(words, place), _word(expected, function), _word(new, function)
+    pair = function.new(f"cmpxchg ptr {at}, i64 {old}, i64 {text} seq_cst seq_cst")
+    return (Value(BOOL, function.new(f"extractvalue {{ i64, i1 }} {pair}, 1")),)
+
+
+def _pause(function: Function) -> tuple[()]:
+    if platform.machine() in _PAUSE:
+        name, parameter, argument = _PAUSE[platform.machine()]
+        function.declarations.add(f"declare void @{name}({parameter})")
+        function.line(f"call void @{name}({argument})")
+    return ()
+
+
+def _clock(function: Function) -> tuple[Value]:
+    function.declarations.add("declare i32 @clock_gettime(i32, ptr)")
+    parts = Array(INT, function.array(INT, 2))
+    function.new(f"call i32 @clock_gettime(i32 {time.CLOCK_MONOTONIC}, ptr {parts.text})")
+    seconds, rest = (function.new(f"load i64, ptr {function.element(parts, Value(INT, k))}") for k in "01")
+    whole = function.new(f"mul i64 {seconds}, 1000000000")
+    return (Value(INT, function.new(f"add i64 {whole}, {rest}")),)
+
+
+def _current_core(function: Function) -> tuple[Value]:
+    if sys.platform != "linux":
+        return (Value(INT, "-1"),)
+    function.declarations.add("declare i32 @sched_getcpu()")
+    return (Value(INT, function.new(f"sext i32 {function.new('call i32 @sched_getcpu()')} to i64")),)
+
+
+def _wait(function: Function, words: Array, place: Value, value: Value) -> tuple[()]:
+    at, text, way = function.element(words, place), _word(value, function), way_to_wait()
+    if way == "futex":
+        _futex(function, f"ptr {at}, i64 {_WAIT}, i64 {text}, ptr null")
+    elif way == "os_sync":
+        function.declarations.add("declare i32 @os_sync_wait_on_address(ptr, i64, i64, i32)")
+        function.new(f"call i32 @os_sync_wait_on_address(ptr {at}, i64 {text}, i64 8, i32 0)")
+    elif way == "ulock":
+        function.declarations.add("declare i32 @__ulock_wait(i32, ptr, i64, i32)")
+        kind = _UL_COMPARE_AND_WAIT64 | _ULF_NO_ERRNO
+        function.new(f"call i32 @__ulock_wait(i32 {kind}, ptr {at}, i64 {text}, i32 0)")
+    else:
+        _pause(function)
+    return ()
+
+
+def _wake(function: Function, words: Array, place: Value, count: Value) -> tuple[()]:
+    at, most, way = function.element(words, place), _word(count, function), way_to_wait()
+    if way == "futex":
+        _futex(function, f"ptr {at}, i64 {_WAKE}, i64 {most}")
+    elif way == "os_sync":
+        function.declarations.add("declare i32 @os_sync_wake_by_address_all(ptr, i64, i32)")
+        function.new(f"call i32 @os_sync_wake_by_address_all(ptr {at}, i64 8, i32 0)")
+    elif way == "ulock":
+        function.declarations.add("declare i32 @__ulock_wake(i32, ptr, i64)")
+        kind = _UL_COMPARE_AND_WAIT64 | _ULF_WAKE_ALL | _ULF_NO_ERRNO
+        function.new(f"call i32 @__ulock_wake(i32 {kind}, ptr {at}, i64 0)")
+    return ()
+
+
+def _futex(function: Function, arguments: str) -> None:
+    function.declarations.add("declare i64 @syscall(i64, ...)")
+    function.new(f"call i64 (i64, ...) @syscall(i64 {_FUTEX[platform.machine()]}, {arguments})")
+
+
+def _prefetch(function: Function, address: Value) -> tuple[()]:
+    function.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    # To be read, into the second-level cache, as data.
+    function.line(f"call void @llvm.prefetch.p0(ptr {_pointer(address, function)}, i32 0, i32 2, i32 1)")
+    return ()
+
+
+def _called(function: Function, address: Value, *arguments: Value) -> tuple[Value]:
+    pointer = _pointer(address, function)
+    passed = [a if a.kind.bits == 32 or a.kind.sort == "f" else function.converted(a, INT) for a in arguments]
+    texts = ", ".join(f"{a.kind.llvm} {a.text}" for a in passed)
+    return (Value(BOOL, function.new(f"call i1 {pointer}({texts})")),)
+
+
+_OF_WORDS = ("atomic_load", "atomic_store", "atomic_add", "compare_exchange", "wait", "wake")
+_WRITERS: dict[str, Callable[..., tuple[Value | Array, ...]]] = {
+    "words_at": _words_at,
+    "atomic_load": _load,
+    "atomic_store": _store,
+    "atomic_add": _add,
+    "compare_exchange": _exchange,
+    "pause": _pause,
+    "clock": _clock,
+    "current_core": _current_core,
+    "wait": _wait,
+    "wake": _wake,
+    "prefetch": _prefetch,
+    "called": _called,
+}

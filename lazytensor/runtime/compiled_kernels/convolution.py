@@ -1,0 +1,132 @@
+"""Convolution, and its adjoint: sums of shifted images by weights, in register tiles.
+
+An image lies in memory with its padding, so that a tap of the window is a shift of the whole image, and a run of
+neighbouring results, whatever rows they are in, is a product of a panel of weights with shifted runs. What a run
+computes at the ends of rows is never read. A stride takes the image apart into phases, within which a tap is a shift
+again; the adjoint of a stride is several convolutions, one for each phase of its result.
+"""
+
+from typing import Any
+
+from lazytensor.kernels.convolution_geometry import (
+    ALL_TAPS,
+    BAND,
+    BANDS,
+    BOX,
+    CHANNELS,
+    CHUNKS,
+    EXTENTS,
+    GROUPS,
+    GROUPS_EACH,
+    IMAGE,
+    IMAGES,
+    IMAGES_EACH,
+    OFFSETS,
+    OUT_EXTENTS,
+    OUT_STEPS,
+    PROBLEM_LIST,
+    PROBLEMS,
+    RESULTS,
+    RESULTS_EACH,
+    TAPS,
+    WEIGHT_CHANNEL,
+    WEIGHT_GROUP,
+    WEIGHT_RESULT,
+)
+from lazytensor.runtime.compiled_kernels.image_layout import gather
+from lazytensor.runtime.language import inline, typed
+from lazytensor.runtime.panels import LANES, ROWS, VECTORS, address, copied, products, products_narrow
+
+TILE = LANES * VECTORS
+
+
+@inline
+def _pack(g: Any, w: Any, out: Any) -> None:
+    """Weights as panels: for each group, problem and block of ROWS channels its products in order, ROWS to each."""
+    to = 0
+    for group in range(g[GROUPS]):
+        for j in range(g[PROBLEMS]):
+            problem = g[PROBLEM_LIST] + 8 * j
+            for block in range(0, g[RESULTS], ROWS):
+                for c in range(g[CHANNELS]):
+                    for t in range(g[problem], g[problem + 1]):
+                        at = group * g[WEIGHT_GROUP] + block * g[WEIGHT_RESULT] + c * g[WEIGHT_CHANNEL] + g[g[TAPS] + t]
+                        for r in range(ROWS):
+                            out[to] = w[at + r * g[WEIGHT_RESULT]] if block + r < g[RESULTS] else 0
+                            to += 1
+
+
+@inline
+def _scatter(own: Any, at: int, pitch: int, y: Any, to: int, g: Any, problem: int, first: int, channels: int) -> None:
+    """Copy what the tiles computed, from own[at] on, to its places in the results; `first` is the band's first row."""
+    e1, e2, step = g[OUT_EXTENTS + 1], g[OUT_EXTENTS + 2], g[OUT_STEPS + 2]
+    length = g[problem + 7]
+    for m in range(channels):
+        for o0 in range(first, min(first + g[BAND], g[problem + 5])):
+            for o1 in range(g[problem + 6]):
+                i0 = m * g[OUT_EXTENTS] + g[problem + 2] + o0 * g[OUT_STEPS]
+                row = to + (i0 * e1 + g[problem + 3] + o1 * g[OUT_STEPS + 1]) * e2 + g[problem + 4]
+                source = at + m * pitch + ((o0 - first) * g[BOX + 1] + o1) * g[BOX + 2]
+                if step == 1:
+                    copied(address(own) + 4 * source, address(y) + 4 * row, length)
+                else:
+                    for k in range(length):
+                        y[row + k * step] = own[source + k]
+
+
+@inline
+def _run(panel: int, g: Any, problem: int, own: int, wide: int, pitch: int, length: int, channels: int) -> None:
+    """`length` neighbouring results of some channels, a column of tiles after the other."""
+    count = (g[problem + 1] - g[problem]) * g[CHANNELS]
+    offsets = address(g) + 8 * (g[OFFSETS] + g[problem] * g[CHANNELS])
+    q = 0
+    while q < length:
+        # The image stays in the first cache while the panels of weights pass by.
+        is_wide = length - q > LANES
+        for m in range(0, channels, ROWS):
+            a, b, c = panel + 4 * m * count, own + 4 * q, wide + 4 * (m * pitch + q)
+            if is_wide:
+                products(a, offsets, count, b, c, pitch)
+            else:
+                products_narrow(a, offsets, count, b, c, pitch)
+        q += TILE if is_wide else LANES
+
+
+@inline
+def _band(g: Any, panels: Any, own: Any, image: int, group: int, m0: int, m1: int, first: int, y: Any) -> None:
+    """One band of rows of one image: every problem over the image that lies in `own`, for channels m0 to m1."""
+    b1, b2 = g[BOX + 1], g[BOX + 2]
+    blocks = (g[RESULTS] + ROWS - 1) // ROWS * ROWS * g[CHANNELS]
+    pitch = g[BAND] * b1 * b2 + TILE
+    to = ((image * g[GROUPS] + group) * g[RESULTS] + m0) * g[OUT_EXTENTS] * g[OUT_EXTENTS + 1] * g[OUT_EXTENTS + 2]
+    for j in range(g[PROBLEMS]):
+        problem = g[PROBLEM_LIST] + 8 * j
+        rows = min(g[BAND], g[problem + 5] - first)
+        if rows > 0:
+            length = ((rows - 1) * b1 + g[problem + 6] - 1) * b2 + g[problem + 7]
+            taps = g[problem + 1] - g[problem]
+            place = blocks * (group * g[ALL_TAPS] + g[problem]) + m0 * taps * g[CHANNELS]
+            panel, wide = address(panels) + 4 * place, address(own) + 4 * g[IMAGE]
+            _run(panel, g, problem, address(own), wide, pitch, length, m1 - m0)
+            _scatter(own, g[IMAGE], pitch, y, to, g, problem, first, m1 - m0)
+
+
+@typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
+def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, w: Any, y: Any) -> None:
+    """y from x and w; phase 0 packs the weights, a part of phase 1 is some images, a band of rows, some channels."""
+    if phase == 0:
+        _pack(g, w, shared)
+        return
+    chunk, rest = part % g[CHUNKS], part // g[CHUNKS]
+    band, batch = rest % g[BANDS], rest // g[BANDS]
+    groups = g[GROUPS_EACH]
+    m0 = chunk * g[RESULTS_EACH] if g[GROUPS] == 1 else 0
+    m1 = min(m0 + g[RESULTS_EACH], g[RESULTS])
+    first_group = 0 if g[GROUPS] == 1 else chunk * groups
+    size = g[EXTENTS] * g[EXTENTS + 1] * g[EXTENTS + 2] * g[CHANNELS]
+    for image in range(batch * g[IMAGES_EACH], min((batch + 1) * g[IMAGES_EACH], g[IMAGES])):
+        for group in range(first_group, min(first_group + groups, g[GROUPS])):
+            at = (image * g[GROUPS] + group) * size
+            skip = band * g[BAND]
+            gather(x, at, g, skip, own, 0)
+            _band(g, shared, own, image, group, m0, m1, skip, y)

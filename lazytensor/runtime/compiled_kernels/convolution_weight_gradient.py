@@ -1,0 +1,125 @@
+"""The gradient of a convolution's weight: for each pair of channels and each tap a dot product of shifted images.
+
+The image lies as in `convolution`, the gradient of the result in rows as long as the image's, with zeros where no
+result is, so that one run over all rows gives a dot product; of small images several lie behind each other, since a
+short run takes longer to sum up than to multiply. (An infinity at the border of an image spreads to taps that do not
+touch it; the taps beside them are not finite then either.)
+"""
+
+from typing import Any
+
+from lazytensor.kernels.convolution_geometry import (
+    ALL_TAPS,
+    BAND,
+    BANDS,
+    BOX,
+    CHANNELS,
+    CHUNKS,
+    EXTENTS,
+    GROUPS,
+    IMAGE,
+    IMAGES,
+    IMAGES_EACH,
+    OFFSETS,
+    OUT_EXTENTS,
+    PHASES,
+    PITCH,
+    RESULTS,
+    RESULTS_EACH,
+    ROWS_EACH,
+    SUMS,
+    TOGETHER,
+)
+from lazytensor.runtime.compiled_kernels.image_layout import gather
+from lazytensor.runtime.language import inline, typed
+from lazytensor.runtime.panels import DOTS, LANES, ROWS, address, copied, dots
+
+SLACK = 64
+
+
+@inline
+def _clear(out: Any, start: int, count: int) -> None:
+    for k in range(count):
+        out[start + k] = 0
+
+
+@inline
+def _spread(grad: Any, at: int, channels: int, g: Any, first: int, out: Any, to: int) -> None:
+    """A band of gradients of one image in rows of the image's length, `to` saying where that of each channel begins."""
+    e0, e1, e2 = g[OUT_EXTENTS], g[OUT_EXTENTS + 1], g[OUT_EXTENTS + 2]
+    reach = _reach(g)
+    for m in range(channels):
+        for o0 in range(min(e0 - first, g[BAND])):
+            for o1 in range(e1):
+                row = to + m * reach + (o0 * g[BOX + 1] + o1) * g[BOX + 2]
+                source = at + ((m * e0 + first + o0) * e1 + o1) * e2
+                copied(address(grad) + 4 * source, address(out) + 4 * row, e2)
+
+
+@inline
+def _reach(g: Any) -> int:
+    """How far the gradients of two channels are apart."""
+    reach: int = ((g[TOGETHER] - 1) * g[BOX] + g[BAND]) * g[BOX + 1] * g[BOX + 2] + SLACK
+    return reach
+
+
+@inline
+def _images(g: Any, shared: Any, own: Any, x: Any, grad: Any, at: int, group: int, m0: int, m1: int, to: int) -> None:
+    """Add what some images from `at` on give for a group and the channels m0 to m1 to the partial sum at `to`."""
+    reach, pitch, box = _reach(g), g[PITCH], g[BOX] * g[BOX + 1] * g[BOX + 2]
+    offsets, sums = address(g) + 8 * g[OFFSETS], address(shared) + 4 * to
+    channels = (m1 - m0 + ROWS - 1) // ROWS * ROWS
+    for band in range(g[BANDS]):
+        first = band * g[BAND]
+        _clear(own, g[CHANNELS] * g[PHASES] * g[TOGETHER] * box, SLACK)
+        # Zeros between the rows; tiles are full, so that behind the last channel lie channels of zeros.
+        _clear(own, g[IMAGE], channels * reach)
+        for number in range(g[TOGETHER]):
+            place = (at + number) * g[GROUPS] + group
+            size = g[EXTENTS] * g[EXTENTS + 1] * g[EXTENTS + 2]
+            gather(x, place * g[CHANNELS] * size, g, first, own, number)
+            results = g[OUT_EXTENTS] * g[OUT_EXTENTS + 1] * g[OUT_EXTENTS + 2]
+            source = (place * g[RESULTS] + m0) * results
+            _spread(grad, source, m1 - m0, g, first, own, g[IMAGE] + number * box)
+        rows = min(g[OUT_EXTENTS] - first, g[BAND]) - 1
+        length = (
+            (g[TOGETHER] - 1) * box + (rows * g[BOX + 1] + g[OUT_EXTENTS + 1] - 1) * g[BOX + 2] + g[OUT_EXTENTS + 2]
+        )
+        length += -length % LANES
+        for k in range(0, pitch, DOTS):
+            # Three shifts of one channel stay in the first cache while the gradients pass by.
+            for m in range(0, channels, ROWS):
+                a, c = address(own) + 4 * (g[IMAGE] + m * reach), sums + 4 * (m * pitch + k)
+                dots(a, reach, offsets + 8 * k, length, address(own), c, pitch)
+
+
+@inline
+def _added(g: Any, shared: Any, part: int, w: Any) -> None:
+    """Some rows of the gradient, from the partial sums in their order."""
+    pitch, columns = g[PITCH], g[CHANNELS] * g[ALL_TAPS]
+    height = (g[RESULTS] + ROWS - 1) // ROWS * ROWS
+    for m in range(part * g[ROWS_EACH], min((part + 1) * g[ROWS_EACH], g[GROUPS] * g[RESULTS])):
+        row = (m // g[RESULTS] * height + m % g[RESULTS]) * pitch
+        for k in range(columns):
+            w[m * columns + k] = shared[row + k]
+        for s in range(1, g[SUMS]):
+            other = s * g[GROUPS] * height * pitch + row
+            for k in range(columns):
+                w[m * columns + k] += shared[other + k]
+
+
+@typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
+def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, grad: Any, w: Any) -> None:
+    """w from x and the gradient of the result; phase 0 gives partial sums over images, phase 1 adds them in order."""
+    if phase == 1:
+        _added(g, shared, part, w)
+        return
+    height = (g[RESULTS] + ROWS - 1) // ROWS * ROWS
+    chunk, batch = part % g[CHUNKS], part // g[CHUNKS]
+    m0 = chunk * g[RESULTS_EACH]
+    m1 = min(m0 + g[RESULTS_EACH], g[RESULTS])
+    for group in range(g[GROUPS]):
+        to = ((batch * g[GROUPS] + group) * height + m0) * g[PITCH]
+        _clear(shared, to, (m1 - m0 + ROWS - 1) // ROWS * ROWS * g[PITCH])
+        for image in range(batch * g[IMAGES_EACH], min((batch + 1) * g[IMAGES_EACH], g[IMAGES]), g[TOGETHER]):
+            _images(g, shared, own, x, grad, image, group, m0, m1, to)

@@ -1,0 +1,81 @@
+"""The gradient of long short-term memory back along all times, for some rows of the batch."""
+
+from typing import Any
+
+from lazytensor.kernels.recurrent_geometry import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
+from lazytensor.runtime.compiled_kernels.recurrent_parts import ONE, clear, copy, multiply, pack, piece
+from lazytensor.runtime.language import inline, typed
+from lazytensor.runtime.vecmath import tanh_f4
+
+
+@inline
+def _cell(dh: Any, dc: Any, t: Any, before: Any, line: Any, out: Any, hidden: int) -> None:
+    """One row: the gradients of the gates into `out`, that of the memory before into `dc`; `t` is scratch."""
+    admit, forget, new = piece(line, 0, hidden), piece(line, 1, hidden), piece(line, 2, hidden)
+    show, cell = piece(line, 3, hidden), piece(line, 4, hidden)
+    d_admit, d_forget = piece(out, 0, hidden), piece(out, 1, hidden)
+    d_new, d_show = piece(out, 2, hidden), piece(out, 3, hidden)
+    for k in range(hidden):
+        t[k] = tanh_f4(cell[k])
+    for k in range(hidden):
+        d_show[k] = dh[k] * t[k] * show[k] * (ONE - show[k])
+        dc[k] = dc[k] + dh[k] * show[k] * (ONE - t[k] * t[k])
+    for k in range(hidden):
+        d_admit[k] = dc[k] * new[k] * admit[k] * (ONE - admit[k])
+        d_new[k] = dc[k] * admit[k] * (ONE - new[k] * new[k])
+    for k in range(hidden):
+        d_forget[k] = dc[k] * before[k] * forget[k] * (ONE - forget[k])
+        dc[k] = dc[k] * forget[k]
+
+
+@typed(
+    "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
+    " float32[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])",
+)
+def kernel(
+    phase: int,
+    part: int,
+    g: Any,
+    shared: Any,
+    own: Any,
+    seeds: Any,
+    last: Any,
+    y: Any,
+    values: Any,
+    weight: Any,
+    h0: Any,
+    c0: Any,
+    out: Any,
+    d_h0: Any,
+    d_c0: Any,
+) -> None:
+    """Gradients of both products, equal here, and of the first state; phase 0 lays the weight out."""
+    steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
+    width = 4 * hidden
+    if phase == 0:
+        pack(weight, hidden, width, 1, hidden, part, g[PACKERS], shared)
+        return
+    first = part * g[EACH]
+    height = min(g[EACH], batch - first)
+    pitch, reach = hidden + SLACK, width + SLACK
+    rows, rest = own[: g[EACH] * reach], own[g[EACH] * reach :]
+    sums, scratch = rest[: g[EACH] * pitch], piece(rest[g[EACH] * pitch :], 0, hidden)
+    clear(rows, g[EACH] * reach)
+    clear(sums, g[EACH] * pitch)
+    for r in range(height):
+        copy(piece(last, first + r, hidden), piece(d_c0, first + r, hidden), hidden)
+    for s in range(steps - 1, -1, -1):
+        time = steps - 1 - s if g[IS_REVERSE] else s
+        before = (time + 1 if g[IS_REVERSE] else time - 1) * batch
+        for r in range(height):
+            n = time * batch + first + r
+            past = piece(values, 5 * (before + first + r) + 4, hidden) if s > 0 else piece(c0, first + r, hidden)
+            dh, seed, gradient = piece(sums, r, pitch), piece(seeds, n, hidden), piece(out, n, width)
+            for k in range(hidden):
+                dh[k] += seed[k]
+            line = piece(values, n, 5 * hidden)
+            _cell(dh, piece(d_c0, first + r, hidden), scratch, past, line, gradient, hidden)
+            copy(gradient, piece(rows, r, reach), width)
+        multiply(shared, hidden, width, rows, height, sums, pitch, before + first, values, 5 * hidden, out, width)
+    for r in range(height):
+        copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden), hidden)
