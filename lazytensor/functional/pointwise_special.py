@@ -57,6 +57,7 @@ def special_round(x: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 def to_floating(x: Tensor) -> Tensor:
+    """Return `x` itself if its type is floating point, else `x` cast to the default floating point type."""
     return x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
 
 

@@ -153,6 +153,10 @@ def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], stora
 
 
 def write_part(part: Tensor, src: Tensor, what: str) -> None:
+    """Write `src` into `part`, a view of the tensor to change.
+
+    `what` is the function's name in the error. Raises ShapeError if the shapes differ.
+    """
     if src.spec.shape != part.spec.shape:
         raise ShapeError(
             f"{what}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
