@@ -53,7 +53,13 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     parser.add_argument("--version", action="version", version=f"lazywafer {installation.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
     runner = commands.add_parser("run", help="run a script, then print what the wafer would do")
-    runner.add_argument("--machine", default="wse2", choices=sorted(MACHINES), help="the simulated machine")
+    runner.add_argument(
+        "--machine",
+        type=script.parse_machine_name,
+        default="wse2",
+        metavar="NAME",
+        help=f"the simulated machine: {', '.join(sorted(MACHINES))}, or CS-2 and the like (default: wse2)",
+    )
     runner.add_argument("--mode", default="auto", choices=["auto", "pipelined", "streaming"], help="execution mode")
     runner.add_argument(
         "--closure-lag",
@@ -68,6 +74,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
         choices=pytorch_release.RELEASES,
         help="the PyTorch whose random numbers are drawn (2.4 under cstorch)",
     )
+    runner.add_argument("--verbose", action="store_true", help="print the whole report: bounds, layers, routes")
     runner.add_argument("--profile", action="store_true", help="also print what the host's steps take, line by line")
     script.add_output_arguments(runner)
     script.add_module_argument(runner)
@@ -315,7 +322,9 @@ def _report_run(options: argparse.Namespace, record: spans.RunRecord | None) -> 
         status |= _write_output("--trace", options.trace, lambda path: write_trace(path, record, plans))
     # Printed last: the reader of a pipe may have enough after some lines.
     for report in reports:
-        print_escaped(f"\n{report.text()}")
+        print_escaped(f"\n{report.text() if options.verbose else report.summary()}")
+    if reports and not options.verbose:
+        print_escaped("`lazywafer run --verbose` prints bounds, layers and routes; `--html FILE` writes a page.")
     # What a loop took goes last, where it is seen: reports of large models have many rows.
     for loop in backend.loops if backend is not None and is_csx else ():
         print_escaped(loop.text())

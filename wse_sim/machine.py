@@ -94,14 +94,21 @@ class Machine:
 
     @classmethod
     def by_name(cls, name: str) -> "Machine":
-        """The preset called `name`. Raises LazyError, listing the presets, if there is none.
+        """Return the preset called `name`, in any of the spellings that `canonical_machine_name` accepts.
+
+        Raises LazyError, which lists the presets, if there is no such preset.
 
         >>> Machine.by_name("wse2").colours
         24
+        >>> Machine.by_name("CS-3").name
+        'wse3'
         """
-        if name not in MACHINES:
-            raise LazyError(f"there is no machine {name!r}", hint=f"Use one of {', '.join(MACHINES)}.")
-        return MACHINES[name]
+        known = canonical_machine_name(name)
+        if known not in MACHINES:
+            raise LazyError(
+                f"there is no machine {name!r}", hint=f"Use one of {', '.join(MACHINES)}, or CS-1, CS-2, CS-3."
+            )
+        return MACHINES[known]
 
     @property
     def usable_width(self) -> int:
@@ -249,3 +256,17 @@ POWER_W: Mapping[str, tuple[float, float]] = {"wse2": (16_100.0, 22_800.0)}
 Source: Jacquelin et al., SC'22 (arXiv:2204.03775). No figure of another machine was found.
 """
 MACHINES = {m.name: m for m in (TINY, WSE1, WSE2, WSE3)}
+_WAFER_OF_SYSTEM: Mapping[str, str] = {"cs1": "wse1", "cs2": "wse2", "cs3": "wse3"}
+
+
+def canonical_machine_name(name: str) -> str:
+    """Return the name of a preset for another spelling of it: capitals, a hyphen, or the name of the system.
+
+    A CS-2 is the system around a WSE-2. An unknown name is returned unchanged.
+
+    >>> canonical_machine_name("CS-2"), canonical_machine_name("WSE-3"), canonical_machine_name("no-such")
+    ('wse2', 'wse3', 'no-such')
+    """
+    letters = name.lower().replace("-", "").replace("_", "")
+    known = _WAFER_OF_SYSTEM.get(letters, letters)
+    return known if known in MACHINES else name

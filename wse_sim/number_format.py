@@ -31,8 +31,26 @@ def format_short(value: float) -> str:
     if abs(value) < _MIN_ABBREVIATED:
         return format_number(value)
     # By the rounded number: 999,960,000 has four digits as 1G, not as 1,000M.
-    size, prefix = next(unit for unit in _SI_PREFIXES if abs(_round_to_4_digits(value)) >= unit[0])
+    size, prefix = next(unit for unit in _SI_PREFIXES if abs(_round_to_digits(value, 4)) >= unit[0])
     return format_number(value / size) + prefix
+
+
+def format_estimate(value: float, factor: float = 1.0) -> str:
+    """Return `value` rounded to three significant digits, which is as much as a prediction is worth.
+
+    `factor` is the median factor between predictions and measurements. A factor above 1 adds the range from
+    `value / factor` to `value * factor` in parentheses.
+
+    >>> format_estimate(479188.6), format_estimate(0.43251)
+    ('479,000', '0.433')
+    >>> format_estimate(479188.6, 1.32)
+    '479,000 (363,000 to 633,000)'
+    """
+    shown = format_number(_round_to_digits(value, 3))
+    if factor <= 1:
+        return shown
+    low, high = (format_number(_round_to_digits(v, 3)) for v in (value / factor, value * factor))
+    return f"{shown} ({low} to {high})"
 
 
 def format_percent(share: float) -> str:
@@ -52,9 +70,9 @@ def format_duration(seconds: float) -> str:
     """
     if not seconds:
         return "0 s"
-    size, unit = next((u for u in _TIME_UNITS if abs(_round_to_4_digits(seconds)) >= u[0]), _TIME_UNITS[-1])
+    size, unit = next((u for u in _TIME_UNITS if abs(_round_to_digits(seconds, 4)) >= u[0]), _TIME_UNITS[-1])
     return f"{format_number(seconds / size)} {unit}"
 
 
-def _round_to_4_digits(value: float) -> float:
-    return float(f"{value:.4g}")
+def _round_to_digits(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")

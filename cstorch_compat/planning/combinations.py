@@ -10,8 +10,8 @@ from typing import Any
 from lazytensor.core.abstract_step import StepFamily
 from lazytensor.display.table import Column, Table
 from lazytensor.errors import LazyError
-from wse_sim import SweepRecord, sweep
-from wse_sim.number_format import format_number, format_percent
+from wse_sim import WSE2, WSE3, SweepRecord, sweep
+from wse_sim.number_format import format_estimate, format_percent
 from wse_sim.planner.micro_batches import micro_batch_text
 from wse_sim.planner.modes import MODE_PLANNERS
 
@@ -118,14 +118,32 @@ def format_row(columns: tuple[Column, ...], row: SweepRecord) -> str:
 
 
 def explain_rows(rows: Sequence[SweepRecord]) -> list[str]:
-    """Return what limits each of a few rows, and the error bands; nothing for many rows, which JSON has whole."""
-    if len(rows) > MAX_EXPLAINED_ROWS:
-        return []
-    told = [f"{_row_name(row)}: {row.verdict if row.fits else row.reason}" for row in rows]
-    asked = (row for row in rows if row.fits and (row.asked_micro_batch_size or row.explored))
-    told += [f"{_row_name(row)}: {micro_batch_text(row)}" for row in asked]
+    """Return the sentences below a table: what limits each row, why a WSE-3 is slower, and the error bands.
+
+    More than `MAX_EXPLAINED_ROWS` rows get no sentence each; the JSON document has them.
+    """
+    told = []
+    if len(rows) <= MAX_EXPLAINED_ROWS:
+        told = [f"{_row_name(row)}: {row.verdict if row.fits else row.reason}" for row in rows]
+        asked = (row for row in rows if row.fits and (row.asked_micro_batch_size or row.explored))
+        told += [f"{_row_name(row)}: {micro_batch_text(row)}" for row in asked]
+    told += _explain_slower_wse3(rows)
     bands = [band for band in dict.fromkeys(row.error_band for row in rows) if band]
     return [fill(text, TEXT_WIDTH, subsequent_indent="    ") for text in (*told, *bands)]
+
+
+def _explain_slower_wse3(rows: Sequence[SweepRecord]) -> list[str]:
+    """Return one sentence if a step is slower on the WSE-3 than on the WSE-2, which surprises most readers."""
+    rates = {(row.machine, row.batch_size, row.systems, row.mode): row.samples_per_s for row in rows if row.fits}
+    older = {key[1:]: rate for key, rate in rates.items() if key[0] == WSE2.name}
+    if not any(rate < older.get(key[1:], 0) for key, rate in rates.items() if key[0] == WSE3.name):
+        return []
+    return [
+        f"wse3 is slower than wse2 in some rows because its numbers are measured on silicon: "
+        f"{WSE3.fma_f16_per_cycle:g} 16-bit multiply-adds a cycle and PE, {WSE3.dsd_setup_cycles:g} cycles before a "
+        f"vector operation starts and {WSE3.wavelet_cycles:g} cycles a wavelet. For wse2 only the published peaks "
+        f"are known: {WSE2.fma_f16_per_cycle:g}, {WSE2.dsd_setup_cycles:g} and {WSE2.wavelet_cycles:g}."
+    ]
 
 
 def _row_name(row: SweepRecord) -> str:
@@ -138,7 +156,7 @@ def _table_cells(row: SweepRecord) -> tuple[Any, ...]:
         if row.fits
         else "-"
     )
-    rate = format_number(row.samples_per_s)
+    rate = format_estimate(row.samples_per_s)
     words = _format_limit(row) if row.fits else f"does not fit: {_format_misfit(row)}"
     return row.batch_size, row.machine, row.systems, row.mode, rate if row.fits else "-", memory, words
 

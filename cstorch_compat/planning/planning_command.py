@@ -37,9 +37,15 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
         "plan", help="print what systems would take for a script's training step", description=HELP
     )
     batches, systems = (comma_separated(whole_number(1, greatest)) for greatest in (MAX_BATCH, MAX_SYSTEMS))
-    machines = comma_separated(one_of(sorted(MACHINES)))
+    machines = comma_separated(script.parse_machine_name)
     planner.add_argument("--batch", type=batches, default=(), metavar="N,...", help="batch sizes (the script's)")
-    planner.add_argument("--machine", type=machines, default=("wse2",), metavar="NAME,...", help="machines")
+    planner.add_argument(
+        "--machine",
+        type=machines,
+        default=("wse2",),
+        metavar="NAME,...",
+        help=f"machines: {', '.join(sorted(MACHINES))}, or CS-2 and the like (wse2)",
+    )
     planner.add_argument("--systems", type=systems, default=(), metavar="N,...", help="systems (the script's)")
     planner.add_argument("--mode", default="auto", choices=PLAN_MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALF_TYPES, help="the type that products run in")

@@ -13,8 +13,9 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 
 from cstorch_compat.names import releases
-from lazytensor.system.command_line import Parser, new_file
+from lazytensor.system.command_line import Parser, new_file, one_of
 from lazytensor.system.terminal import escape_line, quote_value
+from wse_sim.machine import MACHINES, canonical_machine_name
 
 STDIN_NAME, MODULE_PREFIX = "-", "-m "
 """How standard input is named, and what stands before the name of a module."""
@@ -36,6 +37,15 @@ def add_module_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-m", action="store_true", dest="is_module", help="as in python -m: a module, and no file; - is standard input"
     )
+
+
+def parse_machine_name(text: str) -> str:
+    """Return the name of the machine that an option names, such as "wse2" for "CS-2".
+
+    Raises ArgumentTypeError, which lists the machines, for any other text.
+    """
+    name: str = one_of(sorted(MACHINES))(canonical_machine_name(text))
+    return name
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wse_sim.planner.micro_batches import rate_text
+from wse_sim.number_format import format_estimate
 
 
 @dataclass(frozen=True)
@@ -64,5 +64,5 @@ def find_limit(bounds: Sequence[RateBound], blame: Mapping[str, Sequence[str]] |
         # Named after the part, with the rate of the whole: that is what a user gets.
         least = replace(min(parts, key=lambda b: b.samples_per_s), samples_per_s=least.samples_per_s)
     what, where = f" of {least.what}" if least.what else "", f" ({least.where})" if least.where else ""
-    rate = rate_text(least.samples_per_s)
+    rate = f"about {format_estimate(least.samples_per_s)} samples/s"
     return least, f"Limited by {LIMIT_NAMES[least.kind]}{what}{where}: {rate}; {LIMIT_ADVICE[least.kind]}."

@@ -10,8 +10,9 @@ from typing import Any
 from lazytensor.display.table import Column, Table
 from lazytensor.errors import LazyError
 from wse_sim import floor_drawing
+from wse_sim.error_bands import error_band
 from wse_sim.machine import Machine
-from wse_sim.number_format import format_duration, format_number, format_percent, format_short
+from wse_sim.number_format import format_duration, format_estimate, format_number, format_percent, format_short
 from wse_sim.planner.bounds import LIMIT_NAMES, RateBound
 from wse_sim.planner.micro_batches import ExploredSize, micro_batch_text
 
@@ -243,6 +244,36 @@ class Report:
         modes = {name: ModeReport.from_dict(data[name]) for name in ("pipelined", "streaming")}
         return cls(**{**data, **modes})
 
+    def summary(self) -> str:
+        """Return the short form of `text`: the verdict, a row for each mode, and the error band.
+
+        Rates are rounded to three digits. The range in parentheses is the median factor between planned and published
+        rates of similar runs, up and down.
+        """
+        systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
+        first = self.verdict if self.fits else f"It does not fit. {self.chosen.reason}"
+        modes = (self.chosen, self.streaming if self.chosen is self.pipelined else self.pipelined)
+        parts = [
+            f"A step of {self.batch_size:,} samples on {systems}, predicted:",
+            Table(_MODE_COLUMNS, [self._mode_cells(mode) for mode in modes]).text(),
+            _wrap_text(f"verdict: {first}"),
+            *([_wrap_text(self.error_band)] if self.error_band else []),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def _mode_cells(self, mode: ModeReport) -> tuple[str, ...]:
+        name = f"{mode.mode} (chosen)" if mode is self.chosen else mode.mode
+        if not mode.fits:
+            return name, "-", "-", "-", "does not fit"
+        band = error_band(mode.mode, self.machine)
+        return (
+            name,
+            format_duration(mode.step_cycles / self.clock_hz),
+            format_estimate(mode.samples_per_s, band.median if band is not None else 1.0),
+            f"{mode.peak_bytes_per_pe:,}",
+            LIMIT_NAMES[mode.limit],
+        )
+
     def text(self, max_rows: int = 60) -> str:
         """The verdict, both modes with their bounds, then the layers of the chosen one, at most `max_rows` of them."""
         systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
@@ -371,7 +402,8 @@ def _wrap_text(text: str) -> str:
 
 
 def _layer_table_text(rows: tuple[LayerRow, ...], max_rows: int) -> str:
-    """The table of the layers, cut after `max_rows` with a line that says what is left out."""
+    """Return the table of the layers that take cycles, cut after `max_rows` with a line that says what is left out."""
+    rows = tuple(row for row in rows if row.cycles)
     table = Table(_LAYER_COLUMNS, [attrgetter(*_LAYER_FIELDS)(row) for row in rows[:max_rows]])
     lines = [table.text(gap=1)]
     if rest := rows[max_rows:]:
@@ -391,6 +423,13 @@ def _rect_text(rect: tuple[int, int, int, int] | None) -> str:
     return f"{width}x{height}+{x}+{y}"
 
 
+_MODE_COLUMNS = (
+    Column("mode", is_words=True),
+    Column("step"),
+    Column("samples/s"),
+    Column("bytes a PE"),
+    Column("what limits", is_words=True),
+)
 _LAYER_COLUMNS = (
     Column("layer", _shorten_label, is_words=True, width=_LABEL_WIDTH),
     Column("rectangle", _rect_text, width=15),
