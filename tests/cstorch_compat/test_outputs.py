@@ -195,3 +195,16 @@ def test_a_pipe_whose_reader_has_enough_ends_a_command_without_a_word(command, t
     done = process(f"lazywafer {command} | true", tmp_path)
     assert done.stderr == ""
     assert done.returncode in (0, 1, 141)
+
+
+@pytest.mark.process
+def test_run_prints_a_short_report_and_all_of_it_when_asked(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPTS["wafer"])
+    short = lazywafer("run", "--report", "report.json", "script.py", cwd=tmp_path).stdout
+    whole = lazywafer("run", "--report", "report.json", "--verbose", "script.py", cwd=tmp_path).stdout
+    assert "verdict: Limited by" in short
+    assert "Error band:" in short
+    assert "lazywafer run --verbose" in short
+    assert len(short.splitlines()) < 20
+    assert "(chosen): step" in whole
+    assert "at most" in whole

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -225,7 +226,27 @@ def test_few_rows_are_told_in_sentences(tmp_path):
     assert sentence.startswith("batch 8 on 1 tiny, streaming: ")
     assert "Limited by" in sentence
     assert band.count("Error band:") == 1
-    assert "\n\n" not in format_rows(5 * rows)
+    many = format_rows(5 * rows)
+    assert "Limited by" not in many
+    assert many.count("Error band:") == 1
+
+
+def test_slower_wse3_is_explained_in_one_sentence(tmp_path):
+    (tmp_path / "script.py").write_text(PLAIN)
+    family = record_script(str(tmp_path / "script.py"))
+    rows = plan_rows(family, PlanRequest(machines=("wse2", "wse3"), mode="streaming"))
+    slow = [replace(rows[0], samples_per_s=2.0), replace(rows[1], samples_per_s=1.0)]
+    fast = [replace(rows[0], samples_per_s=1.0), replace(rows[1], samples_per_s=2.0)]
+    assert format_rows(slow).count("wse3 is slower than wse2") == 1
+    assert "wse3 is slower" not in format_rows(fast)
+
+
+@pytest.mark.parametrize("name", ["CS-2", "cs2", "WSE-2", "wse_2", "wse2"])
+def test_machine_has_the_name_of_its_system_too(name, tmp_path):
+    (tmp_path / "script.py").write_text(PLAIN)
+    done = lazywafer("plan", "--machine", name, "--mode", "streaming", "script.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].split()[1] == "wse2"
 
 
 POLICY = """
