@@ -67,7 +67,8 @@ def broken_pages(folder: pathlib.Path) -> Iterator[str]:
 
 def texts() -> Iterator[tuple[pathlib.Path, str]]:
     """Our texts in Markdown: documents, and cells of notebooks."""
-    for path in (*ROOT.glob("*.md"), *(ROOT / "notebooks").glob("*.md"), *ROOT.glob("*/README.md")):
+    folders = (ROOT.glob("*.md"), (ROOT / "docs").rglob("*.md"), ROOT.glob("*/README.md"))
+    for path in (path for folder in folders for path in folder):
         yield path, path.read_text(encoding="utf-8")
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]

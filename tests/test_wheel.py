@@ -85,7 +85,7 @@ def test_source_distribution_has_the_course(built):
         if p.suffix in (".ipynb", ".py", ".md")
     }
     assert course <= names
-    assert {p.partition("/")[0] for p in names if "/" in p} == {*PACKAGES, "notebooks", "lazywafer.egg-info"}
+    assert {p.partition("/")[0] for p in names if "/" in p} == {*PACKAGES, "docs", "notebooks", "lazywafer.egg-info"}
 
 
 def test_installed_wheel_writes_and_runs_an_example(installed, tmp_path):

@@ -124,7 +124,11 @@ def explain_rows(rows: Sequence[SweepRecord]) -> list[str]:
     """
     told = []
     if len(rows) <= MAX_EXPLAINED_ROWS:
-        told = [f"{_row_name(row)}: {row.verdict if row.fits else row.reason}" for row in rows]
+        reasons = [row.verdict if row.fits else row.reason for row in rows]
+        # The same sentence for all rows is printed once.
+        told = [f"{_row_name(row)}: {reason}" for row, reason in zip(rows, reasons, strict=True)]
+        if len(rows) > 1 and len(set(reasons)) == 1:
+            told = [f"All rows: {reasons[0]}"]
         asked = (row for row in rows if row.fits and (row.asked_micro_batch_size or row.explored))
         told += [f"{_row_name(row)}: {micro_batch_text(row)}" for row in asked]
     told += _explain_slower_wse3(rows)
