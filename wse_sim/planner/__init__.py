@@ -1,1 +1,1 @@
-"""A compiled program on the wafer: who feeds whom, places, modes, timelines and the report."""
+"""Plans a compiled program on the wafer: data-flow facts, layers, floorplan, routes, timelines and the report."""

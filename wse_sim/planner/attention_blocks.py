@@ -1,9 +1,12 @@
-"""Attention blocks of a program as one kernel each way: what makes scores, what is done with them, what reads them.
+"""Replace the attention blocks of a program by one fused instruction for each direction.
 
-A block is found around a softmax: the products, nests and random numbers that share its scores. It becomes one
-instruction where the scores are first wanted whole, and one on the way back, which makes the scores it needs again from
-what the first was given. Reports price these and `MeshBackend` runs them. A block stays as it is where a reader wants
-scores themselves, where a mask has other numbers for each head and pair, or where a loop is not over all scores.
+A block is found around a softmax. It consists of the products, loop nests and random draws that read or write the same
+score matrix. The forward part becomes one "attention" instruction at the last forward product. The backward part
+becomes one "attention_gradient" instruction, which recomputes the scores that it needs. Reports price these
+instructions and `MeshBackend` runs them.
+
+A block is left unchanged if its scores are fetched or read by another instruction, if a mask has separate values for
+each head and each (row, key) pair, or if a loop does not cover all scores.
 """
 
 from collections import defaultdict
@@ -20,15 +23,21 @@ from wse_sim.kernels.attention.block import Given, Kind, ScoreBlock, Step, Value
 FORWARD_KERNEL, BACKWARD_KERNEL = "attention", "attention_gradient"
 ATTENTION_KERNELS = FORWARD_KERNEL, BACKWARD_KERNEL
 TensorVersion = tuple[int, int]
-"""A buffer, and the instruction that wrote it last; -1 for what was there before the step."""
+"""A tensor version: a buffer index and the index of the instruction that wrote it last (-1: written before the
+step).
+"""
 
 
 class _NotABlockError(Exception):
-    """What shares these scores is no block."""
+    """Raised inside this module when instructions that share scores cannot be fused into a block."""
 
 
 def fuse_attention_blocks(program: Program, accepts: Callable[[Instr], bool] = lambda instr: True) -> Program:
-    """The program with its attention blocks as single instructions, as far as `accepts` takes all of a block's."""
+    """Return `program` with each attention block replaced by one forward and one backward instruction.
+
+    A block is replaced only if `accepts` returns True for all of its new instructions. The same program object is
+    returned if no block is replaced.
+    """
     if not any(instr.kernel == "softmax" for instr in program.instrs):
         return program
     return _BlockFinder(program, accepts).rewritten()
@@ -36,7 +45,13 @@ def fuse_attention_blocks(program: Program, accepts: Callable[[Instr], bool] = l
 
 @dataclass
 class _ScoreGroup:
-    """Instructions that share scores: the extents, and the versions of scores and statistics by kind."""
+    """The instructions that share one score matrix.
+
+    - `shape`: the shape of the scores, (..., rows, keys)
+    - `members`: each version of scores ("tile") or of a statistic per row ("stat"), with its kind
+    - `instrs`: indices of the instructions that read or write members
+    - `makers`: indices of nests that compute a mask from row and key indices only
+    """
 
     shape: tuple[int, ...]
     members: dict[TensorVersion, Kind] = field(default_factory=dict)
@@ -45,6 +60,15 @@ class _ScoreGroup:
 
 
 class _BlockFinder:
+    """Find attention blocks in a program and rewrite it.
+
+    - `reads`: for each instruction, the tensor versions that it reads
+    - `readers`: for each version, the instructions that read it
+    - `writers`: for each buffer, the instructions that write it
+    - `late`: instructions that have to move to the end of the program
+    - `asked_for`: versions that are fetched or become state
+    """
+
     def __init__(self, program: Program, accepts: Callable[[Instr], bool]):
         self.program, self.accepts = program, accepts
         self.buffers, self.instrs = program.buffers, program.instrs
@@ -52,7 +76,7 @@ class _BlockFinder:
         self.readers: dict[TensorVersion, list[int]] = defaultdict(list)
         self.writers: dict[int, list[int]] = defaultdict(list)
         holder: dict[int, int] = {}
-        # A buffer may be written several times: scores are told apart by who wrote them last.
+        # A buffer may be written several times, so scores are identified by buffer and last writer.
         for i, instr in enumerate(program.instrs):
             self.reads.append(tuple((r, holder.get(r, -1)) for r in instr.reads))
             for version in self.reads[-1]:
@@ -66,6 +90,7 @@ class _BlockFinder:
         self._blocks: dict[ScoreBlock, ScoreBlock] = {}
 
     def rewritten(self) -> Program:
+        """Return the program with the accepted blocks replaced, or the program itself if there are none."""
         placed: dict[int, Instr] = {}
         gone: set[int] = set()
         makers: set[int] = set()
@@ -83,23 +108,28 @@ class _BlockFinder:
                 placed |= whole
                 gone |= group.instrs
                 makers |= group.makers
-        # A mask that only blocks read is made where it is wanted.
+        # Remove the nest of a mask that only blocks read: the blocks compute the mask themselves.
         for m in sorted(makers, reverse=True):
             readers = {r for w in self.instrs[m].writes for r in self.readers[w, m]}
             if readers <= gone and not self.asked_for & {(w, m) for w in self.instrs[m].writes}:
                 gone.add(m)
         if not placed:
             return self.program
-        # All others keep their places: a sort is stable.
+        # Move late instructions to the end. The sort is stable, so all others keep their order.
         order = sorted(range(len(self.instrs)), key=lambda i: i in self.late)
         places = [i for i in order if i in placed or i not in gone]
         return replace(self.program, instrs=tuple([placed.get(i) or self.instrs[i] for i in places]))
 
-    # What belongs together.
+    # 1. Group the instructions that share scores.
 
     def _group(self, softmax: int) -> _ScoreGroup:
+        """Collect all instructions that share scores with the softmax at index `softmax`.
+
+        Raise _NotABlockError if the scores have fewer than 3 dimensions or fewer than 2 rows or keys, if a member is
+        fetched or existed before the step, or if an instruction does not fit into a block.
+        """
         shape = self.buffers[self.instrs[softmax].reads[0]].type.shape
-        # With a single row or key its scores and its statistics would look alike.
+        # With a single row or key, scores and statistics have the same accesses.
         if len(shape) < len("hij") or min(shape[-2:]) < 2:
             raise _NotABlockError
         group = _ScoreGroup(shape)
@@ -109,9 +139,9 @@ class _BlockFinder:
             if i in group.instrs:
                 continue
             group.instrs.add(i)
-            # Whoever makes or reads what is shared belongs to it, the way back too.
+            # Instructions that write or read a member belong to the group, in both directions.
             for version, kind in self._shared(group, i):
-                # What is fetched has to be whole.
+                # Scores that are fetched have to exist as a whole tensor.
                 if group.members.setdefault(version, kind) != kind or version in self.asked_for:
                     raise _NotABlockError
                 if version[1] < 0:
@@ -120,7 +150,10 @@ class _BlockFinder:
         return group
 
     def _shared(self, group: _ScoreGroup, i: int) -> Iterator[tuple[TensorVersion, Kind]]:
-        """The scores and statistics that an instruction reads or makes; what else it does has to fit in a block."""
+        """Yield the scores and statistics that instruction `i` reads or writes, each with its kind.
+
+        Raise _NotABlockError if the instruction cannot be a part of a block.
+        """
         instr, own = self.instrs[i], [(w, i) for w in self.instrs[i].writes]
         if instr.kernel == "softmax":
             if instr.attrs["dim"] not in (-1, len(group.shape) - 1) or self._shape(own[0]) != group.shape:
@@ -132,7 +165,7 @@ class _BlockFinder:
                 raise _NotABlockError
             yield own[0], "tile"
         elif instr.kernel == "matmul":
-            # One that reads scores sums them up; one that makes scores takes two other matrices.
+            # A product that reads members reduces scores. Any other product makes scores of two matrices.
             if not any(version in group.members for version in self.reads[i]):
                 if self._shape(own[0]) != group.shape:
                     raise _NotABlockError
@@ -143,11 +176,16 @@ class _BlockFinder:
             raise _NotABlockError
 
     def _nest_members(self, group: _ScoreGroup, i: int, nest: Nest) -> Iterator[tuple[TensorVersion, Kind]]:
+        """Yield the scores and statistics that a nest reads or writes. Raise _NotABlockError if another access does
+        not fit.
+
+        Nests that compute a mask which this nest reads are added to `group.makers`.
+        """
         nest = _expand_nest(nest, group.shape)
         whole, lines = _strides(group.shape), (*_strides(group.shape[:-1]), 0)
         for version, access in zip(self.reads[i], nest.reads, strict=True):
             buffer = self.buffers[version[0]]
-            # By the way it is read: extents alone may be equal by chance.
+            # Decide by the access, because extents may be equal by chance.
             if access == Access(lines) and version in group.members:
                 yield version, "stat"
             elif access == Access(whole) and buffer.kind == "temp" and self._is_inner(group, version):
@@ -167,14 +205,21 @@ class _BlockFinder:
                 raise _NotABlockError
 
     def _is_inner(self, group: _ScoreGroup, version: TensorVersion) -> bool:
-        """Whether a tensor as large as the scores is one of theirs: of a product, of another nest over them, drawn."""
+        """Return whether a temporary that is read like the scores belongs to the block.
+
+        It does if it is a member already, or if a product, a nest or a random draw computed it.
+        """
         if version in group.members:
             return True
         maker = self.instrs[version[1]] if version[1] >= 0 else None
         return maker is not None and (maker.kernel == "matmul" or _is_draw(maker) or maker.nest is not None)
 
     def _maker(self, group: _ScoreGroup, version: TensorVersion, access: Access) -> Nest | None:
-        """The nest that makes a mask of rows and keys from their places alone."""
+        """Return the nest that computes `version` from row and key indices only, or None if it is not such a mask.
+
+        The mask has to be read at (row, key) without head strides. Its nest has no operands, one store and no
+        reduction.
+        """
         if version[1] < 0 or access != Access((*(0,) * (len(group.shape) - 2), *_strides(group.shape[-2:]))):
             return None
         nest = self.instrs[version[1]].nest
@@ -183,10 +228,15 @@ class _BlockFinder:
         return nest if len(nest.stores) == 1 and not nest.stores[0].reduce else None
 
     def _require_vector(self, access: Access, value: np.ndarray | None, shape: tuple[int, ...]) -> Access:
-        """An access that needs no number of its own for each head and pair."""
+        """Return `access` without head strides if it reads one value per row, per key, or per (row, key) pair for
+        all heads.
+
+        Raise _NotABlockError if there is a separate value for each head and pair. A constant `value` whose heads are
+        all equal is accepted.
+        """
         *lead, along, across = (s if extent > 1 else 0 for s, extent in zip(access.strides, shape, strict=True))
         if along and across and any(lead):
-            # A constant may be the same for all heads though it has room for each.
+            # A constant may be equal for all heads although it has an axis for them.
             if value is None or value.shape != shape or (value != value.reshape(-1, *shape[-2:])[0]).any():
                 raise _NotABlockError
             lead = [0] * len(lead)
@@ -195,17 +245,20 @@ class _BlockFinder:
     def _shape(self, version: TensorVersion) -> tuple[int, ...]:
         return self.buffers[version[0]].type.shape
 
-    # What becomes of it.
+    # 2. Build the fused instructions.
 
     def _instructions(self, group: _ScoreGroup) -> Iterator[tuple[int, Instr]]:
-        """One instruction for each sweep, and in whose place."""
+        """Yield (index, instruction) for the forward part of a group and, if there is one, for the backward part.
+
+        The forward instruction replaces the last forward product, the backward one the first backward instruction.
+        """
         backward: list[int] = []
-        # What reads a gradient is of the way back, whoever recorded it.
+        # Instructions that read a backward result belong to the backward part, even if they were recorded as forward.
         for i in sorted(group.instrs):
             if self.instrs[i].direction != "forward" or any(source in backward for _, source in self.reads[i]):
                 backward.append(i)
         forward = sorted(group.instrs.difference(backward))
-        # Before the last product its other matrix may not be there; on the way back all is there from the first on.
+        # The other operand of the last product may not exist earlier. In backward all operands exist from the start.
         last = max((i for i in forward if self.instrs[i].kernel == "matmul"), default=-1)
         yield last, self._make_instruction(group, forward, [], last, FORWARD_KERNEL)
         if backward:
@@ -213,7 +266,7 @@ class _BlockFinder:
             yield backward[0], self._make_instruction(group, backward, again, backward[0], BACKWARD_KERNEL)
 
     def _again(self, group: _ScoreGroup, forward: Sequence[int], backward: Sequence[int]) -> list[int]:
-        """The forward instructions that make what backward ones read."""
+        """Return the forward instructions, in program order, that backward ones need results of, directly or not."""
         wanted = {v for i in backward for v in self.reads[i] if v in group.members}
         again = []
         for i in reversed(forward):
@@ -225,6 +278,11 @@ class _BlockFinder:
     def _make_instruction(
         self, group: _ScoreGroup, own: Sequence[int], again: Sequence[int], place: int, kernel: str
     ) -> Instr:
+        """Return the fused instruction for the instructions `own` of a group, placed at index `place`.
+
+        The instructions `again` are recomputed inside it; their operations are not counted as its work. Raise
+        _NotABlockError if the block has no result or cannot be moved to `place`.
+        """
         block = _BlockBuilder(self, group)
         for i in (*again, *own):
             block.add(i)
@@ -239,7 +297,7 @@ class _BlockFinder:
             kernel=kernel,
             reads=tuple(reads),
             writes=tuple(writes),
-            # Numbers of draws stand where prices leave them out: layers that are alike have one price.
+            # Prices ignore the entry "attrs"/"call", so equal layers share one price.
             attrs={
                 "block": self._shared_block(block.block()),
                 "attrs": {"call": draw_call_numbers(self.instrs, draws)},
@@ -254,7 +312,12 @@ class _BlockFinder:
         return self._blocks.setdefault(block, block)
 
     def _require_movable(self, block: "_BlockBuilder", own: Sequence[int], place: int) -> None:
-        """All that is read is there, and nobody has written over it; no one asks for results before, or is in them."""
+        """Raise _NotABlockError unless the block can run at index `place` instead of at the indices `own`.
+
+        Its operands have to be written before `place` and not overwritten in between, unless the overwriting
+        instruction can move to the end. No other instruction between a result's old and new index may read or write the
+        result.
+        """
         for buffer, source in block.arrays:
             if source >= place:
                 raise _NotABlockError
@@ -269,7 +332,10 @@ class _BlockFinder:
                     raise _NotABlockError
 
     def _require_late(self, i: int) -> None:
-        """That an instruction may come at the end, as what advances the state of a generator may: it goes there."""
+        """Schedule instruction `i` for the end of the program, as for one that advances a random generator's state.
+
+        Raise _NotABlockError if its results are read, or if a later instruction writes one of its buffers.
+        """
         own = self.instrs[i].writes
         is_read = any(self.readers[w, i] for w in own)
         is_changed = any(w > i for b in (*own, *self.instrs[i].reads) for w in self.writers[b])
@@ -279,7 +345,14 @@ class _BlockFinder:
 
 
 class _BlockBuilder:
-    """Collects the steps of a block; versions become values."""
+    """Build the `ScoreBlock` of a group from its instructions. Tensor versions become indices of values.
+
+    - `values`: the values of the block
+    - `steps`: its operations, in order
+    - `given`: how each operand of the block is read
+    - `arrays`: the tensor versions that the block reads
+    - `results`: (version, value, whether the value is transposed) for each result
+    """
 
     def __init__(self, search: _BlockFinder, group: _ScoreGroup):
         self.search, self.group = search, group
@@ -291,7 +364,7 @@ class _BlockBuilder:
         self._known: dict[object, int] = {}
 
     def block(self) -> ScoreBlock:
-        """What was collected."""
+        """Return the block that was built."""
         *lead, rows, keys = self.group.shape
         results = tuple((value, is_turned) for _, value, is_turned in self.results)
         return ScoreBlock(
@@ -305,7 +378,7 @@ class _BlockBuilder:
         )
 
     def add(self, i: int) -> None:
-        """The step of an instruction."""
+        """Add the step that instruction `i` computes. Raise _NotABlockError if a block has no such step."""
         instr, reads = self.search.instrs[i], self.search.reads[i]
         own = [(w, i) for w in instr.writes]
         if instr.kernel == "softmax":
@@ -332,7 +405,7 @@ class _BlockBuilder:
         return len(self.values) - 1
 
     def _value(self, key: object, value: Value, version: TensorVersion | None, **how: object) -> int:
-        """What is given, once for all that want it so."""
+        """Return the index of an operand of the block, added once for each pair of `key` and `version`."""
         if (key, version) not in self._known:
             self.values.append(value)
             self._known[key, version] = len(self.values) - 1
@@ -348,11 +421,15 @@ class _BlockBuilder:
         return self._value((kind, is_turned), Value(kind, kept.dtype.name, width), version, is_turned=is_turned)
 
     def _product(self, instr: Instr, reads: Sequence[TensorVersion], own: TensorVersion) -> None:
-        """Pairs of rows and keys; or sums over keys or rows, of scores from the left or, the other way, the right."""
+        """Add a matrix product: scores of two operands, or a sum of scores times a matrix over keys or over rows.
+
+        Raise _NotABlockError if an operand's leading axes differ from those of the scores, or if both operands are
+        scores.
+        """
         flips = [bool(instr.attrs.get(f"transpose_{name}")) for name in "ab"]
         inside = [version in self.group.members for version in reads]
         lead = self.group.shape[:-2]
-        # A matrix that several heads share would have to be broadcast to their teams.
+        # A matrix that several heads share would have to be broadcast.
         if any(self.search._shape(version)[:-2] != lead for version in (*reads, own)) or all(inside):
             raise _NotABlockError
         if not any(inside):
@@ -361,7 +438,7 @@ class _BlockBuilder:
             self._step("pairs", (self._inner(own),), (rows, keys))
             return
         is_right = inside[1]
-        # Of a product a b = c with scores on the right, it is the transpose of b^T a^T.
+        # A product a b = c with scores on the right is the transpose of b^T a^T.
         is_over_rows = flips[is_right] != is_right
         kind: Kind = "rows" if is_over_rows else "keys"
         matrix = self._matrix(kind, reads[1 - is_right], flips[1 - is_right] != is_right)
@@ -395,20 +472,23 @@ class _BlockBuilder:
         return self._vector(version, access)
 
     def _vector(self, version: TensorVersion | None, access: Access) -> int:
-        """A number for each row or each key, or a mask that all heads share."""
+        """Return the value for an operand with one number per row or per key, or for a mask that all heads share.
+
+        Without a `version` the operand is a loop index. Raise _NotABlockError if such an index depends on row and key.
+        """
         buffer = self.search.buffers[version[0]] if version else None
         access = self.search._require_vector(access, buffer.value if buffer else None, self.group.shape)
         *_, along, across = access.strides
         kind: Kind = "grid" if along and across else "rows" if along else "keys"
         dtype = buffer.type.dtype.name if buffer else "float32"
         if buffer is None and kind == "grid":
-            # The place of a pair is the sum of a row's and a key's: two values, which no nest of ours adds.
+            # The index of a pair is a row term plus a key term. A block has no single value for that.
             raise _NotABlockError
         return self._value(access, Value(kind, dtype), version, access=access)
 
 
 def draw_call_numbers(instrs: Sequence[Instr], draws: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of draws of random bits."""
+    """Return the call numbers of the random draws at the instruction indices `draws`."""
     return tuple([instrs[i].attrs["attrs"]["call"] for i in draws])
 
 
@@ -421,7 +501,7 @@ def _flops(instr: Instr) -> int:
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Of a whole tensor, element after element; 0 where there is but one."""
+    """Return the strides, in elements, of a contiguous tensor; 0 for axes of extent 1."""
     strides = [1]
     for extent in reversed(shape[1:]):
         strides.append(strides[-1] * extent)
@@ -429,7 +509,10 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _expand_nest(nest: Nest, shape: tuple[int, ...]) -> Nest:
-    """The nest with a loop for every extent of `shape`: those of a single round were left out of it."""
+    """Return the nest with one loop for each extent of `shape`, where loops of extent 1 had been omitted.
+
+    Raise _NotABlockError if the extents of the nest and `shape` differ in more than extents of 1.
+    """
     loops = iter(nest.loops)
     if [loop.extent for loop in nest.loops if loop.extent > 1] != [extent for extent in shape if extent > 1]:
         raise _NotABlockError

@@ -1,4 +1,4 @@
-"""What limits a step: bounds on its rate, and the sentence about the least of them."""
+"""Upper bounds on the rate of a step, and the sentence that names the tightest one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,9 +8,13 @@ from wse_sim.number_format import format_estimate
 
 @dataclass(frozen=True)
 class RateBound:
-    """Something that allows at most so many samples a second, all systems together, and where that figure is from.
+    """An upper bound on the rate of a step.
 
-    `kind` is one of `LIMIT_ADVICE`; `where` is a line of the user's script.
+    - `kind`: the limiting resource, a key of `LIMIT_ADVICE`
+    - `samples_per_s`: the largest rate that the resource allows, over all systems together
+    - `source`: how the figure was derived
+    - `what`: the layer or link that is limiting, "" if none is
+    - `where`: a line of the user's script, "" if unknown
     """
 
     kind: str
@@ -33,7 +37,7 @@ LIMIT_ADVICE: Mapping[str, str] = {
     "fill": "a larger batch would help: the wafer fills and drains once a step",
     "nothing": "there is nothing to compute",
 }
-"""Kind of a bound -> what would help where it is the limit."""
+"""For each kind of bound, advice on how to raise it."""
 LIMIT_NAMES: Mapping[str, str] = {
     "compute": "wafer compute",
     "moving": "moving data between cores",
@@ -47,21 +51,24 @@ LIMIT_NAMES: Mapping[str, str] = {
     "fill": "filling and draining the wafer",
     "nothing": "nothing",
 }
+"""For each kind of bound, its name in reports."""
 
 
 def find_limit(bounds: Sequence[RateBound], blame: Mapping[str, Sequence[str]] | None = None) -> tuple[RateBound, str]:
-    """The bound that limits, and the sentence that says so: what, at which line, and what would help.
+    """Return the bound with the lowest rate, and a sentence with its name, script line, rate and advice.
 
-    `blame` names, for a kind that holds others in it (a whole step), those that it is put down to if they make up most.
+    `blame` maps a composite kind (such as a whole step) to the kinds that it consists of. If the lowest bound is
+    composite, its lowest part replaces it in the result, with the rate of the composite bound. This happens only if
+    that part allows less than twice the rate of the composite bound.
     """
-    # A whole step is always the least bound of a wafer; what it is made of tells more.
+    # The bound of a whole wafer step is always the lowest one, so its parts are more informative.
     least = min(bounds, key=lambda b: b.samples_per_s)
-    # A part that allows twice as much as the whole does is not what the whole waits for.
+    # A part that allows twice the rate of the whole is not the cause.
     parts = [
         b for b in bounds if b.kind in (blame or {}).get(least.kind, ()) and b.samples_per_s < 2 * least.samples_per_s
     ]
     if parts:
-        # Named after the part, with the rate of the whole: that is what a user gets.
+        # Report the part's name with the rate of the whole, which is what a user observes.
         least = replace(min(parts, key=lambda b: b.samples_per_s), samples_per_s=least.samples_per_s)
     what, where = f" of {least.what}" if least.what else "", f" ({least.where})" if least.where else ""
     rate = f"about {format_estimate(least.samples_per_s)} samples/s"

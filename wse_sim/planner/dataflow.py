@@ -1,20 +1,20 @@
-"""Who feeds whom: a program with its producers, users, resident tensors and flows looked up once.
+"""Data-flow facts of a program: producers, users, resident tensors and flows, computed once.
 
-A kernel without work (a view, a free) moves nothing: it is looked through, and its result stands for its operand.
+An instruction without work (a view, a free) moves no data. Its result is treated as its operand.
 
-A tensor is *resident* when it does not depend on the batch: state, constants, and what a *preparing* kernel makes
-from them alone (a cast or a transpose of weights). In pipelined mode it stays in the memory of the kernels that read
-it; in streaming mode it comes from the weight host.
+A tensor is *resident* if it does not depend on the batch: state, constants, and the results of *preparing* kernels (a
+cast or a transpose of weights). In pipelined mode it stays in the memory of the kernels that read it. In streaming mode
+it comes from the weight host.
 
-A tensor is *per sample* when it has a row (or several) for each sample and can flow through a pipeline row by row. It
-is told by its shape: the leading extent is a multiple of the batch size, and it is no gradient of a weight, nor made of
-weights and gradients alone.
+A tensor is *per sample* if it has one or more rows for each sample, so that it can flow through a pipeline row by row.
+This is decided by shape: the leading extent is a multiple of the batch size. Gradients of weights, and tensors computed
+from weights and gradients only, are excluded.
 
-A tensor is a *gradient* of a state tensor when an update of that state reads it in the state's own size, or when it
-was made, element by element, into one that is.
+A tensor is a *gradient* of a state tensor if an update of that state reads it and it has the size of the state. A
+tensor from which such a gradient is computed element by element is a gradient too.
 
-An instruction *settles* a step when it works on no sample, and nothing that does waits for it: updates, the norm of
-all gradients, a mean that is only reported. It runs once for a batch, after the samples.
+A kernel is *settling* if it reads and writes no per-sample tensor and only settling kernels read its results: updates,
+the norm of all gradients, a mean that is only reported. It runs once for a batch, after the samples.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +26,8 @@ from lazytensor.ir.program import Density, Instr, Program
 from lazytensor.ir.types import Type, Work
 from wse_sim.planner.optimizer_state import state_groups
 
-# No index of an instruction, so it can stand in the same place and compare unequal to all.
 EXTERNAL_SOURCE = -1
-"""The source of a tensor that no kernel of the program made."""
+"""The source of a tensor that no kernel of the program wrote. It is no valid instruction index."""
 
 
 Sweep = Literal["forward", "backward", "update"]
@@ -37,17 +36,21 @@ PRECISION_LEVELS: Mapping[int, str] = {
     1: "mixed, the default: no document says which sums stay wide, so that nothing tells its price from level 2's",
     2: "sums of 16-bit products in 16 bits",
 }
-"""The vendor's precision optimization levels: float32 accumulation, mixed (its default), fast.
+"""The vendor's precision optimization levels: float32 accumulation, mixed (the default), fast.
 
-Published of them: these words, that 1 is the default, and that level 0 is advised for models above 6.7 billion
-parameters (documentation of releases 1.9 to 2.10, "CS data formats" among the how-to guides, and "numeric precision").
-Neither cycles nor memory nor accumulation types of level 1 are. It lies between the other two, so its true price is no
-less than what is printed for it and no more than that of level 0: the equality is what the documents leave.
+The documentation of releases 1.9 to 2.10 ("CS data formats" among the how-to guides, and "numeric precision") states
+only these words, that 1 is the default, and that level 0 is advised for models above 6.7 billion parameters. Cycles,
+memory and accumulation types of level 1 are not published. Level 1 is therefore priced like level 2. Its true price is
+between this price and that of level 0.
 """
 
 
 class BufferVersion(NamedTuple):
-    """A read: the buffer that really holds the data, and the instruction that wrote it last (or OUTSIDE)."""
+    """A version of a tensor: the buffer that holds the data, and the index of the instruction that wrote it last.
+
+    `source` is `EXTERNAL_SOURCE` if no instruction of the program has written the buffer. `buffer` is the base buffer,
+    not a view of it.
+    """
 
     buffer: int
     source: int
@@ -55,7 +58,10 @@ class BufferVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelFlow:
-    """A tensor that travels between two kernels in a step."""
+    """A tensor of `bytes` bytes that moves from kernel `source` to kernel `target` in a step, by instruction index.
+
+    Either end is `EXTERNAL_SOURCE` if the tensor comes from or leaves over the wafer's edge.
+    """
 
     source: int
     target: int
@@ -64,7 +70,9 @@ class KernelFlow:
 
 @dataclass(frozen=True)
 class Sparsity:
-    """Sparse tensors: weights by buffer, and gradients by the kernel that makes them."""
+    """The densities of sparse tensors: of weights by buffer, and of weight gradients by the kernel that computes
+    them.
+    """
 
     weights: Mapping[int, Density] = field(default_factory=dict)
     gradients: Mapping[int, Density] = field(default_factory=dict)
@@ -72,26 +80,46 @@ class Sparsity:
 
 @dataclass(frozen=True, eq=False)
 class Dataflow:
-    """A program, looked up. All tuples have one entry for each instruction."""
+    """A program with its data-flow facts.
+
+    - `program`: the program
+    - `kernels`: indices of the instructions that have work
+    - `operands`: for each instruction, the tensor versions that it reads, without duplicates
+    - `results`: for each instruction, the buffers that it writes
+    - `resident`: buffers that do not depend on the batch
+    - `per_sample`: buffers with rows for each sample
+    - `preparing`: kernels that compute resident tensors from resident ones
+    - `settling`: kernels that run once a batch, after the samples
+    - `groups`: for each state buffer, the parameter it belongs to (itself for a parameter)
+    - `gradients`: for each gradient, its parameter
+    - `final`: for each fetched or new state buffer, the version that holds it at the end of the step
+    - `batch_size`: samples of the program's batch
+    - `precision_level`: a key of `PRECISION_LEVELS`
+    - `sparsity`: sparse weights and gradients, used in streaming mode only
+    """
 
     program: Program
-    kernels: tuple[int, ...]  # the instructions that do something
+    kernels: tuple[int, ...]
     operands: tuple[tuple[BufferVersion, ...], ...]
     results: tuple[tuple[int, ...], ...]
     resident: frozenset[int]
     per_sample: frozenset[int]
     preparing: frozenset[int]
     settling: frozenset[int]
-    groups: Mapping[int, int]  # state buffer -> the parameter that it belongs to: itself, or the one it is a slot of
-    gradients: Mapping[BufferVersion, int]  # gradient -> its parameter
-    final: Mapping[int, BufferVersion]  # buffer asked for at the end -> who holds it
+    groups: Mapping[int, int]
+    gradients: Mapping[BufferVersion, int]
+    final: Mapping[int, BufferVersion]
     batch_size: int
-    precision_level: int = 1  # as `PRECISION_LEVELS` has it
-    sparsity: Sparsity = Sparsity()  # of weights that stream in; nothing is spared where they lie still
+    precision_level: int = 1
+    sparsity: Sparsity = Sparsity()
 
     @cached_property
     def sweeps(self) -> dict[int, Sweep]:
-        """The sweep of each kernel: what depends on a gradient belongs to the backward sweep, whoever recorded it."""
+        """Return the sweep of each kernel: "forward", "backward" or "update".
+
+        A kernel that depends on a backward kernel is not forward, whatever direction was recorded. Settling kernels
+        outside the forward sweep are updates.
+        """
         sweeps: dict[int, Sweep] = {}
         for i in self.kernels:
             direction = self.program.instrs[i].direction
@@ -105,51 +133,51 @@ class Dataflow:
 
     @cached_property
     def users(self) -> Mapping[tuple[int, int], Sequence[int]]:
-        """(buffer, writer or OUTSIDE) -> instructions that read it."""
+        """Return, for each (buffer, source) version, the instructions that read it."""
         return _find_users(self.operands)
 
     @cached_property
     def nbytes(self) -> list[int]:
-        """Bytes of each buffer, for whoever asks for those of all."""
+        """Return the size of each buffer in bytes, as a list."""
         return [b.type.nbytes for b in self.program.buffers]
 
     def type(self, buffer: int) -> Type:
-        """Type of a buffer."""
+        """Return the type of a buffer."""
         return self.program.buffers[buffer].type
 
     def kind(self, buffer: int) -> str:
-        """Kind of a buffer: "batch", "state", "const" or what a kernel makes."""
+        """Return the kind of a buffer: "batch", "state", "const", or "temp" for the result of an instruction."""
         return self.program.buffers[buffer].kind
 
     @cached_property
     def on_host(self) -> frozenset[int]:
-        """What the weight host does in streaming mode: updates and what settles, and preparing weights."""
+        """Return the kernels that the weight host runs in streaming mode: settling kernels and preparing ones."""
         return self.settling | self.preparing
 
 
 def instruction_work(instr: Instr) -> Work:
-    """The work of an instruction, or of its nest if the instruction does not say."""
+    """Return the work of an instruction. If its `work` is zero, return the work of its nest instead."""
     return instr.nest.work if instr.nest and _is_empty_work(instr.work) else instr.work
 
 
 def has_no_work(instr: Instr) -> bool:
-    """True for views and frees: they need no PE."""
+    """Return whether an instruction needs no PE, as views and frees do."""
     return _is_empty_work(instruction_work(instr))
 
 
 def _is_empty_work(work: Work) -> bool:
-    # Asked of each instruction a dozen times: a comparison of records would take most of a plan.
+    # Called a dozen times per instruction; comparing dataclasses would take most of the planning time.
     return not (work.flops or work.bytes_read or work.bytes_written)
 
 
 def program_batch_size(program: Program) -> int:
-    """Leading extent of the first batch tensor that has one; 1 without a batch."""
+    """Return the leading extent of the first batch tensor that has a nonzero one, or 1 if there is none."""
     shapes = (program.buffers[b].type.shape for b in program.batch)
     return next((shape[0] for shape in shapes if shape and shape[0]), 1)
 
 
 def wire(program: Program) -> Dataflow:
-    """Look up `program` in one pass over its instructions."""
+    """Compute the data-flow facts of `program`."""
     holder: dict[int, BufferVersion] = {}
     resident = {b.index for b in program.buffers if b.kind in ("state", "const")}
     operands: list[tuple[BufferVersion, ...]] = []
@@ -157,7 +185,7 @@ def wire(program: Program) -> Dataflow:
     preparing: set[int] = set()
     kernels: list[int] = []
     for i, instr in enumerate(program.instrs):
-        # A buffer may be written several times: who wrote it last before this instruction is what its reader waits for.
+        # A buffer may be written several times. The reader depends on the last writer before it.
         read = tuple(dict.fromkeys([holder.get(r) or BufferVersion(r, EXTERNAL_SOURCE) for r in instr.reads]))
         if has_no_work(instr):
             _propagate_view(instr, read, holder, resident)
@@ -165,8 +193,8 @@ def wire(program: Program) -> Dataflow:
             results.append(())
             continue
         kernels.append(i)
-        # Casts and transposes of weights depend on no sample: done once for a batch, they are weights like those that
-        # they read.
+        # Casts and transposes of weights depend on no sample. They run once per batch and their results count as
+        # weights.
         if _is_preparation(program, instr, read, resident):
             preparing.add(i)
             resident.update(instr.writes)
@@ -199,39 +227,47 @@ def wire(program: Program) -> Dataflow:
 def find_gradients(
     program: Program, operands: Sequence[tuple[BufferVersion, ...]], groups: Mapping[int, int]
 ) -> dict[BufferVersion, int]:
-    """Every tensor that is a gradient -> the parameter it is the gradient of."""
+    """Return a mapping from each gradient version to the parameter it is the gradient of.
+
+    `operands` are the versions that each instruction reads, and `groups` maps state buffers to parameters. The search
+    starts at the operands of updates and continues through elementwise kernels. One-element states have no gradients.
+    """
     sizes = [b.type.size for b in program.buffers]
     ends = {end: start for start, end in program.state.values()}
     gradients: dict[BufferVersion, int] = {}
     for i, instr in enumerate(program.instrs):
         if instr.direction != "update":
             continue
-        # Both ends of a state, since an update may read the old value and write the new one elsewhere.
+        # Consider both ends of a state: an update may read the old value and write the new one to another buffer.
         states = {groups[b] for b in (*instr.reads, *(ends.get(w, w) for w in instr.writes)) if b in groups}
         waiting = [(o, g) for g in states for o in operands[i] if sizes[o.buffer] == sizes[g] > 1]
         while waiting:
             version, group = waiting.pop()
             if version.source == EXTERNAL_SOURCE or version in gradients or version.buffer in groups:
                 continue
-            # An update may take several instructions: what lies between them is no gradient, but leads to it.
+            # An update may take several instructions. Intermediate results between them are no gradients but lead to
+            # them.
             if program.instrs[version.source].direction != "update":
                 gradients[version] = group
-            # A cast, a sum or a clipped copy, element by element, is a gradient made of gradients. Any other kernel
-            # made it of activations, which may have its size by chance.
+            # An elementwise kernel (a cast, a sum, clipping) that makes a gradient reads gradients. Other kernels read
+            # activations, which may have the same size by chance.
             if is_elementwise(program.instrs[version.source]):
                 waiting += [(o, group) for o in operands[version.source] if sizes[o.buffer] == sizes[group]]
     return gradients
 
 
 def is_elementwise(instr: Instr) -> bool:
-    """Whether a kernel makes each element of one of each operand, or of a few."""
-    # Even over a single sample a sum is made of that sample's gradient, and not of the weight's.
+    """Return whether each result element depends on at most one element of each operand: a nest without reduction
+    loops.
+    """
+    # A reduction loop counts even if its extent is 1: it sums per-sample gradients.
     return instr.nest is not None and not any(loop.is_reduction for loop in instr.nest.loops)
 
 
 def _propagate_view(
     instr: Instr, read: Sequence[BufferVersion], holder: dict[int, BufferVersion], resident: set[int]
 ) -> None:
+    """Make the results of a workless instruction aliases of its first operand, in `holder` and in `resident`."""
     for w in instr.writes:
         holder[w] = read[0] if read else BufferVersion(w, EXTERNAL_SOURCE)
         if read and read[0].buffer in resident:
@@ -239,12 +275,16 @@ def _propagate_view(
 
 
 def _is_preparation(program: Program, instr: Instr, read: Sequence[BufferVersion], resident: set[int]) -> bool:
-    """From resident tensors alone and no larger than they are; a random mask made of a counter is not that."""
+    """Return whether an instruction computes tensors from resident ones only, none larger than its operands
+    together.
+
+    Updates are no preparation. The size limit excludes random masks, which are made of a small counter.
+    """
     if instr.direction == "update" or not read or not resident.issuperset([o.buffer for o in read]):
         return False
     size_in = sum(program.buffers[o.buffer].type.size for o in read)
-    # What is larger than all that it reads was not prepared from it: a mask of random numbers made of a counter, for
-    # example. Two results of one size are two copies.
+    # A result larger than all operands, such as a random mask made of a counter, is no preparation. Two results of one
+    # size are two copies.
     return max((program.buffers[w].type.size for w in instr.writes), default=0) <= size_in
 
 
@@ -254,12 +294,15 @@ def _find_per_sample(
     resident: set[int],
     gradients: Mapping[BufferVersion, int],
 ) -> frozenset[int]:
-    """Of kernels by the buffers that each reads and writes."""
+    """Return the buffers that have rows for each sample.
+
+    `kernels` gives, for each kernel, the sets of buffers that it reads and writes.
+    """
     types = [b.type for b in program.buffers]
-    # A gradient may have as many rows as the batch by chance; what an update makes of it tells them apart.
+    # A weight gradient may have as many rows as the batch by chance, so known gradients are excluded.
     of_weights = {version.buffer for version in gradients} | resident
-    # What orders weights, as a mask that changes is found, has their rows too. What is larger than all that it is made
-    # of, such as random bits of a counter, may be of samples or not.
+    # 1. Tensors computed from weights only (an ordering of weights, a mask update) are excluded too. Results larger
+    # than their operands, such as random bits of a counter, stay undecided (`blank`).
     blank: set[int] = set()
     for sources, written in kernels:
         known = sources - blank
@@ -271,7 +314,7 @@ def _find_per_sample(
     rows = [type.shape[0] if type.shape else 0 for type in types]
     shaped = {b for b, n in enumerate(rows) if n and n % batch == 0 and b not in of_weights}
     samples = shaped - blank
-    # It is where it meets some.
+    # 2. An undecided tensor is per sample if a kernel combines it with per-sample tensors.
     for sources, written in reversed(kernels):
         if not (samples.isdisjoint(sources) and samples.isdisjoint(written)):
             samples |= sources & blank & shaped
@@ -286,20 +329,25 @@ def _find_settling(
     per_sample: frozenset[int],
     preparing: set[int],
 ) -> frozenset[int]:
-    """From the last instruction back: it settles if it touches no sample and all that read it settle."""
+    """Return the settling kernels, by a walk from the last kernel to the first.
+
+    Updates settle. Any other kernel settles if it touches no per-sample buffer and all users of its results settle. A
+    preparing kernel whose result has no user does not settle: it prepares a tensor for the next step.
+    """
     settling: set[int] = set()
     for i, (read, written) in zip(reversed(kernels), reversed(touched), strict=True):
         if program.instrs[i].direction == "update":
             settling.add(i)
         elif per_sample.isdisjoint(read) and per_sample.isdisjoint(written):
             readers = [u for w in written for u in users.get((w, i), ())]
-            # What prepares a tensor that nothing reads in this program prepares it for the next step.
+            # A tensor that is prepared and not read in this program is for the next step.
             if settling.issuperset(readers) and not (i in preparing and not readers):
                 settling.add(i)
     return frozenset(settling)
 
 
 def _requested_buffers(program: Program) -> tuple[int, ...]:
+    """Return the buffers that are fetched or become state at the end of a step."""
     return (*program.fetches, *(end for _, end in program.state.values()))
 
 
@@ -312,16 +360,17 @@ def _find_users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int
 
 
 def find_flows(dataflow: Dataflow) -> Iterator[KernelFlow]:
-    """Every tensor that leaves the kernel that made it, in a step of pipelined mode; OUTSIDE is the wafer's edge.
+    """Yield every tensor transfer between kernels, and over the wafer's edge, in a step of pipelined mode.
 
-    A kernel keeps its copy of a state tensor, so a state flows only when it is new, from the kernel that updates it.
+    State and constants are stored with each reader, so they do not flow. A state that an update writes flows from the
+    update to the other readers of that state.
     """
     nbytes = dataflow.nbytes
     for (buffer, source), users in dataflow.users.items():
-        # State and constants lie with each of their readers and need not travel.
+        # State and constants are stored with each reader and do not move.
         if source != EXTERNAL_SOURCE or dataflow.kind(buffer) == "batch":
             yield from (KernelFlow(source, i, nbytes[buffer]) for i in users)
-    # A result that is fetched twice leaves the wafer once.
+    # A result that is fetched twice is sent once.
     for fetch in dict.fromkeys(dataflow.program.fetches):
         buffer, source = dataflow.final[fetch]
         if source != EXTERNAL_SOURCE:
@@ -329,7 +378,7 @@ def find_flows(dataflow: Dataflow) -> Iterator[KernelFlow]:
     for start, end in dict.fromkeys(dataflow.program.state.values()):
         buffer, source = dataflow.final[end]
         if source != EXTERNAL_SOURCE:
-            # The kernel that updates a weight has the new one already.
+            # The updating kernel has the new value already.
             yield from (
                 KernelFlow(source, i, nbytes[buffer])
                 for i in dataflow.users.get((start, EXTERNAL_SOURCE), ())

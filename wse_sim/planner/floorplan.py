@@ -1,14 +1,14 @@
-"""Placement of stages side by side: rectangles cut from the mesh, as large as the time of the slowest stage asks for.
+"""Floorplan of a pipeline: one rectangle of the mesh for each stage, so that the slowest stage is as fast as possible.
 
-The mesh is cut in two, and each part again, until each stage has its own: in columns through which the line of stages
-runs down and up, so that neighbours in it stay neighbours, or for a few stages wherever the cuts fit best. Shapes come
-from `stage_shapes`: for a time, the least height of each width. The least time that the areas allow is the *area
-bound*; the least time whose shapes can be cut is a little above it. What came out is priced, and cut again with what
-that tells.
+The mesh is cut by a slicing tree. Stages are arranged in columns, traversed down and up in turn, so that successive
+stages are adjacent. For few stages, or if columns do not fit, other slicing trees are tried. Shape curves come from
+`stage_shapes`: for a target time, the least height for each width. The *area bound* is the least time at which the
+total area of the shapes is no larger than the mesh. The shortest time with a valid floorplan is slightly above it. Each
+floorplan is priced, and the search continues with the measured prices.
 
-A rectangle is larger than the part of it that computes where memory asks for more PEs than time does. Area that buys
-nothing stays free. Where few samples flow through many stages, what the first of them takes counts as much as the
-rhythm: then the slowest stages lend some area to those of little work, which it makes faster by more.
+A rectangle may be larger than the part of it that computes, because a stage may need more PEs for its memory. PEs that
+would not shorten the step stay unused. With few samples and many stages, the latency of the first sample matters as
+much as the rhythm. The slowest stages then give area to stages of little work, whose latency falls by more.
 """
 
 import math
@@ -29,43 +29,54 @@ from wse_sim.planner.stage_shapes import MAX_ASPECT_RATIO, SideLengths, StageSha
 from wse_sim.planner.stages import Stage
 
 SLOWER_TIME_MULTIPLES = (1, 1.25, 1.6, 2.5, 4, 6)
-"""Multiples of the area bound that are tried where long ways count: smaller parts fill and drain sooner."""
+"""Multiples of the area bound tried as target times if transport through the parts is slow.
+
+Smaller parts fill and drain sooner.
+"""
 MAX_SHORT_WAY_ASPECT_RATIO = 3
-"""Sides of a shape are at most so many times as long as each other then."""
+"""Maximum ratio of a shape's longer to its shorter side in that search."""
 MAX_SLOWER_STEP_RATIO = 1.1
-"""Of the fastest step: no slower rhythm is looked at."""
+"""The search over slower target times stops when a step takes more than this multiple of the best step."""
 MIN_LONG_WAY_RATIO = 0.05
-"""The share of a step that ways through the parts have to take for that."""
+"""Slower target times are tried only if hops through the parts take at least this share of the slowest stage's time."""
 TIME_MULTIPLES = (1.01, 1.02, 1.03, 1.035, 1.04, 1.045, 1.05, 1.06, 1.07, 1.1, 1.15, 1.2, 1.3, 1.5, 2, 3, 5, 10, 100)
-"""Multiples of a time at which cuts are looked for, until there are some."""
+"""Multiples of the target time that are tried in turn until shapes for that time fit on the mesh."""
 CLOSE_ENOUGH_RATIO = 1.05
-"""Of the area bound: no faster layout is looked for."""
+"""The search stops at a floorplan whose slowest stage takes at most this multiple of the target time."""
 MIN_FILL_RATIO = 0.1
-"""The share of a step that its first sample has to take for stages of little work to be made faster than others."""
+"""Stages of little work are sped up only if the first sample takes at least this share of a step."""
 MAX_CUT_ROUNDS = 7
-"""So many times the mesh is cut anew at most, each time with the prices of the layouts before, if nobody says less."""
+"""Maximum number of rounds of cutting and pricing, if the caller gives no other number."""
 MAX_REPAIRS = 2
-"""So many times the shapes of one cutting are changed."""
+"""Maximum number of times the shapes within one slicing tree are adjusted."""
 MAX_EXHAUSTIVE_STAGES = 30
-"""Stages for which all ways to cut are looked at, in columns as wide as the mesh."""
+"""Up to this number of stages, all slicing trees are tried, and columns may be as wide as the mesh."""
 COLUMN_GROUP_SIZES = (1, 3, 5)
-"""Stages in a group of a column, from the shortest wires to the fullest mesh."""
+"""Numbers of stages that a column may stack as a group, in the order tried.
+
+Small groups give short wires, large ones a fuller mesh.
+"""
 MAX_COLUMN_WIDTH_STAGES = 3
-"""Columns for many stages are at most so many times as wide as a stage of the mean area."""
-_TIME_PRECISION_DIVISOR = 200  # of times that are bisected
-_CLOSE_PRICE_RATIO = 1.01  # a shape is this near to what was told of it
+"""With many stages, the maximum width of a column, in widths of a square stage of average area."""
+_TIME_PRECISION_DIVISOR = 200  # Bisections of a time end at 0.5 % of it.
+_CLOSE_PRICE_RATIO = 1.01  # A priced shape may take this multiple of the estimated time.
 
 StageTime = Callable[[int, int, int], int]
-"""(stage, width, height) -> cycles of the stage for a batch."""
+"""A function (stage index, width, height) that returns the cycles of the stage for a batch."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """For each stage its rectangle, the width and height of the part that computes, and bytes on one of its PEs.
+    """A floorplan, with one entry for each stage in the tuples.
 
-    `bound_cycles` is the area bound: the least time of the slowest stage that the areas of the stages would allow. The
-    slowest stage takes `shortest_cycles` in that placement of all that were looked at where it is the fastest; here it
-    may take longer, on smaller parts with shorter ways between them, or so that others take less.
+    - `rects`: the rectangle of the stage
+    - `parts`: width and height of the part of it that computes
+    - `bytes_per_pe`: bytes on each PE of the rectangle
+    - `bound_cycles`: the area bound, the least time of the slowest stage that the areas would allow
+    - `shortest_cycles`: the least time of the slowest stage in any floorplan that was tried
+
+    The slowest stage of this floorplan may take longer than `shortest_cycles`, if smaller parts or faster other stages
+    make the whole step shorter.
 
     >>> import lazytensor as lt, wse_sim
     >>> tiny = wse_sim.plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
@@ -81,15 +92,20 @@ class Placement:
 
     @property
     def peak_bytes_per_pe(self) -> int:
-        """Bytes on the fullest PE."""
+        """Return the bytes on the fullest PE; 0 without stages."""
         return max(self.bytes_per_pe, default=0)
 
 
 @dataclass(frozen=True)
 class FloorplanProblem:
-    """What is to be placed: stages, their kind (equal kinds get equal parts), and their time for a batch.
+    """The input of a placer.
 
-    One side of a part is at most `max_aspect` times as long as the other, unless only longer shapes keep a time.
+    - `stages`: the stages to place
+    - `kinds`: for each stage a key; stages with equal keys have equal times on equal parts
+    - `time`: cycles of a stage for a batch on a part
+    - `batch_size`: samples of the batch
+    - `machine`: the machine with the mesh
+    - `max_aspect`: maximum ratio of a part's longer to its shorter side, exceeded only if no other shape keeps the time
     """
 
     stages: Sequence[Stage]
@@ -101,14 +117,19 @@ class FloorplanProblem:
 
 
 Placer = Callable[[FloorplanProblem, int, bool], Placement]
-"""Places stages in so many rounds at most; with True in as slow a rhythm as lets the first sample through sooner."""
+"""A function (problem, maximum rounds, fill sooner) that places stages.
+
+If the last argument is True, a slower rhythm is accepted where it shortens the step by letting the first sample
+through sooner.
+"""
 
 
 def place_by_slicing(floor: FloorplanProblem, rounds: int = MAX_CUT_ROUNDS, fills_sooner: bool = False) -> Placement:
-    """The placement with the fastest step. Raises PlacementError if memory does not allow any.
+    """Return the floorplan with the fastest step that was found. Raise PlacementError if the stages do not fit.
 
-    The slowest stage takes as little as it may, or with `fills_sooner` a little more, where the area that it gives
-    makes the step shorter at stages of little work: the first sample passes all of them.
+    `rounds` limits the rounds of cutting and pricing. By default the time of the slowest stage is minimized. With
+    `fills_sooner`, stages of little work may get more area at the expense of the slowest stage if that makes the whole
+    step shorter.
     """
     require_enough_pes(floor.stages, floor.machine)
     if not floor.stages:
@@ -119,32 +140,34 @@ def place_by_slicing(floor: FloorplanProblem, rounds: int = MAX_CUT_ROUNDS, fill
     if layout is None:
         raise _mesh_too_full_error(floor)
     per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(floor.stages, layout.rects, strict=True))
-    # Shapes between those that were priced may be faster than all that the bound was told of.
+    # Shapes between the priced ones may turn out faster than the bound was computed from.
     shortest = min(cutting.shortest, layout.slowest)
     return Placement(tuple(layout.rects), tuple(layout.parts), tuple(per_pe), min(bound, shortest), shortest)
 
 
 def area_bound(floor: FloorplanProblem) -> int:
-    """The least time of the slowest stage at which the smallest shapes together are no larger than the mesh.
+    """Return the area bound: the least time of the slowest stage for which the mesh has enough area.
 
-    Smallest of the shapes that were priced, and of those between them; each that counts here was priced. A stage whose
-    memory asks for more PEs than the time does has that many. Raises PlacementError if memory does not allow any.
+    The smallest shapes that keep this time are together no larger than the mesh. Shapes are taken from priced sizes and
+    interpolation between them. The shapes that determine the bound are priced. A stage counts with at least the PEs
+    that its memory needs. Return 0 without stages. Raise PlacementError if the memory of the stages exceeds the
+    machine.
     """
     require_enough_pes(floor.stages, floor.machine)
     return _SlicingSearch(floor).bound() if floor.stages else 0
 
 
 PLACERS: Mapping[str, Placer] = {"slicing": place_by_slicing}
-"""Name -> a function that places stages."""
+"""The placers by name."""
 
 
 def min_memory_pes(stage: Stage, machine: Machine) -> int:
-    """PEs that a stage needs for its memory."""
+    """Return the number of PEs that a stage needs for its memory, at least 1."""
     return max(1, ceil_div(stage.held_bytes, machine.usable_bytes_per_pe))
 
 
 def require_enough_pes(stages: Sequence[Stage], machine: Machine) -> None:
-    """Raise PlacementError if the stages hold more than the machine has."""
+    """Raise PlacementError if the stages need more PEs for their memory than the machine has."""
     needed = sum(min_memory_pes(stage, machine) for stage in stages)
     if needed > machine.usable_pes:
         largest = max(stages, key=lambda s: s.held_bytes)
@@ -172,7 +195,7 @@ def _mesh_too_full_error(floor: FloorplanProblem) -> PlacementError:
 
 @dataclass(frozen=True)
 class _StageLayout:
-    """Rectangles, the parts of them that compute, and the cycles of each stage."""
+    """A priced floorplan: for each stage its rectangle, the part that computes, and its cycles."""
 
     rects: Sequence[Rect]
     parts: Sequence[tuple[int, int]]
@@ -180,37 +203,44 @@ class _StageLayout:
 
     @property
     def slowest(self) -> int:
-        """Cycles of the slowest stage."""
+        """Return the cycles of the slowest stage."""
         return max(self.cycles)
 
 
 @dataclass(frozen=True)
 class _KindShapes:
-    """Of a kind, for each width the least height up to it, and the width that has it."""
+    """Shapes of one kind of stage: for each maximum width, the least height, and the width that has this height."""
 
     heights: SideLengths
     widths: SideLengths
 
     @classmethod
     def of(cls, heights: SideLengths) -> "_KindShapes":
-        """From the least height of each width."""
+        """Return the shapes for `heights`, the least height at exactly each width."""
         least = np.minimum.accumulate(heights)
         is_lower = np.concatenate(([True], least[1:] < least[:-1]))
         return cls(least, np.maximum.accumulate(np.where(is_lower, np.arange(1, len(least) + 1), 0)))
 
     def part(self, width: int) -> tuple[int, int]:
-        """The part of a rectangle that computes."""
+        """Return width and height of the part that computes in a rectangle of `width` columns."""
         return int(self.widths[width - 1]), int(self.heights[width - 1])
 
 
 class _SlicingSearch:
-    """Cuts a mesh among stages."""
+    """The search for a floorplan by slicing trees.
+
+    - `shapes`: the priced shapes of each kind of stage
+    - `least`: for each stage, the PEs that its memory needs
+    - `longest`: the maximum aspect ratio at present
+    - `shares`: for each kind, its target time as a share of the target of the slowest stage
+    - `shortest`: the least time of the slowest stage found so far, 0 before the search
+    """
 
     def __init__(self, floor: FloorplanProblem, rounds: int = MAX_CUT_ROUNDS, fills_sooner: bool = False):
         self.floor, self.rounds, self.fills_sooner = floor, rounds, fills_sooner
         self.width, self.height = floor.machine.usable_width, floor.machine.usable_height
-        # One stage of each kind stands for the time of all of them. Memory is each stage's own: those that come first
-        # hold the samples of all that follow.
+        # One stage of each kind is priced for all. Memory differs between stages of a kind: the first stages hold the
+        # activations of samples in all later ones.
         samples: dict[Hashable, int] = {}
         for n, kind in enumerate(floor.kinds):
             samples.setdefault(kind, n)
@@ -219,17 +249,15 @@ class _SlicingSearch:
         }
         self.least = [min_memory_pes(stage, floor.machine) for stage in floor.stages]
         self.longest = floor.max_aspect
-        # Of the time of the slowest stage, what each kind is to take.
         self.shares = dict.fromkeys(samples, 1.0)
-        # Of all layouts, the least time of the slowest stage.
         self.shortest = 0
 
     def bound(self) -> int:
-        """The area bound."""
+        """Return the area bound in cycles."""
         return self._least_slowest_time(self._first_time())
 
     def _least_slowest_time(self, first: int) -> int:
-        """The least time of the slowest stage that the areas allow, looked for from `first` on."""
+        """Return the area bound for the current shares, starting the search at the time `first`."""
         limit = self._least_time(first)
         for _ in range(self.rounds):
             over = 0.0
@@ -237,21 +265,24 @@ class _SlicingSearch:
                 own = self._kind_limit(kind, limit)
                 _, width, height = min_area_shape(shapes.heights(own))
                 over = max(over, shapes.tried(width, height, own) / own)
-            # A bound of shapes that turn out slower than they were told would be none.
+            # The bound is invalid if a shape is slower than estimated: repeat with the new price.
             if over <= _CLOSE_PRICE_RATIO:
                 break
             limit = self._least_time(limit)
         return limit
 
     def fastest(self, bound: int) -> _StageLayout | None:
-        """The layout with the fastest step, as far as it can be told from stages alone; None if nothing can be cut."""
+        """Return the floorplan with the shortest estimated step, or None if no floorplan exists.
+
+        Target times above `bound` are tried too while hops through the parts are a notable share of the step.
+        """
         best = self._settle_layout(bound)
         if best is None:
             return None
         self.shortest = best.slowest
         if self.fills_sooner:
             best = self._fill_sooner(best)
-        # Squares have the shortest ways, and smaller parts shorter ones.
+        # Square and small parts have the shortest routes.
         self.longest = MAX_SHORT_WAY_ASPECT_RATIO
         for times in SLOWER_TIME_MULTIPLES:
             if self._way(best) < MIN_LONG_WAY_RATIO * best.slowest:
@@ -263,7 +294,7 @@ class _SlicingSearch:
         return best
 
     def _fill_sooner(self, best: _StageLayout) -> _StageLayout:
-        """The layout, or a faster one whose rhythm is slower and whose first sample is sooner through all stages."""
+        """Return `best`, or a floorplan with a shorter step in which stages of little work get more area."""
         if sum(best.cycles) < MIN_FILL_RATIO * self.floor.batch_size * self._step(best):
             return best
         self.shares = self._time_shares(best.slowest)
@@ -272,12 +303,12 @@ class _SlicingSearch:
         return best if layout is None else min(best, layout, key=self._step)
 
     def _time_shares(self, limit: int) -> dict[Hashable, float]:
-        """What each kind is to take of the time of the slowest stage, for the shortest step on the same area.
+        """Return, for each kind, the target time relative to `limit` that makes the step shortest on the same area.
 
-        A stage with work w has the area w / t at a time t. Of B samples one takes the times of all stages and the
-        others the rhythm T, so that a step is (B - 1) T / B and the sum of t / B. On a given area it is the shortest
-        where t ** 2 / w is one number for all stages that are faster than T (Lagrange). The n others, which take T, are
-        B - 1 + n times T in that sum: so their work over B - 1 + n is the most work of a stage that is faster.
+        A stage with work w has area w / t at time t. One of the B samples takes the times of all stages and the others
+        take the rhythm T. A step is therefore (B - 1) T / B plus the sum of t / B. For a given total area it is
+        shortest if t ** 2 / w is equal for all stages faster than T (Lagrange). The n stages that take T contribute (B
+        - 1 + n) T / B. Their work divided by B - 1 + n is the maximum work of a stage that is faster than T.
         """
         counts = Counter(self.floor.kinds)
         work = {kind: min_area_shape(shapes.heights(limit))[0] * limit for kind, shapes in self.shapes.items()}
@@ -291,23 +322,23 @@ class _SlicingSearch:
             slow -= light
 
     def _kind_limit(self, kind: Hashable, limit: int) -> int:
-        """What a kind is to take where the slowest stage takes `limit`."""
+        """Return the target time of a kind if the target of the slowest stage is `limit`, at least 1."""
         return max(1, int(self.shares[kind] * limit))
 
     def _way(self, layout: _StageLayout) -> float:
-        # Forward and back through every part, from corner to corner.
+        """Return the cycles of hops through all parts, from corner to corner, forward and backward."""
         return 2 * self.floor.machine.hop_cycles * sum(width + height for width, height in layout.parts)
 
     def _step(self, layout: _StageLayout) -> float:
-        """The rhythm of the slowest, and the way of one sample through all of them."""
+        """Return the estimated cycles of a step: slowest stage, one sample through all stages, and its hops."""
         return layout.slowest + sum(layout.cycles) / self.floor.batch_size + self._way(layout)
 
     def _first_time(self) -> int:
-        """About the time at which all stages together fill the mesh."""
+        """Return an estimate of the time at which all stages together fill the mesh."""
         whole = self.width * self.height
         areas = dict.fromkeys(self.shapes, whole / len(self.floor.stages))
         time = 1.0
-        # Twice: the work of a stage grows with the cores that it is spread over.
+        # Iterate twice, because the work of a stage grows with the number of cores.
         for _ in range(2):
             work = {kind: shapes.work(areas[kind]) for kind, shapes in self.shapes.items()}
             time = sum(work[kind] for kind in self.floor.kinds) / whole
@@ -315,7 +346,8 @@ class _SlicingSearch:
         return max(1, round(time))
 
     def _least_time(self, first: int) -> int:
-        # Outwards from what is known, so that few shapes are priced that nobody asks for.
+        # Bracket outwards from `first`, so that few shapes are priced needlessly.
+        """Return the least target time for which the areas suffice, by bracketing from `first` and bisection."""
         low = high = first
         while not self._has_area(high):
             low, high = high, math.ceil(1.25 * high)
@@ -327,16 +359,19 @@ class _SlicingSearch:
         return high
 
     def _has_area(self, limit: int) -> bool:
-        """Whether the smallest shapes that keep a time, and hold what stages hold, are no larger than the mesh."""
+        """Return whether the smallest shapes that keep the time `limit` and hold the stages' memory fit by area."""
         kinds = self.shapes.items()
         least = {kind: min_area_shape(shapes.heights(self._kind_limit(kind, limit)))[0] for kind, shapes in kinds}
         needed = sum(max(least[kind], own) for kind, own in zip(self.floor.kinds, self.least, strict=True))
         return needed <= self.width * self.height
 
     def _settle_layout(self, target: int) -> _StageLayout | None:
-        """A layout for about that time, cut again until its prices are near to what was told of its shapes."""
+        """Return a floorplan for about the time `target`, or None if there is none.
+
+        Cutting and pricing are repeated until the floorplan is close enough to the target.
+        """
         best: _StageLayout | None = None
-        # Sizes between those that were priced come first. Then only priced sizes count, until they bring no gain.
+        # Use interpolated sizes first. After a round without gain, use priced sizes only, until they bring no gain.
         is_known = False
         for _ in range(self.rounds):
             before = best
@@ -348,7 +383,10 @@ class _SlicingSearch:
         return best
 
     def _layouts(self, target: int, is_known: bool) -> Iterator[_StageLayout]:
-        """The layout of the least time whose shapes can be cut, and the same cuts with what its prices tell."""
+        """Yield floorplans for the least multiple of `target` at which there are any, and then repaired versions of it.
+
+        With `is_known` only priced widths are used, and repairs are made.
+        """
         for orders in self._orders():
             for slack in TIME_MULTIPLES:
                 limit = int(slack * target)
@@ -360,33 +398,34 @@ class _SlicingSearch:
                     pairs = zip(self.floor.kinds, rects, strict=True)
                     layout = self._priced(rects, [menus[kind].part(rect.width) for kind, rect in pairs], limit)
                     yield layout
-                    # After the first look widths are far from known, and a repair would price shapes for nothing.
+                    # In the first round estimates are inaccurate, and a repair would price shapes for nothing.
                     for _ in range(MAX_REPAIRS if is_known else 0):
                         layout = self._repair_layout(tree, layout, target)
                         yield layout
                     return
 
     def _menu(self, heights: SideLengths) -> _KindShapes:
-        """The menu of a kind without its longest shapes, if there are others."""
+        """Return the shapes of a kind without those beyond the maximum aspect ratio, or all if no others exist."""
         widths = np.arange(1, self.width + 1)
         is_long = (heights > self.longest * widths) | (widths > self.longest * heights)
         return _KindShapes.of(heights if is_long.all() else np.where(is_long, INFEASIBLE, heights))
 
     def _orders(self) -> Iterator[Sequence[int]]:
+        """Yield the orders of stages to try: program order, then decreasing memory."""
         yield range(len(self.least))
-        # Where memory leaves little room the line of stages is given up: what is large is put down first.
+        # If memory leaves little space, give up the order of stages and place large ones first.
         yield sorted(range(len(self.least)), key=lambda n: (-self.least[n], n))
 
     def _tree(self, curves: Sequence[ShapeCurve], order: Sequence[int]) -> SlicingTree | None:
-        """Cuts for these curves."""
+        """Return a slicing tree in which the curves fit on the mesh in the given `order`, or None if none was found."""
         whole, count = self.width * self.height, len(curves)
         if sum(map(min_curve_area, curves)) > whole:
             return None
         line = [curves[n] for n in order]
-        # Wide columns of many stages have more cuts than there is time for, and hold nothing that narrow ones do not.
+        # With many stages, wide columns have too many slicing trees and gain nothing over narrow ones.
         is_few = count <= MAX_EXHAUSTIVE_STAGES
         widest = self.width if is_few else MAX_COLUMN_WIDTH_STAGES * math.isqrt(whole // count) + 1
-        # For many stages the fullest columns at once: each try takes long, and wires are short in all of them.
+        # With many stages, try only the largest groups: each try takes long, and wires are short in all of them.
         for group in COLUMN_GROUP_SIZES if is_few else COLUMN_GROUP_SIZES[-1:]:
             if tree := SerpentineColumns(line, self.width, self.height, group, widest).tree():
                 return rename_blocks(tree, order)
@@ -394,7 +433,10 @@ class _SlicingSearch:
         return rename_blocks(tree, order) if tree else None
 
     def _repair_layout(self, tree: SlicingTree, layout: _StageLayout, target: int) -> _StageLayout:
-        """The same cuts and widths, with other heights: what is too slow gets more, and the others give it."""
+        """Return a floorplan with the same tree and widths in which slow stages get more height and others less.
+
+        Return `layout` unchanged if the new heights do not fit.
+        """
         pairs = [(kind, width) for kind, (width, _) in zip(self.floor.kinds, layout.parts, strict=True)]
 
         def heights(limit: int) -> dict[tuple[Hashable, int], int]:
@@ -420,12 +462,13 @@ class _SlicingSearch:
         return self._priced(rects, [(width, own[kind, width]) for kind, width in pairs], high)
 
     def _priced(self, rects: Sequence[Rect], parts: Sequence[tuple[int, int]], limit: int) -> _StageLayout:
+        """Return the floorplan of these rectangles and parts, with the priced cycles of each stage."""
         pairs = zip(self.floor.kinds, parts, strict=True)
         cycles = [self.shapes[kind].tried(*part, self._kind_limit(kind, limit)) for kind, part in pairs]
         return _StageLayout(rects, parts, cycles)
 
     def _curves(self, heights: Sequence[SideLengths]) -> list[ShapeCurve]:
-        """The curves of all stages, with what memory asks for."""
+        """Return the shape curves of all stages: the given heights, raised to what memory needs."""
         widths = np.arange(1, self.width + 1)
         curves = [np.maximum(own, -(-least // widths)) for own, least in zip(heights, self.least, strict=True)]
         return [np.where(curve > self.height, INFEASIBLE, curve).astype(np.int16) for curve in curves]

@@ -1,11 +1,10 @@
-"""Layers: the kernels of a step folded by the weight that they share, as the vendor's compiler lists them.
+"""Group the kernels of a step into layers, one for each weight, as the vendor's compiler lists them.
 
-A layer holds the forward kernels of a weight, those of both gradients, the update, and what is computed element by
-element behind them. Products of activations alone, with the softmax between them, are a layer too: an attention block.
-It goes over tiles of rows and computes scores again in the backward sweep, so that what it makes for itself is never
-held whole. What comes before any weight is a layer by itself, and what belongs to no weight, such as the norm of all
-gradients, is the layer "whole step". A block that `attention_blocks` has as one kernel each way is called "attention";
-of one that stays as it is, "attention in parts", forward kernels run again in the backward sweep.
+A layer contains the forward kernels of a weight, the kernels of its two gradients, its update, and the elementwise
+kernels that follow. Products of activations with the softmax between them form a layer too: an attention block. It
+works on tiles of rows and recomputes scores in the backward sweep, so that its inner tensors never exist as a whole. It
+is called "attention" if `attention_blocks` fused it, else "attention in parts". Kernels before the first weight form
+layers by themselves. Kernels that belong to no weight, such as the norm of all gradients, form the layer "whole step".
 """
 
 from collections import defaultdict
@@ -20,15 +19,22 @@ from wse_sim.planner.dataflow import BufferVersion, Dataflow, Sweep
 
 SWEEPS: tuple[Sweep, ...] = ("forward", "backward", "update")
 WHOLE_STEP = "whole step"
-"""The layer of what belongs to no weight."""
+"""The name of the layer for kernels that belong to no weight."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Kernels with one place: instructions by sweep, in the order of the program, and the states that lie with them.
+    """The kernels that are placed together.
 
-    `inner` are tensors that an attention block makes for itself: tiles of them exist, one after the other. `recomputed`
-    are its forward kernels that run again in the backward sweep, as that reads such tensors.
+    - `name`: the layer's name, its module scope if there is one
+    - `where`: the script line of its first main kernel
+    - `kernels`: for each sweep, its instructions in program order
+    - `parameters`: buffers of its parameters
+    - `states`: buffers of its parameters and their optimizer slots
+    - `inner`: tensors that only this attention block reads, of which only tiles exist at a time
+    - `recomputed`: forward kernels that run again in the backward sweep, because it reads inner tensors
+    - `has_product`: whether it multiplies two tensors
+    - `is_attention`: whether it is an attention block
     """
 
     name: str
@@ -43,24 +49,23 @@ class Layer:
 
     @cached_property
     def every_kernel(self) -> tuple[int, ...]:
-        """Its instructions, sweep after sweep."""
+        """Return its instructions: forward, then backward, then update."""
         return tuple(i for sweep in SWEEPS for i in self.kernels[sweep])
 
 
 def fold(dataflow: Dataflow) -> tuple[Layer, ...]:
-    """The layers of a program in the order in which samples come to them. Every kernel is in exactly one."""
+    """Return the layers of a program in the order in which samples reach them. Every kernel is in exactly one layer."""
     return _LayerGrouping(dataflow).layers()
 
 
 def operation_name(instr: Instr) -> str:
-    """The operation that an instruction computes: its kernel, or what the kernel of last resort was called for."""
+    """Return the operation of an instruction: its kernel name, or the operation that a "call" kernel was made for."""
     return str(instr.attrs.get("op", instr.kernel)) if instr.kernel == "call" else instr.kernel
 
 
 def is_product_of_tensors(instr: Instr) -> bool:
-    """Whether it multiplies two tensors; where neither is a weight it is part of an attention block."""
+    """Return whether an instruction is a matmul, a fused attention block, or a convolution or its gradient."""
     operation = operation_name(instr)
-    # Convolutions and their gradients share the beginning of their names.
     return operation == "matmul" or operation in ATTENTION_KERNELS or operation.startswith("conv")
 
 
@@ -68,7 +73,15 @@ _LayerKey = tuple[str, int]
 
 
 class _LayerGrouping:
-    """Gives each kernel a key, in the order of the program; keys that share a kernel become one."""
+    """Assigns a layer key to each kernel in program order, and merges keys that share a kernel.
+
+    - `keys`: the key of each kernel
+    - `_same`: for each merged key, the key that replaces it
+    - `_products`: keys with a product of two tensors
+    - `_anchors`: kernels that determine the name and the line of a layer
+    - `_roots`: for each kernel, the parameters that it reads
+    - `_fed`: kernels whose operands depend on the batch
+    """
 
     def __init__(self, dataflow: Dataflow):
         self.dataflow, self.sweeps = dataflow, dataflow.sweeps
@@ -81,7 +94,7 @@ class _LayerGrouping:
         self._starts = {end: start for start, end in dataflow.program.state.values()}
         self._roots: dict[int, frozenset[int]] = {}
         self._readers: dict[int, list[int]] = defaultdict(list)
-        self._fed: set[int] = set()  # kernels of what is made of the batch
+        self._fed: set[int] = set()
         for i in dataflow.kernels:
             if any(o.source in self._fed or dataflow.kind(o.buffer) == "batch" for o in dataflow.operands[i]):
                 self._fed.add(i)
@@ -90,6 +103,7 @@ class _LayerGrouping:
                 self._readers[o.buffer].append(i)
 
     def layers(self) -> tuple[Layer, ...]:
+        """Return the layers of the program."""
         waiting: list[int] = []
         aside = {i for i in self.dataflow.kernels if self._is_weight_preparation(i)}
         for i in self.dataflow.kernels:
@@ -102,12 +116,12 @@ class _LayerGrouping:
                 waiting.append(i)
         for i in sorted(aside):
             self.keys[i] = self._weight_key(self._roots[i])
-        # What has no operand from a layer, such as zeros to add to, lies with its first reader.
+        # Kernels without a layer, such as zeros to add to, join the layer of their first reader.
         for i in reversed(waiting):
             users = (u for b in self.dataflow.results[i] for u in self.dataflow.users.get((b, i), ()))
             self.keys[i] = next((self.keys[u] for u in users if u in self.keys), (WHOLE_STEP, 0))
-        # Keys that became one along the way are one layer, in the order in which samples come to them: masks of random
-        # bits and moving averages of weights are made before the first layer, and tell nothing of the order.
+        # Merged keys are one layer, ordered by its first kernel that depends on the batch. Random masks and moving
+        # averages of weights come before the first layer and do not determine the order.
         members: dict[_LayerKey, list[int]] = {}
         for i in sorted(self.dataflow.kernels, key=lambda i: i not in self._fed):
             members.setdefault(self._find(self.keys[i]), []).append(i)
@@ -121,8 +135,11 @@ class _LayerGrouping:
         )
 
     def _in_order(self, members: Mapping[_LayerKey, Sequence[int]]) -> list[_LayerKey]:
-        """Keys as they are, but for attention blocks: each comes right behind the last layer that it reads from."""
-        # One that layers come to a second time, with other samples, would lie behind all of these else.
+        """Return the keys in order of first use.
+
+        Each attention block comes directly after the last weight layer that it reads from.
+        """
+        # A layer that is used again with other samples would otherwise move the block behind all of them.
         places = {key: n for n, key in enumerate(members)}
         behind: dict[_LayerKey, int] = {}
         for key in (key for key in members if key[0] == "attention"):
@@ -133,17 +150,18 @@ class _LayerGrouping:
         return sorted(members, key=lambda key: (behind.get(key, places[key]), key in behind, places[key]))
 
     def _is_weight_preparation(self, i: int) -> bool:
-        """Whether a kernel makes something of weights alone, such as a copy or an average: it lies where they do.
+        """Return whether a kernel computes something from weights only, such as a copy or an average.
 
-        Their layers are those of what reads them with samples, and are known by then.
+        Such a kernel joins the layer of its weight, which is determined after the kernels that read samples.
         """
         if i in self._fed or self.sweeps[i] == "update" or not self._roots[i]:
             return False
-        # A product of weights alone, as of two factors, is a layer.
+        # A product of weights only, such as two low-rank factors, is a layer.
         is_nest = self.sweeps[i] == "forward" and self.dataflow.program.instrs[i].kernel == "nest"
         return is_nest or i in self.dataflow.preparing
 
     def _key(self, i: int) -> _LayerKey | None:
+        """Return the layer key of kernel `i`, or None if no operand determines one. May merge keys of weights."""
         dataflow, instr, roots = self.dataflow, self.dataflow.program.instrs[i], self._roots[i]
         versions = [BufferVersion(b, i) for b in dataflow.results[i]]
         if gradients := {dataflow.gradients[v] for v in versions if v in dataflow.gradients}:
@@ -158,7 +176,7 @@ class _LayerGrouping:
                 self._products.add(key)
             return key
         near = self._neighbour(i)
-        # A bias that is added, or a scale, lies where the elements are that it is for.
+        # A bias or a scale belongs to the layer whose elements it is applied to.
         for p in roots if self.sweeps[i] == "forward" else ():
             own = ("weight", p)
             near = near or own
@@ -169,62 +187,71 @@ class _LayerGrouping:
         return near
 
     def _update_key(self, i: int) -> _LayerKey | None:
+        """Return the key of an update: its parameter's, or "whole step" if it touches several parameters or none."""
         dataflow = self.dataflow
         operands = dataflow.operands[i]
         touched = [self._starts.get(b, b) for b in (*dataflow.results[i], *[o.buffer for o in operands])]
         groups = {dataflow.groups[b] for b in touched if b in dataflow.groups and dataflow.type(b).size > 1}
         groups |= {dataflow.gradients[o] for o in operands if o in dataflow.gradients}
         groups |= {p for o in operands if o.source in self._roots for p in self._roots[o.source]}
-        # One parameter: its layer's own. Several, or none: the step's.
         return ("weight", next(iter(groups))) if len(groups) == 1 else (WHOLE_STEP, 0)
 
     def _weight_key(self, groups: Iterable[int]) -> _LayerKey:
+        """Return the key of the given parameters, after merging the keys of all of them."""
         first, *others = (self._find(("weight", g)) for g in sorted(groups))
-        # A kernel that reads two parameters, such as a norm, ties them together for good.
+        # A kernel that reads several parameters, such as a norm, merges their layers.
         for other in others:
             if other != first:
                 self._same[other] = first
         return first
 
     def _attention_key(self, i: int) -> _LayerKey:
-        """That of a block around the tensors it reads: their maker's or, in the backward sweep, another reader's."""
+        """Return the key of the attention block of a product of activations, or a new one.
+
+        The block is that of the kernel which made an operand or, in the backward sweep, that of another reader. A
+        product of gradients only joins the layer of its operand's maker.
+        """
         operands = self.dataflow.operands[i]
         if operation_name(self.dataflow.program.instrs[i]) in ATTENTION_KERNELS:
-            # All blocks of a step may share a mask, and the state of a generator: queries are a block's own.
+            # All blocks may share a mask and the state of a generator, but queries belong to one block.
             operands = operands[:1]
         for o in operands:
             around = [o.source, *(r for r in self._readers[o.buffer] if r in self.keys)]
             keys = [self.keys[s] for s in around if s in self.keys and self.sweeps[s] == "forward"]
             if key := next((k for k in keys if k[0] == "attention"), None):
                 return key
-        # A product of gradients alone: it lies where its first operand came from.
+        # A product of gradients only belongs to the layer that made its first operand.
         if self.sweeps[i] == "backward" and (key := self._neighbour(i)):
             return key
         return "attention", i
 
     def _neighbour(self, i: int) -> _LayerKey | None:
-        """The layer of what made its operands: the last of them, or in the backward sweep that of what was saved."""
-        # The last maker, not the first: a sum with a residual stream belongs to the layer that it ends.
+        """Return the layer key of the last maker of an operand, or None.
+
+        In the backward sweep makers of saved tensors are preferred. Makers that only process the batch are used last.
+        """
+        # Use the last maker: a sum with a residual stream belongs to the layer that ends with it.
         sources = [o.source for o in self.dataflow.operands[i] if o.source in self.keys]
         if self.sweeps[i] == "backward":
             sources = [
                 s for s in sources if self.sweeps[s] == "forward" and s not in self.dataflow.preparing
             ] or sources
-        # What was made of the batch alone, such as the labels of a loss, comes to where the rest is.
+        # Kernels of the batch only, such as preprocessing of labels, are used if there is no other maker.
         sources = [s for s in sources if self.keys[s][0] != "kernel"] or sources
         return self.keys[max(sources)] if sources else None
 
     def _find(self, key: _LayerKey) -> _LayerKey:
+        """Return the key that represents `key` after merging."""
         while key in self._same and self._same[key] != key:
             key = self._same[key]
         return key
 
     def _find_parameters(self, i: int) -> frozenset[int]:
-        """Parameters of floating point that a kernel reads, itself or as a copy that was prepared of them."""
+        """Return the floating-point parameters that a kernel reads, directly or as prepared copies, except scalars."""
         roots: set[int] = set()
         for o in self.dataflow.operands[i]:
             kind = self.dataflow.type(o.buffer)
-            # A scalar is a scale or a rate, and no weight.
+            # A scalar is a scale or a learning rate and no weight.
             if not kind.shape:
                 continue
             if o.source in self.dataflow.preparing:
@@ -234,8 +261,9 @@ class _LayerGrouping:
         return frozenset(roots)
 
     def _layer(self, key: _LayerKey, kernels: list[int], states: tuple[int, ...], has_product: bool) -> Layer:
+        """Return the layer of a key, its kernels and its states."""
         dataflow, program = self.dataflow, self.dataflow.program
-        # The kernel that reads the weight names the layer; a cast before it may stand on another line.
+        # The kernel that reads the weight names the layer. A cast before it may be on another line.
         first = next((i for i in kernels if i in self._anchors), min(kernels, key=lambda i: i not in self._fed))
         where = program.instrs[first].where
         is_attention = key[0] == "attention"
@@ -257,15 +285,15 @@ class _LayerGrouping:
         )
 
     def _attention_name(self, kernels: list[int], key: _LayerKey) -> str:
-        """Whether a block is one kernel, or what it consists of; "" for other layers."""
+        """Return "attention" for a fused block, "attention in parts" for an unfused one, and "" for other layers."""
         if key[0] != "attention":
             return ""
         operations = {operation_name(self.dataflow.program.instrs[i]) for i in kernels}
         return "attention" if operations.intersection(ATTENTION_KERNELS) else "attention in parts"
 
     def _inner(self, kernels: list[int]) -> frozenset[int]:
-        """Tensors that only this block's kernels read, other than what it hands on."""
-        # What is fetched, or read by the next layer, has to be whole.
+        """Return the tensors that are read by these kernels only and not fetched."""
+        # Tensors that are fetched or read by another layer have to exist as a whole.
         own = set(kernels)
         results = {b: self._readers[b] for i in kernels for b in self.dataflow.results[i]}
         return frozenset(
@@ -273,7 +301,7 @@ class _LayerGrouping:
         )
 
     def _recomputed(self, kernels: list[int], inner: frozenset[int]) -> tuple[int, ...]:
-        """From the last forward kernel back: those of inner tensors that backward kernels, or these again, read."""
+        """Return the forward kernels, in program order, whose inner tensors backward needs, directly or not."""
         needed = {o.buffer for i in kernels if self.sweeps[i] == "backward" for o in self.dataflow.operands[i]} & inner
         again: list[int] = []
         for i in reversed(kernels):
@@ -284,6 +312,7 @@ class _LayerGrouping:
 
 
 def _layer_name(scope: str, label: str, attention: str) -> str:
+    """Return the layer's name: its module scope, with the attention name appended, or `label` without a scope."""
     if attention:
         return f"{scope}/{attention}" if scope else attention
     return scope or label

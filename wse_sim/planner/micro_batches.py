@@ -1,4 +1,4 @@
-"""How a plan says what micro-batches a batch is cut into, and which sizes were tried."""
+"""Report text about micro-batches: their number and size, and the sizes that were tried."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,20 @@ from typing import Protocol
 from wse_sim.number_format import format_number
 
 MAX_SHOWN_SIZES = 12
-"""Sizes of a search that a text has; JSON has all of them."""
+"""Maximum number of tried sizes in a text report. JSON has all of them."""
 
 
 @dataclass(frozen=True)
 class ExploredSize:
-    """A size of micro-batches that was tried: `micro_batches` of `samples` each. All else is 0 if it does not fit."""
+    """A micro-batch size that was tried.
+
+    - `samples`: samples of a micro-batch
+    - `micro_batches`: their number in the batch of a system
+    - `fits`: whether the size fits in memory; if not, all following fields have their defaults
+    - `has_recompute`: whether the forward sweep is computed again in the backward sweep
+    - `step_cycles`: cycles of a step
+    - `samples_per_s`: samples per second
+    """
 
     samples: int
     micro_batches: int
@@ -23,31 +31,34 @@ class ExploredSize:
 
 
 class MicroBatchReport(Protocol):
-    """A report that says how the batch of a system is cut; see `ModeReport`."""
+    """The fields of a report that describe how a system's batch is cut; see `ModeReport`."""
 
     @property
     def micro_batches(self) -> int:
-        """The number of micro-batches."""
+        """Return the number of micro-batches of a step."""
 
     @property
     def micro_batch_size(self) -> int:
-        """Samples of each, fewer in the last."""
+        """Return the samples of a micro-batch. The last one may have fewer."""
 
     @property
     def asked_micro_batch_size(self) -> int:
-        """The size that the script asks for; 0 without one."""
+        """Return the size that the script requests, or 0."""
 
     @property
     def has_recompute(self) -> bool:
-        """Whether the forward sweep is computed again."""
+        """Return whether the forward sweep is computed again in the backward sweep."""
 
     @property
     def explored(self) -> Sequence[ExploredSize]:
-        """The sizes that were tried."""
+        """Return the sizes that were tried at the script's request."""
 
 
 def micro_batch_text(report: MicroBatchReport) -> str:
-    """Return how the batch of a system is cut, and the sizes that were tried; nothing if it is whole by itself."""
+    """Return a text with the number and size of micro-batches, recomputation, and the sizes that were tried.
+
+    Return "" if the batch is not cut, nothing is recomputed, and the script requested no sizes.
+    """
     count, size, asked = report.micro_batches, report.micro_batch_size, report.asked_micro_batch_size
     if count == 1 and not (report.has_recompute or asked or report.explored):
         return ""
@@ -58,7 +69,7 @@ def micro_batch_text(report: MicroBatchReport) -> str:
 
 
 def _explored_text(explored: Sequence[ExploredSize]) -> str:
-    """Return the rates of the sizes that were tried, the fastest first."""
+    """Return the cycles and rates of the sizes that fit, fastest first, and a count of those that do not."""
     fitting = sorted((one for one in explored if one.fits), key=lambda one: one.step_cycles)
     rates = "; ".join(
         f"{one.samples:,}: {one.step_cycles:,} cycles a step, {rate_text(one.samples_per_s)}"

@@ -1,13 +1,14 @@
-"""Which tensors of a program's state belong together: a parameter and the slots that its optimizer keeps for it."""
+"""Find the optimizer slots that belong to each parameter of a program."""
 
 from lazytensor.ir.program import Program
 
 
 def state_groups(program: Program) -> dict[int, int]:
-    """Buffer of each state at the start of a step -> that of its parameter, which is itself for parameters.
+    """Return, for each state buffer at the start of a step, the buffer of its parameter (itself for a parameter).
 
-    State of one size that the same update touches is one group, and the parameter is the first of them that anything
-    but an update reads; a mask beside it is none.
+    States of equal size that one update reads or writes form a group. The parameter is a state of the group that a
+    forward or backward instruction reads. Among several, or if none is read so, floating-point states come first, then
+    the lowest index.
     """
     leader = {start: start for start, _ in program.state.values()}
     starts = {**{end: start for start, end in program.state.values()}, **{start: start for start in leader}}
@@ -19,13 +20,13 @@ def state_groups(program: Program) -> dict[int, int]:
             b = leader[b]
         return b
 
-    # What a forward or backward kernel reads is a parameter or a statistic; slots are read by updates alone.
+    # Parameters and statistics are read by forward or backward kernels, slots by updates only.
     in_sweeps: set[int] = set()
     for instr in program.instrs:
         if instr.direction != "update":
             in_sweeps.update(instr.reads)
             continue
-        # Scalars, such as a count of steps, are read by the updates of all parameters and would tie them together.
+        # Leave out scalars, such as a step count: they would join the groups of all parameters.
         touched = dict.fromkeys(starts[b] for b in (*instr.reads, *instr.writes) if b in starts and types[b].size > 1)
         by_size: dict[int, int] = {}
         for b in touched:

@@ -1,6 +1,7 @@
-"""What kernels take on a rectangle, priced once for all that are equal: the layers of a deep model are few kinds.
+"""Prices of kernels on rectangles, computed once for all equal kernels.
 
-Two kernels are equal if they have the same name, attributes, operand types and loops, and the same operands in place.
+Two kernels are equal if they have the same name, attributes, operand types, loops and resident operands. The layers of
+a deep model have only a few kinds of kernels.
 """
 
 from collections import Counter
@@ -23,29 +24,33 @@ from wse_sim.planner.kernel_selection.simulated_kernels import normalize_offsets
 from wse_sim.planner.kernel_selection.sparse_product import find_sparse_product, make_sparse_phase
 
 MAX_KEPT_PRICES = 1 << 15
-"""Prices that a process keeps for plans to come: what is planned again, in a loop or a notebook, is priced already."""
+"""Maximum number of prices that a process keeps for later plans. The table is emptied when it is full."""
 MAX_PARALLEL_SPEED_UP = 2
-"""A PE alone has the longest vectors and waits for nothing, so that many are hardly ever faster than it for each."""
+"""Maximum speed-up per PE over a single PE that the lower bound on work assumes.
+
+A single PE has the longest vectors and never waits, so several PEs rarely exceed its efficiency.
+"""
 MAX_KEPT_PHASES = 256
-"""Phase programs whose cost is kept: small kernels have the same one on hundreds of rectangles."""
+"""Maximum number of phase programs whose cost is kept. Small kernels share one program on many rectangles."""
 _kept_prices: dict[tuple[object, Machine, int, int], tuple[Cost, bool]] = {}
+"""Cost of a kernel on a rectangle, and whether it skips zeros, by (kernel key, machine, width, height)."""
 
 
 def _priced_attributes(attrs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Attributes that a price may depend on: the number of a draw says which random bits, and not how many."""
+    """Return the sorted attributes without call numbers of random draws, which do not change a price."""
     inner = {name: _priced_attributes(value) if isinstance(value, Mapping) else value for name, value in attrs.items()}
     return [(name, inner[name]) for name in sorted(inner) if name != DRAW]
 
 
 def _attribute_ids(attrs: Mapping[str, Any]) -> tuple[object, ...]:
-    """The same attributes by the identity of their values."""
+    """Return the same attributes as ids of their values."""
     return tuple([_attribute_ids(v) if isinstance(v, Mapping) else id(v) for name, v in attrs.items() if name != DRAW])
 
 
 def _identity_key(dataflow: Dataflow, i: int) -> object:
-    """A key that is equal only for equal kernels: the identities of the objects that kernel `i` consists of.
+    """Return a tuple of object ids that is equal for two kernels of a program only if the kernels are equal.
 
-    Equal layers share most of these objects. The program keeps them, so that no identity is used twice.
+    Equal layers share most of these objects. The program keeps them alive, so ids are not reused.
     """
     instr, buffers = dataflow.program.instrs[i], dataflow.program.buffers
     resident, sparse = dataflow.resident, dataflow.sparsity
@@ -61,7 +66,10 @@ def _identity_key(dataflow: Dataflow, i: int) -> object:
 
 
 class Prices:
-    """Costs on one machine. A kernel's kind is a number, equal for equal kernels of any program.
+    """A cache of kernel costs on one machine.
+
+    Each kernel has a kind, a number that is equal for equal kernels of any program. One object can be used for several
+    plans on the same machine.
 
     >>> import lazytensor as lt, wse_sim
     >>> prices, program = wse_sim.Prices(wse_sim.WSE2), lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64))
@@ -74,8 +82,7 @@ class Prices:
         self.machine = machine
         self._kinds: dict[object, int] = {}
         self._keys: list[object] = []
-        # Kinds by the number of a kernel, and by what equal ones have in common. Prices outlive the programs that they
-        # are asked for.
+        # Kinds by kernel index and by identity key. The references are weak because prices outlive programs.
         self._known: WeakKeyDictionary[Dataflow, dict[object, int]] = WeakKeyDictionary()
         self._longest: dict[int, int] = {}
         self._costs: dict[tuple[int, int, int], Cost] = {}
@@ -84,22 +91,22 @@ class Prices:
         self._colours: dict[tuple[int, int, int], int] = {}
 
     def kind(self, dataflow: Dataflow, i: int) -> int:
-        """The number of the kind of kernel `i`."""
+        """Return the kind of kernel `i`."""
         return self._known_kinds(dataflow, (i,))[i]
 
     def kinds(self, dataflow: Dataflow, kernels: Collection[int]) -> list[int]:
-        """The numbers of the kinds of kernels."""
+        """Return the kinds of several kernels."""
         known = self._known_kinds(dataflow, kernels)
         return [known[i] for i in kernels]
 
     def _known_kinds(self, dataflow: Dataflow, kernels: Collection[int]) -> dict[object, int]:
-        """The numbers of the kinds of these kernels among those that are known."""
+        """Return a table that contains the kinds of these kernels, and cache new ones."""
         known = self._known.get(dataflow)
         if known is None:
             known = self._known[dataflow] = {}
         for i in kernels:
             if i not in known:
-                # Most equal ones are told without a comparison of records.
+                # Object ids identify most equal kernels without building the full key.
                 looks = _identity_key(dataflow, i)
                 if looks not in known:
                     known[looks] = self._kind(dataflow, i)
@@ -107,6 +114,7 @@ class Prices:
         return known
 
     def _kind(self, dataflow: Dataflow, i: int) -> int:
+        """Return the kind of kernel `i`, numbering a new one."""
         key = self._key(dataflow, i)
         if key not in self._kinds:
             self._kinds[key] = len(self._keys)
@@ -114,11 +122,12 @@ class Prices:
         return self._kinds[key]
 
     def _key(self, dataflow: Dataflow, i: int) -> object:
+        """Return a key with everything that the price of kernel `i` depends on."""
         instr = dataflow.program.instrs[i]
-        # What stays in place decides the arrangement; the update sweep has its operands where they are.
+        # Resident operands determine the arrangement, except in updates, whose operands are local.
         sparse = dataflow.sparsity.weights
         reads = tuple((dataflow.type(b), b in dataflow.resident, sparse.get(b)) for b in instr.reads)
-        # Attributes are names, numbers and lists of them: their text tells them apart, and has a hash.
+        # Attributes are names, numbers and lists of them, so their text identifies them and is hashable.
         attrs = repr(_priced_attributes(instr.attrs))
         writes = tuple(dataflow.type(b) for b in instr.writes)
         return (
@@ -133,22 +142,25 @@ class Prices:
         )
 
     def part(self, dataflow: Dataflow, i: int, width: int, height: int) -> tuple[int, int]:
-        """The part of a rectangle that kernel `i` has a use for: no side has more PEs than it has elements."""
+        """Return width and height of the rectangle, each at most the PEs that kernel `i` can use in a line."""
         longest = self.longest(dataflow, i)
         return min(width, longest), min(height, longest)
 
     def longest(self, dataflow: Dataflow, i: int) -> int:
-        """PEs of a line beyond which kernel `i` has nothing for them: as many as it has iterations, or elements."""
+        """Return the maximum number of PEs in a line that kernel `i` can use.
+
+        It is the number of iterations of its nest, or the number of elements of its largest tensor.
+        """
         kind = self.kind(dataflow, i)
         if kind not in self._longest:
             self._longest[kind] = _longest_line(dataflow, i)
         return self._longest[kind]
 
     def least_work(self, dataflow: Dataflow, i: int) -> float:
-        """Cycles that all PEs together take for kernel `i` at least.
+        """Return a lower bound on the PE cycles (cycles times PEs) of kernel `i`.
 
-        Several of them may be arranged better than one, but not `MAX_PARALLEL_SPEED_UP` times so; and what is no nest
-        does its operations at most at the rate of multiply-adds.
+        It is the time on a single PE divided by `MAX_PARALLEL_SPEED_UP`. For kernels that are no nest it is at least
+        the time of their operations at the rate of multiply-adds.
         """
         instr = dataflow.program.instrs[i]
         alone = self.kernel(dataflow, i, 1, 1).cycles / MAX_PARALLEL_SPEED_UP
@@ -159,12 +171,12 @@ class Prices:
         return max(alone, flops / (2 * self.machine.per_cycle("fma", ITEM_BYTES[core_dtype_name(instr, dataflow)])))
 
     def kernel(self, dataflow: Dataflow, i: int, width: int, height: int) -> Cost:
-        """Cost of kernel `i` for the whole batch on a rectangle of that size."""
+        """Return the cost of kernel `i` for the whole batch on a rectangle of `width` x `height` PEs."""
         width, height = self.part(dataflow, i, width, height)
         key = self.kind(dataflow, i), width, height
         if key not in self._costs:
             known = self._keys[key[0]], self.machine, width, height
-            # Looked up once: another thread of a sweep may empty the table at any time.
+            # Read once, because another thread of a sweep may empty the table at any time.
             priced = _kept_prices.get(known)
             if priced is None:
                 priced = self._priced(dataflow, i, width, height)
@@ -177,27 +189,27 @@ class Prices:
         return self._costs[key]
 
     def _priced(self, dataflow: Dataflow, i: int, width: int, height: int) -> tuple[Cost, bool]:
-        """The cost, and whether it is that of leaving out zeros."""
-        # Where a rectangle stands makes no difference to a price.
+        """Return the cheaper of the dense and the sparse cost, and whether it is the sparse one, which skips zeros."""
+        # A price does not depend on the position of the rectangle.
         rect = Rect(0, 0, width, height)
         dense = self._cost(phase_program(dataflow.program.instrs[i], dataflow, rect, self.machine))
         phase = make_sparse_phase(dataflow, i, rect, self.machine)
         sparse = cost(phase, self.machine) if phase else dense
-        # Zeros are multiplied where that is faster than to name the others one by one.
+        # Multiplying zeros may be faster than streaming an index with each nonzero element.
         return min(dense, sparse, key=lambda c: c.cycles), sparse.cycles < dense.cycles
 
     def _cost(self, phase: Phase) -> Cost:
-        """The cost of a phase program, once for all rectangles that have the same one."""
+        """Return the cost of a phase program, computed once for all rectangles that share the program."""
         if id(phase) not in self._phases:
             if len(self._phases) >= MAX_KEPT_PHASES:
                 self._phases.clear()
-            # With the program itself, so that no other one comes by its number.
+            # Keep the phase program alive, so that its id is not reused.
             self._phases[id(phase)] = phase, cost(phase, self.machine)
         return self._phases[id(phase)][1]
 
     def colours(self, dataflow: Dataflow, i: int, width: int, height: int) -> int:
-        """Colours that kernel `i` takes within its rectangle, written densely."""
-        # Of what is placed alone, and once for equal kernels: a search asks for none.
+        """Return the number of colours that kernel `i` uses within its rectangle, in its dense form."""
+        # Cached for equal kernels. Only placed kernels need their colours, the search does not.
         key = self.kind(dataflow, i), width, height
         if key not in self._colours:
             phase = phase_program(dataflow.program.instrs[i], dataflow, Rect(0, 0, width, height), self.machine)
@@ -205,16 +217,15 @@ class Prices:
         return self._colours[key]
 
     def work_share(self, dataflow: Dataflow, i: int, width: int, height: int) -> float:
-        """The share of the operations of kernel `i` that are done at its price: zeros may be left out."""
+        """Return the share of the operations of kernel `i` that its price includes; below 1 if zeros are skipped."""
         self.kernel(dataflow, i, width, height)
         key = self.kind(dataflow, i), *self.part(dataflow, i, width, height)
         product = find_sparse_product(dataflow, i) if key in self._sparse else None
         return product.share if product else 1.0
 
     def kernels(self, dataflow: Dataflow, kernels: Sequence[int], width: int, height: int) -> Cost:
-        """Costs of `kernels`, one after the other."""
+        """Return the total cost of `kernels`, run one after the other."""
         total = ZERO_COST
-        # Thousands of tiny parameters are a few kinds.
         kinds = self.kinds(dataflow, kernels)
         samples = dict(zip(kinds, kernels, strict=True))
         for kind, times in Counter(kinds).items():
@@ -223,6 +234,7 @@ class Prices:
 
 
 def _longest_line(dataflow: Dataflow, i: int) -> int:
+    """Return the iterations of the kernel's nest, or the elements of its largest tensor, at least 1."""
     instr = dataflow.program.instrs[i]
     if instr.nest is not None:
         return max(1, prod(loop.extent for loop in instr.nest.loops))

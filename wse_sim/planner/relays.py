@@ -1,11 +1,13 @@
-"""Relays: what many stages read is handed on from one to the next, and what one stage adds up is added up on the way.
+"""Relays: routes that pass a shared tensor from stage to stage instead of sending it to each reader separately.
 
-A tensor that skips stages has a route of its own to each reader, and the gradients that come back of it have as many:
-where a position bias, a mask or what an encoder gives is read by every layer behind, no mesh has the colours for that.
-In a relay a route goes from the maker to the nearest reader, from there to the next, and so on: routers there pass on
-what they give to their own cores, which takes these no time. A sum of tensors that no other stage reads comes the same
-way, from the farthest maker to the nearest; each adds its own part, and takes in what comes to it for that. Ways
-are as long as the farthest one alone, and links between neighbours pass more.
+Normally a tensor that skips stages has a separate route to each reader, and its gradients have as many routes back. If
+every layer reads a position bias, a mask or an encoder output, no mesh has enough colours for these routes. In a relay
+one route leads from the maker to the nearest reader, the next one from there to the following reader, and so on.
+Routers on the way forward the data and deliver it to their core at no cost in cycles.
+
+Partial sums use the same scheme in reverse: each maker adds its part to the sum that it receives and passes it on, from
+the farthest maker to the nearest. The total path is as long as that to the farthest reader only, but links between
+neighbours carry more data.
 """
 
 from collections import Counter, defaultdict
@@ -17,11 +19,14 @@ from wse_sim.planner.dataflow import EXTERNAL_SOURCE, BufferVersion, Dataflow
 from wse_sim.planner.stages import Stage, sample_bytes
 
 StageFlows = Mapping[tuple[int, int], int]
-"""(stage, stage) -> bytes for each sample."""
+"""(source stage, target stage) -> bytes for each sample."""
 
 
 def relay_flows(dataflow: Dataflow, stages: Sequence[Stage]) -> StageFlows:
-    """Bytes for each sample from stage to stage, as `routing.stage_flows` has them, but in relays."""
+    """Return the bytes for each sample from stage to stage if shared tensors and sums are relayed.
+
+    The result has the form of `routing.stage_flows`.
+    """
     number = {i: n for n, stage in enumerate(stages) for layer in stage.layers for i in layer.every_kernel}
     between: dict[tuple[int, int], int] = defaultdict(int)
     sums = list(_find_sums(dataflow, number))
@@ -40,33 +45,37 @@ def relay_flows(dataflow: Dataflow, stages: Sequence[Stage]) -> StageFlows:
 
 
 def _is_flow(dataflow: Dataflow, version: BufferVersion) -> bool:
+    """Return whether a version is a per-sample tensor that a kernel of the program made."""
     return version.source != EXTERNAL_SOURCE and version.buffer in dataflow.per_sample
 
 
 def _stages_by_side(stage: int, others: Collection[int]) -> list[list[int]]:
-    """Other stages before one and those behind it, the nearest first."""
+    """Return the stages after `stage` and those before it as lists, nearest first. Empty lists are left out."""
     behind, before = (n for n in sorted(others) if n > stage), (n for n in sorted(others, reverse=True) if n < stage)
     return [side for side in (list(behind), list(before)) if side]
 
 
 def _find_sums(dataflow: Dataflow, number: Mapping[int, int]) -> Iterator[tuple[int, Mapping[int, BufferVersion], int]]:
-    """(stage, maker of each part -> part, bytes of a part for each sample) of sums of what no other stage reads."""
+    """Yield (stage, maker stage -> part, bytes of a part per sample) for each sum whose parts have no other reader.
+
+    Parts made in the reading stage may be read there too. Parts have to be of equal size and be accessed alike.
+    """
     for i in dataflow.kernels:
         nest, operands = dataflow.program.instrs[i].nest, dataflow.operands[i]
-        # Operands that are one tensor stand there once, and then their places tell nothing.
+        # Duplicate operands are listed once, so positions would not match the nest's inputs.
         if nest is None or len(operands) != len(nest.inputs):
             continue
         for slots in _find_sum_operands(nest):
-            # Makers add up what lies as their own part does.
+            # A maker can only add parts that have the same layout as its own.
             parts: dict[tuple[int, Access], dict[int, BufferVersion]] = defaultdict(dict)
             for slot in slots:
                 version = operands[slot]
                 if not _is_flow(dataflow, version):
                     continue
                 maker = number[version.source]
-                # Who makes a part may read it too.
+                # The stage that makes a part may read it too.
                 if {i} == {user for user in dataflow.users[version] if number[user] != maker}:
-                    # Of two that one stage makes the second keeps its own way.
+                    # Of two parts from one stage, the second keeps its separate route.
                     parts[sample_bytes(dataflow, version.buffer), nest.reads[slot]].setdefault(maker, version)
             for (size, _), makers in parts.items():
                 if len(makers) > 1:
@@ -74,10 +83,10 @@ def _find_sums(dataflow: Dataflow, number: Mapping[int, int]) -> Iterator[tuple[
 
 
 def _find_sum_operands(nest: Nest) -> Iterator[Sequence[int]]:
-    """The operands of each sum in a body: those that are loaded for nothing else, and whose sums are."""
+    """Yield, for each sum in the body of a nest, its operands that are used only in this sum."""
     uses = Counter([a for scalar in nest.body for a in scalar.args] + [store.value for store in nest.stores])
     loads = Counter(scalar.attr for scalar in nest.body if scalar.op == "load")
-    # By scalar: the operands of which it is the sum, and of those that nothing has added up further.
+    # For each scalar, the operands that it sums, unless another sum includes it.
     sums: dict[int, list[int]] = {}
     for n, scalar in enumerate(nest.body):
         if scalar.op == "load" and loads[scalar.attr] == 1:

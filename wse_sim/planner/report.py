@@ -1,4 +1,4 @@
-"""What the simulator says about a program: numbers with units in their names, as a record, as text, as JSON."""
+"""Reports of plans as dataclasses, as text, as HTML and as plain data for JSON. Field names contain their units."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ from wse_sim.number_format import format_duration, format_estimate, format_numbe
 from wse_sim.planner.bounds import LIMIT_NAMES, RateBound
 from wse_sim.planner.micro_batches import ExploredSize, micro_batch_text
 
-# Fits a terminal beside an editor; limits and reasons are wrapped to it.
+# Column at which limits and reasons are wrapped.
 TEXT_WIDTH = 110
 _LABEL_WIDTH, _END_WIDTH = 30, 22
 MAX_SHOWN_LAYERS, MAX_SHOWN_ROUTES = 40, 8
@@ -24,11 +24,18 @@ MAX_SHOWN_LAYERS, MAX_SHOWN_ROUTES = 40, 8
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One layer: its rectangle (x, y, width, height), and its cycles for one step of the whole batch on one system.
+    """One layer of a report, for one step of the whole batch on one system.
 
-    `flops` and `bytes` are the work of its `kernels`; `utilisation` is that of the forward and backward sweeps over the
-    peak of the PEs that compute while they run. What the weight host does takes no cycles here. In `moving_cycles`
-    activations of other layers come to the layout of this one, where layers take turns; that is beside its work.
+    - `label`: the layer's name
+    - `where`: its line in the user's script
+    - `kernels`: the number of its kernels
+    - `rect`: its rectangle (x, y, width, height), None if only the weight host runs it
+    - `cycles`: cycles of all its sweeps; work of the weight host takes none
+    - `forward_cycles`, `backward_cycles`, `update_cycles`: cycles of each sweep
+    - `flops`, `bytes`: work of its kernels
+    - `bytes_per_pe`: bytes on each PE
+    - `utilisation`: operations of its forward and backward sweeps over the peak of its computing PEs in that time
+    - `moving_cycles`: in streaming mode, cycles in which other layers' activations move to its layout, beside its work
     """
 
     label: str
@@ -48,10 +55,17 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class RouteRow:
-    """A route between two stages, by their names: what it carries for each sample, where, and what that loads.
+    """A route between two stages in a report.
 
-    It has `lanes` of equal shares, and an adapter of `ports` (0 where it needs none) that take `adapter_cycles`. The
-    fullest link on its way leaves core (`link_x`, `link_y`) and passes `link_bytes` of all routes for each sample.
+    - `source`, `target`: names of the stages
+    - `sample_bytes`: bytes for each sample
+    - `hops`: distance from centre to centre
+    - `lanes`: number of parallel lanes, each with an equal share of the bytes
+    - `colour`: its colour
+    - `ports`: cores of its adapter, 0 if it needs none
+    - `adapter_cycles`: cycles of the adapter for a sample
+    - `link_bytes`: bytes of all routes that pass its fullest link for each sample
+    - `link_x`, `link_y`, `link_direction`: the core and the direction in which this link leaves it
     """
 
     source: str
@@ -70,7 +84,7 @@ class RouteRow:
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another number of systems, and of copies on each, that fits, and what it would give."""
+    """Another number of systems, and of copies on each, that fits, with its rate and its limit."""
 
     systems: int
     copies: int
@@ -80,21 +94,39 @@ class Alternative:
 
 @dataclass(frozen=True)
 class ModeReport:
-    """One way to run the program. If it does not fit, `reason` says why and all numbers are zero.
+    """The report of one mode. If the program does not fit, `reason` says why and the numbers are zero.
 
-    `limit` is the kind of the bound that decides. `largest_batch` is the largest that fits where this one does not, 0
-    if none does, and None if it was not looked for. `micro_batches` are the parts that a system's batch is cut into, of
-    `micro_batch_size` samples each, or fewer in the last; the script may have asked for `asked_micro_batch_size`, 0 if
-    it did not. `explored` are all sizes that it asked to try. With `has_recompute` the forward sweep is computed again
-    in the backward sweep. `dense_bytes_in` is what would come in if no weight were sparse, and `work_share` the part of
-    the operations that are done, as they have no zero. A pipeline is there in `copies` side by side on each of
-    `used_systems`, in `copy_grid` columns and rows; memory and `rows` are those of one copy, the first, and the edge's
-    bytes those of a system. Its slowest stage takes `slowest_cycles` of a step, and would take `bound_cycles` if areas
-    alone decided where stages fit (the area bound); its routes have `route_hops` and `colours`, and routes and kernels
-    take `router_colours` on the fullest router. `routes` are those of one copy. Where `is_as_run`, simulated cores run
-    the whole step in that time; `not_run` says why not, of a mesh so small that they could. `gradient_cycles` of a step
-    add up the gradients of all copies. `alternatives` are other numbers of them that were tried. `joules_per_sample` is
-    of all systems, 0 where no power is published.
+    - `mode`: "pipelined" or "streaming"
+    - `fits`: whether the program fits
+    - `reason`: why it does not fit
+    - `largest_batch`: if it does not fit, the largest batch that does, 0 if none does, None if not determined
+    - `step_cycles`: cycles of a step
+    - `fill_cycles`: cycles before the first result
+    - `samples_per_s`: samples per second on all systems
+    - `limit`: the kind of the bound that decides
+    - `verdict`: a sentence with the limit, the script line and advice
+    - `bounds`: all bounds on the rate
+    - `joules_per_sample`: energy of all systems, 0 if no power is published
+    - `peak_bytes_per_pe`: bytes on the fullest PE, of one copy
+    - `edge_bytes_in`, `edge_bytes_out`: bytes over the edge of one system in a step
+    - `dense_bytes_in`: what `edge_bytes_in` would be if no weight were sparse
+    - `work_share`: share of the operations that are executed, without skipped zeros
+    - `micro_batches`: micro-batches of a system's batch
+    - `micro_batch_size`: samples of each, fewer in the last
+    - `asked_micro_batch_size`: the size that the script requests, 0 without one
+    - `explored`: the sizes that were tried at the script's request
+    - `is_as_run`: whether simulated cores run the whole step in this time
+    - `not_run`: why simulated cores cannot run it, on a mesh small enough for that
+    - `has_recompute`: whether the forward sweep is computed again in the backward sweep
+    - `used_systems`: systems in use
+    - `copies`, `copy_grid`: copies of the pipeline on each system, and their columns and rows
+    - `gradient_cycles`: cycles of a step that add up the gradients of all copies
+    - `slowest_cycles`: cycles of the slowest stage in a step
+    - `bound_cycles`: the area bound for these cycles
+    - `route_hops`, `colours`: hops and colours of all routes
+    - `router_colours`: colours of routes and kernels on the fullest router
+    - `routes`, `rows`: routes and layers of the first copy
+    - `alternatives`: other numbers of systems and copies that were tried
     """
 
     mode: str
@@ -135,13 +167,13 @@ class ModeReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ModeReport":
-        """The report that `Report.as_dict` was made from."""
+        """Return the report of a mode from its entry in the dict that `Report.as_dict` returned."""
         rows = (LayerRow(**{**row, "rect": _as_rect(row["rect"])}) for row in data["rows"])
         bounds = (RateBound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
         routes = tuple(RouteRow(**route) for route in data["routes"])
         columns, rows_of_copies = data["copy_grid"]
-        # Reports of before sizes were explored have none.
+        # Reports of earlier versions have no `explored`.
         explored = tuple(ExploredSize(**one) for one in data.get("explored", ()))
         known = {"rows": tuple(rows), "bounds": tuple(bounds), "alternatives": others, "routes": routes}
         return cls(**{**data, **known, "copy_grid": (columns, rows_of_copies), "explored": explored})
@@ -156,10 +188,17 @@ def _as_rect(value: Any) -> tuple[int, int, int, int] | None:
 
 @dataclass(frozen=True)
 class Report:
-    """A program on a number of machines, in both modes. `mode` is the one chosen, and the properties speak of it.
+    """The report of a program on a number of machines, in both modes.
 
-    `error_band` says how far figures of this mode were from the published ones of the nearest family of runs, and
-    `precision` the vendor's level that products were priced at.
+    - `machine`: name of the machine
+    - `systems`: number of systems
+    - `clock_hz`: clock of the machine
+    - `sram_bytes_per_pe`, `usable_bytes_per_pe`: memory of a PE, and what tensors may use of it
+    - `batch_size`: samples of a step on all systems
+    - `mode`: the chosen mode, which the properties refer to
+    - `pipelined`, `streaming`: the reports of both modes
+    - `error_band`: how far figures of this mode were from the published ones of the nearest family of runs
+    - `precision`: the vendor's precision level at which products were priced
 
     >>> import lazytensor as lt, wse_sim
     >>> report = wse_sim.simulate(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)))
@@ -181,52 +220,52 @@ class Report:
 
     @property
     def chosen(self) -> ModeReport:
-        """The mode that the properties speak of."""
-        # Both modes are always reported: the one that was not chosen says what the choice was against.
+        """Return the report of the chosen mode."""
+        # The other mode is reported too, for comparison.
         return self.pipelined if self.mode == "pipelined" else self.streaming
 
     @property
     def fits(self) -> bool:
-        """Whether the chosen mode can run the program."""
+        """Return whether the program fits in the chosen mode."""
         return self.chosen.fits
 
     @property
     def step_cycles(self) -> int:
-        """Cycles of a step in the steady state."""
+        """Return the cycles of a step of the chosen mode in the steady state."""
         return self.chosen.step_cycles
 
     @property
     def fill_cycles(self) -> int:
-        """Cycles before the first result."""
+        """Return the cycles before the first result in the chosen mode."""
         return self.chosen.fill_cycles
 
     @property
     def samples_per_s(self) -> float:
-        """Samples a second in the steady state."""
+        """Return the samples per second of the chosen mode in the steady state."""
         return self.chosen.samples_per_s
 
     @property
     def limit(self) -> str:
-        """The kind of the bound that decides."""
+        """Return the kind of the bound that limits the chosen mode."""
         return self.chosen.limit
 
     @property
     def verdict(self) -> str:
-        """The sentence that says what limits, where, and what would help."""
+        """Return a sentence that names the limit of the chosen mode, its script line, and advice."""
         return self.chosen.verdict
 
     @property
     def peak_bytes_per_pe(self) -> int:
-        """Bytes on the fullest PE."""
+        """Return the bytes on the fullest PE in the chosen mode."""
         return self.chosen.peak_bytes_per_pe
 
     @property
     def rows(self) -> tuple[LayerRow, ...]:
-        """The layers, in the order of the program."""
+        """Return the rows of the layers in the chosen mode, in program order."""
         return self.chosen.rows
 
     def seconds(self, machine: Machine) -> float:
-        """Seconds of a step on `machine`, which has to be the one of the report."""
+        """Return the seconds of a step. Raise LazyError if `machine` is not the machine of the report."""
         if machine.name != self.machine:
             raise LazyError(
                 f"the report is of {self.machine}, not of {machine.name}", hint="Simulate again on that machine."
@@ -234,13 +273,13 @@ class Report:
         return self.step_cycles / machine.clock_hz
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return the report as nested dicts, lists, strings and numbers, for JSON."""
         data: dict[str, Any] = _to_plain_data(asdict(self))
         return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Report":
-        """The report that `as_dict` was made from."""
+        """Return the report that `as_dict` was called on."""
         modes = {name: ModeReport.from_dict(data[name]) for name in ("pipelined", "streaming")}
         return cls(**{**data, **modes})
 
@@ -275,13 +314,15 @@ class Report:
         )
 
     def text(self, max_rows: int = 60) -> str:
-        """The verdict, both modes with their bounds, then the layers of the chosen one, at most `max_rows` of them."""
+        """Return the report as text: the verdict, both modes with their bounds, and tables of layers and routes.
+
+        At most `max_rows` layers are listed.
+        """
         systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
         head = (
             f"{systems} at {self.clock_hz / 1e9:g} GHz, batch {self.batch_size:,}, mode {self.mode}; "
             f"{self.usable_bytes_per_pe:,} of {self.sram_bytes_per_pe:,} bytes a PE are usable"
         )
-        # What limits comes first: most readers look for that alone.
         first = _wrap_text(self.verdict if self.fits else f"It does not fit. {self.chosen.reason}")
         parts = [first, head, *(self._mode_text(m) for m in (self.pipelined, self.streaming))]
         if self.rows:
@@ -295,7 +336,7 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
     def _repr_html_(self) -> str:
-        """The verdict, the rectangles of a pipeline, and a row for each layer."""
+        """Return HTML with the verdict, a drawing of the pipeline's rectangles, and a table of at most 40 layers."""
         first = self.verdict if self.fits else f"It does not fit. {self.chosen.reason}"
         shown = self.rows[:MAX_SHOWN_LAYERS]
         table = Table(_LAYER_COLUMNS, [attrgetter(*_LAYER_FIELDS)(row) for row in shown]).html() if shown else ""
@@ -304,12 +345,12 @@ class Report:
         return f"<p><b>{escape(first)}</b></p><p>{self.machine}, {self.mode}: {rate}</p>{self._picture()}{table}{rest}"
 
     def _picture(self) -> str:
-        # Layers that stream take the mesh in turn: their rectangles lie over each other.
+        # In streaming mode the rectangles of layers overlap, since layers use the mesh in turn.
         stages = floor_drawing.group_by_rectangle(self.rows) if self.mode == "pipelined" else {}
         if not stages:
             return ""
         wide, high = (max(r[k] + r[k + 2] for r in stages) for k in (0, 1))
-        # By the last part of their labels: the first is the model that all of them lie in.
+        # Use the last part of each label: the first is the model's name.
         names = [main.label.rpartition("/")[2] for main, *_ in stages.values()]
         drawing = floor_drawing.draw_svg(names, list(stages), (), wide, high)
         return f'<div style="max-width:480px;background:white">{drawing}</div>'
@@ -339,7 +380,7 @@ class Report:
         if mode.is_as_run:
             lines.append("  priced as simulated cores run the whole step, word by word")
         elif mode.not_run:
-            # Whoever compares small meshes should know that the one figure is of another kind than the other.
+            # Note that this figure is not comparable with one that simulated cores run.
             lines.append(_wrap_text(f"  priced by its kernels alone; simulated cores do not run it: {mode.not_run}"))
         if mode.joules_per_sample:
             lines.append(
@@ -352,7 +393,7 @@ class Report:
             )
         if cut := micro_batch_text(mode):
             lines.append(_wrap_text(f"  {cut}"))
-        # Tightest first, as what follows would count only if the ones above were mended.
+        # The tightest bound comes first.
         if mode.copies > 1 or mode.used_systems > 1:
             lines.append(_wrap_text(f"  {_copies_text(mode)}"))
         if mode.alternatives:
@@ -389,7 +430,7 @@ def _bound_text(bound: RateBound) -> str:
 
 
 def _to_plain_data(value: Any) -> Any:
-    # Tuples become lists, as they come back from JSON: so a report that was read again compares equal.
+    # Tuples become lists, as JSON returns them, so that a report read from JSON compares equal.
     if isinstance(value, dict):
         return {key: _to_plain_data(v) for key, v in value.items()}
     if isinstance(value, list | tuple):
@@ -412,7 +453,7 @@ def _layer_table_text(rows: tuple[LayerRow, ...], max_rows: int) -> str:
 
 
 def _shorten_label(text: str, width: int = _LABEL_WIDTH) -> str:
-    """The end of a label tells kernels apart: the beginning is the module that all of them lie in."""
+    """Return the end of a label that is longer than `width`, after "...". Labels share their first part, the module."""
     return text if len(text) <= width else "..." + text[3 - width :]
 
 
@@ -450,12 +491,11 @@ _LAYER_FIELDS = (
     "bytes_per_pe",
     "utilisation",
 )
-"""The fields of a `LayerRow` in the order of the columns."""
+"""The fields of a `LayerRow`, in the order of `_LAYER_COLUMNS`."""
 
 
 def _route_text(routes: Sequence[RouteRow], max_rows: int = MAX_SHOWN_ROUTES) -> str:
-    """The table of routes, those with the fullest links first."""
-    # Whoever looks for what to mend looks at the fullest first.
+    """Return the table of at most `max_rows` routes, those with the fullest links first."""
     ordered = sorted(routes, key=lambda r: -r.link_bytes)
     links = [f"({r.link_x}, {r.link_y}) {r.link_direction}" for r in ordered]
     rows = [(*attrgetter(*_ROUTE_FIELDS)(r), link) for r, link in zip(ordered[:max_rows], links, strict=False)]
@@ -477,4 +517,4 @@ _ROUTE_COLUMNS = (
     Column("fullest link", is_words=True),
 )
 _ROUTE_FIELDS = ("source", "target", "sample_bytes", "hops", "lanes", "ports", "colour", "link_bytes")
-"""The fields of a `RouteRow` in the order of the columns; bytes are those of a sample."""
+"""The fields of a `RouteRow`, in the order of `_ROUTE_COLUMNS`. Bytes are for each sample."""

@@ -1,10 +1,10 @@
-"""Colours for routes that do not all get one when they are laid one after the other.
+"""Assign colours to routes if laying them one after the other leaves some without a colour.
 
-A route can go two ways, and has one colour on all routers that it passes; two that pass one router need different ones.
-That is the colouring of a graph whose vertices are ways, of which one of each pair has to have a colour. The search is
-a tabu search over partial colourings (Bloechliger and Zufferey, "A graph coloring heuristic using partial solutions and
-a reactive tabu scheme", 2008): a route without a colour takes the way and the colour that take theirs from the fewest
-others, and these may not have them back for a while.
+A route can take one of two ways and uses one colour on all its routers. Two routes that pass a common router need
+different colours. This is a graph colouring whose vertices are ways; one of each pair needs a colour. The search is a
+tabu search over partial colourings (Bloechliger and Zufferey, "A graph coloring heuristic using partial solutions and a
+reactive tabu scheme", 2008). A route without a colour takes the way and colour that conflict with the fewest others.
+These lose that colour and may not take it back for some steps.
 """
 
 import random
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 WAYS_PER_ROUTE = 2
-"""Ways that a route can go."""
+"""Number of ways of a route: row first or column first."""
 PATIENCE_STEPS_PER_ROUTE = 15
-"""So many steps for each route without one more that has a colour end the search."""
+"""The search ends after this number of steps per route without an improvement."""
 MIN_PATIENCE_STEPS = 500
-"""Steps that are taken however few routes there are."""
+"""Minimum number of steps without an improvement, for few routes."""
 _FORBIDDEN_COST = 1 << 20
 
 
@@ -33,9 +33,10 @@ class ColouredWay(NamedTuple):
 
 @dataclass(frozen=True)
 class RowSpans:
-    """What part of a way passes in the rows from `row` on: of each the columns from `first` to `last`, if any.
+    """The cores of a part of a way, by rows.
 
-    A row that it does not pass has its last column before the first.
+    `first` and `last` are the first and last column in each row from `row` on. In a row that is not passed, `last` is
+    less than `first`.
     """
 
     row: int
@@ -44,8 +45,11 @@ class RowSpans:
 
 
 def find_clashes(ways: Sequence[tuple[RowSpans, RowSpans]], height: int) -> NDArray[np.bool_]:
-    """[way, way]: which of the ways, on a mesh so high, pass a common core."""
-    # Narrow numbers: each row compares every two ways that pass it.
+    """Return a symmetric boolean matrix [way, way] of the ways that share a core.
+
+    Each way consists of two parts. `height` is the height of the mesh.
+    """
+    # int16 keeps these arrays small: each row compares every pair of ways that pass it.
     first, last = (np.full((height, 2, len(ways)), end, np.int16) for end in (np.iinfo(np.int16).max, -1))
     for n, spans in enumerate(ways):
         for part, span in enumerate(spans):
@@ -61,10 +65,14 @@ def find_clashes(ways: Sequence[tuple[RowSpans, RowSpans]], height: int) -> NDAr
 
 
 class RouteColouring:
-    """Routes with and without a colour. Ways 2 n and 2 n + 1 are those of route n.
+    """A partial colouring of routes, where route n has the ways 2 n and 2 n + 1.
 
-    `limits` says how many colours each way can have, from 0 on. Of ways that take theirs from as many, one that
-    `is_heavy` comes last. `start` is what routes have at first.
+    - `clashes`: [way, way], whether two ways share a core
+    - `limits`: the number of colours that each way may use, from 0 on
+    - `is_heavy`: ways that would overload a link, chosen last among equal ones
+    - `start`: the way and colour that each route has at first, or None
+
+    `choices` holds the current way and colour of each route, and `without` lists the routes that have none.
     """
 
     def __init__(
@@ -79,7 +87,7 @@ class RouteColouring:
         extents = len(limits), max(limits, default=0)
         self._is_there = np.arange(extents[1]) < np.asarray(limits).reshape(-1, 1)
         self._is_heavy = np.asarray(is_heavy, np.int64).reshape(-1, 1)
-        # Routes whose colour a way would take, by way and colour, and until when no way may have it.
+        # For each way and colour: the number of conflicting routes, and the step until which the choice is tabu.
         self._taken, self._tabu = np.zeros(extents, np.int64), np.zeros(extents, np.int64)
         self._steps = 0
         self.without = [n for n, choice in enumerate(start) if choice is None]
@@ -88,13 +96,13 @@ class RouteColouring:
                 self._put(n, choice)
 
     def search(self) -> list[ColouredWay | None]:
-        """What routes have in the end: all a colour, or as many as ever had one at once."""
+        """Return the way and colour of each route, or None for routes without one, in the best colouring found."""
         best, draw, since = list(self.choices), random.Random(0), 0
         fewest, most = len(self.without), max(MIN_PATIENCE_STEPS, PATIENCE_STEPS_PER_ROUTE * len(best))
-        # Where kernels leave a route nothing on either way, no search helps.
+        # If kernels leave a route no colour on either way, no search helps.
         if self._is_there.reshape(len(best), -1).any(axis=1).all():
             while self.without and since < most:
-                # Heavy ways come last only as long as that leads somewhere: it may be what a search goes round.
+                # Avoid heavy ways in the first half only, since avoiding them may make the search cycle.
                 self._step(draw, are_heavy_last=2 * since < most)
                 since += 1
                 if len(self.without) < fewest:
@@ -102,13 +110,14 @@ class RouteColouring:
         return best
 
     def _step(self, draw: random.Random, are_heavy_last: bool) -> None:
+        """Give one route a colour, and take it from all routes that conflict with it."""
         self._steps += 1
         ways = [WAYS_PER_ROUTE * n + way for n in self.without for way in range(WAYS_PER_ROUTE)]
         may = self._is_there[ways] & (self._tabu[ways] <= self._steps)
         costs = np.where(may, 2 * self._taken[ways] + are_heavy_last * self._is_heavy[ways], _FORBIDDEN_COST)
         least = int(costs.min())
         if least == _FORBIDDEN_COST:
-            # Not for long: nothing is forbidden for ever.
+            # All choices are tabu; tabus expire after some steps.
             return
         at, colour = divmod(int(draw.choice(np.flatnonzero(costs == least).tolist())), costs.shape[1])
         n, way = divmod(ways[at], WAYS_PER_ROUTE)
@@ -121,10 +130,12 @@ class RouteColouring:
         self._put(n, ColouredWay(way, colour))
 
     def _put(self, n: int, choice: ColouredWay) -> None:
+        """Give route `n` a way and a colour."""
         self.choices[n] = choice
         self._taken[:, choice.colour] += self.clashes[WAYS_PER_ROUTE * n + choice.way]
 
     def _take_back(self, n: int, choice: ColouredWay) -> None:
+        """Remove the colour of route `n`."""
         self.choices[n] = None
         self.without.append(n)
         self._taken[:, choice.colour] -= self.clashes[WAYS_PER_ROUTE * n + choice.way]

@@ -1,18 +1,19 @@
-"""Routes between stages: how far what they hand on travels, what it loads on each link, and how many colours it takes.
+"""Routes between stages: their length, their load on links, and their colours.
 
-A route leaves its first rectangle along the rows of it and enters the second along its columns: one turn, no way is
-shorter. It has as many lanes as the larger of both numbers, each with an equal share of the bytes: from the middle
-column of its row to its own column, and along that to the middle row. The rows that lie first on the way turn last, so
-that lanes do not cross. A link that several routes share passes all of them for each sample: the fullest bounds the
-rhythm. `tests/wse_sim/planner/test_routing.py` runs lanes on the fabric and counts what passes each link.
+A route leaves the source rectangle along its rows and enters the target rectangle along its columns. It has one turn,
+so it is a shortest path. It has as many lanes as the larger of both numbers, each with an equal share of the bytes.
+Each lane runs from the middle column of its row to the lane's column, and along that to the middle row. Rows that come
+first on the way turn last, so lanes do not cross. All routes that share a link add to its load for each sample, and the
+fullest link bounds the rhythm. `tests/wse_sim/planner/test_routing.py` runs lanes on the fabric and counts the words on
+each link.
 
-Where rows and columns are not as many, an *adapter* stands where lanes turn, a core for each: as in `wse_sim.pipeline`
-such a port holds its part of a sample, and makes the parts of one layer into those of the other.
+If the numbers of rows and columns differ, there is an *adapter* of one core for each lane where lanes turn. As in
+`wse_sim.pipeline`, such a port buffers its part of a sample and redistributes it from one layout to the other.
 
-A route has one colour on all routers that it passes, given first come, first served, of those that no other route takes
-there. Kernels take the last colours of all on every router of their rectangle, as `cost_model/colours.py` counts them.
-A route that finds none turns the other way, and so does one that would make a link pass more than any route has to.
-Where some are without one then, `colouring` looks for colours for all of them.
+A route uses one colour on all routers that it passes. It takes the first colour that is free on all of them. Kernels
+use the highest colours on every router of their rectangle, as counted by `cost_model/colours.py`. A route turns the
+other way if no colour is free, or if it would load a link more than any single route has to. If some routes still have
+no colour, `route_colouring` assigns colours to all of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,14 +39,17 @@ _WORD_BYTES = 4
 
 
 class NoColoursError(PlacementError):
-    """Colours do not suffice. `share` of all routes find none; it is 0 if a kernel alone wants too many."""
+    """Raised if there are not enough colours.
+
+    `share` is the share of all routes without a colour, 0 if a single kernel needs too many.
+    """
 
     share: float = 0.0
 
 
 @dataclass(frozen=True)
 class RouteLink:
-    """The link that leaves a core in a direction, and the bytes of all routes that pass it for each sample."""
+    """The link that leaves core (`x`, `y`) in a direction, and the bytes of all routes on it for each sample."""
 
     x: int
     y: int
@@ -58,9 +62,10 @@ NO_LINK = RouteLink(0, 0, "", 0.0)
 
 @dataclass(frozen=True)
 class StageColours:
-    """Colours that a stage takes on its rectangle: `own` of `kernel`, which takes most, and `flow` of all that passes.
+    """Colours that a stage uses on its rectangle.
 
-    Its kernels run in turn; what comes in and goes out does so beside them.
+    `own` is the number for its internal routes, which is that of `kernel`, the kernel with the most. `flow` is the
+    number for its inputs and outputs. Kernels run in turn, but inputs and outputs overlap with them.
     """
 
     kernel: str = ""
@@ -69,16 +74,23 @@ class StageColours:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """Return the number of all its colours."""
         return self.own + self.flow
 
 
 @dataclass(frozen=True)
 class Route:
-    """What one stage hands to another for each sample: over `hops` from centre to centre, with a colour.
+    """A route between two stages on a floorplan.
 
-    `link` is the fullest on its way. Its adapter has `ports`, 0 where it needs none. Without a colour `full` is the
-    core on its way where the most are taken.
+    - `source`, `target`: indices of the stages
+    - `sample_bytes`: bytes for each sample
+    - `hops`: distance from centre to centre
+    - `lanes`: number of lanes
+    - `ports`: cores of its adapter, 0 if it needs none
+    - `colour`: its colour or `NO_COLOUR`
+    - `is_row_first`: whether it leaves along rows and enters along columns
+    - `link`: the fullest link on its way
+    - `full`: without a colour, the core on its way where most colours are in use
     """
 
     source: int
@@ -93,21 +105,24 @@ class Route:
     full: tuple[int, int] = (0, 0)
 
     def placed_lanes(self, rects: Sequence[Rect]) -> "Iterator[tuple[LaneRun, LaneRun]]":
-        """Its lanes on a placement, as `route_lanes` has them."""
+        """Return its lanes on the given rectangles of all stages, as `route_lanes` does."""
         return route_lanes(rects[self.source], rects[self.target], self.is_row_first)
 
     @property
     def port_words(self) -> int:
-        """Words of a sample that a port of its adapter takes and gives."""
+        """Return the words of a sample that each port of its adapter receives and sends; 0 without an adapter."""
         return ceil_div(ceil_div(self.sample_bytes, _WORD_BYTES), self.ports) if self.ports else 0
 
 
 @dataclass(frozen=True)
 class Routes:
-    """All routes of a placement. `link_bytes` pass its fullest link for each sample, most of them of `fullest`.
+    """All routes of a floorplan.
 
-    `core_bytes` [height, width] are what passes the fullest of the four links that leave each core; `router_colours`
-    are taken on the fullest router, by routes and kernels together.
+    - `routes`: the routes
+    - `link_bytes`: bytes for each sample on the fullest link
+    - `fullest`: the route with the most bytes among those on that link
+    - `router_colours`: colours of routes and kernels on the fullest router
+    - `core_bytes`: [height, width], the load of the fullest of the four links that leave each core
     """
 
     routes: tuple[Route, ...]
@@ -118,18 +133,21 @@ class Routes:
 
     @property
     def colours(self) -> int:
-        """How many colours they take together."""
+        """Return the number of colours of all routes together."""
         return max((route.colour + 1 for route in self.routes), default=0)
 
 
 def stage_flows(dataflow: Dataflow, stages: Sequence[Stage]) -> Mapping[tuple[int, int], int]:
-    """Bytes for each sample from stage to stage, activations and gradients alike."""
+    """Return (source stage, target stage) -> bytes for each sample, activations and gradients.
+
+    A tensor is counted once for each target stage, however many of its kernels read it.
+    """
     number = {i: n for n, stage in enumerate(stages) for layer in stage.layers for i in layer.every_kernel}
     between: dict[tuple[int, int], int] = {}
     for (buffer, source), users in dataflow.users.items():
         if source == EXTERNAL_SOURCE or buffer not in dataflow.per_sample:
             continue
-        # However many kernels of a stage read a tensor, it is sent there once.
+        # A tensor is sent to a stage once, even if several of its kernels read it.
         for target in {number[i] for i in users} - {number[source]}:
             ends = number[source], target
             between[ends] = between.get(ends, 0) + sample_bytes(dataflow, buffer)
@@ -142,7 +160,10 @@ def lay_routes(
     machine: Machine,
     stage_colours: Sequence[StageColours] = (),
 ) -> Routes:
-    """Lay the routes of all flows on a placement, where stages take `stage_colours`."""
+    """Return the routes for all `flows` between the stages on `rects`, whose kernels use `stage_colours`.
+
+    A route that finds no colour has `NO_COLOUR`; see `require_colours`.
+    """
     most = max((colours.count for colours in stage_colours), default=0)
     if not flows:
         return Routes((), router_colours=most)
@@ -151,19 +172,18 @@ def lay_routes(
         for (n, m), size in flows.items()
     )
     mesh = _MeshLoads(machine, alone)
-    # Kernels first: what they take is taken whatever passes over their rectangles.
+    # Mark the colours of kernels first: they are in use on the whole rectangle.
     for rect, colours in zip(rects, stage_colours, strict=False):
         mesh.take(rect, colours.count)
     kernels = mesh.taken.copy()
     laid = {ends: mesh.lay(ends, size, rects) for ends, size in flows.items()}
     if any(route.colour == NO_COLOUR for route in laid.values()):
         mesh = _recolour_routes(flows, rects, mesh, kernels, laid)
-    # Only now: a link is as full as all routes make it, those laid later too.
+    # Determine the fullest links after all routes have been added.
     routes = tuple(mesh.with_link(laid[ends], rects) for ends in flows)
     return Routes(
         routes,
         link_bytes=float(mesh.loads.max()),
-        # Of routes that share it the largest has most of what passes there.
         fullest=max(routes, key=lambda r: (r.link.bytes, r.sample_bytes)),
         router_colours=max(most, int(np.bitwise_count(mesh.taken).max())),
         core_bytes=mesh.loads.max(axis=0),
@@ -177,7 +197,10 @@ def _recolour_routes(
     kernels: NDArray[np.uint64],
     laid: dict[tuple[int, int], Route],
 ) -> "_MeshLoads":
-    """The mesh where `kernels` alone take colours, with all of `laid` anew, of which as many as possible have some."""
+    """Lay all routes again with the colours that a search finds, and return the new loads of the mesh.
+
+    `kernels` are the colours that kernels use. Routes that get no colour are laid last. Replaces the entries of `laid`.
+    """
     anew = copy(mesh)
     anew.loads, anew.taken = np.zeros_like(mesh.loads), kernels
     ways = [(rects[n], rects[m], is_first) for n, m in flows for is_first in (True, False)]
@@ -190,7 +213,7 @@ def _recolour_routes(
         start=[None if r.colour == NO_COLOUR else ColouredWay(1 - r.is_row_first, r.colour) for r in laid.values()],
     )
     pairs = list(zip(flows.items(), colouring.search(), strict=True))
-    # What goes without is laid last: it says where it finds the most colours taken.
+    # Lay routes without a colour last, so that `full` refers to the final colours.
     for (ends, size), choice in sorted(pairs, key=lambda pair: pair[1] is None):
         way, colour = choice or ColouredWay(0, NO_COLOUR)
         laid[ends] = anew.put(ends, size, rects, is_row_first=not way, colour=colour)
@@ -204,7 +227,10 @@ def require_colours(
     machine: Machine,
     stage_colours: Sequence[StageColours] = (),
 ) -> None:
-    """Raise NoColoursError if kernels, or they and routes, want more colours than the machine has; it says where."""
+    """Raise NoColoursError if a stage, or a route together with what it crosses, needs more colours than there are.
+
+    The message names the stage or the first such route, and the core with the most colours in use.
+    """
     has = f"{machine.name} has {int(machine.colours)} colours"
     for stage, rect, colours in zip(stages, rects, stage_colours, strict=False):
         if colours.count > machine.colours:
@@ -214,7 +240,7 @@ def require_colours(
                 hint="Use weight-streaming mode, or another batch, for which the kernel is cut otherwise.",
             )
     for route in routes.routes:
-        # The first is told: the others would have colours if it had another way.
+        # Report the first route without a colour.
         if route.colour == NO_COLOUR:
             ends = f"{stages[route.source].name} to {stages[route.target].name}"
             x, y = route.full
@@ -231,14 +257,15 @@ def require_colours(
 
 
 def _colour_demand_text(stage: Stage, colours: StageColours) -> str:
-    # Which kernel it is tells a user what to change; the flow is as large whatever the kernel.
+    # Name the kernel, which the user can change; the flow is the same for every kernel.
+    """Return a text with the colours of a stage: of its most demanding kernel, and of its inputs and outputs."""
     own = f"{colours.kernel} of {stage.name} takes {colours.own} colours"
     return f"{own}, and what comes in and goes out {colours.flow}," if colours.flow else own
 
 
 @dataclass(frozen=True)
 class LaneRun:
-    """Cores of a lane in one line, from `start` to `end`: along row `line`, or along that column."""
+    """A straight run of a lane: from core `start` to core `end` of row `line` if `is_row`, else of that column."""
 
     is_row: bool
     line: int
@@ -246,7 +273,7 @@ class LaneRun:
     end: int
 
     def links(self) -> tuple[int, int | slice, int | slice]:
-        """The links that leave its cores but the last one, to index [direction, y, x] with."""
+        """Return an index [direction, y, x] of the links on the run: those that leave all its cores but the last."""
         is_up = self.end > self.start
         along = slice(self.start, self.end) if is_up else slice(self.end + 1, self.start + 1)
         if self.is_row:
@@ -255,9 +282,9 @@ class LaneRun:
 
 
 def route_lanes(one: Rect, other: Rect, is_row_first: bool = True) -> Iterator[tuple[LaneRun, LaneRun]]:
-    """The lanes of a route: each along a row of the first rectangle, and then along a column of the second.
+    """Yield the lanes of a route from rectangle `one` to rectangle `other`, each as two straight runs.
 
-    Otherwise along a column of the first, and then along a row of the second.
+    If `is_row_first`, a lane follows a row of `one` and then a column of `other`, else a column and then a row.
     """
     first, second = _make_legs(one, other, is_row_first)
     return zip(first.runs(), second.runs(), strict=True)
@@ -265,9 +292,11 @@ def route_lanes(one: Rect, other: Rect, is_row_first: bool = True) -> Iterator[t
 
 @dataclass(frozen=True)
 class _LegPatch:
-    """How many legs pass each core of a rectangle of the mesh, or each of the links that leave them in a direction.
+    """The number of legs that pass each core of a rectangle of the mesh, or each link leaving these in one direction.
 
-    `counts` [lines, along]; a line is a row if `is_row`, else a column.
+    - `is_row`: whether a line is a row, else a column
+    - `line`, `along`: the first line, and the first position along the lines
+    - `counts`: [lines, positions]
     """
 
     is_row: bool
@@ -277,7 +306,7 @@ class _LegPatch:
 
     @classmethod
     def of(cls, is_row: bool, lines: LineNumbers, starts: LineNumbers, ends: LineNumbers) -> "_LegPatch":
-        """Of legs that pass what lies from `starts` to before `ends`."""
+        """Return the counts for legs on `lines` that cover positions `starts` (inclusive) to `ends` (exclusive)."""
         line, along = int(lines.min()), int(starts.min())
         changes = np.zeros((int(lines.max()) - line + 1, int(ends.max()) - along + 1), np.int64)
         np.add.at(changes, (lines - line, starts - along), 1)
@@ -285,7 +314,7 @@ class _LegPatch:
         return cls(is_row, line, along, changes.cumsum(axis=1)[:, :-1])
 
     def on(self, grid: NDArray[Any]) -> NDArray[Any]:
-        """What a grid [y, x] has there, as `counts` lie. A view."""
+        """Return a view of the part of `grid` [y, x] that the patch covers, with the axes of `counts`."""
         lines, along = self.counts.shape
         turned = grid if self.is_row else grid.T
         return turned[self.line : self.line + lines, self.along : self.along + along]
@@ -293,7 +322,7 @@ class _LegPatch:
 
 @dataclass(frozen=True)
 class _RouteLegs:
-    """The runs of all lanes of a route before they turn, or behind."""
+    """The runs of all lanes of a route before the turn, or after it: line, start and end of each."""
 
     is_row: bool
     lines: LineNumbers
@@ -301,27 +330,27 @@ class _RouteLegs:
     ends: LineNumbers
 
     def runs(self) -> Iterator[LaneRun]:
-        """One for each lane."""
+        """Yield the run of each lane."""
         for line, start, end in zip(self.lines.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True):
             yield LaneRun(self.is_row, line, start, end)
 
     def cells(self) -> _LegPatch:
-        """All cores that they pass."""
+        """Return the counts for all cores that the runs pass, ends included."""
         return _LegPatch.of(
             self.is_row, self.lines, np.minimum(self.starts, self.ends), np.maximum(self.starts, self.ends) + 1
         )
 
     def span(self) -> RowSpans:
-        """The cores that they pass, row by row."""
+        """Return the cores that the runs pass, as a range of columns for each row."""
         patch = self.cells()
         passed = patch.counts > 0 if self.is_row else (patch.counts > 0).T
         row, column = (patch.line, patch.along) if self.is_row else (patch.along, patch.line)
-        # Lanes lie side by side: what they pass of a row has no gap.
+        # Lanes are adjacent, so the cores that they pass in a row have no gap.
         last = column + passed.shape[1] - 1 - passed[:, ::-1].argmax(axis=1)
         return RowSpans(row, column + passed.argmax(axis=1), np.where(passed.any(axis=1), last, -1))
 
     def links(self) -> Iterator[tuple[int, _LegPatch]]:
-        """By direction, the links that leave their cores but the last one."""
+        """Yield, for each direction in use, the counts of the links on the runs."""
         up, down = self.ends > self.starts, self.ends < self.starts
         upward, downward = (EAST_LINK, WEST_LINK) if self.is_row else (SOUTH_LINK, NORTH_LINK)
         if up.any():
@@ -331,12 +360,13 @@ class _RouteLegs:
 
 
 def _make_legs(one: Rect, other: Rect, is_row_first: bool) -> tuple[_RouteLegs, _RouteLegs]:
+    """Return the runs of all lanes before the turn and after it."""
     (x, y), (to_x, to_y) = _centre(one), _centre(other)
-    # Where there are more of the one than of the other, several lanes share a row, or a column.
+    # If the numbers of lines differ, several lanes share a line.
     count = max(_end_line_counts(one, other, is_row_first))
     out, into = (np.arange(count) * lines // count for lines in _end_line_counts(one, other, is_row_first))
     if (to_x > x) == (to_y > y):
-        # What comes first turns last, so that no lane crosses another.
+        # Lanes that come first on the way turn last, so that no lane crosses another.
         into = into[0] + into[-1] - into
     if is_row_first:
         rows, columns = one.y + out, other.x + into
@@ -348,19 +378,22 @@ def _make_legs(one: Rect, other: Rect, is_row_first: bool) -> tuple[_RouteLegs, 
 
 
 def _min_end_lines(one: Rect, other: Rect, is_row_first: bool) -> int:
-    """Lines at the end of a route where there are fewer: the least that share its bytes."""
+    """Return the smaller of both numbers of lines that share the bytes of a route."""
     return min(_end_line_counts(one, other, is_row_first))
 
 
 def _end_line_counts(one: Rect, other: Rect, is_row_first: bool) -> tuple[int, int]:
-    """Lines that a route leaves the first rectangle along, and those along which it enters the second."""
+    """Return the number of lines along which a route leaves `one`, and of those along which it enters `other`."""
     return (one.height, other.width) if is_row_first else (one.width, other.height)
 
 
 class _MeshLoads:
-    """What links and routers of a mesh carry: bytes for each sample, and the colours that are taken, a bit for each.
+    """The load of a mesh while routes are laid.
 
-    Where the first way of a route makes a link pass more than `enough` bytes, it may go the other way.
+    - `enough`: bytes on a link above which a route tries its other way
+    - `loads`: [direction, y, x], bytes on each link for each sample
+    - `taken`: [y, x], colours in use on each router, as bits
+    - `colours`: the number of colours of the machine
     """
 
     def __init__(self, machine: Machine, enough: float):
@@ -370,18 +403,20 @@ class _MeshLoads:
         self.colours = int(machine.colours)
 
     def take(self, rect: Rect, count: int) -> None:
-        """Take the last colours on a rectangle, for its kernels."""
-        # From the other end than routes, which count up: so both grow towards each other, and meet when it is full.
+        """Mark the last `count` colours as in use on a rectangle, for its kernels."""
+        # Routes count up from colour 0, so kernels take colours from the other end.
         bits = np.uint64((1 << self.colours) - (1 << max(0, self.colours - count)))
         self.taken[rect.y : rect.y + rect.height, rect.x : rect.x + rect.width] |= bits
 
     def lay(self, ends: tuple[int, int], size: int, rects: Sequence[Rect]) -> Route:
-        """A route with the first colour that is free on its way."""
+        """Add a route of `size` bytes between two stages with the first free colour, and return it.
+
+        The route is row-first, unless the other way has a free colour and the row-first way has none or is too full.
+        """
         one, other = (rects[n] for n in ends)
         is_row_first, legs = True, _make_legs(one, other, True)
         colour, load = self._free(legs), self._load(one, other, True, legs, size)
-        # The other turn passes other links and routers: it is taken where the first way has too much to pass, or no
-        # colour left.
+        # The other way uses different links and routers. Take it if the first way is too full or has no colour.
         if colour == NO_COLOUR or load > self.enough:
             turned = _make_legs(one, other, False)
             free = self._free(turned)
@@ -391,7 +426,7 @@ class _MeshLoads:
         return self.put(ends, size, rects, is_row_first, colour)
 
     def put(self, ends: tuple[int, int], size: int, rects: Sequence[Rect], is_row_first: bool, colour: int) -> Route:
-        """A route that goes that way, with a colour or without one; what it loads is added up."""
+        """Add a route with the given turn and colour to the loads, and return it."""
         one, other = (rects[n] for n in ends)
         legs = _make_legs(one, other, is_row_first)
         lanes = len(legs[0].lines)
@@ -415,26 +450,26 @@ class _MeshLoads:
         )
 
     def _free(self, legs: Sequence[_RouteLegs]) -> int:
-        """The first colour that is free on a way, or NO_COLOUR."""
+        """Return the first colour that is free on all cores of a way, or NO_COLOUR."""
         used = self.used(legs)
         return next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
 
     def used(self, legs: Sequence[_RouteLegs]) -> int:
-        """The colours, a bit for each, that are taken on any core of a way."""
+        """Return the colours in use on any core of a way, as bits."""
         used = 0
-        # A router takes a colour from one side only: a route needs one that nobody else has on any core of its way.
+        # A router has one input for a colour, so a route needs a colour that is unused on its whole way.
         for patch in (own.cells() for own in legs):
             used |= int(np.bitwise_or.reduce(patch.on(self.taken)[patch.counts > 0]))
         return used
 
     def _load(self, one: Rect, other: Rect, is_row_first: bool, legs: Sequence[_RouteLegs], size: int) -> float:
-        """Bytes on the fullest link of a way with those of a new route on it."""
-        # Lanes that are more than the lines share them.
+        """Return the bytes on the fullest link of a way if a route of `size` bytes were added."""
+        # If there are fewer lines than lanes, lanes share them.
         shares = (size / count for count in _end_line_counts(one, other, is_row_first))
         return max(share + self._fullest_link([own]) for own, share in zip(legs, shares, strict=True))
 
     def _fullest(self, legs: Sequence[_RouteLegs]) -> tuple[int, int]:
-        """Column and row of the core on a way where the most colours are taken."""
+        """Return column and row of the core on a way with the most colours in use."""
         is_passed = np.zeros(self.taken.shape, bool)
         for patch in (own.cells() for own in legs):
             patch.on(is_passed)[:] |= patch.counts > 0
@@ -443,13 +478,15 @@ class _MeshLoads:
         return int(x), int(y)
 
     def with_link(self, route: Route, rects: Sequence[Rect]) -> Route:
-        """The route with the fullest link on its way, when all are laid."""
+        """Return the route with the fullest link on its way, the first one if several are equally full.
+
+        Call it after all routes are laid.
+        """
         legs = _make_legs(rects[route.source], rects[route.target], route.is_row_first)
         most = self._fullest_link(legs)
-        # Of equal ones that of the first lane.
         for run in (run for lane in zip(*(own.runs() for own in legs), strict=True) for run in lane):
             line = self.loads[run.links()]
-            # A lane may have nothing to go along its row, or its column.
+            # A lane may have no hop along its row or column.
             if line.size and line.max() == most:
                 at = min(run.start, run.end) + int(line.argmax()) + (run.end < run.start)
                 x, y = (at, run.line) if run.is_row else (run.line, at)
@@ -457,7 +494,7 @@ class _MeshLoads:
         return route
 
     def _fullest_link(self, legs: Sequence[_RouteLegs]) -> float:
-        """Bytes on the fullest of the links that legs pass."""
+        """Return the bytes on the fullest link of a way."""
         patches = [(direction, patch) for own in legs for direction, patch in own.links()]
         return max((float(patch.on(self.loads[d])[patch.counts > 0].max()) for d, patch in patches), default=0.0)
 

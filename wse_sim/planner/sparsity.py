@@ -1,8 +1,8 @@
-"""Which tensors of a step are zero where a mask is: weights that are kept sparse, what is prepared of them, and
-gradients of which nothing else is used.
+"""Find the tensors of a step that are zero where a mask is: sparse weights, copies of them, and their gradients.
 
-Told from the loops of the kernels: an element is zero if it is made of nothing but elements that are, or chosen by the
-mask. Weight streaming sends and multiplies only the others; in pipelined mode weights lie still, and nothing is spared.
+A gradient counts if only its unmasked elements are used. Zeros are derived from the loops of the kernels. An element is
+zero if it is computed from zeros only, or if the mask selects a zero. Streaming mode sends and multiplies only the
+other elements. Pipelined mode keeps weights on the wafer and does not use sparsity.
 """
 
 from collections.abc import Mapping
@@ -15,24 +15,25 @@ from wse_sim.isa.core_program import ITEM_BYTES
 from wse_sim.planner.dataflow import BufferVersion, Dataflow, Sparsity, has_no_work, is_elementwise
 
 INDEX_BYTES = 2
-"""Of a sparse wavelet: 16 bits say which input, and 16 are the value (HC34)."""
+"""Bytes of an index in a sparse wavelet: 16 bits of index and 16 bits of value (Hot Chips 34)."""
 
 
 def streamed_bytes(type: Type, density: Density | None) -> int:
-    """Bytes of a tensor on its way to the wafer or from it: as it is, or its elements that are not zero with indices.
+    """Return the bytes of a tensor when streamed: nonzero elements with indices, or the dense tensor if smaller.
 
-    A value of 16 bits is a wavelet with its index; a wider one follows the wavelet of its two indices.
+    Each value of at most 16 bits shares a wavelet with its index. A wider value follows a wavelet with two indices.
+    Without a `density` the tensor is dense.
     """
     if density is None:
         return type.nbytes
     size = type.dtype.itemsize
     each = size + (INDEX_BYTES if size <= ITEM_BYTES["float16"] else 2 * INDEX_BYTES)
-    # Nearly dense tensors are smaller without indices.
+    # A nearly dense tensor is smaller without indices.
     return min(type.nbytes, round(density.share * type.size) * each)
 
 
 def find_sparsity(dataflow: Dataflow) -> Sparsity:
-    """The sparse tensors of a program."""
+    """Return the sparse weights and gradients of a program."""
     program = dataflow.program
     densities = {start: program.density[name] for name, (start, _) in program.state.items() if name in program.density}
     if not densities:
@@ -57,7 +58,10 @@ def find_sparsity(dataflow: Dataflow) -> Sparsity:
 
 
 def _is_masked(dataflow: Dataflow, gradient: BufferVersion, mask: int) -> bool:
-    """Whether nothing depends on the elements of a gradient where the mask is."""
+    """Return whether no reader of a gradient depends on its elements where the mask `mask` is False.
+
+    Return False if the gradient has no reader, or one that is not elementwise.
+    """
     readers = dataflow.users.get((gradient.buffer, gradient.source), ())
     for i in readers:
         instr = dataflow.program.instrs[i]
@@ -70,7 +74,7 @@ def _is_masked(dataflow: Dataflow, gradient: BufferVersion, mask: int) -> bool:
 
 
 class _MaskedValue(Enum):
-    """What is known of an element where the mask is: a zero, "not kept", something of the gradient, or nothing."""
+    """What is known of an element where the mask is False: zero, False, derived from the gradient, or nothing."""
 
     ZERO = auto()
     FALSE = auto()
@@ -79,13 +83,13 @@ class _MaskedValue(Enum):
 
 
 _ZERO_PRESERVING_OPS = ("cast", "neg", "abs", "sqrt", "relu", "sign")
-"""Operations that make zero of zero."""
+"""Operations that return zero for zero."""
 
 
 def _masked_outputs(instr: Instr, nest: Nest, known: Mapping[int, _MaskedValue]) -> dict[int, _MaskedValue]:
-    """What each result of a nest is where the mask is, as far as the operands in `known` say it."""
+    """Return, for each buffer that a nest writes, its value where the mask is False, given the `known` operands."""
     values: list[_MaskedValue] = []
-    # The mask and what it masks have to be read at the same place as the result is written.
+    # A mask applies only where it is read at the same index as the result is written.
     place = nest.writes[0]
     for scalar in nest.body:
         if scalar.op == "load":
@@ -105,6 +109,7 @@ def _masked_outputs(instr: Instr, nest: Nest, known: Mapping[int, _MaskedValue])
 
 
 def _masked_result(op: str, args: list[_MaskedValue]) -> _MaskedValue:
+    """Return the value of an operation from the values of its operands."""
     if op == "where" and args[0] is _MaskedValue.FALSE:
         return args[2]
     none = (_MaskedValue.ZERO, _MaskedValue.FALSE)

@@ -1,8 +1,9 @@
-"""Stages: layers as pipelined mode places them, with what each holds and what flows between them.
+"""Group layers into stages for pipelined mode, and compute the memory and the transfers of each stage.
 
-A layer without a product (a norm, an embedding, a dropout) is tiny beside one with: it shares the rectangle of the next
-layer that has one. Activations wait in the stage that made them. How long is counted in stages: while a sample goes
-from its forward stage to the last one and back, one more sample enters with each stage that it passes.
+A layer without a product (a norm, an embedding, a dropout) is small. It shares the rectangle of the next layer with a
+product. Activations are kept in the stage that made them until backward reads them. The number of samples in flight is
+counted in stages: while a sample passes forward from its stage to the last one and back, one more sample enters for
+each stage that it passes.
 """
 
 from collections import Counter
@@ -16,12 +17,14 @@ from wse_sim.planner.layers import Layer
 
 @dataclass(frozen=True)
 class Stage:
-    """Layers on one rectangle. Bytes are of all its PEs together.
+    """Layers on one rectangle. Byte counts are totals over all its PEs.
 
-    `recomputed` are forward kernels that run again in the backward sweep. `state_bytes` are weights, the copies
-    prepared of them, what the optimizer keeps, and gradients; `waiting_bytes` are activations of all samples in flight;
-    `working_bytes` is what the sample that is worked on needs; `bytes_in` and `bytes_out` cross its border for each
-    sample.
+    - `layers`: the layers
+    - `recomputed`: forward kernels that run again in the backward sweep
+    - `state_bytes`: weights, their prepared copies, optimizer slots and gradients
+    - `waiting_bytes`: activations of all samples in flight
+    - `working_bytes`: what the current sample needs
+    - `bytes_in`, `bytes_out`: bytes that enter and leave for each sample
     """
 
     layers: tuple[Layer, ...]
@@ -34,38 +37,38 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """That of its layer with a product."""
+        """Return the name of its first layer with a product, else of its first layer."""
         return next((layer.name for layer in self.layers if layer.has_product), self.layers[0].name)
 
     @property
     def where(self) -> Where | None:
-        """The line of that layer."""
+        """Return the script line of that layer, if it has one."""
         return next((layer.where for layer in self.layers if layer.has_product), self.layers[0].where)
 
     @property
     def held_bytes(self) -> int:
-        """All that its PEs hold."""
+        """Return all bytes in the memory of its PEs."""
         return self.state_bytes + self.waiting_bytes + self.working_bytes
 
     def with_input_bytes(self, more: int) -> "Stage":
-        """The stage where so many bytes more come in for each sample, or fewer."""
+        """Return the stage with `more` additional bytes of input for each sample. `more` may be negative."""
         return replace(self, bytes_in=self.bytes_in + more, working_bytes=self.working_bytes + more)
 
     def kernels(self, sweep: Sweep) -> tuple[int, ...]:
-        """The kernels of a sweep."""
+        """Return the kernels of a sweep in all its layers."""
         return tuple(i for layer in self.layers for i in layer.kernels[sweep])
 
 
 def computed_again(dataflow: Dataflow, layers: tuple[Layer, ...]) -> frozenset[BufferVersion]:
-    """What forward kernels make once more for the backward sweep: results of one element of kept tensors each.
+    """Return the elementwise forward results that the backward sweep recomputes instead of reading a saved copy.
 
-    The output of an activation function is such a result, as its gradient keeps the input; so is a cast. It costs
-    vector operations where keeping it would cost memory for as long as a sample is on its way.
+    A result is recomputed if backward reads it and all its per-sample operands are saved or recomputed anyway. Examples
+    are the output of an activation function, whose gradient needs the input too, and a cast. Recomputing costs vector
+    operations. Saving would cost memory for as long as the sample is in flight.
     """
     sweeps = dataflow.sweeps
     inner = {b for layer in layers for b in layer.inner}
-    # A kernel may write over what it reads: that the backward sweep reads a buffer says nothing of what was there
-    # before.
+    # Compare versions, not buffers: a kernel may overwrite a buffer that it reads.
     backward = {o for i, sweep in sweeps.items() if sweep == "backward" for o in dataflow.operands[i]}
     again: set[BufferVersion] = set()
     for i, sweep in sweeps.items():
@@ -73,7 +76,7 @@ def computed_again(dataflow: Dataflow, layers: tuple[Layer, ...]) -> frozenset[B
             continue
         versions = (BufferVersion(b, i) for b in dataflow.results[i])
         wanted = [v for v in versions if v in backward and v.buffer in dataflow.per_sample and v.buffer not in inner]
-        # Every operand has to be there: a weight, or what the backward sweep reads, or makes again, in any case.
+        # Every operand has to be available anyway: a weight, or a saved or recomputed tensor.
         kept = all(
             o.buffer not in dataflow.per_sample or (o.source != EXTERNAL_SOURCE and (o in backward or o in again))
             for o in dataflow.operands[i]
@@ -84,13 +87,17 @@ def computed_again(dataflow: Dataflow, layers: tuple[Layer, ...]) -> frozenset[B
 
 
 def stages_of(dataflow: Dataflow, layers: Sequence[Layer], again: frozenset[BufferVersion]) -> tuple[Stage, ...]:
-    """The stages of a program, in the order of its layers; `again` is what the backward sweep computes again."""
+    """Return the stages of a program, in the order of its layers. `again` are the results that backward recomputes."""
     census = _StageAnalysis(dataflow, tuple(_group_layers(layers)), again)
     return tuple(census.stage(n) for n in range(len(census.groups)))
 
 
 def _group_layers(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
-    # In the order of the program, so that neighbours in it stay neighbours on the mesh.
+    # Keep program order, so that successive layers are neighbours on the mesh.
+    """Yield the layers of each stage.
+
+    A stage ends with a layer that has a product. The last stage includes all layers after it.
+    """
     group: list[Layer] = []
     rest: list[tuple[Layer, ...]] = []
     for layer in layers:
@@ -98,7 +105,7 @@ def _group_layers(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
         if layer.has_product:
             rest.append(tuple(group))
             group = []
-    # What comes after the last product lies with it.
+    # Layers after the last product join its stage.
     if group and rest:
         rest[-1] = (*rest[-1], *group)
     elif group:
@@ -107,10 +114,13 @@ def _group_layers(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
 
 
 def stage_depths(dataflow: Dataflow, number: dict[int, int]) -> dict[int, int]:
-    """The number of stages that a sample has passed when it leaves each kernel, on the longest path."""
+    """Return, for each kernel, the number of stages on the longest path of a sample up to it.
+
+    `number` maps each kernel to its stage.
+    """
     depths: dict[int, int] = {}
     for i in dataflow.kernels:
-        # Longest path, not shortest: a sample leaves when the slowest of its operands has come.
+        # A sample leaves when the slowest of its operands has arrived.
         own, depth = number[i], 1
         for _, s in dataflow.operands[i]:
             if s != EXTERNAL_SOURCE and (passed := depths[s] + (number[s] != own)) > depth:
@@ -120,38 +130,44 @@ def stage_depths(dataflow: Dataflow, number: dict[int, int]) -> dict[int, int]:
 
 
 def sample_bytes(dataflow: Dataflow, buffer: int) -> int:
-    """Bytes of a tensor for one sample, or of all of it if it is not cut into samples."""
+    """Return the bytes of a tensor for one sample, rounded up, or all its bytes if it is not per sample."""
     size = dataflow.nbytes[buffer]
     return -(-size // dataflow.batch_size) if buffer in dataflow.per_sample else size
 
 
 class _StageAnalysis:
-    """Who reads and who made each tensor, looked up once for all stages."""
+    """Facts about a program that all its stages share.
+
+    - `bytes`: bytes of each per-sample buffer for one sample
+    - `made_again`: kernels that backward runs again
+    - `number`: the stage of each kernel
+    - `depths`: the number of stages on the longest path to each kernel
+    - `middle`: the largest depth of a forward kernel
+    - `gradient_bytes`: bytes of the largest gradient of each parameter
+    """
 
     def __init__(self, dataflow: Dataflow, groups: tuple[tuple[Layer, ...], ...], again: frozenset[BufferVersion]):
         self.dataflow, self.groups, self.again = dataflow, groups, again
-        # Of what flows through the stages, for each sample.
         self.bytes = {b: sample_bytes(dataflow, b) for b in dataflow.per_sample}
         self.made_again = {version.source for version in again}
         self.number = {i: n for n, group in enumerate(groups) for layer in group for i in layer.every_kernel}
         self.depths = stage_depths(dataflow, self.number)
-        # Where the way back begins: the depth of the last kernel that only knows what is before it.
         sweeps = dataflow.sweeps
         self.middle = max((d for i, d in self.depths.items() if sweeps[i] == "forward"), default=0)
-        # The largest of a parameter's gradients: a cast of it takes the place of what it was made from.
+        # A cast of a gradient replaces it, so only the largest one counts.
         self.gradient_bytes: dict[int, int] = {}
         for version, parameter in dataflow.gradients.items():
             size = dataflow.nbytes[version.buffer]
             self.gradient_bytes[parameter] = max(self.gradient_bytes.get(parameter, 0), size)
 
     def stage(self, n: int) -> Stage:
-        """Stage `n`, with what it holds."""
+        """Return stage `n` with its memory and transfers."""
         group = self.groups[n]
         inner = frozenset(b for layer in group for b in layer.inner)
         kernels = [i for layer in group for i in layer.every_kernel]
         working, bytes_in = self._touched_bytes(n, kernels, inner)
         waiting, bytes_out = self._waiting(n, kernels, inner)
-        # What comes in is received while the sample before is worked on.
+        # The next sample is received while the current one is processed.
         return Stage(
             layers=group,
             recomputed=self._recomputed(kernels),
@@ -163,9 +179,9 @@ class _StageAnalysis:
         )
 
     def _touched_bytes(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
-        """Bytes that the kernels of stage `n` work on for a sample, and bytes that come into it."""
+        """Return the bytes of a sample that the largest kernel of stage `n` uses, and the bytes entering the stage."""
         entering: set[int] = set()
-        # Kernels of a stage follow one another on a sample, so that the largest alone counts.
+        # Kernels of a stage run one after the other, so only the largest counts.
         working = 0
         sizes, number = self.bytes, self.number
         for i in kernels:
@@ -176,11 +192,12 @@ class _StageAnalysis:
         return working, sum([sizes[b] for b in entering if b in sizes])
 
     def _recomputed(self, kernels: Sequence[int]) -> tuple[int, ...]:
+        """Return the forward kernels of a stage that run again: inside attention blocks, and elementwise ones."""
         inside = (i for layer in self.groups[self.number[kernels[0]]] for i in layer.recomputed)
         return (*inside, *(i for i in kernels if i in self.made_again))
 
     def _waiting(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
-        """Bytes of activations that wait in stage `n`, and bytes that leave it for each sample."""
+        """Return the bytes of activations that stage `n` keeps for samples in flight, and bytes sent per sample."""
         waiting = bytes_out = 0
         results, users_of, depths, number = self.dataflow.results, self.dataflow.users, self.depths, self.number
         sizes, again, middle = self.bytes, self.again, self.middle
@@ -190,12 +207,12 @@ class _StageAnalysis:
                 size = sizes.get(b)
                 if size is None or b in inner:
                     continue
-                # What only this stage reads, before the next sample comes, waits for nothing.
-                # Readers of this version: another kernel may write over the buffer when they are done.
+                # A tensor that only this stage reads, at the same depth, is not kept for further samples. Only readers
+                # of this version count, because another kernel may overwrite the buffer afterwards.
                 version, last = (b, i), depth
                 users, is_again = users_of.get(version, ()), version in again
                 for at in [depths[r] for r in users]:
-                    # Kept for those that come before the way back, and computed again for the others.
+                    # A recomputed tensor is kept for its forward readers only.
                     if at > last and not (is_again and at > middle):
                         last = at
                 waiting += (last - depth) * size
@@ -203,18 +220,18 @@ class _StageAnalysis:
         return waiting, bytes_out
 
     def _state_bytes(self, group: Sequence[Layer]) -> int:
-        """Bytes of states, of the copies prepared of them, and of one gradient for each parameter."""
+        """Return the bytes of states, of their prepared copies, and of one gradient for each parameter."""
         dataflow = self.dataflow
         nbytes, preparing = dataflow.nbytes, dataflow.preparing
         states = sum([nbytes[b] for layer in group for b in layer.states])
-        # A half-precision copy lies beside the weight that the update works on.
+        # A half-precision copy exists in addition to the weight that the update works on.
         copies = {b for layer in group for i in layer.every_kernel if i in preparing for b in dataflow.results[i]}
         gradients = sum(self.gradient_bytes.get(p, 0) for layer in group for p in layer.parameters)
         return states + sum([nbytes[b] for b in copies]) + gradients
 
 
 def unique_stage_names(stages: Sequence[Stage]) -> list[str]:
-    """A name for each stage: its own, with a number where several have the same, as in a step without modules."""
+    """Return a name for each stage. Stages with the same name get a number, as in a step without modules."""
     total = Counter(stage.name for stage in stages)
     so_far = Counter[str]()
     lanes = []

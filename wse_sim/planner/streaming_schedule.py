@@ -1,10 +1,10 @@
-"""Turns: a step as weight-streaming mode runs it, a layer's sweep at a time on the whole wafer, and what it holds.
+"""Schedule of a step in weight-streaming mode: turns of layers on the whole wafer, and the bytes that are live in each.
 
-Forward kernels go in the order of the program, layer by layer; the backward sweep takes the layers in reverse, each
-with both of its gradients. Activations stay on the wafer from the turn that makes them to the last one that reads
-them. With recompute only what crosses from one segment of layers to the next is kept, and a segment's forward turns
-run again before its backward ones. Segments end where little crosses: between the blocks of a transformer that is the
-residual stream.
+A turn is one sweep of one layer. Forward turns follow program order. Backward turns take the layers in reverse, each
+with both of its gradients. Activations stay on the wafer from the turn that makes them to the last turn that reads
+them. With recomputation, only tensors that cross a boundary between segments of layers are kept, and the forward turns
+of a segment run again before its backward turns. Segments end where few bytes cross: in a transformer, at the residual
+stream between blocks.
 """
 
 from collections import defaultdict
@@ -19,18 +19,21 @@ from wse_sim.planner.layers import Layer, is_product_of_tensors
 from wse_sim.planner.sparsity import streamed_bytes
 
 MAX_CROSSING_RATIO = 1.1
-"""Segments end where at most so many times the least that crosses anywhere inside the step does."""
+"""Segments end after turns where at most this multiple of the least number of crossing bytes of a turn crosses."""
 
 
 _HeldTensor = tuple[tuple[int, int], bool, int]
-"""A tensor by its buffer and its source, whether it is computed again, and 0 if it is per sample."""
+"""((buffer, source), whether it is recomputed, 0 if it is per sample else 1)."""
 
 
 class TurnBytes(NamedTuple):
-    """Bytes that cross the wafer's edge in a turn, or move on it.
+    """Bytes that cross the wafer's edge, or move on the wafer, in a turn.
 
-    `dense` are those of the same weights if none of them were sparse. `moved` are those of activations that another
-    layer made, and which go from its layout to that of this one.
+    - `weights`: weights that stream in, sparse ones without zeros
+    - `dense`: the same weights if none were sparse
+    - `batch`: batch tensors that are read for the first time
+    - `out`: results for the weight host or the user
+    - `moved`: activations of other layers that move to this layer's layout
     """
 
     weights: int
@@ -42,7 +45,10 @@ class TurnBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamingTurn:
-    """Kernels of layer `number` and a sweep that run one after the other."""
+    """A turn: kernels of one layer and one sweep, run one after the other.
+
+    `number` is the index of the layer. A layer that is used several times has several forward turns.
+    """
 
     number: int
     layer: Layer
@@ -53,7 +59,7 @@ class StreamingTurn:
 
 @dataclass(frozen=True)
 class MemoryPeak:
-    """Most bytes on the wafer at once, all PEs together: those that grow with the batch, and those that do not."""
+    """Maximum bytes live on the wafer, over all PEs: those proportional to the batch, and the others."""
 
     per_batch: int
     fixed: int
@@ -61,18 +67,21 @@ class MemoryPeak:
 
 @dataclass(frozen=True)
 class _MemoryProfile:
-    """Bytes while each kernel runs: of tensors per sample, and of others."""
+    """Bytes that are live while each kernel runs: of per-sample tensors, and of others."""
 
     per_batch: list[int]
     fixed: list[int]
 
     def most(self, start: int = 0, end: int | None = None) -> MemoryPeak:
-        """The most of each in some of the kernels."""
+        """Return the maxima of both over the kernels `start` to `end` (exclusive)."""
         return MemoryPeak(max(self.per_batch[start:end], default=0), max(self.fixed[start:end], default=0))
 
 
 class StreamingSchedule:
-    """The turns of a step."""
+    """The turns of a step in streaming mode: `forward` and `backward`.
+
+    `again` are the results that the backward sweep recomputes.
+    """
 
     def __init__(self, dataflow: Dataflow, layers: Sequence[Layer], again: frozenset[BufferVersion]):
         self.dataflow, self._again = dataflow, again
@@ -88,21 +97,22 @@ class StreamingSchedule:
 
     @property
     def every(self) -> tuple[StreamingTurn, ...]:
-        """Forward turns, then backward turns."""
+        """Return the forward turns followed by the backward turns."""
         return (*self.forward, *self.backward)
 
     def _on_wafer(self, layer: Layer, sweep: Sweep) -> tuple[int, ...]:
+        """Return the kernels of a layer's sweep that the wafer runs, recomputed ones first."""
         again = layer.recomputed if sweep == "backward" else ()
         return (*again, *(i for i in layer.kernels[sweep] if i not in self.dataflow.on_host))
 
     def _backward(self, layers: Sequence[Layer]) -> Iterable[StreamingTurn]:
-        """The last use of a weight comes first on the way back."""
+        """Return the backward turns. The layer with the last forward turn comes first."""
         behind = [n for n, layer in enumerate(layers) if self._on_wafer(layer, "backward")]
         behind.sort(key=lambda n: self._ends.get(n, len(self._ends)), reverse=True)
         return (self._turn(n, layers[n], "backward", self._backward_kernels(layers[n])) for n in behind)
 
     def _backward_kernels(self, layer: Layer) -> tuple[int, ...]:
-        """Its backward kernels; before them, those that make again what they are the first to read on the way back."""
+        """Return the backward kernels of a layer, after the forward kernels that it is the first to need again."""
         own = self._on_wafer(layer, "backward")
         wanted = {o.source for i in own for o in self.dataflow.operands[i] if o in self._again}
         waiting = list(wanted - self._repeated)
@@ -116,18 +126,22 @@ class StreamingSchedule:
         return (*sorted(repeated), *own)
 
     def _forward(self, layers: Sequence[Layer]) -> Iterable[StreamingTurn]:
-        """A weight that is used twice has a turn for each use: its layer's kernels lie apart in the program."""
+        """Yield the forward turns, one for each contiguous run of a layer's kernels in the program.
+
+        A weight that is used twice has two turns.
+        """
         owner = {i: n for n, layer in enumerate(layers) for i in self._on_wafer(layer, "forward")}
         for number, kernels in groupby(sorted(owner), key=lambda i: owner[i]):
             yield self._turn(number, layers[number], "forward", tuple(kernels))
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> StreamingTurn:
+        """Return the turn of these kernels with its bytes."""
         return StreamingTurn(
             number=number, layer=layer, sweep=sweep, kernels=kernels, bytes=self._bytes_of(number, kernels)
         )
 
     def _bytes_of(self, number: int, kernels: tuple[int, ...]) -> TurnBytes:
-        """Bytes of tensors that cross the wafer's edge in a turn, or go from another layer's layout to its own."""
+        """Return the bytes that cross the wafer's edge in a turn, or move from another layer's layout."""
         dataflow, nbytes, sparsity = self.dataflow, self.dataflow.nbytes, self.dataflow.sparsity
         weights, moved = set[int](), set[BufferVersion]()
         batch: list[int] = []
@@ -135,15 +149,14 @@ class StreamingSchedule:
             for o in dataflow.operands[i]:
                 buffer, source = o
                 if buffer in dataflow.resident:
-                    # A weight comes again in each turn that needs it: the wafer keeps none, which is the point of this
-                    # mode.
+                    # Weights stream in again in each turn that needs them, since the wafer keeps none.
                     weights.add(buffer)
                 elif source == EXTERNAL_SOURCE or source in dataflow.on_host:
                     if buffer not in self._arrived:
                         self._arrived.add(buffer)
                         batch.append(buffer)
                 elif self._maker[source] != number and buffer in dataflow.per_sample and buffer not in self._inner:
-                    # Once for each tensor: kernels of one layer have their operands in the same place.
+                    # Count each tensor once: kernels of a layer share the layout of their operands.
                     moved.add(o)
         results = (BufferVersion(b, i) for i in kernels for b in dataflow.results[i])
         out = [version for version in results if version in self._leaving]
@@ -156,50 +169,54 @@ class StreamingSchedule:
         )
 
     def memory(self) -> MemoryPeak:
-        """What the whole step holds without recompute."""
+        """Return the memory peak of the whole step without recomputation."""
         return self._whole.most()
 
     @cached_property
     def _whole(self) -> _MemoryProfile:
+        """Return the memory profile of the whole step without recomputation."""
         return self._course(self.every, None)
 
     def memory_with_recompute(self) -> MemoryPeak:
-        """What crosses between segments, and the fullest segment while it runs forward and back."""
-        # What crosses the last segment's end is of no use: the way back begins there.
+        """Return the memory peak with recomputation: tensors kept at segment boundaries, and the fullest segment."""
+        # Nothing is kept at the end of the last segment, because backward begins there.
         crossing, peaks = self._crossing, self._peaks
         kept = sum(crossing[end] for end in self.segment_ends[:-1])
         return MemoryPeak(kept + max((p.per_batch for p in peaks), default=0), max((p.fixed for p in peaks), default=0))
 
     @cached_property
     def _peaks(self) -> list[MemoryPeak]:
-        """The most that each segment holds while it runs forward and back."""
+        """Return the memory peak of each segment while it runs forward and backward."""
         peaks = []
         start = 0
         for end in self.segment_ends:
             turns = [*self.forward[start : end + 1], *self.segment_backward_turns(start, end)]
-            # What others make does not count.
+            # Tensors of other segments are counted as kept.
             peaks.append(self._course(turns, frozenset(i for turn in turns for i in turn.kernels)).most())
             start = end + 1
         return peaks
 
     @cached_property
     def segment_ends(self) -> tuple[int, ...]:
-        """Numbers of the forward turns that end a segment; the last turn ends the last one."""
+        """Return the indices of the forward turns that end a segment. The last forward turn ends the last segment."""
         crossing = self._crossing
         last = len(self.forward) - 1
         inside = [n for n in range(last) if crossing[n]]
-        # The ends of a step are narrow in any net: what comes before the first product and after the last.
+        # Ignore the first and last eighth: few bytes cross near the input and the output of any network.
         middle = inside[len(inside) // 8 : len(inside) - len(inside) // 8] or inside
         least = min((crossing[n] for n in middle), default=0)
         return (*(n for n in inside if crossing[n] <= MAX_CROSSING_RATIO * least), last) if self.forward else ()
 
     def segment_backward_turns(self, start: int, end: int) -> list[StreamingTurn]:
-        """The backward turns of a segment: of layers that are used in it and not after it."""
+        """Return the backward turns of a segment, for layers whose last forward turn is in it, in reverse order.
+
+        `start` and `end` (inclusive) are indices of forward turns.
+        """
         return [turn for n in range(end, start - 1, -1) for turn in self._backward_from.get(n, ())]
 
     @cached_property
     def _backward_from(self) -> dict[int, list[StreamingTurn]]:
-        """The backward turns of the layers whose last forward turn each number is."""
+        """Return, for each forward turn that is the last one of its layer, the backward turns of that layer."""
         turns: dict[int, list[StreamingTurn]] = defaultdict(list)
         for turn in self.backward:
             turns[self._ends.get(turn.number, EXTERNAL_SOURCE)].append(turn)
@@ -207,8 +224,8 @@ class StreamingSchedule:
 
     @cached_property
     def _crossing(self) -> list[int]:
-        """After each forward turn, bytes that were made and that later forward turns read."""
-        # A tensor crosses all boundaries between its maker's turn and that of its last reader.
+        """Return, for each forward turn, the bytes made up to it that later forward turns read."""
+        # A tensor crosses all boundaries between its maker's turn and its last reader's turn.
         turn_of = {i: n for n, turn in enumerate(self.forward) for i in turn.kernels}
         change = [0] * (len(self.forward) + 1)
         ends: dict[tuple[int, int], tuple[int, int]] = {}
@@ -228,25 +245,25 @@ class StreamingSchedule:
         return crossing
 
     def held(self) -> tuple[MemoryPeak, ...]:
-        """Most bytes in each turn of the whole step without recompute."""
+        """Return the memory peak in each turn of the whole step without recomputation."""
         ends = list(accumulate(len(turn.kernels) for turn in self.every))
         return tuple(self._whole.most(start, end) for start, end in zip([0, *ends], ends, strict=False))
 
     def _course(self, turns: Sequence[StreamingTurn], makers: frozenset[int] | None) -> _MemoryProfile:
-        """Bytes while `turns` run: of all tensors, or of those that kernels among `makers` make.
+        """Return the live bytes while `turns` run, of tensors that the kernels `makers` make, or of all if it is None.
 
-        A kernel that goes element by element writes over an operand that nobody reads after it.
+        An elementwise kernel reuses the memory of an operand that has no later reader.
         """
         order = [(i, turn.sweep) for turn in turns for i in turn.kernels]
-        # Apart from each other, since a smaller batch shrinks the one and not the other.
+        # Keep per-sample and other tensors apart: only the former shrink with the batch.
         begun, stopped, freed = (([0] * len(order), [0] * len(order)) for _ in range(3))
-        # By a tensor's buffer and its source and, if it is computed again, the sweep that it is there in.
+        # Key: buffer, source and, for a recomputed tensor, the sweep in which this copy exists.
         last: dict[tuple[int, int] | tuple[int, int, Sweep], tuple[int, int]] = {}
         nbytes = self.dataflow.nbytes
         for n, (i, sweep) in enumerate(order):
             for version, is_again, kind in self._held_tensors(i):
                 if makers is None or version[1] in makers:
-                    # What is computed again is there twice, and not between.
+                    # A recomputed tensor exists twice, once in each sweep, and not in between.
                     stay = (*version, sweep) if is_again else version
                     if stay not in last:
                         begun[kind][n] += nbytes[version[0]]
@@ -268,9 +285,9 @@ class StreamingSchedule:
         return _MemoryProfile(*present)
 
     def _held_tensors(self, i: int) -> list[_HeldTensor]:
-        """What a kernel has on the wafer.
+        """Return the tensors that kernel `i` needs on the wafer.
 
-        Weights and their gradients pass in pieces, and inner tensors exist in tiles.
+        Weights and their gradients do not count, as they are streamed in pieces. Inner tensors exist only as tiles.
         """
         if i not in self._held:
             dataflow, again, inner = self.dataflow, self._again, self._inner
@@ -284,6 +301,6 @@ class StreamingSchedule:
 
 
 def _outgoing_versions(dataflow: Dataflow) -> frozenset[BufferVersion]:
-    """Results that the weight host or the user needs: gradients, statistics, fetches. All others stay."""
+    """Return the results that leave the wafer: gradients and other operands of the weight host, and fetched tensors."""
     for_host = (o for i in dataflow.on_host for o in dataflow.operands[i])
     return frozenset((*dataflow.final.values(), *for_host))

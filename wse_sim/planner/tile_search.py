@@ -1,8 +1,9 @@
-"""The part of a mesh on which a kernel is fastest: on more PEs it works less, and on fewer its ways are shorter.
+"""Choose the part of the mesh on which a kernel is fastest.
 
-A few parts are priced: those as wide or as high as the mesh, those with the `LONG_SIDES` longest widths and heights,
-and one for each step from the whole mesh to a single PE. Sides are powers of two, those of the wafers, and those of the
-mesh; more of them on a small mesh. A step on a larger mesh may be slower by a few percent.
+More PEs do less work each, and fewer PEs have shorter paths. The candidates are: parts as wide or as high as the mesh,
+all pairs of the `LONG_SIDES` longest widths and heights, and one part for each step from the whole mesh to a single PE.
+Sides are powers of two, sides of the wafers, and sides of the mesh, and on a small mesh also those between. A step on a
+larger mesh may be slower by a few percent.
 """
 
 from itertools import product, zip_longest
@@ -13,12 +14,15 @@ from wse_sim.planner.dataflow import Dataflow
 from wse_sim.planner.prices import Prices
 
 MAX_PES_PER_ELEMENT = 4
-"""With more PEs for each element there is a smaller part that has one PE for each."""
+"""Parts with more PEs than this for each element are skipped, because a smaller part has one PE for each."""
 LONG_SIDES = 2
-"""All pairs of sides would need more than twice as many prices, for steps of published runs that are 0.01 % shorter."""
+"""Number of longest sides that are combined freely.
+
+All pairs of sides would need more than twice as many prices, and steps of published runs would be 0.01 % shorter.
+"""
 
 MAX_FINER_SIDE = 32
-"""On a short side each PE more or less changes the price of a kernel by percents."""
+"""Up to this length of a mesh side, all sides from its half on are tried: each PE changes the price by percents."""
 
 TileSize = tuple[int, int]
 
@@ -31,11 +35,11 @@ def find_best_tile(
 ) -> tuple[int, TileSize]:
     """Return the least cycles of kernel `i` on a part of the mesh, and the width and height of that part.
 
-    With a `share` of the batch the kernel takes that share of its cycles; its latency does not shrink with it.
+    `share` is the share of the batch. Cycles are scaled by it, except the latency.
     """
     work, most = share * prices.least_work(dataflow, i), MAX_PES_PER_ELEMENT * prices.longest(dataflow, i)
     best, part = inf, (1, 1)
-    # From the most PEs on: when too few are left for the work, all further parts have too few.
+    # Try large parts first: once a part has too few PEs for the work, all later ones have too.
     for size in sorted(_sizes(*prices.part(dataflow, i, *mesh)), key=lambda size: (-prod(size), size)):
         if ceil(work / prod(size)) >= best:
             break
@@ -49,7 +53,7 @@ def find_best_tile(
 
 
 def _sizes(width: int, height: int) -> set[TileSize]:
-    """Return the sizes of the parts to price, a single PE among them."""
+    """Return the sizes of the parts to price, among them a single PE."""
     across, down = (
         [side, *(s for s in reversed(known) if s < side)] for side, known in zip((width, height), _SIDES, strict=True)
     )
@@ -59,5 +63,5 @@ def _sizes(width: int, height: int) -> set[TileSize]:
 
 
 def _finer(side: int, sides: list[int]) -> list[int]:
-    """Return the sides, with all between the half of a short `side` and the whole of it."""
+    """Return the sides, and all lengths from half of `side` to `side` if it is at most `MAX_FINER_SIDE`."""
     return [*sides, *range(side // 2 + 1, side)] if side <= MAX_FINER_SIDE else sides

@@ -1,4 +1,4 @@
-"""Timelines: spans of cycles on lanes, made from tasks with dependencies."""
+"""Timelines: spans of cycles on lanes, scheduled from tasks with dependencies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TimelineTask:
-    """Something that takes cycles on a lane once the tasks `after` (positions in the list) are done."""
+    """A task that occupies `lane` for `cycles` after the tasks `after` (indices in the list of tasks) have ended."""
 
     lane: str
     label: str
@@ -16,7 +16,7 @@ class TimelineTask:
 
 @dataclass(frozen=True)
 class TimeSpan:
-    """A task in time. `cause` is the span whose end let this one start, or None for the very start."""
+    """A scheduled task. `cause` is the index of the span whose end started it, None for one that starts at cycle 0."""
 
     lane: str
     label: str
@@ -27,7 +27,7 @@ class TimeSpan:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Spans in the order of their tasks.
+    """The spans of a step, in the order of their tasks.
 
     >>> import lazytensor as lt, wse_sim
     >>> tiny = wse_sim.plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
@@ -39,26 +39,26 @@ class Timeline:
 
     @property
     def end_cycles(self) -> int:
-        """When the last span ends."""
+        """Return the cycle in which the last span ends; 0 without spans."""
         return max((s.end_cycles for s in self.spans), default=0)
 
     @property
     def lanes(self) -> dict[str, tuple[TimeSpan, ...]]:
-        """The spans of each lane in order of time."""
+        """Return the spans of each lane, ordered by time."""
         lanes: dict[str, list[TimeSpan]] = {}
         for span in sorted(self.spans, key=lambda s: (s.start_cycles, s.end_cycles)):
             lanes.setdefault(span.lane, []).append(span)
         return {lane: tuple(spans) for lane, spans in lanes.items()}
 
     def busy_cycles(self, lane: str) -> int:
-        """Cycles in which a lane does something."""
+        """Return the total cycles of the spans on `lane`."""
         return sum(s.end_cycles - s.start_cycles for s in self.spans if s.lane == lane)
 
     def critical_path(self) -> tuple[TimeSpan, ...]:
-        """The spans, without a gap from 0 to the end, that decide how long it all takes."""
+        """Return the chain of spans from cycle 0 to the end, without gaps, that determines the total time."""
         if not self.spans:
             return ()
-        # Backwards from whatever ends last.
+        # Follow the causes backwards from the span that ends last.
         at: int | None = max(range(len(self.spans)), key=lambda i: self.spans[i].end_cycles)
         path: list[TimeSpan] = []
         while at is not None:
@@ -68,16 +68,16 @@ class Timeline:
 
 
 def schedule_tasks(tasks: Sequence[TimelineTask]) -> Timeline:
-    """Start each task as soon as its lane is free and what it waits for is done, in the order of the list.
+    """Return the timeline of `tasks`, which start in list order.
 
-    A task may wait only for earlier ones.
+    A task starts when its lane is free and its dependencies have ended. It may depend only on earlier tasks.
     """
     spans: list[TimeSpan] = []
     last_on: dict[str, int] = {}
     for task in tasks:
-        # A lane does one thing at a time, so the task before on it is one more to wait for.
+        # A lane runs one task at a time, so a task also waits for the previous one on its lane.
         waits = [*task.after, *([last_on[task.lane]] if task.lane in last_on else [])]
-        # The last to end is the one that let it start: following these links back gives the critical path.
+        # The dependency that ends last is the cause. Following causes backwards gives the critical path.
         cause = max(waits, key=lambda i: spans[i].end_cycles, default=None)
         start = spans[cause].end_cycles if cause is not None else 0
         last_on[task.lane] = len(spans)

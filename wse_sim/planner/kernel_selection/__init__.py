@@ -1,8 +1,8 @@
-"""Recipes: from an instruction to the kernel that computes it on a rectangle.
+"""Choose the mesh kernel that computes an instruction on a rectangle.
 
-A recipe is a function (instr, dataflow, rect, machine) -> kernel. It says what is computed; the arrangement and the
-tile are chosen by the kernel's own room, and the kernel's phase program is what simulated cores run. It may use fewer
-PEs than the rectangle has. What comes into the rectangle and leaves it is not its business: the modes add that.
+A recipe is a function (instr, dataflow, rect, machine) that returns a kernel. The kernel chooses its arrangement and
+its tile, and may use fewer PEs than the rectangle has. Simulated cores run its phase program. Transfers into and out of
+the rectangle are not included; the planning modes add them.
 """
 
 from collections.abc import Callable
@@ -24,16 +24,19 @@ RECIPES: dict[str, KernelRecipe] = {
     "matmul": make_matmul_kernel,
     **dict.fromkeys(ATTENTION_KERNELS, make_attention_kernel),
 }
-"""Kernel -> its recipe, where there is a choice of arrangements; all others run as the mesh's calls do."""
+"""Kernel name -> recipe, for kernels with several arrangements. All others use `make_simulated_kernel`."""
 
 
 def select_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> MeshKernel:
-    """The kernel of `instr`, as simulated cores run it; a price of its work alone where they do not."""
+    """Return the mesh kernel of `instr` on `rect`.
+
+    If simulated cores cannot run the instruction, the kernel is only a price derived from its work.
+    """
     return RECIPES.get(instr.kernel, make_simulated_kernel)(instr, dataflow, rect, machine)
 
 
 def phase_program(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> Phase:
-    """The phase program of `instr`, which is priced and which simulated cores run.
+    """Return the phase program of `instr` on `rect`, which is priced and which simulated cores run.
 
     >>> import lazytensor as lt
     >>> from wse_sim import TINY

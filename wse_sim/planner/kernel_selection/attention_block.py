@@ -1,4 +1,4 @@
-"""Attention blocks, forward and backward: the kernel that simulated cores run, with sums by the precision level."""
+"""Mesh kernels of fused attention blocks, forward and backward."""
 
 from functools import lru_cache
 
@@ -15,12 +15,15 @@ from wse_sim.planner.kernel_selection.simulated_kernels import to_core_dtype, to
 
 
 def make_attention_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> MeshKernel:
-    """The fastest way to do a block on `rect`, all its rounds."""
+    """Return the fastest kernel for an attention block on `rect`, with all its rounds.
+
+    At precision level 0 sums are accumulated in float32.
+    """
     sums = "float32" if dataflow.precision_level == 0 else ""
     return block_in_rounds(_to_core_block(instr.attrs["block"]), rect, machine, sums)
 
 
 @lru_cache(maxsize=256)
 def _to_core_block(block: ScoreBlock) -> ScoreBlock:
-    """In types that cores have: what they have not is priced in the nearest, as in every other kernel."""
+    """Return the block with each element type replaced by the nearest one that cores have."""
     return block.on_cores(lambda name: core_type(to_core_dtype(dtype_by_name(name)).name), to_core_nest)

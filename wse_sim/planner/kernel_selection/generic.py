@@ -1,4 +1,4 @@
-"""Any kernel, known by its work alone: its operands pass through the rectangle in rows, and all PEs share the work."""
+"""A price for any kernel, derived from its work only."""
 
 from lazytensor.ir.program import Instr
 from wse_sim.cost_model.cost import wavelet_count
@@ -13,9 +13,10 @@ WIDEST_CORE_DTYPE = "float32"
 
 
 def make_generic_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> MeshKernel:
-    """Three things at once: everything read passes all PEs of its row, the operations, and storing the results.
+    """Return a kernel that is a price and not an algorithm, since it is unknown which PE needs which data.
 
-    It is a price and not an algorithm: which PE needs what is not known. Operations count as additions.
+    Three parts overlap: all operands are broadcast along the rows of `rect`, all PEs share the operations (priced as
+    additions), and all PEs store an equal share of the results.
     """
     work = instruction_work(instr)
     itemsize = element_bytes(instr, dataflow)
@@ -30,17 +31,22 @@ def make_generic_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: M
 
 
 def element_bytes(instr: Instr, dataflow: Dataflow) -> int:
-    """Bytes of an element that a kernel computes on: the widest floating-point operand, else the widest."""
+    """Return the bytes of an element that a kernel computes on.
+
+    This is the widest floating-point type among operands and results. Without one it is the widest type, and 4 bytes if
+    there are no tensors.
+    """
     types = [dataflow.type(b).dtype for b in (*instr.reads, *instr.writes)]
     floating = [d.itemsize for d in types if d.is_floating_point]
-    # An index or a mask beside floats does not set the rate; with nothing to go by a word is assumed.
+    # An index or a mask does not determine the rate if there are floats.
     return max(floating or [d.itemsize for d in types] or [4])
 
 
 def core_dtype_name(instr: Instr, dataflow: Dataflow) -> str:
-    """The type that cores compute a kernel in: that of its widest floating-point operand, as far as cores have it.
+    """Return the name of the type that cores use for a kernel: its widest floating-point type, as far as cores have it.
 
-    They have nothing wider than float32, and of 16 bits float16 and bfloat16.
+    Wider types than float32 become float32, and so does a kernel without floating-point tensors. 16-bit types that
+    cores lack become bfloat16.
     """
     types = [dataflow.type(b).dtype for b in (*instr.reads, *instr.writes)]
     widest = max((d for d in types if d.is_floating_point), key=lambda d: d.itemsize, default=None)

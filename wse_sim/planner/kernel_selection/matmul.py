@@ -1,4 +1,4 @@
-"""Matrix products: what a compiled matmul multiplies, and which of its operands lies on the wafer."""
+"""Mesh kernels of matrix products."""
 
 from math import prod
 
@@ -12,27 +12,31 @@ from wse_sim.planner.kernel_selection.generic import core_dtype_name
 
 
 def make_matmul_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> MeshKernel:
-    """The fastest arrangement of `instr` on `rect`; reads a, b (attrs transpose_a, transpose_b), writes out.
+    """Return the kernel with the fastest arrangement of the matmul `instr` on `rect`. Resident operands are not moved.
 
-    An operand that is resident stays where it is.
+    The instruction reads a and b and has the attributes `transpose_a` and `transpose_b`.
     """
     return product_kernel(find_product(instr, dataflow), rect, machine)
 
 
 def find_product(instr: Instr, dataflow: Dataflow) -> Product:
-    """The extents of a matmul. A second operand without leading axes serves all rows of the first."""
-    # Batches are folded into rows or columns wherever one operand serves them all: one product is cut better than many.
+    """Return the extents of a matmul as a `Product`.
+
+    Batch axes are folded into rows or columns if one operand has none, which gives one product instead of a batch. At
+    precision level 0 sums are float32.
+    """
+    # Fold batches if one operand serves them all: one large product is cut better than many small ones.
     a, b = (dataflow.type(i).shape for i in instr.reads[:2])
     lead_a, m, k = _split_matrix_extents(a, bool(instr.attrs.get("transpose_a")), is_left=True)
     lead_b, _, n = _split_matrix_extents(b, bool(instr.attrs.get("transpose_b")), is_left=False)
     names = "".join(name for name, i in zip("ab", instr.reads, strict=False) if i in dataflow.resident)
     dtype = core_dtype_name(instr, dataflow)
-    # Wide sums take twice the words on their way, and the rate of the wider type.
+    # Float32 sums of 16-bit products are twice as many words and use the rate of the wider type.
     sums = "float32" if dataflow.precision_level == 0 else ""
-    # Rows of all products follow one another: one product of a taller matrix, and no rounds.
+    # The rows of all products form one taller matrix.
     if not lead_b and not instr.attrs.get("transpose_a"):
         return Product(batch=1, m=prod(lead_a) * m, n=n, k=k, dtype=dtype, resident=names, sum_dtype=sums)
-    # The same with the columns of the second operand.
+    # The columns of all products form one wider matrix.
     if not lead_a and not instr.attrs.get("transpose_b"):
         return Product(batch=1, m=m, n=prod(lead_b) * n, k=k, dtype=dtype, resident=names, sum_dtype=sums)
     return Product(batch=max(prod(lead_a), prod(lead_b)), m=m, n=n, k=k, dtype=dtype, resident=names, sum_dtype=sums)
@@ -41,8 +45,11 @@ def find_product(instr: Instr, dataflow: Dataflow) -> Product:
 def _split_matrix_extents(
     shape: tuple[int, ...], is_transposed: bool, is_left: bool
 ) -> tuple[tuple[int, ...], int, int]:
-    """Leading axes, rows and columns; a vector is a row on the left and a column on the right."""
-    # As in PyTorch: a vector is a row on the left and a column on the right, and the axis is dropped again afterwards.
+    """Return the leading axes, rows and columns of an operand, after its transpose.
+
+    A vector is one row if `is_left`, else one column.
+    """
+    # PyTorch drops the axis added to a vector again from the result.
     if len(shape) < 2:
         extent = prod(shape)
         return (), *((1, extent) if is_left else (extent, 1))

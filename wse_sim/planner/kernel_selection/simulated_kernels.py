@@ -1,4 +1,4 @@
-"""Every kernel but products: the one that simulated cores run for the instruction, with all its rounds."""
+"""Mesh kernels of all instructions but products and attention, as simulated cores run them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,8 +23,10 @@ from wse_sim.planner.kernel_selection.generic import make_generic_kernel
 
 
 def make_simulated_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine: Machine) -> MeshKernel:
-    """The kernel that runs for `instr`; what has none is priced by its work alone."""
-    # A nest without iterations has no tile, and nothing to do.
+    """Return the kernel that simulated cores run for `instr`, or a generic price if they have none.
+
+    The kernel is empty if the instruction has an empty result.
+    """
     if not all(dataflow.type(w).size for w in instr.writes):
         return price_alone(EMPTY_PHASE)
     return _make_call_kernel(_find_call(instr, dataflow), Cores(rect, machine)) or make_generic_kernel(
@@ -33,19 +35,23 @@ def make_simulated_kernel(instr: Instr, dataflow: Dataflow, rect: Rect, machine:
 
 
 def to_core_type(type: Type) -> Type:
-    """A type as cores have it: nothing wider than float32, and of 16 bits float16 and bfloat16."""
+    """Return `type` with its element type replaced by the nearest one that cores have."""
     return type if to_core_dtype(type.dtype) is type.dtype else Type(type.shape, to_core_dtype(type.dtype))
 
 
 def to_core_dtype(dtype: DType) -> DType:
-    """The nearest element type that cores have."""
+    """Return the nearest element type that cores have.
+
+    Floating-point types of at least 32 bits become float32, and narrower ones that cores lack become bfloat16. Other
+    types are unchanged.
+    """
     if not dtype.is_floating_point or dtype.name in ITEM_BYTES:
         return dtype
     return float32 if dtype.itemsize >= ITEM_BYTES["float32"] else bfloat16
 
 
 def to_core_nest(nest: Nest) -> Nest:
-    """A nest over types that cores have."""
+    """Return the nest with types that cores have and normalized offsets. It has the same price."""
     return replace(
         normalize_offsets(nest),
         inputs=tuple(map(to_core_type, nest.inputs)),
@@ -55,12 +61,13 @@ def to_core_nest(nest: Nest) -> Nest:
 
 
 def normalize_offsets(nest: Nest) -> Nest:
-    """A nest with the same price: what is read from elsewhere than its operand's start is read from the next element.
+    """Return the nest with every nonzero access offset replaced by 1, which does not change its price.
 
-    Parameters that are parts of one tensor have gradients that begin anywhere in it, and one price.
+    Gradients of parameters that are slices of one tensor start at different offsets. Without this they would be priced
+    separately.
     """
 
-    # Not from the start itself: a kernel may look whether it reads where it writes.
+    # Keep zero and nonzero offsets apart: a kernel may check whether it reads where it writes.
     def near(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
         return tuple(Access(access.strides, min(access.offset, 1)) for access in accesses)
 
@@ -68,11 +75,14 @@ def normalize_offsets(nest: Nest) -> Nest:
 
 
 class _KernelCall:
-    """An instruction with the types that it reads, equal to every other that has the same kernel."""
+    """A hashable key of an instruction and its operand types `reads`.
+
+    Calls are equal if they have the same kernel, nest or attributes, and operand types.
+    """
 
     def __init__(self, instr: Instr, reads: tuple[Type, ...]):
         self.instr, self.reads = instr, reads
-        # Labels, lines of the script and buffers are left out: layers that are alike have one kernel.
+        # Leave out labels, script lines and buffers, so that equal layers share one kernel.
         self._key = instr.kernel, str(instr.nest) if instr.nest else repr(_attributes_without_draw(instr)), reads
         self._hash = hash(self._key)
 
@@ -84,29 +94,30 @@ class _KernelCall:
 
 
 def _attributes_without_draw(instr: Instr) -> Mapping[str, Any]:
-    """Attributes less the number of a random call, which changes the numbers that are drawn and no cycle."""
+    """Return the attributes without the call number of a random draw, which changes values and no cycle."""
     attrs = instr.attrs.get("attrs")
     return {**instr.attrs, "attrs": {k: v for k, v in attrs.items() if k != DRAW}} if attrs else instr.attrs
 
 
 _known_calls: WeakKeyDictionary[Dataflow, dict[int, tuple[Instr, _KernelCall]]] = WeakKeyDictionary()
-"""Of each program its instructions by the number of their object, with their calls: each is placed many times."""
+"""For each program, its instructions by object identity, with their calls. Each call is placed many times."""
 
 
 def _find_call(instr: Instr, dataflow: Dataflow) -> _KernelCall:
+    """Return the cached call of an instruction, with types that cores have."""
     known = _known_calls.setdefault(dataflow, {})
     if id(instr) not in known:
         reads = tuple(to_core_type(dataflow.type(r)) for r in instr.reads)
         on_cores = replace(instr, nest=to_core_nest(instr.nest) if instr.nest else None)
-        # With the instruction itself, so that no other one comes by its number.
+        # Keep the instruction alive, so that its id is not reused.
         known[id(instr)] = instr, _KernelCall(on_cores, reads)
     return known[id(instr)][1]
 
 
 @lru_cache(maxsize=4096)
 def _make_call_kernel(call: _KernelCall, cores: Cores) -> MeshKernel | None:
-    """The kernel of a call with all its rounds, or None if cores have none."""
-    # A refusal is no error here: a report has to name a price for what the mesh cannot run.
+    """Return the kernel of a call with all its rounds, or None if cores cannot run it."""
+    # An unsupported call is no error here: a report needs a price for it.
     try:
         mesh_call = call_of(call.instr, call.reads, cores)
     except LazyError:

@@ -1,4 +1,7 @@
-"""Products with sparse weights, of which only what is not zero streams in: forward, backward and of their gradients."""
+"""Phase programs of products with sparse weights, of which only nonzero elements stream in.
+
+Forward products, backward products and products that compute weight gradients are covered.
+"""
 
 from dataclasses import replace
 
@@ -12,13 +15,16 @@ from wse_sim.planner.kernel_selection.matmul import find_product
 
 
 def make_sparse_phase(dataflow: Dataflow, i: int, rect: Rect, machine: Machine) -> Phase | None:
-    """The phase program of a product that takes or makes something sparse; None for any other kernel."""
+    """Return the phase program of a product with a sparse operand or result on `rect`; None for any other kernel."""
     product = find_sparse_product(dataflow, i)
     return sparse_phase(product, rect, machine) if product else None
 
 
 def find_sparse_product(dataflow: Dataflow, i: int) -> SparseProduct | None:
-    """The extents of a sparse product; None for other kernels, and for products of which each sample has its own."""
+    """Return the extents and density of kernel `i` as a sparse product.
+
+    Return None if it is no matmul, has no sparse operand or result, is batched, or is empty.
+    """
     instr, sparsity = dataflow.program.instrs[i], dataflow.sparsity
     if instr.kernel != "matmul" or not (sparsity.weights or sparsity.gradients):
         return None
@@ -27,7 +33,7 @@ def find_sparse_product(dataflow: Dataflow, i: int) -> SparseProduct | None:
         return None
     left, right = (sparsity.weights.get(b) for b in instr.reads[:2])
     product = SparseProduct(whole.k, whole.n, tokens=whole.m, share=1.0, dtype=whole.dtype, sum_dtype=whole.sum_dtype)
-    # The inner extent is the inputs' of a weight that is kept [outputs, inputs], unless that is transposed.
+    # A weight is stored as [outputs, inputs], so the inner extent is its inputs unless it is transposed.
     if right:
         return replace(product, share=right.share, groups=_group_count(right, bool(instr.attrs.get("transpose_b"))))
     if left:
@@ -40,5 +46,5 @@ def find_sparse_product(dataflow: Dataflow, i: int) -> SparseProduct | None:
 
 
 def _group_count(density: Density, is_last: bool) -> int:
-    """The parts of equal counts along the inner extent, which is that of the columns or of the rows."""
+    """Return the number of groups of equal count along the inner extent: its columns if `is_last`, else its rows."""
     return density.in_groups if is_last else density.out_groups

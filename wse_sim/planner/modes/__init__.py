@@ -1,4 +1,4 @@
-"""Modes: from a step and a machine to a report with both of them, one chosen."""
+"""Plan a step on a machine in pipelined and in weight-streaming mode, and choose one of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,13 +17,13 @@ from wse_sim.planner.prices import Prices
 from wse_sim.planner.report import ModeReport, Report
 
 MODE_PLANNERS: Mapping[str, ModePlanner] = {"pipelined": plan_pipelined, "streaming": plan_streaming}
-"""Name -> how a step runs in that mode."""
+"""Mode name -> the function that plans a step in this mode."""
 MODES = ("auto", *MODE_PLANNERS)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A step on a machine: the report, and what it was read from.
+    """The plan of a step on a machine: the report, and the plans of both modes with placement and timeline.
 
     >>> import lazytensor as lt
     >>> planned = plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
@@ -37,12 +37,12 @@ class Plan:
 
     @property
     def chosen(self) -> ModePlan:
-        """The mode that the report is about."""
+        """Return the plan of the mode that the report has chosen."""
         return self.pipelined if self.report.mode == "pipelined" else self.streaming
 
 
 def require_mode(mode: str) -> str:
-    """`mode`, if there is such a mode. Raises LazyError otherwise."""
+    """Return `mode`. Raise LazyError if it is not one of `MODES`."""
     if mode not in MODES:
         raise LazyError(f"there is no mode {mode!r}", hint=f"Use one of {', '.join(MODES)}.")
     return mode
@@ -61,18 +61,27 @@ def plan(
     precision_level: int | None = None,
     readings: AnalysisCache | None = None,
 ) -> Plan:
-    """Place and time a step in both modes. "auto" takes the fastest that fits.
+    """Return the placement, the timing and the report of a step on a machine, in both modes.
 
-    Without `other` the mode that was not asked for is left out, which takes half of the time. A chain of linear layers
-    on a mesh of at most 1,024 cores is priced as a pipeline of simulated cores runs it (`is_as_run` of its report);
-    otherwise a pipeline is closed forms of its kernels in the rhythm of the slowest stage.
+    - `step`: a program, or a source that returns the program for any batch size
+    - `machine`: a machine or its name
+    - `mode`: "pipelined", "streaming", or "auto" for the faster one that fits
+    - `batch_size`: samples on all systems together; by default that of the step
+    - `systems`: number of systems; by default that of the program
+    - `host`: the computers around the wafers
+    - `prices`: kernel prices to reuse from another plan on the same machine
+    - `other`: if False, a mode that was not requested is not planned, which takes half of the time
+    - `precision_level`: one of `PRECISION_LEVELS`; by default that of the program
+    - `readings`: data-flow facts to reuse from another plan of the same step
 
-    `step` is a program, or a source that gives it for any `batch_size`, in samples on all `systems` together. `prices`
-    may be handed from one plan on the same machine to the next, and `readings` from one of the same step.
-    `precision_level` is one of `PRECISION_LEVELS`. It and `systems` are those of the program by default. The program's
-    `micro_batching` says how a batch is cut; a pipeline of closed forms cannot cut it. Never raises for a step that
-    does not fit: the report of that mode says why. Raises LazyError for a machine, a mode, a level or a number of
-    systems that there is not, and for a batch size that a program has not.
+    A chain of linear layers on a mesh of at most 1,024 cores is priced as a pipeline of simulated cores runs it
+    (`is_as_run` of its report). Any other pipeline is priced by closed forms of its kernels, in the rhythm of the
+    slowest stage. The program's `micro_batching` determines how a batch is cut. A pipeline priced by closed forms
+    cannot cut it.
+
+    A step that does not fit raises no error: the report of that mode has the reason. Raise LazyError for an unknown
+    machine, mode or precision level, for less than one system, for prices of another machine, and for a batch size that
+    the step does not support.
 
     >>> import lazytensor as lt
     >>> layer = lt.nn.Linear(64, 10)
@@ -88,12 +97,13 @@ def plan(
 
 
 def _plan_case(case: PlanningCase, mode: str, other: bool, precision_level: int | None) -> Plan:
+    """Return the plan of a case in the mode `mode`, and in the other one if `other` is True."""
     machine = case.machine
     level = case.program.precision_level if precision_level is None else precision_level
     case = replace(case, precision_level=level, micro_batching=case.program.micro_batching)
     if case.precision_level not in PRECISION_LEVELS:
         raise LazyError(f"there is no precision level {case.precision_level}", hint="Use 0, 1 or 2.")
-    # Without the other mode the best of the two cannot be told, so "auto" looks at both all the same.
+    # "auto" has to plan both modes to find the faster one.
     wanted = MODE_PLANNERS if other or mode == "auto" else (mode,)
     outcomes = {
         name: _add_energy(run(case), case) if name in wanted else _skipped_mode_plan(name)
@@ -101,7 +111,7 @@ def _plan_case(case: PlanningCase, mode: str, other: bool, precision_level: int 
     }
     chosen = mode
     if mode == "auto":
-        # Without any that fits, the one that asks for less: a wafer keeps no weights when it streams them.
+        # If none fits, choose streaming, which keeps no weights on the wafer.
         chosen = max(MODE_PLANNERS, key=lambda name: (outcomes[name].report.samples_per_s, name))
     report = Report(
         machine=machine.name,
@@ -120,16 +130,20 @@ def _plan_case(case: PlanningCase, mode: str, other: bool, precision_level: int 
 
 
 def _skipped_mode_plan(mode: str) -> ModePlan:
+    """Return the plan of a mode that was not requested."""
     return ModePlan(ModeReport(mode, fits=False, reason="It was not asked for."))
 
 
 def _add_energy(outcome: ModePlan, case: PlanningCase) -> ModePlan:
-    """The outcome with what a sample takes: idle power all the time, and the rest while the wafer is at work."""
+    """Return the plan with joules per sample, if the machine's power is published.
+
+    The wafer uses idle power all the time, and the difference to mean power only while it computes.
+    """
     report = outcome.report
     if not report.samples_per_s or case.machine.name not in POWER_W:
         return outcome
     idle, mean = POWER_W[case.machine.name]
-    # A step may take longer than its cycles, where input limits; then the wafer waits at idle power.
+    # If input limits, the wafer waits at idle power for a part of the step.
     busy = min(1.0, report.samples_per_s * report.step_cycles / (case.batch_size * case.machine.clock_hz))
     joules = case.systems * (idle + (mean - idle) * busy) / report.samples_per_s
     return replace(outcome, report=replace(report, joules_per_sample=joules))
@@ -144,9 +158,10 @@ def _make_case(
     prices: Prices | None,
     readings: AnalysisCache | None,
 ) -> PlanningCase:
+    """Return the planning case for the arguments of `plan`. Raise LazyError if they are inconsistent."""
     if prices is not None and prices.machine != machine:
         raise LazyError(f"prices of {prices.machine.name} for {machine.name}", hint="Give those of the same machine.")
-    # A program knows one batch; copies and systems that need shares of it ask the source.
+    # A program has a fixed batch size. Shares of copies and systems need the source.
     source = None if isinstance(step, Program) else step
     readings = AnalysisCache() if readings is None else readings
     program = step if isinstance(step, Program) else readings.program(step, batch_size or step.batch_size)
@@ -169,7 +184,7 @@ def _make_case(
 
 
 def simulate(step: Program | Source, machine: Machine | str = "wse2", mode: str = "auto") -> Report:
-    """The report of `plan`: what limits a step, and what each of its layers takes.
+    """Return only the report of `plan`: what limits a step, and the cycles of each layer.
 
     >>> import lazytensor as lt
     >>> print(simulate(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "wse3").machine)

@@ -1,6 +1,6 @@
-"""Where the layers of a chain lie so that simulated cores run it, and what a step takes there.
+"""Placement and price of a chain of linear layers that simulated cores run.
 
-The placer asks for the time of a layer on many rectangles, and the whole step is priced on its placement.
+The placer uses the time of each layer on a rectangle. The whole step is then priced on the resulting floorplan.
 """
 
 import math
@@ -20,12 +20,21 @@ from wse_sim.planner.routing import Routes
 from wse_sim.planner.stages import Stage
 
 TOO_SMALL_CYCLES = 1 << 40
-"""The time on a rectangle that has no room for a layer and its ports: more than any other."""
+"""The time on a rectangle that is too small for a layer and its ports. It exceeds all real times."""
 
 
 @dataclass(frozen=True)
 class ChainRun:
-    """A way to run a chain: where, with how many samples at a time, and what it takes, sums over copies included."""
+    """A way to run a chain of layers.
+
+    - `placement`: the floorplan
+    - `micro`: samples of a micro-batch
+    - `price`: the priced lanes of the step
+    - `step_cycles`: cycles of a step, including the gradient sums over copies
+    - `sum_cycles`: cycles of these sums
+    - `slowest_cycles`: cycles of the slowest layer
+    - `routes`: the routes between layers
+    """
 
     placement: Placement
     micro: int
@@ -37,12 +46,12 @@ class ChainRun:
 
     @property
     def fill_cycles(self) -> int:
-        """Cycles of the first micro-batch in an empty pipeline, all the way and back."""
+        """Return the cycles of the first micro-batch forward and backward through the empty pipeline."""
         return _fill_cycles(self.price)
 
 
 class ChainPlanner:
-    """The layers of a chain with so many samples at a time, and what they take on rectangles."""
+    """Places and prices the layers of a chain with micro-batches of `micro` samples."""
 
     def __init__(
         self, case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], kinds: Sequence[Hashable], micro: int
@@ -55,8 +64,8 @@ class ChainPlanner:
         self._refusal: PlacementError | None = None
 
     def fastest(self, placer: Placer) -> ChainRun:
-        """Return the run on the placement of `placer`. Raises PlacementError if cores or routes have no room for it."""
-        # What is too much for a core on any mesh is not placed in vain.
+        """Return the run on the floorplan of `placer`. Raise PlacementError if memory or colours do not suffice."""
+        # Fail before placing if a single core cannot hold what it needs on any mesh.
         machine = self.case.machine
         require_memory(self.micro * max(layer.outputs for layer in self.chain.layers), machine, "a port between layers")
         require_memory(end_core_words(self.chain, self.micro), machine, "the core with the loss")
@@ -68,10 +77,13 @@ class ChainPlanner:
         return replace(run, placement=replace(run.placement, bound_cycles=bound, shortest_cycles=shortest))
 
     def cycles(self, n: int, width: int, height: int) -> int:
-        """What a layer takes for a batch."""
+        """Return the cycles of layer `n` for a batch on `width` x `height` cores.
+
+        Return TOO_SMALL_CYCLES if the layer does not fit there.
+        """
         key = self.kinds[n], width, height
         if key not in self._cycles:
-            # A placer asks for any extents; too small ones are bad, and no error.
+            # A placer may request extents that are too small. They are priced and raise no error.
             try:
                 rect = Rect(0, 0, width, height)
                 self._cycles[key] = layer_cycles(self.chain, n, rect, self.micro, self.case.machine)
@@ -83,16 +95,16 @@ class ChainPlanner:
         return max(self.cycles(n, *part) for n, part in enumerate(parts))
 
     def _priced(self, areas: Sequence[Rect], parts: Sequence[tuple[int, int]]) -> ChainRun:
-        """How the layers run on parts of some areas."""
+        """Return the run whose layers use parts of the rectangles `areas`."""
         case = self.case
-        # The whole area may be slower than the part that was asked for: prices have steps.
+        # Use the part and not the whole area, which may be slower because prices have steps.
         rects = tuple(Rect(area.x, area.y, *part) for area, part in zip(areas, parts, strict=True))
         per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(self.stages, rects, strict=True))
         sum_cycles = self._sums.cycles(rects)
         sites = sites_of(self.chain, rects, self.micro)
         price = price_step(sites, case.machine)
         require_memory(price.words, case.machine)
-        # The last micro-batch enters when the edge has brought it, and then goes its way.
+        # The step ends no earlier than the last micro-batch, which enters when the edge has delivered it.
         entered = math.ceil((1 - self.micro / self.chain.samples) * edge_cycles(case))
         return ChainRun(
             Placement(rects, tuple(parts), tuple(per_pe)),
@@ -105,7 +117,7 @@ class ChainPlanner:
         )
 
     def _no_room(self) -> PlacementError:
-        """Why layers have no room: one of them has none on the whole mesh, or all together have none."""
+        """Return the error for layers that do not fit: a single layer on the whole mesh, or else all together."""
         machine, stages = self.case.machine, self.stages
         hint = "Use weight-streaming mode, smaller layers or a larger machine."
         for n, stage in enumerate(stages):
@@ -126,11 +138,12 @@ class ChainPlanner:
 
 
 def _fill_cycles(price: StepCost) -> int:
+    """Return the cycle in which the last span of micro-batch 0 ends."""
     return max(span.end_cycles for span in price.spans if span.label.endswith(" 0"))
 
 
 def edge_bytes(case: PlanningCase) -> tuple[int, int]:
-    """Bytes that enter and leave the wafer in a step, of all copies on it."""
+    """Return the bytes that enter and that leave the wafer in a step, for all copies on it."""
     copies = case.share.copies if case.share else 1
     types = case.dataflow.type
     entering, leaving = (sum(types(b).nbytes for b in own) for own in (case.program.batch, case.program.fetches))
@@ -138,5 +151,5 @@ def edge_bytes(case: PlanningCase) -> tuple[int, int]:
 
 
 def edge_cycles(case: PlanningCase) -> int:
-    """Cycles in which the edge brings and takes those of a step."""
+    """Return the cycles that the wafer's edge needs for the larger of both numbers of bytes."""
     return math.ceil(max(edge_bytes(case)) * 8 / case.machine.edge_bits_per_cycle)

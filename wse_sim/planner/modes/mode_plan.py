@@ -1,4 +1,4 @@
-"""What a mode is given and what it hands back."""
+"""The input and the result of planning a step in one mode, and helpers that both modes share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,19 +28,24 @@ from wse_sim.planner.timeline import Timeline
 
 
 class Source(Protocol):
-    """A step that is known for any number of samples."""
+    """A step that can be recorded for any number of samples."""
 
     @property
     def batch_size(self) -> int:
-        """The samples of the script's own step."""
+        """Return the number of samples in the script's own step."""
 
     def program(self, batch_size: int) -> Program:
-        """The step with so many samples. Raises LazyError if the script does not allow that."""
+        """Return the step with `batch_size` samples. Raise LazyError if the script does not support that."""
 
 
 @dataclass(frozen=True)
 class ReplicaShare:
-    """What one copy of a pipeline is part of: samples of the whole step, systems in use, copies on each of them."""
+    """The configuration that a copy of a pipeline belongs to.
+
+    - `batch_size`: samples of the whole step
+    - `systems`: systems in use
+    - `columns`, `rows`: the grid of copies on each system
+    """
 
     batch_size: int
     systems: int
@@ -49,13 +54,18 @@ class ReplicaShare:
 
     @property
     def copies(self) -> int:
-        """Copies on a system."""
+        """Return the number of copies on a system."""
         return self.columns * self.rows
 
 
 @dataclass(frozen=True)
 class LayerWork:
-    """Operations and bytes of a layer, and operations of its sweeps in elements of `item_bytes`, 0 without a sweep."""
+    """The work of a layer.
+
+    - `flops`, `bytes`: operations and bytes of all its kernels
+    - `sweep_flops`: operations of its forward and backward sweeps, without recomputation
+    - `item_bytes`: bytes of an element in the largest of these kernels, 0 if there are none
+    """
 
     flops: int
     bytes: int
@@ -64,23 +74,23 @@ class LayerWork:
 
     @classmethod
     def of(cls, dataflow: Dataflow, layer: Layer) -> "LayerWork":
-        """What its kernels do."""
+        """Return the work of a layer."""
         instrs = dataflow.program.instrs
         works = [instruction_work(instrs[i]) for i in layer.every_kernel]
-        # Attention computes scores twice and counts them once: utilisation is of the work that the user asked for.
+        # Attention recomputes scores. Utilisation counts each operation of the user's step once.
         flops = {i: instruction_work(instrs[i]).flops for i in (*layer.kernels["forward"], *layer.kernels["backward"])}
         return cls(
             flops=sum([work.flops for work in works]),
             bytes=sum([work.bytes_read + work.bytes_written for work in works]),
             sweep_flops=sum(flops.values()),
-            # Of the type of the layer's largest kernels: that of its products.
+            # Use the type of the layer's largest kernel, usually a product.
             item_bytes=element_bytes(instrs[max(flops, key=flops.__getitem__)], dataflow) if flops else 0,
         )
 
 
 @dataclass(eq=False)
 class ProgramAnalysis:
-    """What is looked up of a program, whichever mode, share or system asks for it."""
+    """Data-flow facts of a program that both modes and all shares use, each computed at first use."""
 
     program: Program
     precision_level: int
@@ -88,28 +98,28 @@ class ProgramAnalysis:
 
     @cached_property
     def dataflow(self) -> Dataflow:
-        """The program, looked up."""
+        """Return the data-flow facts of the program with fused attention blocks."""
         return replace(wire(fuse_attention_blocks(self.program)), precision_level=self.precision_level)
 
     @cached_property
     def streamed(self) -> Dataflow:
-        """The same with what is sparse, for weights that stream in."""
+        """Return the data-flow facts with sparsity, for weights that stream in."""
         sparsity = find_sparsity(self.dataflow)
-        # Most programs have no sparse weight, and what is looked up of them is there already.
+        # Reuse the object, with its cached facts, if the program has no sparse weight.
         return replace(self.dataflow, sparsity=sparsity) if sparsity != self.dataflow.sparsity else self.dataflow
 
     @cached_property
     def passing(self) -> Dataflow:
-        """The same with nothing that stays where another mode would keep it: the cheapest arrangement decides."""
+        """Return `streamed` without resident tensors, so that products may choose the cheapest arrangement."""
         return replace(self.streamed, resident=frozenset())
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
-        """The program, folded."""
+        """Return the layers of the program."""
         return fold(self.dataflow)
 
     def work(self, layer: Layer) -> LayerWork:
-        """What the kernels of a layer do."""
+        """Return the work of a layer."""
         key = layer.every_kernel
         if key not in self._works:
             self._works[key] = LayerWork.of(self.dataflow, layer)
@@ -117,38 +127,38 @@ class ProgramAnalysis:
 
     @cached_property
     def again(self) -> frozenset[BufferVersion]:
-        """What the backward sweep computes again."""
+        """Return the results that the backward sweep recomputes."""
         return computed_again(self.dataflow, self.layers)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """The program as layers lie side by side."""
+        """Return the stages of the program for pipelined mode."""
         return stages_of(self.dataflow, self.layers, self.again)
 
     @cached_property
     def turns(self) -> StreamingSchedule:
-        """The program as layers take the wafer in turn."""
+        """Return the schedule of the program for streaming mode."""
         return StreamingSchedule(self.streamed, self.layers, self.again)
 
 
 @dataclass(eq=False)
 class AnalysisCache:
-    """A step at the sizes of its batch that a plan has asked for, each read once."""
+    """A cache of a step's programs by batch size, and of their data-flow facts."""
 
     _programs: dict[tuple[int, int], tuple[Source, Program]] = field(default_factory=dict)
     _readings: dict[tuple[int, int], ProgramAnalysis] = field(default_factory=dict)
 
     def program(self, source: Source, batch_size: int) -> Program:
-        """The step with so many samples."""
-        # With the source itself, so that no other one comes by its number.
+        """Return the step of `source` with `batch_size` samples."""
+        # Keep the source alive, so that its id is not reused.
         key = id(source), batch_size
         if key not in self._programs:
             self._programs[key] = source, source.program(batch_size)
         return self._programs[key][1]
 
     def of(self, program: Program, precision_level: int) -> ProgramAnalysis:
-        """What is looked up of a program."""
-        # A reading has its program, so that no other one comes by its number.
+        """Return the analysis of a program at a precision level."""
+        # The analysis keeps its program alive, so that its id is not reused.
         key = id(program), precision_level
         if key not in self._readings:
             self._readings[key] = ProgramAnalysis(program, precision_level)
@@ -157,10 +167,18 @@ class AnalysisCache:
 
 @dataclass(frozen=True)
 class PlanningCase:
-    """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known.
+    """A planning problem: a step on a number of machines.
 
-    With a `share` it is that of one copy of a pipeline, on its part of the mesh. `micro_batching` is what the script
-    asks for.
+    - `program`: the step
+    - `machine`: the machine, or the part of its mesh that a copy has
+    - `host`: the computers around the wafers
+    - `systems`: number of systems
+    - `prices`: kernel prices on this machine
+    - `source`: returns the step for other batch sizes, None if only this one is available
+    - `precision_level`: one of `PRECISION_LEVELS`
+    - `micro_batching`: how the script asks to cut the batch
+    - `share`: the configuration, if the case is one copy of a pipeline
+    - `readings`: the cache of data-flow facts
     """
 
     program: Program
@@ -180,54 +198,62 @@ class PlanningCase:
 
     @property
     def dataflow(self) -> Dataflow:
-        """The program, looked up."""
+        """Return the data-flow facts of the program."""
         return self._reading.dataflow
 
     @property
     def passing(self) -> Dataflow:
-        """The same with what is sparse, for weights that stream in, and nothing that stays."""
+        """Return the data-flow facts with sparsity and without resident tensors, for streaming mode."""
         return self._reading.passing
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The program, folded."""
+        """Return the layers of the program."""
         return self._reading.layers
 
     def work(self, layer: Layer) -> LayerWork:
-        """What the kernels of a layer do."""
+        """Return the work of a layer."""
         return self._reading.work(layer)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The program as layers lie side by side."""
+        """Return the stages of the program for pipelined mode."""
         return self._reading.stages
 
     @property
     def turns(self) -> StreamingSchedule:
-        """The program as layers take the wafer in turn."""
+        """Return the schedule of the program for streaming mode."""
         return self._reading.turns
 
     @property
     def batch_size(self) -> int:
-        """Samples of a step, on all systems together."""
+        """Return the batch size of the program, which is that of a share if the case has one."""
         return program_batch_size(self.program)
 
     def with_batch(self, batch_size: int) -> "PlanningCase | None":
-        """The same step with another number of samples, or None if only this one is known."""
+        """Return the case with `batch_size` samples, or None if there is no source for another size.
+
+        Raise LazyError if the script does not support that size.
+        """
         if batch_size == self.batch_size:
             return self
         if self.source is None:
             return None
-        # Micro-batches are priced as whole batches of their size: long vectors are what makes large ones cheaper.
+        # Micro-batches are priced as whole batches of their size, because large ones have longer vectors and are
+        # cheaper.
         return replace(self, program=self.readings.program(self.source, batch_size))
 
 
 @dataclass(frozen=True)
 class ModePlan:
-    """A mode on a program; without a placement and a timeline if it does not fit.
+    """The plan of a step in one mode. If it does not fit, only the report is set.
 
-    `held_bytes` is what all PEs together hold in each turn of the mesh, where layers take turns; `least_pes`
-    of them hold a pipeline, whose stages `routes` connect.
+    - `report`: the report of the mode
+    - `placement`: the floorplan of a pipeline
+    - `timeline`: the timeline of the step
+    - `held_bytes`: in streaming mode, bytes on all PEs in each turn
+    - `least_pes`: in pipelined mode, the PEs that the memory of a copy needs
+    - `routes`: routes between the stages of a pipeline
     """
 
     report: ModeReport
@@ -239,30 +265,30 @@ class ModePlan:
 
 
 ModePlanner = Callable[[PlanningCase], ModePlan]
-"""Places and times a step. It raises nothing for one that does not fit: the report says why."""
+"""A function that plans a case. If the case does not fit, it raises nothing and the report has the reason."""
 
 
 def make_unfit_plan(mode: str, error: LazyError, largest_batch: int | None = 0) -> ModePlan:
-    """The outcome that gives the error's words instead of numbers; see `ModeReport` for `largest_batch`."""
+    """Return a plan whose report has the message of `error` as its reason; see `ModeReport` for `largest_batch`."""
     return ModePlan(ModeReport(mode, fits=False, reason=error_reason(error), largest_batch=largest_batch))
 
 
 def make_uncut_plan(mode: str) -> ModePlan:
-    """The outcome of a mode without micro-batches for a script that asks for them."""
+    """Return the plan for a script that requests micro-batches in a mode without them."""
     what = "samples go through a pipeline one by one, and the script asks for micro-batches"
     hint = 'Use streaming mode, or set micro_batch_size to "auto" or None.'
     return make_unfit_plan(mode, PlacementError(what, hint=hint), None)
 
 
 def error_reason(error: LazyError) -> str:
-    """What happened, where and what to do, in one line."""
+    """Return what happened, where, and the hint of an error in one line."""
     place = f" ({error.where})" if error.where else ""
     return f"{error.what}{place}. {error.hint}"
 
 
 @dataclass(frozen=True)
 class LayerPlacement:
-    """Where a layer is: its rectangle, the extents of the part that computes, and bytes on one of its PEs."""
+    """The rectangle of a layer, the extents of the part that computes, and the bytes on each PE."""
 
     rect: Rect
     part: tuple[int, int]
@@ -271,7 +297,7 @@ class LayerPlacement:
 
 @dataclass(frozen=True)
 class SweepCycles:
-    """Cycles of a layer's sweeps in a step, and those in which what other layers made comes to where it has it."""
+    """Cycles of a layer's sweeps in a step, and of moving other layers' activations to its layout."""
 
     forward: int = 0
     backward: int = 0
@@ -282,7 +308,10 @@ class SweepCycles:
 def layer_row(
     case: PlanningCase, layer: Layer, place: LayerPlacement | None, taken: SweepCycles, work_share: float = 1.0
 ) -> LayerRow:
-    """The row of a layer, of whose work a share is done; without a place the weight host has it."""
+    """Return the report row of a layer. `place` is None if only the weight host runs it.
+
+    `work_share` is the share of its operations that are executed; skipped zeros do not count as utilisation.
+    """
     work = case.work(layer)
     return LayerRow(
         label=layer.name,
@@ -296,14 +325,13 @@ def layer_row(
         flops=work.flops,
         bytes=work.bytes,
         bytes_per_pe=place.bytes_per_pe if place else 0,
-        # What is left out does not count as done.
         utilisation=work_share * _utilisation(case, work, place, taken.forward + taken.backward) if place else 0.0,
         moving_cycles=taken.moving,
     )
 
 
 def _utilisation(case: PlanningCase, work: LayerWork, place: LayerPlacement, cycles: int) -> float:
-    """Work over what the computing part's multiply-add units could do in the same cycles (2 operations each)."""
+    """Return operations over the peak of the computing part in the same cycles, at 2 operations per multiply-add."""
     if not cycles or not work.item_bytes:
         return 0.0
     width, height = place.part
@@ -312,8 +340,8 @@ def _utilisation(case: PlanningCase, work: LayerWork, place: LayerPlacement, cyc
 
 
 def route_rows(routes: Routes, stages: Sequence[Stage], machine: Machine) -> tuple[RouteRow, ...]:
-    """The table of routes, with adapters at what they take for a sample."""
-    # By the names of stages, which a reader knows; lanes of a timeline number those that share one.
+    """Return the report rows of routes, with the cycles of their adapters for a sample."""
+    # Use the names of stages; only timelines number stages with equal names.
     return tuple(
         RouteRow(
             source=stages[route.source].name,
@@ -334,20 +362,22 @@ def route_rows(routes: Routes, stages: Sequence[Stage], machine: Machine) -> tup
 
 
 def samples_per_second(samples: int, cycles: float, machine: Machine) -> float:
-    """Samples a second if `samples` take so many cycles; 0 for none."""
+    """Return the samples per second if `samples` take `cycles`, or 0 for zero cycles."""
     return samples * machine.clock_hz / cycles if cycles else 0.0
 
 
 def host_bounds(case: PlanningCase) -> list[RateBound]:
-    """What the computers around the wafers allow: input workers, and the control of steps if it takes any time."""
+    """Return the bounds of the computers around the wafers: input workers, and step control if it takes time.
+
+    There is no input bound without a batch. For a share of a batch, the bounds are those of all copies together.
+    """
     dataflow, host = case.dataflow, case.host
     batch_bytes = sum(dataflow.type(b).nbytes for b in case.program.batch)
     samples = case.batch_size
     if case.share is not None:
-        # A copy's batch is its share: the workers prepare that of all copies, whatever is rounded up for one.
+        # Workers prepare the batch of all copies, so scale the bytes of this copy's share.
         batch_bytes, samples = batch_bytes * case.share.batch_size // samples, case.share.batch_size
     bounds = []
-    # Without a batch nothing is read: such a step is bound by the wafer alone.
     if batch_bytes:
         rate = samples / host.input_seconds(batch_bytes, case.systems)
         bounds.append(RateBound("input", rate, host.sources["worker_bytes_per_s"]))

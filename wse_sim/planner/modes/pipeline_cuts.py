@@ -1,4 +1,4 @@
-"""Cuttings of the mesh for a pipeline, until the routes of one find colours and are no bottleneck."""
+"""Try floorplans of a pipeline until one has colours for its routes and is not limited by them."""
 
 import math
 from contextlib import suppress
@@ -14,42 +14,43 @@ from wse_sim.planner.stage_shapes import MAX_ASPECT_RATIO
 
 
 class CutAttempt(NamedTuple):
-    """A way to cut a mesh: with at most `rounds` rounds of prices, and for a shorter fill of the pipeline or not."""
+    """Options of a placer: the maximum `rounds` of pricing, and whether a shorter fill may cost rhythm."""
 
     rounds: int
     fills_sooner: bool
 
 
 CUT_ATTEMPTS = (CutAttempt(7, True), CutAttempt(4, True), CutAttempt(7, False), CutAttempt(4, False))
-"""Where the routes of one cutting find no colours, those of another may."""
+"""The options to try in turn. If the routes of one floorplan find no colours, those of another one may."""
 MAX_UNCOLOURED_SHARE = 0.05
-"""If a larger share of the routes of one cutting finds no colours, no other cutting is tried."""
+"""No further floorplan is tried if more than this share of the routes finds no colour."""
 STAGE_BOUNDS, ROUTE_BOUNDS = ("compute", "moving"), ("link", "adapter")
-"""Kinds of bounds that lie in stages, and in the routes between them."""
+"""Kinds of bounds that arise in stages, and in the routes between them."""
 
 
 class StagePipeline(Protocol):
-    """A line of stages on some mesh."""
+    """The stages of a pipeline on a mesh."""
 
     def floor(self) -> FloorplanProblem:
-        """Return what is to be placed, and on what."""
+        """Return the placement problem."""
 
     def routes(self, placement: Placement) -> Routes:
-        """Return the routes between the parts of a placement. Raises NoColoursError if colours do not suffice."""
+        """Return the routes between the parts of a floorplan. Raise NoColoursError if colours do not suffice."""
 
     def relayed(self) -> "StagePipeline | None":
-        """Return the line where a tensor that many stages read is passed from one to the next; None if none is."""
+        """Return the pipeline with relayed tensors (see `relays`), or None if no tensor can be relayed."""
 
     def plan(self, placement: Placement, routes: Routes) -> ModePlan:
-        """Return the plan of a placement."""
+        """Return the plan for a floorplan and its routes."""
 
 
 def fastest_cutting(line: StagePipeline, placer: Placer) -> ModePlan:
-    """Return the plan of the first of `CUT_ATTEMPTS` whose routes find colours.
+    """Return the plan of the first of `CUT_ATTEMPTS` whose routes find colours, or a faster variant of it.
 
-    If a route bounds the step more than a stage does, the mesh is cut into squarer parts too, whose routes have more
-    lanes, and the faster plan is returned. If no attempt finds colours, routes are laid in relays. Raises
-    PlacementError if nothing fits.
+    If a route limits the step more than a stage does, squarer parts, whose routes have more lanes, are tried too.
+    Otherwise, if the first sample takes long, smaller parts of the mesh are tried. If no attempt finds colours, the
+    attempts are repeated with relays. Raise NoColoursError of the plain routes if relays fail too, and PlacementError
+    if the stages do not fit.
     """
     try:
         return _first_plan(line, placer)
@@ -57,18 +58,16 @@ def fastest_cutting(line: StagePipeline, placer: Placer) -> ModePlan:
         relayed = line.relayed()
         if relayed is None:
             raise
-        # The refusal describes the routes to each reader: a user sees these, and not the relays.
+        # If relays fail too, report the error of the plain routes.
         with suppress(NoColoursError):
             return _first_plan(relayed, placer)
         raise
 
 
 def _first_plan(line: StagePipeline, placer: Placer) -> ModePlan:
-    """Return the plan of the first of `CUT_ATTEMPTS` whose routes find colours, or a faster one of other parts.
+    """Return the plan of the first of `CUT_ATTEMPTS` whose routes find colours, or a faster variant of it.
 
-    Where routes bound the step, squarer parts are tried too, and where its first sample takes long, smaller ones.
-
-    Raises the NoColoursError of the first attempt if none has colours, and PlacementError if the mesh has no room.
+    Raise the NoColoursError of the first attempt if none finds colours, and PlacementError if the stages do not fit.
     """
     refusal: NoColoursError | None = None
     for attempt in CUT_ATTEMPTS:
@@ -93,16 +92,16 @@ def _first_plan(line: StagePipeline, placer: Placer) -> ModePlan:
 def _plan_on_smaller_parts(line: StagePipeline, placer: Placer, attempt: CutAttempt, plan: ModePlan) -> ModePlan:
     """Return a faster plan on a part of the mesh, or the given one.
 
-    Large rectangles have long ways, which count where the first sample's way is much of a step. The mesh is halved
-    along its longer side for as long as the step is faster. Without this a step of FC-MNIST takes 1.13 times as many
-    cycles at a batch of 64.
+    Large rectangles have long routes, which matter if the first sample's latency is a notable share of the step. The
+    mesh is halved along its longer side while the step gets faster. Without this, a step of FC-MNIST takes 1.13 times
+    as many cycles at a batch of 64.
     """
     machine = line.floor().machine
     while machine.usable_pes > 1 and plan.report.fill_cycles >= MIN_FILL_RATIO * plan.report.step_cycles:
         machine = _half_of(machine)
         try:
             smaller = _plan(line, placer, attempt, machine=machine)
-        except PlacementError:  # no room, or no colours
+        except PlacementError:  # NoColoursError included
             return plan
         if smaller.report.step_cycles >= plan.report.step_cycles:
             return plan
@@ -118,11 +117,14 @@ def _half_of(machine: Machine) -> Machine:
 
 
 def _with_bounds_of(plan: ModePlan, whole: ModePlan) -> ModePlan:
-    """Return a plan on a part of the mesh with the area bound of the whole mesh, and the shorter rhythm of both."""
+    """Return a plan on a part of the mesh with the area bound of the whole mesh.
+
+    Its `shortest_cycles` is the lesser value of both plans.
+    """
     if plan.placement is None or whole.placement is None:
         return plan
     shortest = min(plan.placement.shortest_cycles, whole.placement.shortest_cycles)
-    # A shape that only the smaller mesh asked for may be faster than the bound was told.
+    # A shape that was only tried on the smaller mesh may be faster than the bound.
     bound = min(whole.placement.bound_cycles, shortest)
     return replace(
         plan,
@@ -138,13 +140,14 @@ def _plan(
     max_aspect: int = MAX_ASPECT_RATIO,
     machine: Machine | None = None,
 ) -> ModePlan:
+    """Return the plan for one floorplan, on `machine` if it is given. Raise PlacementError or NoColoursError."""
     floor = line.floor()
     placement = placer(replace(floor, max_aspect=max_aspect, machine=machine or floor.machine), *attempt)
     return line.plan(placement, line.routes(placement))
 
 
 def _is_bounded_by_routes(plan: ModePlan) -> bool:
-    """Return whether the fullest link or the slowest adapter takes longer than the slowest stage."""
+    """Return whether a link or an adapter allows a lower rate than the slowest stage."""
     rates = {bound.kind: bound.samples_per_s for bound in plan.report.bounds}
     routes, stages = (
         min((rates[k] for k in kinds if k in rates), default=math.inf) for kinds in (ROUTE_BOUNDS, STAGE_BOUNDS)

@@ -1,4 +1,4 @@
-"""The routes of a pipeline on simulated cores, as the table of a report has them: in a single lane, with a port."""
+"""Routes of a pipeline on simulated cores in the form of the planner's reports. Each has one lane and one port."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,19 +30,22 @@ _STEP_DIRECTIONS = {(1, 0): EAST_LINK, (-1, 0): WEST_LINK, (0, 1): SOUTH_LINK, (
 
 @dataclass(frozen=True)
 class _LayerPath:
-    """What a layer hands to its neighbour: its route without a link, and the cores that it passes."""
+    """A route between neighbouring layers, without its fullest link, and the cores that it passes."""
 
     route: Route
     path: CorePath
 
     @property
     def links(self) -> list[tuple[int, int, int]]:
-        """The links on its way, to index [direction, y, x] with."""
+        """Return indices [direction, y, x] of the links on the path."""
         return [(_STEP_DIRECTIONS[x - at_x, y - at_y], at_y, at_x) for (at_x, at_y), (x, y) in pairwise(self.path)]
 
 
 def lay_pipeline_routes(sites: ChainPlacement, machine: Machine) -> Routes:
-    """Lay the routes of a pipeline as its cores get them. Raises PlacementError where the colours do not suffice."""
+    """Return the routes between the layers of a chain, as its cores are configured.
+
+    Raise PlacementError if colours do not suffice.
+    """
     rects = [seat.rect for seat in sites.seats]
     mesh = Mesh(machine, max(r.x + r.width for r in rects), max(r.y + r.height for r in rects))
     ways = list(_make_layer_paths(sites, lay_layer_routes(sites.seats, RouteColours(mesh), sites.chain.is_training)))
@@ -50,22 +53,23 @@ def lay_pipeline_routes(sites: ChainPlacement, machine: Machine) -> Routes:
     for way in ways:
         for link in way.links:
             loads[link] += way.route.sample_bytes
-    # Only now: a link is as full as all routes make it, those that come later too.
+    # Determine the fullest links after all routes have been added.
     routes = tuple(replace(way.route, link=_fullest_path_link(way, loads)) for way in ways)
     return Routes(
         routes,
         link_bytes=float(loads.max()),
         fullest=max(routes, key=lambda r: r.link.bytes, default=None),
-        # Those within layers too: all of them are routes of this mesh.
+        # The mesh contains the routes within layers too.
         router_colours=int(np.sum([mesh.sources(colour) >= 0 for colour in mesh.colours], axis=0).max()),
         core_bytes=loads.max(axis=0),
     )
 
 
 def _make_layer_paths(sites: ChainPlacement, laid: Sequence[LayerRoutes]) -> Iterator[_LayerPath]:
+    """Yield the path from each layer to the next one and, in training, the path back."""
     seats, layers = sites.seats, sites.chain.layers
     for n, (one, other) in enumerate(pairwise(seats)):
-        # The same ends as in `lay_layer_routes`, from the port of the one to the corner of the other.
+        # The ends are those of `lay_layer_routes`: from one layer's port to the corner of the next layer.
         yield _make_layer_path(n, n + 1, layers[n].outputs, (one.after, other.cell(0, 0)), laid[n + 1].enter[0])
         if sites.chain.is_training:
             ends = other.before, one.cell(0, one.height - 1)
@@ -75,14 +79,16 @@ def _make_layer_paths(sites: ChainPlacement, laid: Sequence[LayerRoutes]) -> Ite
 def _make_layer_path(
     source: int, target: int, columns: int, ends: tuple[CoreCoordinates, CoreCoordinates], colour: int
 ) -> _LayerPath:
+    """Return the path between the cores `ends` for `columns` words of each sample."""
     path = make_core_path(*ends, is_row_first=True)
     size, hops = columns * WORD_BYTES, len(path) - 1
-    # One port whatever the layouts: it holds a micro-batch, so that its layer need not wait for the next one.
+    # There is always one port. It buffers a micro-batch, so that its layer need not wait for the next one.
     return _LayerPath(Route(source, target, sample_bytes=size, hops=hops, lanes=1, ports=1, colour=colour), path)
 
 
 def _fullest_path_link(way: _LayerPath, loads: np.ndarray) -> RouteLink:
-    # Neighbours may touch: then there is no link between the port and the corner.
+    # Adjacent rectangles may leave no link between port and corner.
+    """Return the fullest link on a path, or NO_LINK if the ends are the same core."""
     if not way.links:
         return NO_LINK
     side, y, x = max(way.links, key=lambda link: float(loads[link]))

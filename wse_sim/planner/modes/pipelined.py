@@ -1,12 +1,14 @@
-"""Pipelined mode: all layers on the wafer at once, samples flow through them.
+"""Pipelined mode: all layers are on the wafer at once, and samples flow through them.
 
-Steady state: a sample takes as long as the slowest stage needs for its forward and backward kernels, or as its links
-or the edge need to bring it. A step is its samples in that rhythm, and the way of one of them through all stages, for
-the pipeline fills before an update and drains after it, and the update itself.
-Source: samples/s = clock / slowest stage, also bounded by transmission, as the vendor's compile report prints them.
-Copies of the pipeline, side by side and on several systems, are those of `replicas`.
-What stages hand on travels on the routes of `routing`, whose fullest link is a bound as well.
-Where the layouts of its ends differ, the ports of an adapter take and give each sample.
+In the steady state a sample takes as long as the slowest stage needs for its forward and backward kernels, or as links
+or the wafer's edge need to transfer it. A step takes this rhythm for all its samples, plus the latency of one sample
+through all stages, plus the update. The latency counts because the pipeline fills at the start of a step and drains
+before the update. Source: samples/s = clock / slowest stage, also bounded by transmission, as the vendor's compile
+report prints them.
+
+Copies of the pipeline, on one system and on several, are planned by `replicas`. Activations use the routes of
+`routing`, whose fullest link is a bound too. If the layouts at both ends of a route differ, the ports of an adapter
+receive and send each sample.
 """
 
 import math
@@ -53,9 +55,10 @@ MODE = "pipelined"
 
 
 def plan_pipelined(case: PlanningCase, placer: str = "slicing") -> ModePlan:
-    """Place and time a step in pipelined mode, in as many copies and on as many systems as pay off.
+    """Plan a step in pipelined mode, with the number of copies and systems that gives the highest rate.
 
-    A chain of layers on a small mesh is priced as simulated cores run it, and all else by the kernels of its stages.
+    On a mesh of at most `MAX_SIMULATED_CORES`, a chain of linear layers is priced as simulated cores run it. All other
+    steps are priced by the kernels of their stages. `placer` is a key of `PLACERS`.
     """
     if case.machine.usable_pes > MAX_SIMULATED_CORES:
         return _plan_priced_pipeline(case, placer)
@@ -68,12 +71,12 @@ def plan_pipelined(case: PlanningCase, placer: str = "slicing") -> ModePlan:
             unrunnable.append(error)
             return make_unfit_plan(MODE, error)
 
-    # All copies in one way: else a copy that cores cannot run would look faster than those that they can.
+    # Run all numbers of copies the same way. Otherwise copies that cores cannot run would look faster.
     run = plan_replicas(case, run_copy)
     if run.report.fits:
         return run
-    # Where cores have no room for a chain it does not fit: its kernels' prices would make a mesh on which nothing can
-    # run look faster than a larger one on which it does.
+    # If simulated cores have no room for the chain, it does not fit. Prices of kernels would make a mesh that can run
+    # nothing look faster than a larger one.
     if not unrunnable:
         largest = find_largest_batch(case, lambda smaller: _plan_simulated_replica(smaller, placer))
         return replace(run, report=replace(run.report, largest_batch=largest))
@@ -83,21 +86,22 @@ def plan_pipelined(case: PlanningCase, placer: str = "slicing") -> ModePlan:
 
 
 def _plan_simulated_replica(case: PlanningCase, placer: str) -> ModePlan:
+    """Return the plan of one copy as simulated cores run it. Raise LazyError if they cannot run it."""
     line = _PricedPipeline(case)
     return plan_simulated_pipeline(case, line.stages, line.kinds, PLACERS[placer])
 
 
 def _plan_priced_pipeline(case: PlanningCase, placer: str) -> ModePlan:
-    """Plan the step by the prices of the kernels of its stages."""
+    """Return the plan of a step that is priced by the kernels of its stages. It cannot use micro-batches."""
     if case.micro_batching.cuts:
         return make_uncut_plan(MODE)
     return plan_replicas(case, lambda copy: _plan_one_replica(copy, placer))
 
 
 def _plan_one_replica(case: PlanningCase, placer: str) -> ModePlan:
-    """Plan one copy on its part of the mesh. The outcome gives the reason if it does not fit."""
+    """Return the plan of one copy on its part of the mesh. If it does not fit, the report has the reason."""
     try:
-        # No other facts of the stages are derived if the mesh has no room for them.
+        # Check memory first: further facts of the stages are expensive to derive.
         require_enough_pes(case.stages, case.machine)
         return fastest_cutting(_PricedPipeline(case), PLACERS[placer])
     except PlacementError as error:
@@ -106,7 +110,7 @@ def _plan_one_replica(case: PlanningCase, placer: str) -> ModePlan:
 
 @dataclass(frozen=True)
 class _StageCosts:
-    """What a stage takes for a whole batch on a part of some size: by sweep, and in the steady state of the line."""
+    """Costs of a stage for a whole batch on one part: of each sweep, and of a batch in the steady state."""
 
     forward: Cost
     backward: Cost
@@ -115,7 +119,13 @@ class _StageCosts:
 
 
 class _PricedPipeline:
-    """The stages of a step, and what they take on parts of the mesh."""
+    """The stages of a step and their prices on parts of the mesh.
+
+    - `kinds`: for each stage a number, equal for stages with equal prices
+    - `bytes_in`, `bytes_out`, `edge_cycles`: transfers over the wafer's edge in a step, for all copies on it
+    - `least_pes`: for each stage, the PEs that its memory needs
+    - `flows`: bytes for each sample between stages
+    """
 
     def __init__(self, case: PlanningCase):
         self.case, self.dataflow = case, case.dataflow
@@ -124,7 +134,6 @@ class _PricedPipeline:
         self._costs: dict[tuple[int, int, int], _StageCosts] = {}
         self._stage_colours: dict[tuple[int, int, int], StageColours] = {}
         self.bytes_in, self.bytes_out = self._edge_bytes()
-        # The edge is shared by all copies on the wafer.
         self.share = case.share or ReplicaShare(case.batch_size, 1, 1, 1)
         self.bytes_in, self.bytes_out = (self.share.copies * size for size in (self.bytes_in, self.bytes_out))
         self.edge_cycles = math.ceil(max(self.bytes_in, self.bytes_out) * 8 / case.machine.edge_bits_per_cycle)
@@ -133,17 +142,18 @@ class _PricedPipeline:
         self._sums = GradientSums(case, self.stages)
 
     def _numbered_kinds(self) -> list[int]:
-        """One number for equal stages: their parts are priced once, and found again in no time."""
+        """Return a number for each stage; stages that have equal kernels and input bytes share a number."""
         numbers: dict[object, int] = {}
         return [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
 
     def _kind(self, stage: Stage) -> object:
+        """Return the key of a stage: the kinds of its kernels, and its input bytes."""
         prices = self.case.prices
         runs = (*(stage.kernels(sweep) for sweep in SWEEPS), stage.recomputed)
         return tuple(tuple(prices.kinds(self.dataflow, kernels)) for kernels in runs), stage.bytes_in
 
     def stage_costs(self, n: int, width: int, height: int) -> _StageCosts:
-        """What stage `n` takes on a part of that size; a block computes its inner tensors again on the way back."""
+        """Return the costs of stage `n` on a part. The backward sweep includes recomputed forward kernels."""
         key = self.kinds[n], width, height
         if key not in self._costs:
             stage, prices = self.stages[n], self.case.prices
@@ -152,28 +162,32 @@ class _PricedPipeline:
                 prices.kernels(self.dataflow, kernels, width, height)
                 for kernels in (stage.kernels("forward"), backward, stage.kernels("update"))
             )
-            # In steady state a stage computes on one sample while it takes the next and sends the last one.
+            # In the steady state a stage computes one sample while it receives the next and sends the previous one.
             steady = forward.then(backward_cost).overlap(self._flow(stage, width, height))
             self._costs[key] = _StageCosts(forward, backward_cost, update, steady)
         return self._costs[key]
 
     def _flow(self, stage: Stage, width: int, height: int) -> Cost:
+        """Return the cost of a stage's inputs and outputs for a batch."""
         streams = self._flow_phase(stage, width, height)
         return cost(streams, self.case.machine) if streams.parts else ZERO_COST
 
     def _flow_phase(self, stage: Stage, width: int, height: int) -> Par:
-        """What comes in and goes out in a step."""
+        """Return the phase program of a stage's inputs and outputs for a batch."""
         rect, batch = Rect(0, 0, width, height), self.case.batch_size
         sides = (("in", stage.bytes_in * batch), ("out", stage.bytes_out * batch))
         return Par(tuple(Stream(rect, size, side) for side, size in sides if size))
 
     def cycles(self, n: int, width: int, height: int) -> int:
-        """Cycles of stage `n` for a step: the batch in the steady state, and its update."""
+        """Return the cycles of stage `n` for a step: the batch in the steady state, and the update."""
         costs = self.stage_costs(n, width, height)
         return costs.steady.cycles + costs.update.cycles
 
     def relayed(self) -> "_PricedPipeline | None":
-        """The line in relays, where a stage that adds up on the way takes in what comes to it; None without any."""
+        """Return the pipeline with relayed tensors, or None if no tensor can be relayed.
+
+        The inputs of stages change by what relays and partial sums bring to them.
+        """
         line, flows = copy(self), relay_flows(self.dataflow, self.stages)
         if flows == self.flows:
             return None
@@ -188,22 +202,22 @@ class _PricedPipeline:
         return line
 
     def floor(self) -> FloorplanProblem:
-        """What is to be placed on its mesh."""
+        """Return the placement problem of the stages."""
         return FloorplanProblem(self.stages, self.kinds, self.cycles, self.case.batch_size, self.case.machine)
 
     def routes(self, placement: Placement) -> Routes:
-        """The routes between the parts of a placement. Raises PlacementError where colours do not suffice."""
+        """Return the routes between the parts of a floorplan. Raise NoColoursError if colours do not suffice."""
         colours = [self._colours(n, *part) for n, part in enumerate(placement.parts)]
         routes = lay_routes(self.flows, placement.rects, self.case.machine, colours)
         require_colours(routes, self.stages, placement.rects, self.case.machine, colours)
         return routes
 
     def _link_cycles(self, routes: Routes) -> int:
-        """Cycles of a step in which the fullest link passes what the stages hand on."""
+        """Return the cycles of a step in which the fullest link transfers its bytes."""
         return math.ceil(routes.link_bytes * self.case.batch_size * 8 / self.case.machine.link_bits)
 
     def _colours(self, n: int, width: int, height: int) -> StageColours:
-        """Colours that stage `n` takes on its part, and for which kernel."""
+        """Return the colours that stage `n` uses on its part, and the kernel that uses most."""
         key = self.kinds[n], width, height
         if key not in self._stage_colours:
             stage, prices = self.stages[n], self.case.prices
@@ -211,16 +225,17 @@ class _PricedPipeline:
             kernels = [(prices.colours(self.dataflow, i, width, height), i) for i in every]
             own, most = max(kernels, default=(0, None))
             name = operation(self.dataflow.program.instrs[most]) if most is not None else ""
-            # Samples come and go while kernels run: these colours are never free for them.
+            # Inputs and outputs overlap with kernels, so they need colours in addition.
             flow = count_colours(self._flow_phase(stage, width, height), self.case.machine)
             self._stage_colours[key] = StageColours(name, own, flow)
         return self._stage_colours[key]
 
     def _adapter_cycles(self, route: Route, samples: int = 1) -> int:
-        """Cycles of so many samples in the adapter of a route; of a batch in long vectors, as kernels are priced."""
+        """Return the cycles of `samples` samples in the adapter of a route, priced as long vectors."""
         return adapter_cycles(samples * route.port_words, self.case.machine)
 
     def _adapter_bounds(self, routes: Routes) -> Iterator[RateBound]:
+        """Yield the bound of the slowest adapter, if there is one."""
         slowest = max(routes.routes, key=self._adapter_cycles, default=None)
         if slowest is None or not slowest.ports:
             return
@@ -228,28 +243,30 @@ class _PricedPipeline:
         yield self._between("adapter", slowest, cycles, "ports take and give what layers cut differently")
 
     def _link_bounds(self, routes: Routes) -> Iterator[RateBound]:
+        """Yield the bound of the fullest link, if there are routes."""
         if routes.fullest is None:
             return
         source = "bytes on the fullest link between stages, a word in a cycle"
         yield self._between("link", routes.fullest, self._link_cycles(routes), source)
 
     def _between(self, kind: str, route: Route, cycles: int, source: str) -> RateBound:
-        """A bound of a route, which names both of its ends, and the line of the first."""
+        """Return a bound of a route with the names of both ends and the script line of the first."""
         ends = self.stages[route.source], self.stages[route.target]
         rate = samples_per_second(self.share.batch_size, cycles, self.case.machine)
         place = str(ends[0].where) if ends[0].where else ""
         return RateBound(kind, rate, source, f"{ends[0].name} to {ends[1].name}", place)
 
     def _whole(self, costs: Sequence[_StageCosts], way_cycles: int, routes: Routes) -> int:
+        """Return the cycles of a step; `way_cycles` is the latency of one sample, with sums and updates."""
         batch = self.case.batch_size
-        # Ports stand beside the stages, and are busy while these work on other samples.
+        # Ports are separate cores that work while stages process other samples.
         adapters = (self._adapter_cycles(route, batch) for route in routes.routes)
         slowest = max((self.edge_cycles, self._link_cycles(routes), *adapters, *(t.steady.cycles for t in costs)))
-        # The first sample goes its way, and the others follow in the rhythm of the slowest stage.
+        # The first sample takes its latency; the others follow in the rhythm of the slowest resource.
         return max(slowest, math.ceil((batch - 1) * slowest / batch) + way_cycles)
 
     def plan(self, placement: Placement, routes: Routes) -> ModePlan:
-        """The report of the stages on the parts of `placement`."""
+        """Return the plan of the stages on the parts of `placement`."""
         costs = [self.stage_costs(n, *part) for n, part in enumerate(placement.parts)]
         sum_cycles = self._sums.cycles(placement.rects)
         timeline = self._first_sample_timeline(costs, placement.parts, routes, sum_cycles)
@@ -289,9 +306,9 @@ class _PricedPipeline:
     def _first_sample_timeline(
         self, costs: Sequence[_StageCosts], parts: Sequence[tuple[int, int]], routes: Routes, sum_cycles: int
     ) -> Timeline:
-        """One sample through an empty pipeline and back, then sums over copies and the updates.
+        """Return the timeline of one sample forward and backward, followed by gradient sums and updates.
 
-        A stage is a lane, and so are the routes between them.
+        Each stage is a lane. Routes, adapters and gradient sums have lanes too.
         """
         line = list(zip(unique_stage_names(self.stages), costs, parts, strict=True))
         ways = {(route.source, route.target): route for route in routes.routes}
@@ -304,41 +321,48 @@ class _PricedPipeline:
             tasks.append(TimelineTask(lane, "backward", self._sample_cycles(t.backward, part), _last_task(tasks)))
         summed: tuple[int, ...] = ()
         if sum_cycles:
-            # The sums of all stages share the links between the copies: none is through before the last of them.
+            # The sums of all stages share the links between copies, so none is complete before the last.
             tasks.append(TimelineTask("gradients", "sum", sum_cycles, _last_task(tasks)))
             summed = _last_task(tasks)
-        # Each stage updates as soon as its last gradient is there, beside the stages before it that still wait for
-        # theirs: lanes keep the order.
+        # Each stage updates after its last gradient, while earlier stages still wait for theirs.
         tasks += [TimelineTask(lane, "update", t.update.cycles, summed) for lane, t, _ in line]
         return schedule_tasks(tasks)
 
     def _way(self, sweep: str, route: Route | None, before: Sequence[TimelineTask]) -> Iterator[TimelineTask]:
-        """The way of a sample to the next stage; what skips stages set out earlier, and is there before."""
+        """Yield the tasks of a sample on its route to a neighbouring stage.
+
+        Routes that skip stages are left out: their data starts earlier and arrives before it is needed.
+        """
         if route is None:
             return
         after = _last_task(before)
         if cycles := math.ceil(route.hops * self.case.machine.hop_cycles):
             yield TimelineTask("routes", sweep, cycles, after)
             after = (after[0] + 1,)
-        # A sample is whole in the ports before it goes on.
+        # An adapter receives a whole sample before it sends any of it.
         if route.ports:
             yield TimelineTask("adapters", sweep, self._adapter_cycles(route), after)
 
     def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
-        # Its share of the batch, and once across the part: latencies of a batch's price are those of all its rounds.
+        # The cost of a batch includes the latencies of all its rounds, so scale it and add one crossing of the part.
+        """Return the cycles of one sample in a stage: its share of the batch, and hops across the part."""
         across = math.ceil(sum(part) * self.case.machine.hop_cycles) if whole.cycles else 0
         return min(whole.cycles, ceil_div(whole.cycles, self.case.batch_size) + across)
 
     def _edge_bytes(self) -> tuple[int, int]:
-        """Bytes over the wafer's edge in a step: each batch tensor once, however many layers read it; the fetches."""
+        """Return the bytes that enter and leave the wafer in a step, for one copy.
+
+        Each batch tensor enters once, however many layers read it. Each fetched tensor leaves once.
+        """
         dataflow = self.dataflow
-        # By buffer: one copy crosses the edge and is multicast to all layers that read it.
+        # Count buffers: one copy crosses the edge and is multicast to all layers that read it.
         used = {o.buffer for i in dataflow.kernels for o in dataflow.operands[i] if o.source == EXTERNAL_SOURCE}
         entering = sum(dataflow.type(b).nbytes for b in used if dataflow.kind(b) == "batch")
         leaving = {dataflow.final[f] for f in dataflow.program.fetches}
         return entering, sum(dataflow.type(v.buffer).nbytes for v in leaving if v.source != EXTERNAL_SOURCE)
 
     def _bounds(self, steady: Sequence[Cost], step_cycles: int, sum_cycles: int) -> list[RateBound]:
+        """Return the bounds of host, edge, slowest stage, gradient sums and the whole step."""
         case, samples = self.case, self.share.batch_size
         bounds = host_bounds(case)
         if self.edge_cycles:
@@ -352,7 +376,7 @@ class _PricedPipeline:
         place = str(stage.where) if stage.where else ""
         rate = samples_per_second(samples, slowest.cycles, case.machine)
         bounds.append(RateBound(kind, rate, "closed forms of the slowest stage", stage.name, place))
-        # Always the least of the wafer's own bounds: the others say what it is made of.
+        # This bound is always the lowest of the wafer's bounds; the others explain it.
         whole = samples_per_second(samples, step_cycles, case.machine)
         if sum_cycles:
             rate = samples_per_second(samples, sum_cycles, case.machine)
@@ -360,6 +384,7 @@ class _PricedPipeline:
         return [*bounds, RateBound("fill", whole, "the whole step: rhythm, fill, drain and update")]
 
     def _rows(self, placement: Placement) -> Iterator[LayerRow]:
+        """Yield the report rows of all layers."""
         for n, stage in enumerate(self.stages):
             for layer in stage.layers:
                 again = tuple(i for i in stage.recomputed if i in layer.kernels["forward"])

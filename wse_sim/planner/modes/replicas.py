@@ -1,11 +1,11 @@
-"""Copies of a pipeline: as many side by side on a wafer, and on as many of the systems, as pay off.
+"""Choose the number of copies of a pipeline on each wafer, and the number of systems, for the highest rate.
 
-The mesh is divided among the copies of a system, as near to squares as their number allows, and each is placed in its
-part with its share of the batch. Once a step the gradients of all copies are added up, along the rows and then the
-columns in which they lie, and then over the tree between the systems; every copy updates its own weights. A copy needs
-an input worker of its own.
-Source: the vendor's compiler picks the number of copies, synchronises each batch, and needs at least as many workers.
-That several systems run a pipeline each is our extension: published ones run on one system.
+The mesh is divided among the copies of a system into parts that are as square as possible. Each copy gets a share of
+the batch. Once a step the gradients of all copies are summed, along rows, then columns of copies, then over the tree
+between systems. Every copy then updates its weights. Each copy needs a separate input worker.
+
+Source: the vendor's compiler picks the number of copies, synchronises each batch, and needs at least that number of
+workers. Pipelines on several systems are an extension of ours: published ones run on one system.
 """
 
 import math
@@ -24,19 +24,22 @@ from wse_sim.planner.report import Alternative
 from wse_sim.planner.stages import Stage
 
 ON_WAFER_LIMITS = ("compute", "moving", "link", "adapter", "fill", "gradients")
-"""Limits that another number of copies or systems may change; workers and edges are shared by all of them."""
+"""Limits that another number of copies or systems may change. Workers and edges are shared by all copies."""
 
 SUMS_SOURCE = "closed forms of sums along rows and columns, and the tree"
 
 ReplicaPlanner = Callable[[PlanningCase], ModePlan]
-"""Places and times a case as one copy of its step."""
+"""A function that plans a case as one copy of a pipeline."""
 
 
 def plan_replicas(case: PlanningCase, run: ReplicaPlanner) -> ModePlan:
-    """The fastest of the numbers of systems and copies that pay, with what the others would give."""
+    """Return the fastest plan over the numbers of systems and copies, with the others as alternatives.
+
+    `run` plans a single copy.
+    """
     counts = system_counts(case)
     outcomes = {systems: list(_search_replica_counts(case, systems, run)) for systems in counts}
-    # A share of the batch may be unknown, and then a pipeline over several systems is.
+    # If the step has no program for a share of the batch, several systems cannot be used.
     if not outcomes[counts[0]]:
         what = f"{case.systems} systems share a batch of {case.batch_size}, and the program is of that batch alone"
         hint = "Give a recorded step that knows itself for any batch, or use one system."
@@ -45,7 +48,11 @@ def plan_replicas(case: PlanningCase, run: ReplicaPlanner) -> ModePlan:
 
 
 def select_fastest(outcomes: list[ModePlan]) -> ModePlan:
-    """The fastest outcome; of equal ones that with fewer systems and copies. It lists all of them."""
+    """Return the fastest plan with the other plans that fit as its alternatives.
+
+    Of equally fast plans, the one with fewer systems and then fewer copies is returned. If none fits, the first is
+    returned.
+    """
     best = max(outcomes, key=lambda o: (o.report.samples_per_s, -o.report.used_systems, -o.report.copies))
     if not best.report.fits:
         return outcomes[0]
@@ -58,8 +65,12 @@ def select_fastest(outcomes: list[ModePlan]) -> ModePlan:
 
 
 def system_counts(case: PlanningCase) -> list[int]:
-    """All systems, and fewer of them with a tree of less depth between: a small batch may not be worth its way."""
-    # Among those of one depth the largest number has the least to do on each; without a sample it has nothing to do.
+    """Return the numbers of systems to try: all of them first, then the smaller ones.
+
+    The smaller ones have a tree of less depth, or give every system an even share of the batch.
+    """
+    # Among numbers with one tree depth, the largest leaves the least work per system. More systems than samples are
+    # useless.
     counts, reach = [min(case.systems, case.batch_size)], 1
     while reach < counts[0]:
         counts.append(reach)
@@ -68,23 +79,23 @@ def system_counts(case: PlanningCase) -> list[int]:
 
 
 def _uneven_system_counts(batch_size: int, systems: int) -> Iterator[int]:
-    """Fewer systems, but more than half, for a batch that they do not share evenly."""
-    # A smaller share may be cut worse than a larger one: an odd one has fewer sizes of a micro-batch, or wider tiles
-    # with gaps. Then a system is left out, and each of the others has that larger share.
+    """Yield smaller counts, above half of `systems`, if the systems do not share the batch evenly."""
+    # A smaller share may have fewer micro-batch sizes or tiles with gaps. Then fewer systems with a larger even share
+    # may be faster.
     if batch_size % systems:
         shares = {ceil_div(batch_size, n): n for n in range(systems - 1, systems // 2, -1)}
         yield from (n for share, n in shares.items() if share != ceil_div(batch_size, systems))
 
 
 def _search_replica_counts(case: PlanningCase, systems: int, run: ReplicaPlanner) -> Iterator[ModePlan]:
-    """One copy on each system, then more as long as that helps."""
+    """Yield the plan with one copy on each system, then plans with more copies while that raises the rate."""
     best = _start_search(case, systems, 1, run)
     if best is None:
         return
     yield best
     most = _max_replicas(case, systems, best)
     count, tried = 1, {1}
-    # Doubled until it does not pay, then once in between: each is a placement.
+    # Double the copies until the rate falls, then try one number in between: each trial is a placement.
     while best.report.limit in ON_WAFER_LIMITS and count < most:
         count = min(2 * count, most)
         tried.add(count)
@@ -103,7 +114,7 @@ def _search_replica_counts(case: PlanningCase, systems: int, run: ReplicaPlanner
 
 
 def _max_replicas(case: PlanningCase, systems: int, single: ModePlan) -> int:
-    """Copies for which there are samples, workers and memory."""
+    """Return the maximum number of copies that samples, workers and memory allow."""
     if case.source is None or single.placement is None:
         return 1
     own = ceil_div(case.batch_size, systems)
@@ -111,13 +122,13 @@ def _max_replicas(case: PlanningCase, systems: int, single: ModePlan) -> int:
 
 
 def _start_search(case: PlanningCase, systems: int, copies: int, run: ReplicaPlanner) -> ModePlan | None:
-    """A number of copies on each of some systems; None if the step is not known for their share of the batch."""
+    """Return the plan for `copies` copies on each of `systems` systems, or None if the step has no such batch size."""
     columns, rows = replica_grid(copies, case.machine)
     share = ReplicaShare(case.batch_size, systems, columns, rows)
     try:
         part = case.with_batch(ceil_div(ceil_div(case.batch_size, systems), copies))
     except LazyError:
-        # The script allows its own batch alone. With one copy on one system nothing else is asked for.
+        # The script supports only its own batch size, which is enough for one copy on one system.
         return None
     if part is None:
         return None
@@ -125,13 +136,13 @@ def _start_search(case: PlanningCase, systems: int, copies: int, run: ReplicaPla
 
 
 def replica_grid(copies: int, machine: Machine) -> tuple[int, int]:
-    """Columns and rows of copies whose parts of the mesh are nearest to squares."""
+    """Return the numbers of columns and rows of copies for which their parts of the mesh are most nearly square."""
     shapes = [(n, copies // n) for n in range(1, copies + 1) if copies % n == 0]
     return min(shapes, key=lambda s: abs(math.log(machine.usable_width * s[1] / (machine.usable_height * s[0]))))
 
 
 def replica_machine(machine: Machine, columns: int, rows: int) -> Machine:
-    """The mesh that a copy has, as a machine; its cores and its clock are those of the whole."""
+    """Return a machine with the part of the mesh that a copy has, and otherwise the same properties."""
     if columns * rows == 1:
         return machine
     width, height = machine.usable_width // columns, machine.usable_height // rows
@@ -139,9 +150,9 @@ def replica_machine(machine: Machine, columns: int, rows: int) -> Machine:
 
 
 class GradientSums:
-    """What adding up the gradients of all copies takes in a step: on the wafer, and then between the wafers.
+    """The cycles of summing the gradients of all copies in a step, on each wafer and then between wafers.
 
-    A case is one copy of its step. There is nothing to add up for the only one.
+    They are zero if there is only one copy. The case is that of one copy.
     """
 
     def __init__(self, case: PlanningCase, stages: Sequence[Stage]):
@@ -150,22 +161,23 @@ class GradientSums:
         self._sizes = (
             [_gradient_bytes(case.dataflow, stage) for stage in stages] if share.systems * share.copies > 1 else []
         )
-        # A system sends sums of all its copies.
+        # A system sends the sums over its copies.
         self._tree_cycles = tree_sum_cycles(sum(self._sizes), share.systems, case.host, case.machine)
 
     def cycles(self, rects: Sequence[Rect]) -> int:
-        """Cycles for copies side by side, each with its stages on these rectangles."""
+        """Return the cycles of the sums if each copy has its stages on the rectangles `rects`."""
         if not self._sizes:
             return 0
-        # However much of the mesh each copy was given, the next one lies where the rectangles of this one end.
+        # Copies are packed: the next one starts where the rectangles of this one end.
         width = max(r.x + r.width for r in rects) - min(r.x for r in rects)
         height = max(r.y + r.height for r in rects) - min(r.y for r in rects)
-        # All gradients of a row of cores pass the same links to the next copy, whichever layers they are of.
+        # All gradients in a row of cores use the same links to the next copy, whichever layer they belong to.
         rows = max_line_bytes([(r.y, r.height, size) for r, size in zip(rects, self._sizes, strict=True)])
         columns = max_line_bytes([(r.x, r.width, size) for r, size in zip(rects, self._sizes, strict=True)])
         return self._sum_over_lines(rows, columns, width, height)
 
     def _sum_over_lines(self, row_bytes: float, column_bytes: float, width: int, height: int) -> int:
+        """Return the cycles of the sums along rows, along columns, and over the tree."""
         machine, link_bytes = self._machine, self._machine.link_bits // 8
         along_rows = line_sum_cycles(self._columns, width, math.ceil(row_bytes / link_bytes), machine)
         along_columns = line_sum_cycles(self._rows, height, math.ceil(column_bytes / link_bytes), machine)
@@ -173,18 +185,18 @@ class GradientSums:
 
 
 def line_sum_cycles(copies: int, stride: int, words: int, machine: Machine) -> int:
-    """Cycles to add up `words` of a row over copies that lie `stride` cores apart in it, and to give all the sums."""
+    """Return the cycles of an all-reduce of `words` words over `copies` copies in a line, `stride` cores apart."""
     if copies < 2 or not words:
         return 0
-    # The published forms of a line with a core for each copy: words are those that share its links, and a hop is as
-    # many as lie between two copies.
+    # Published closed forms for a line with one core for each copy. Words are those that share a link, and a hop spans
+    # the distance between two copies.
     name = choose_all_reduce(copies, words, machine)
     moves = (reduce_terms(copies, words, name, 0, machine), broadcast_terms(copies, words))
     return sum(replace(terms, distance=terms.distance * stride).cycles(machine) for terms in moves)
 
 
 def tree_sum_cycles(size: int, systems: int, host: Host, machine: Machine) -> int:
-    """Cycles to add up `size` bytes over the tree between systems, and to send the sums back as they come."""
+    """Return the cycles to sum `size` bytes over the tree between systems and to stream the sums back."""
     if systems < 2:
         return 0
     bits_per_s = min(machine.edge_bits_per_s, host.stream_bits_per_s)
@@ -192,22 +204,26 @@ def tree_sum_cycles(size: int, systems: int, host: Host, machine: Machine) -> in
 
 
 def _gradient_bytes(dataflow: Dataflow, stage: Stage) -> int:
+    """Return the bytes of one gradient for each parameter of a stage."""
     own = {p for layer in stage.layers for p in layer.parameters}
     sizes: dict[int, int] = {}
     for version, parameter in dataflow.gradients.items():
-        # A cast of a gradient takes the place of what it was made from: the larger is what there is room for.
+        # A cast of a gradient replaces it, so count the larger one.
         if parameter in own:
             sizes[parameter] = max(sizes.get(parameter, 0), dataflow.type(version.buffer).nbytes)
     return sum(sizes.values())
 
 
 def max_line_bytes(spans: list[tuple[int, int, int]]) -> float:
-    """The most bytes on one line of cores, where spans of lines (first, how many) hold some bytes each."""
+    """Return the most bytes on one line of cores.
+
+    Each span (first line, number of lines, bytes) has its bytes spread evenly over its lines.
+    """
     changes: list[tuple[int, float]] = []
     for first, count, size in spans:
         changes += [(first, size / count), (first + count, -size / count)]
     most = total = 0.0
-    # Where one span ends and another begins, the one that ends goes first.
+    # At equal lines, spans end before others begin.
     for _, change in sorted(changes):
         total += change
         most = max(most, total)

@@ -1,9 +1,10 @@
-"""Pipelined mode as simulated cores run it: a chain of linear layers, micro-batch by micro-batch, with its routes.
+"""Pipelined mode as simulated cores run it: a chain of linear layers, one micro-batch after the other.
 
-The lanes of `wse_sim.pipeline.cost` give the step: what each layer, each port between two of them and both ends take,
-and how they wait for each other. `wse_sim.pipeline.step_run` runs the same on the same rectangles. Rectangles are those
-of `layer_chain_plan`; the size of a micro-batch is the fastest.
-Copies and systems add what they add to any pipeline: sums of gradients, and an edge that all copies share.
+`wse_sim.pipeline.cost` computes the step from lanes: the cycles of each layer, of each port between two layers and of
+both ends, and how they wait for each other. `wse_sim.pipeline.step_run` runs the same program on the same rectangles.
+`layer_chain_plan` chooses the rectangles. The size of a micro-batch is the fastest one, unless the script requests
+another. Copies and systems add the same costs as for any pipeline: sums of gradients, and the edge that all copies
+share.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -38,22 +39,25 @@ from wse_sim.planner.timeline import Timeline, TimeSpan
 
 MODE = "pipelined"
 MAX_SIMULATED_CORES = 1024
-"""Cores of a mesh on which a pipeline is priced so: beyond, ports of one core are not what a compiler would lay."""
+"""Maximum number of cores of a mesh on which a pipeline is priced this way.
+
+On larger meshes, ports of one core are not what a compiler would use.
+"""
 _MAX_SLOWDOWN_RATIO = 1.25
-"""So many times as slow as the fastest: no smaller micro-batch is looked at."""
+"""The search over micro-batch sizes stops at a run that takes more than this multiple of the fastest one."""
 
 
 def plan_simulated_pipeline(
     case: PlanningCase, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
 ) -> ModePlan:
-    """Place and price the step of a chain of layers; its report says why where cores have no room for it.
+    """Return the plan of a chain of linear layers. If it does not fit, the report has the reason.
 
-    Raises LazyError if it is none, or has what cores do not do.
+    Raise LazyError if the program is no such chain, or contains operations that simulated cores do not run.
     """
     chain = chain_of(case.program)
     if len(chain.layers) != len(stages):
         raise LazyError(f"{len(stages)} stages for {len(chain.layers)} layers", hint="Use linear layers alone.")
-    # The last one waits for the loss, and equal ones do not.
+    # The last layer waits for the loss, so it has a kind different from equal layers.
     kinds = [(kind, n == len(stages) - 1) for n, kind in enumerate(kinds)]
     try:
         if case.micro_batching.kind != "auto":
@@ -67,9 +71,9 @@ def plan_simulated_pipeline(
 def _plan_requested_sizes(
     case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
 ) -> ModePlan:
-    """The plan in micro-batches of the size that the script asks for, or of the fastest of several sizes that fit.
+    """Return the plan with micro-batches of the requested size, or of the fastest requested size that fits.
 
-    Raise a PlacementError if no size fits.
+    Raise PlacementError if no size fits.
     """
     plans: dict[int, ModePlan] = {}
     sizes, refusal = _requested_sizes(case, chain.samples), None
@@ -90,7 +94,7 @@ def _plan_requested_sizes(
 
 
 def _explored_size(micro: int, count: int, planned: ModePlan | None) -> ExploredSize:
-    """The row of a size, of its plan if it fits."""
+    """Return the report row of a micro-batch size. `planned` is None if it does not fit."""
     if planned is None:
         return ExploredSize(micro, count, fits=False)
     report = planned.report
@@ -98,13 +102,13 @@ def _explored_size(micro: int, count: int, planned: ModePlan | None) -> Explored
 
 
 def _requested_sizes(case: PlanningCase, samples: int) -> list[int]:
-    """The sizes of micro-batches that the script asks for, of a copy with so many samples.
+    """Return the micro-batch sizes that the script requests and that divide the `samples` of a copy.
 
-    Raise a PlacementError if it asks for none that divides them.
+    Raise PlacementError if there is none.
     """
     asked = case.micro_batching
     sizes = dict.fromkeys(ceil_div(samples, count) for count in asked.counts(samples))
-    # Cores take equal micro-batches. Less than is asked for would be what a copy has, and not what the script says.
+    # Cores need equal micro-batches, and none smaller than the script requests.
     equal = [size for size in sizes if samples % size == 0 and size >= (asked.least if asked.cuts else samples)]
     if not equal:
         raise PlacementError(
@@ -115,17 +119,20 @@ def _requested_sizes(case: PlanningCase, samples: int) -> list[int]:
 
 
 def find_largest_batch(case: PlanningCase, run: ModePlanner) -> int | None:
-    """The largest batch for which cores have room, 0 without any; None if the script asks for micro-batches."""
+    """Return the largest batch that fits, 0 if none does, or None if the script requests micro-batches.
+
+    `run` plans a case.
+    """
     if case.micro_batching.cuts:
         return None
-    # Samples one by one need the same room in any batch that fills the pipeline.
+    # With single-sample micro-batches, memory does not grow beyond a batch that fills the pipeline.
     for size in range(min(case.batch_size - 1, len(case.stages)), 0, -1):
         try:
             smaller = case.with_batch(size)
             if smaller is not None and run(smaller).report.fits:
                 return size
         except LazyError:
-            # The script allows other batches alone.
+            # The script does not support this batch size.
             continue
     return 0
 
@@ -133,17 +140,17 @@ def find_largest_batch(case: PlanningCase, run: ModePlanner) -> int | None:
 def _find_fastest_run(
     case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], kinds: Sequence[Hashable], placer: Placer
 ) -> ChainRun:
-    """The fastest over the sizes of a micro-batch."""
+    """Return the fastest run over the micro-batch sizes. Raise PlacementError if none fits."""
     best: ChainRun | None = None
     refusal: PlacementError | None = None
     for micro in _candidate_sizes(chain.samples):
         try:
             run = ChainPlanner(case, chain, stages, kinds, micro).fastest(placer)
-        # Small micro-batches need less memory: one that does not fit says nothing of the others.
+        # Smaller micro-batches need less memory and may still fit.
         except PlacementError as error:
             refusal = error
             continue
-        # Ever smaller ones pay for ever more setups: from here on it only becomes worse.
+        # Smaller micro-batches have more setups, so from here on steps only get slower.
         if best is not None and run.step_cycles > _MAX_SLOWDOWN_RATIO * best.step_cycles:
             break
         if best is None or run.step_cycles < best.step_cycles:
@@ -155,17 +162,18 @@ def _find_fastest_run(
 
 
 def _candidate_sizes(samples: int) -> Iterator[int]:
-    """The sizes that are tried: each about half of the one before, down to single samples."""
-    # Long vectors against an early start of the next layer: neither end is best for all.
+    """Yield the micro-batch sizes to try, all divisors of `samples`: each about half of the previous one, down to 1."""
+    # Large sizes have long vectors, small ones start the next layer earlier. Neither end is best for all.
     size = samples
     while size > 1:
         yield size
-        # A batch that halves no more has other divisors, or none but one: shares of a batch may be odd.
+        # If half of the size is no divisor, take the next smaller divisor.
         size = next(s for s in range(size // 2, 0, -1) if samples % s == 0)
     yield 1
 
 
 def _plan_run(case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], run: ChainRun) -> ModePlan:
+    """Return the plan of a run, with its bounds and report."""
     price, share = run.price, case.share or ReplicaShare(case.batch_size, 1, 1, 1)
     entering, leaving = edge_bytes(case)
     bounds = list(_bounds(case, price, stages, run.step_cycles))
@@ -214,7 +222,8 @@ def _plan_run(case: PlanningCase, chain: LayerChain, stages: Sequence[Stage], ru
 
 
 def _bounds(case: PlanningCase, price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Iterator[RateBound]:
-    # Of all lanes, ports and the core with the loss too: any of them may be what the others wait for.
+    # Ports and the loss core are lanes too, and any lane may be the slowest.
+    """Yield the bounds of the host, of the busiest lane, and of the whole step."""
     yield from host_bounds(case)
     samples = case.share.batch_size if case.share else case.batch_size
     slowest = max(price.work, key=price.own_cycles)
@@ -228,22 +237,24 @@ def _bounds(case: PlanningCase, price: StepCost, stages: Sequence[Stage], step_c
 
 
 def _layer_rows(case: PlanningCase, stages: Sequence[Stage], run: ChainRun) -> Iterator[LayerRow]:
+    """Yield the report rows of all layers."""
     for n, stage in enumerate(stages):
         work: Mapping[str, int] = run.price.work[f"layer {n}"]
         place = LayerPlacement(run.placement.rects[n], run.placement.parts[n], run.price.words * WORD_BYTES)
         for layer in stage.layers:
-            # What has no product of its own is done at the edge of the one that has, and counted there.
+            # Kernels of layers without a product run on the edge of a layer with one, and are counted there.
             cycles = work if layer.has_product else {}
             sweeps = (cycles.get(sweep, 0) for sweep in ("forward", "backward", "update"))
             yield layer_row(case, layer, place, SweepCycles(*sweeps))
 
 
 def _timeline(price: StepCost, stages: Sequence[Stage], step_cycles: int) -> Timeline:
-    """The lanes as a timeline; a span begins where the one before it on its lane ends, waiting included.
+    """Return the lanes of a step as a timeline.
 
-    Micro-batches that have no spans, and what copies add at the end of a step, are a span of their own.
+    A span starts when the previous one on its lane ends, so waiting is included. One more span covers the rest of the
+    step: micro-batches without spans, and sums over copies.
     """
-    # Lanes begin at the start and have no gaps, so that the lane which ends last is a path from 0 to the end.
+    # Lanes start at cycle 0 and have no gaps, so the lane that ends last is the critical path.
     names = {f"layer {n}": stage.name for n, stage in enumerate(stages)}
     spans: list[TimeSpan] = []
     last: dict[str, int] = {}

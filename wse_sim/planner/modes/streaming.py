@@ -1,15 +1,16 @@
-"""Weight-streaming mode: layers take the whole wafer in turn, activations stay, weights come over the edge.
+"""Weight-streaming mode: layers use the whole wafer in turn, activations stay on it, and weights stream in.
 
-In each turn three things overlap: weights (and the batch, when it is first read) come in, the layer computes, and what
-it made for the weight host (gradients) or for the user goes out. Weights of later turns are fetched ahead into the
-memory that activations leave free. A step begins with an empty wafer: its first weights have to wait for the update of
-the step before. A batch whose activations do not fit is cut into micro-batches, whose gradients the weight host adds
-up, and activations inside segments of layers are computed again where that is faster.
-Source: the weight-streaming model t = max(compute, weights / edge) for each layer, in and out at the same time;
-prefetch that hides latency except where a step begins, by the vendor's glossary on the weight memory. Several systems
-share the batch; a tree between them and the weight host broadcasts weights and adds up gradients. Activations go from
-the layout of a layer to that of the next while the next one works on what has come.
-Left out: layouts within a layer, and the weight host's own arithmetic.
+In each turn three things overlap: weights (and the batch, when it is first read) stream in, the layer computes, and
+gradients or fetched results leave. Weights of later turns are prefetched into memory that activations do not use. A
+step starts with an empty wafer, since its first weights depend on the previous step's update. A batch whose activations
+do not fit is cut into micro-batches, whose gradients the weight host sums. Activations within segments of layers are
+recomputed if that is faster. Several systems share the batch; a tree between them and the weight host broadcasts
+weights and sums gradients. Activations move from one layer's layout to the next while the next layer works on what has
+arrived.
+
+Sources: the weight-streaming model t = max(compute, weights / edge) for each layer, in and out at the same time;
+prefetch that hides latency except at the start of a step, by the vendor's glossary on the weight memory. Not modelled:
+layouts within a layer, and the arithmetic of the weight host.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,23 +25,23 @@ from wse_sim.planner.modes.streaming_timeline import MODE, StreamedRun, usable_b
 from wse_sim.planner.streaming_schedule import MemoryPeak, StreamingSchedule
 
 MIN_TREE_STEP_RATIO = 0.01
-"""Of a step: no smaller number of systems is worth a trial for what the tree takes of it."""
+"""Fewer systems are tried if the tree's latency is at least this share of a step, or if shares are uneven."""
 
 
 def plan_streaming(case: PlanningCase) -> ModePlan:
-    """Place and time a step in weight-streaming mode, on as many of the systems as pay off."""
+    """Plan a step in weight-streaming mode, with the number of systems that gives the highest rate."""
     most, *fewer = system_counts(case)
     whole = _plan_on_all_systems(replace(case, systems=most))
     tree_cycles = case.host.tree_seconds(most) * case.machine.clock_hz
     is_even = case.batch_size % most == 0
     if not whole.report.fits or (is_even and tree_cycles < MIN_TREE_STEP_RATIO * whole.report.step_cycles):
         return whole
-    # The way over a deeper tree may cost more than smaller shares save, and an odd share more than a larger even one.
+    # A deeper tree may cost more than smaller shares save, and an odd share more than a larger even one.
     return select_fastest([whole, *(_plan_on_all_systems(replace(case, systems=count)) for count in fewer)])
 
 
 def _plan_on_all_systems(case: PlanningCase) -> ModePlan:
-    """A step on all systems of a case, cut as the script asks, or in the way that is fastest."""
+    """Return the plan on all systems of a case, with the micro-batches that the script requests or the fastest ones."""
     if case.micro_batching.kind != "auto":
         return _plan_requested_sizes(case)
     whole = case.turns
@@ -51,7 +52,7 @@ def _plan_on_all_systems(case: PlanningCase) -> ModePlan:
     try:
         runs = [run for way in ways if (run := _find_fastest_run(case, *way))]
     except LazyError as error:
-        # Where a sample reads others of its batch, a step in parts is another one.
+        # If samples depend on each other, the step cannot be cut.
         what = f"the batch fits in micro-batches alone, and {error.what}"
         hint = "Use a smaller batch or a larger machine, or take the batch from the data (x.shape[0])."
         return make_unfit_plan(MODE, PlacementError(what, where=error.where, hint=hint))
@@ -61,13 +62,13 @@ def _plan_on_all_systems(case: PlanningCase) -> ModePlan:
 
 
 def _plan_requested_sizes(case: PlanningCase) -> ModePlan:
-    """A step in the micro-batches that the script asks for; of several numbers of them in the fastest that fits."""
+    """Return the plan with the requested micro-batches; of several requested sizes, the fastest that fits."""
     asked, own = case.micro_batching, ceil_div(case.batch_size, case.systems)
     counts = asked.counts(own)
     if not counts:
         what = f"the batch of a system has {own:,} samples, and no size from {asked.least:,} on is to be tried"
         return make_unfit_plan(MODE, PlacementError(what, hint=f"Explore sizes from {own:,} samples down."), None)
-    # Activations are computed again in the backward sweep where that is faster, or fits only then.
+    # Try with and without recomputation, which may be faster or fit where the other does not.
     ways = (False, True) if case.turns.backward else (False,)
     try:
         tried = [[StreamedRun(case, count, has_recompute) for has_recompute in ways] for count in counts]
@@ -78,7 +79,7 @@ def _plan_requested_sizes(case: PlanningCase) -> ModePlan:
     fitting = [[run for run in runs if run.free_bytes >= 0] for runs in tried]
     best = [min(runs, key=lambda run: run.step_cycles) for runs in fitting if runs]
     if not best:
-        # The last runs have the smallest micro-batches, and the last of these holds the fewest activations.
+        # The last run has the smallest micro-batches and recomputes activations, so it needs the least memory.
         return make_unfit_plan(MODE, _requested_too_large_error(tried[-1][-1]), None)
     outcome = min(best, key=lambda run: run.step_cycles).plan()
     if asked.kind == "explore":
@@ -89,7 +90,7 @@ def _plan_requested_sizes(case: PlanningCase) -> ModePlan:
 
 
 def _requested_too_large_error(run: StreamedRun) -> PlacementError:
-    """The error for micro-batches that the script asks for, of which even the smallest do not fit."""
+    """Return the error for requested micro-batches of which even the smallest do not fit."""
     machine, kind = run.case.machine, run.case.micro_batching.kind
     usable = usable_bytes(run.case)
     return PlacementError(
@@ -102,7 +103,10 @@ def _requested_too_large_error(run: StreamedRun) -> PlacementError:
 
 
 def _explored_size(own: int, count: int, fitting: Sequence[StreamedRun]) -> ExploredSize:
-    """The row of a number of micro-batches, of the runs that fit."""
+    """Return the report row of `count` micro-batches.
+
+    `fitting` are the runs that fit: with recomputation, without it, or both.
+    """
     samples = ceil_div(own, count)
     if not fitting:
         return ExploredSize(samples, count, fits=False)
@@ -118,27 +122,30 @@ def _explored_size(own: int, count: int, fitting: Sequence[StreamedRun]) -> Expl
 
 
 def _find_fastest_run(case: PlanningCase, size: int, has_recompute: bool) -> StreamedRun | None:
-    """The fastest run with micro-batches of up to `size` samples that fits; None if none does."""
+    """Return the fastest run with micro-batches of at most `size` samples that fits, or None."""
     own = ceil_div(case.batch_size, case.systems)
     best: StreamedRun | None = None
-    # Whole samples and the program at that size may take a little more than the share they were reckoned by.
+    # The estimated size may be slightly too large, so smaller sizes follow.
     for count in dict.fromkeys(ceil_div(own, n) for n in range(size, 0, -1)):
         run = StreamedRun(case, count, has_recompute)
         if run.free_bytes < 0:
             continue
-        # More of them send the weights more often, and are as a rule no faster.
+        # More micro-batches send the weights more often and are usually no faster.
         if best and run.least_cycles(best) >= best.step_cycles:
             break
         if not best or run.step_cycles < best.step_cycles:
             best = run
-        # A step that is known at any size would have to be priced at all of these.
+        # With a source, each further size would have to be recorded and priced.
         if case.source:
             break
     return best
 
 
 def _feasible_sizes(case: PlanningCase, whole: StreamingSchedule) -> Iterator[tuple[int, bool]]:
-    """Samples of micro-batches that fit, with or without recompute. Raises PlacementError if one sample is too much."""
+    """Yield (samples of the largest micro-batch that fits, whether activations are recomputed).
+
+    Raise PlacementError if a single sample does not fit.
+    """
     own = ceil_div(case.batch_size, case.systems)
     needs = {False: whole.memory()}
     if whole.backward:
@@ -147,8 +154,8 @@ def _feasible_sizes(case: PlanningCase, whole: StreamingSchedule) -> Iterator[tu
     fitting = False
     for has_recompute, need in needs.items():
         room = usable - need.fixed
-        # `need` is of the batch of all systems.
-        # Whole samples are counted: parts of equal bytes would be rounded up to more than fits.
+        # `need` is for the batch of all systems. Round down to whole samples: parts of equal bytes would be rounded up
+        # to more than fits.
         size = min(own, room * case.batch_size // max(1, need.per_batch)) if room > 0 else 0
         if size:
             fitting = True
@@ -160,6 +167,7 @@ def _feasible_sizes(case: PlanningCase, whole: StreamingSchedule) -> Iterator[tu
 def _sample_too_large_error(
     case: PlanningCase, whole: StreamingSchedule, need: MemoryPeak, usable: int
 ) -> PlacementError:
+    """Return the error for a sample that does not fit. It names the layer that uses most bytes."""
     worst = max(
         whole.every,
         key=lambda turn: sum(case.dataflow.type(b).nbytes for i in turn.kernels for b in _touched_buffers(case, i)),
@@ -175,4 +183,5 @@ def _sample_too_large_error(
 
 
 def _touched_buffers(case: PlanningCase, i: int) -> set[int]:
+    """Return the buffers that kernel `i` reads or writes."""
     return {o.buffer for o in case.dataflow.operands[i]} | set(case.dataflow.results[i])

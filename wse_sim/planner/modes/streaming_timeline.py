@@ -1,4 +1,4 @@
-"""A step in weight-streaming mode, in a number of micro-batches: what its turns take, and how they overlap."""
+"""Timing of a step in weight-streaming mode: the cycles of each turn in a micro-batch, and how turns overlap."""
 
 import math
 from bisect import bisect_left
@@ -28,25 +28,28 @@ from wse_sim.planner.timeline import Timeline, TimeSpan
 MODE = "streaming"
 LANES = ("edge in", "mesh", "edge out")
 CORNER_SIDES = (*range(1, 8), *(n << octave for octave in range(24) for n in range(8, 16)))
-"""Sides of corners of a mesh in which a turn may stay together."""
-_MAX_SHOWN_MICRO_BATCHES = 2  # micro-batches of a timeline; further ones look like the last of these
+"""Side lengths of mesh corners in which a turn may run."""
+_MAX_SHOWN_MICRO_BATCHES = 2  # A timeline shows this number of micro-batches; later ones are the same.
 
 
 def usable_bytes(case: PlanningCase) -> int:
-    """Bytes of all PEs together that a step may take."""
+    """Return the bytes that a step may use on all PEs together."""
     return case.machine.usable_pes * case.machine.usable_bytes_per_pe
 
 
 _LaneTimes = tuple[tuple[int, int, int], float, int, int]
-"""Cycles of a turn's lanes, of its weights, its work and what moves before it."""
+"""Cycles of a turn: (edge in, mesh, edge out), those of its weights, of its kernels, and of moved activations."""
 
 
 @dataclass(frozen=True)
 class _TimedTurn:
-    """A turn with the cycles of its three lanes for one micro-batch.
+    """A turn with its cycles for one micro-batch.
 
-    `weight_cycles` are those of its weights in the first lane. On the mesh its kernels take `work_cycles`, beside the
-    `moving_cycles` in which what other layers made comes to where this one has it.
+    - `turn`: the turn
+    - `cycles`: cycles on the lanes (edge in, mesh, edge out)
+    - `weight_cycles`: cycles of its weights on the first lane
+    - `work_cycles`: cycles of its kernels on the mesh
+    - `moving_cycles`: cycles in which other layers' activations move to its layout, overlapped with its kernels
     """
 
     turn: StreamingTurn
@@ -56,14 +59,21 @@ class _TimedTurn:
     moving_cycles: int
 
     def scale_cycles(self, share: float) -> tuple[int, int, int]:
-        """The three lanes for a micro-batch with a share of the samples: weights and gradients are the same."""
+        """Return the cycles on the three lanes for a `share` of the samples. Weights and gradients do not shrink."""
         arriving, computing, leaving = self.cycles
         batch_cycles = arriving - self.weight_cycles
         return math.ceil(self.weight_cycles + share * batch_cycles), math.ceil(share * computing), leaving
 
 
 class StreamedRun:
-    """A step in a number of micro-batches, on one of the systems."""
+    """A step on one system in a given number of micro-batches, with or without recomputation.
+
+    - `size`: samples of a micro-batch
+    - `last_share`: samples of the last micro-batch over `size`
+    - `part`: the case at the size of a micro-batch, if the step is available at that size, else the whole case
+    - `share`: the share of the prices of `part` that a micro-batch takes
+    - `turns`: the schedule of `part`
+    """
 
     def __init__(self, case: PlanningCase, micro_batches: int, has_recompute: bool):
         self.case, self.micro_batches, self.has_recompute = case, micro_batches, has_recompute
@@ -71,7 +81,7 @@ class StreamedRun:
         self.size = size = ceil_div(own, micro_batches)
         self.last_share = (own - (micro_batches - 1) * size) / size
         other = case.with_batch(size)
-        # Without the step at that size its kernels are priced by their share of this one's.
+        # If the step is not available at that size, its kernels are priced as a share of this one's.
         self.part = other or case
         self.share = 1.0 if other else size / case.batch_size
         self.dataflow = self.part.passing
@@ -81,10 +91,10 @@ class StreamedRun:
         self.turns = self.part.turns
 
     def plan(self) -> ModePlan:
-        """The report and the timeline of the step, with the bytes that each turn holds."""
+        """Return the plan with report, timeline, and live bytes of each turn."""
         timed, step_cycles = self.timed, self.step_cycles
         bounds = self._bounds(step_cycles, timed)
-        # Weights come for each micro-batch, and samples once.
+        # Weights stream in for each micro-batch, samples once.
         batch_bytes = round(self._whole_batches * self.share * sum(t.turn.bytes.batch for t in timed))
         blame = {"fill": ("compute", "moving", "weights", "edge")}
         limit, sentence = find_limit(bounds, blame)
@@ -112,24 +122,27 @@ class StreamedRun:
 
     @cached_property
     def step_cycles(self) -> int:
-        """Cycles of the whole step."""
-        # Weights and gradients follow one another through the tree; its latency shows once, where a step begins.
+        """Return the cycles of the whole step, including the tree's latency once if weights stream in."""
+        # Transfers through the tree are pipelined, so its latency counts once per step.
         tree = self.case.host.tree_seconds(self.case.systems) if sum(t.turn.bytes.weights for t in self.timed) else 0
         return self._schedule.end + math.ceil(tree * self.case.machine.clock_hz)
 
     def _held_bytes(self) -> tuple[int, ...]:
-        """Bytes on the wafer in each turn of a micro-batch; none where turns run again, which hold other tensors."""
+        """Return the live bytes in each turn of a micro-batch, or () with recomputation."""
         if self.has_recompute:
             return ()
         return tuple(math.ceil(self.share * memory.per_batch) + memory.fixed for memory in self.turns.held())
 
     @property
     def _whole_batches(self) -> float:
-        """How many times a step takes what the samples of a whole micro-batch take: the last one has fewer."""
+        """Return the number of micro-batches, with the last one as a fraction of a full one."""
         return self.micro_batches - 1 + self.last_share
 
     def _sent_cycles(self) -> float:
-        """Cycles of the busier way over the edge: each micro-batch sends all weights and gradients again."""
+        """Return the cycles of the busier direction over the edge.
+
+        Each micro-batch sends all weights and gradients again.
+        """
         weights = sum(t.weight_cycles for t in self.timed)
         batch = sum(t.cycles[0] for t in self.timed) - weights
         leaving = self.micro_batches * sum(t.cycles[2] for t in self.timed)
@@ -137,16 +150,16 @@ class StreamedRun:
 
     @cached_property
     def timed(self) -> list[_TimedTurn]:
-        """The turns of a micro-batch in their order, with forward turns once more where segments run again."""
+        """Return the timed turns of a micro-batch in order, including forward turns that recompute segments."""
         turns = self.turns
         if not self.has_recompute:
             return [self._time(turn) for turn in turns.every]
         order: list[StreamingTurn] = list(turns.forward)
-        # From the last segment to the first: each is computed again just before its way back.
+        # From the last segment to the first, each is recomputed just before its backward turns.
         ends = turns.segment_ends
         for n in reversed(range(len(ends))):
             start = ends[n - 1] + 1 if n else 0
-            # The last segment's activations are still there when the way back begins.
+            # The activations of the last segment are still present when backward begins.
             order += turns.forward[start : ends[n] + 1] if n < len(ends) - 1 else ()
             order += turns.segment_backward_turns(start, ends[n])
         ordered = {id(turn) for turn in order}
@@ -154,19 +167,20 @@ class StreamedRun:
         return [self._time(turn) for turn in (*order, *left)]
 
     def _time(self, turn: StreamingTurn) -> _TimedTurn:
-        # Turns of equal kernels take equally long: they are timed once.
+        """Return the timed turn. Turns with equal kernels and bytes are timed once."""
         key = tuple(self.case.prices.kinds(self.dataflow, turn.kernels)), turn.bytes
         if key not in self._times:
             self._times[key] = self._compute_time(turn)
         return _TimedTurn(turn, *self._times[key])
 
     def _compute_time(self, turn: StreamingTurn) -> _LaneTimes:
+        """Return the cycles of a turn."""
         machine, host = self.case.machine, self.case.host
-        # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
+        # Weights are limited by the weight host's tree too, the batch only by the edge.
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
         words = math.ceil(self.share * turn.bytes.moved * 8 / machine.link_bits)
         work, moving = self._spread(turn.kernels, words)
-        # Rows are worked on as they arrive from the layout of the layer before.
+        # Kernels process rows as they arrive from the previous layer's layout.
         mesh = max(work, moving)
         weights = turn.bytes.weights * 8 / bits
         batch = self.share * turn.bytes.batch * 8 / machine.edge_bits_per_cycle
@@ -174,17 +188,16 @@ class StreamedRun:
         return lanes, weights, work, moving
 
     def _spread(self, kernels: Sequence[int], words: int) -> tuple[int, int]:
-        """Cycles of the kernels, and of `words` that come to them from another layout, in a corner of the mesh.
+        """Return the cycles of kernels, and of `words` that move to them from another layout, in a corner of the mesh.
 
-        It is the corner on which the longer of both is shortest: small tensors stay together. Corners have sides of
-        one set for all meshes, and on one of a given side neither takes longer if the mesh is larger.
+        The corner is chosen so that the longer of both is shortest: small tensors use a small corner. Corners have
+        sides from one set for all meshes, so that neither number rises for a given side on a larger mesh.
         """
         work, parts = self._kernel_cycles(kernels, self.mesh)
         sides = CORNER_SIDES[: bisect_left(CORNER_SIDES, max(self.mesh)) + 1]
         around = bisect_left(sides, max(map(max, parts), default=1))
         best = work, min(self._moved(words, side) for side in sides[around:])
         for side in reversed(sides[:around]):
-            # In smaller corners kernels take longer.
             if work >= max(best):
                 break
             if (moving := self._moved(words, side)) < max(best):
@@ -193,24 +206,26 @@ class StreamedRun:
         return best
 
     def _moved(self, words: int, side: int) -> int:
-        # As far as on a square: the mesh may end before, and a larger one after that.
+        # A corner may be cut off by the mesh; use the distances of a square so that larger meshes are no slower.
+        """Return the cycles to move `words` to a corner with sides of `side` cores."""
         line = min(side, *self.mesh)
         return relayout_cycles(words, line, 2 * side - line, self.case.machine)
 
     def _kernel_cycles(self, kernels: Sequence[int], mesh: TileSize) -> tuple[int, list[TileSize]]:
-        """Cycles of kernels on a mesh, and the parts that they have."""
+        """Return the total cycles of kernels on a mesh, and the parts that they use."""
         own = [self._part(i, mesh) for i in kernels]
         return sum(cycles for cycles, _ in own), [part for _, part in own]
 
     def _part(self, i: int, mesh: TileSize) -> tuple[int, TileSize]:
+        """Return the least cycles of kernel `i` on a part of `mesh`, and that part. Cached."""
         key = self.case.prices.kind(self.dataflow, i), mesh
         if key not in self._parts_of:
-            # The way across may cost more than PEs help.
+            # A part may be faster than the whole mesh because its paths are shorter.
             self._parts_of[key] = find_best_tile(self.case.prices, self.dataflow, i, mesh, self.share)
         return self._parts_of[key]
 
     def _work_share(self, timed: Sequence[_TimedTurn]) -> float:
-        """The share of all operations that are done, where zeros of sparse weights are left out."""
+        """Return the share of all operations that are executed; below 1 if zeros of sparse weights are skipped."""
         sparsity = self.dataflow.sparsity
         if not (sparsity.weights or sparsity.gradients):
             return 1.0
@@ -226,12 +241,11 @@ class StreamedRun:
 
     @cached_property
     def _schedule(self) -> "_LaneClock":
-        """All micro-batches, turn by turn."""
+        """Return the clock after all micro-batches have been scheduled."""
         clock, n = _LaneClock(self._ahead(self.timed)), 0
         whole = [one.cycles for one in self.timed]
         before: tuple[int, tuple[int, ...]] = 0, ()
         while n < self.micro_batches:
-            # The last micro-batch has what is left of the samples.
             share = self.last_share if n == self.micro_batches - 1 else 1.0
             clock.add(
                 whole if share == 1.0 else [one.scale_cycles(share) for one in self.timed],
@@ -239,7 +253,7 @@ class StreamedRun:
             )
             n += 1
             state = clock.end, clock.waiting()
-            # Where two in turn leave all lanes alike, all further whole ones do.
+            # If two successive micro-batches leave the lanes in the same state, all further full ones do.
             if state[1] == before[1] and n > _MAX_SHOWN_MICRO_BATCHES:
                 skipped = max(0, self.micro_batches - 1 - n)
                 clock.skip(skipped * (state[0] - before[0]))
@@ -248,14 +262,14 @@ class StreamedRun:
         return clock
 
     def _timeline(self) -> Timeline:
-        """The first micro-batches, turn by turn."""
+        """Return the timeline of the first micro-batches."""
         names = [f"{one.turn.layer.name} {one.turn.sweep}" for one in self.timed]
         return Timeline(tuple(self._schedule.spans(min(_MAX_SHOWN_MICRO_BATCHES, self.micro_batches) * names)))
 
     def least_cycles(self, other: "StreamedRun") -> int:
-        """Cycles that this step takes at least, told from `other`, which has fewer micro-batches.
+        """Return a lower bound on the step's cycles, derived from `other`, which has fewer micro-batches.
 
-        Its weights come and its results go more often, and its kernels take no less in all, but for what is rounded.
+        Weights and results are transferred more often, and kernels take no less in total, except for rounding.
         """
         rounded = sum(1 + len(t.turn.kernels) for t in other.timed)
         lanes = [sum(t.cycles[lane] for t in other.timed) for lane in range(3)]
@@ -263,27 +277,32 @@ class StreamedRun:
         return math.floor(max(self.micro_batches * sent, other._whole_batches * (lanes[1] - rounded)))
 
     def _ahead(self, timed: Sequence[_TimedTurn]) -> int:
-        """Turns whose weights fit beside the activations. Without room for any they come as they are multiplied."""
+        """Return the number of turns whose weights fit in free memory.
+
+        With 0, weights stream in while they are multiplied.
+        """
         largest = max((t.turn.bytes.weights for t in timed), default=0)
-        # Spread over all PEs: a layer's weights lie nowhere in particular until they are multiplied.
+        # Prefetched weights may be on any PE until they are multiplied.
         return self.free_bytes // largest if largest else 1
 
     @cached_property
     def free_bytes(self) -> int:
-        """Bytes that the step leaves free where it holds most; less than none if it does not fit."""
+        """Return the bytes that are free when most are in use; negative if the step does not fit."""
         return usable_bytes(self.case) - self._needed_bytes
 
     @property
     def peak_bytes_per_pe(self) -> int:
-        """Bytes on a PE where the step holds most, spread evenly."""
+        """Return the bytes on each PE when most are in use, spread evenly."""
         return ceil_div(self._needed_bytes, self.case.machine.usable_pes)
 
     @cached_property
     def _needed_bytes(self) -> int:
+        """Return the peak number of live bytes on all PEs."""
         memory = self.turns.memory_with_recompute() if self.has_recompute else self.turns.memory()
         return math.ceil(self.share * memory.per_batch) + memory.fixed
 
     def _bounds(self, step_cycles: int, timed: Sequence[_TimedTurn]) -> list[RateBound]:
+        """Return the bounds of host, kernels, moved activations, edge and the whole step."""
         case, machine = self.case, self.case.machine
         bounds = host_bounds(case)
         if not step_cycles:
@@ -303,9 +322,9 @@ class StreamedRun:
             source = "own derivation: activations between the layouts of layers, half of a line across its middle"
             bounds.append(RateBound("moving", rate, source, slowest.name, str(slowest.where) if slowest.where else ""))
         if rates[1]:
-            # The layer whose weights are largest, as their lane is what a step waits for.
+            # Name the layer with the longest transfer.
             heavy = max(timed, key=lambda t: t.cycles[0])
-            # What fills most of the time of the lane is what it waits for: both kinds of bytes come at their own rate.
+            # Weights and batch have different rates; report the one that uses more of the lane's time.
             if 2 * sum(t.weight_cycles for t in timed) >= sum(t.cycles[0] for t in timed):
                 bounds.append(RateBound("weights", rates[1], stream, heavy.turn.layer.name))
             else:
@@ -313,6 +332,7 @@ class StreamedRun:
         return [*bounds, RateBound("fill", rates[2], "the whole step, turn by turn")]
 
     def _rows(self, timed: Sequence[_TimedTurn]) -> Iterator[LayerRow]:
+        """Yield the report rows of all layers."""
         whole = Rect.whole(self.case.machine)
         turns_of: dict[int, list[_TimedTurn]] = defaultdict(list)
         for one in timed:
@@ -320,7 +340,7 @@ class StreamedRun:
         place = LayerPlacement(whole, (whole.width, whole.height), self.peak_bytes_per_pe)
         for n, layer in enumerate(self.case.layers):
             own = turns_of[n]
-            # Work is that of all systems, cycles are those of one.
+            # Work is counted over all systems, cycles on one.
             cycles = SweepCycles(
                 forward=self._sweep_cycles(own, "forward"),
                 backward=self._sweep_cycles(own, "backward"),
@@ -329,11 +349,16 @@ class StreamedRun:
             yield layer_row(self.case, layer, place if own else None, cycles, self._work_share(own))
 
     def _sweep_cycles(self, timed: Sequence[_TimedTurn], sweep: Sweep) -> int:
+        """Return the mesh cycles of one sweep in a step."""
         return sum([math.ceil(self._whole_batches * one.cycles[1]) for one in timed if one.turn.sweep == sweep])
 
 
 class _LaneClock:
-    """Three lanes: weights up to `ahead` turns before they are needed, the mesh, and results out."""
+    """A schedule of turns on three lanes: edge in, mesh, and edge out.
+
+    Weights may arrive up to `ahead` turns before they are used. `end` is the cycle in which all turns so far have
+    ended.
+    """
 
     def __init__(self, ahead: int):
         self.ahead, self.end = ahead, 0
@@ -342,14 +367,14 @@ class _LaneClock:
         self._shown: list[tuple[int, int, int | None]] = []
 
     def add(self, turns: Iterable[tuple[int, int, int]], is_shown: bool) -> None:
-        """Schedule turns behind those before them, with cycles of each lane; their ends are kept if they are shown."""
+        """Schedule further turns, given their cycles on each lane. Record their spans if `is_shown`."""
         arrived, computed, left = self._lanes
         ahead, meshes = self.ahead, self._meshes
         for arriving, computing, leaving in turns:
-            # The lane of weights runs ahead of the mesh, until the memory for them is full.
+            # Weights arrive ahead of the mesh until the memory for them is full.
             freed = meshes[-ahead - 1] if len(meshes) > ahead else 0
             arrived = max(arrived, freed) + arriving
-            # A turn works on weights as they arrive: it ends no earlier than they do, and may begin before.
+            # A turn processes weights as they arrive: it may start before the last one and ends no earlier.
             computed = max(computed + computing, arrived)
             meshes.append(computed)
             if leaving:
@@ -360,19 +385,19 @@ class _LaneClock:
         self.end = max(computed, left or 0)
 
     def waiting(self) -> tuple[int, ...]:
-        """How long before the end all that later turns wait for was through."""
+        """Return, for each event that later turns may wait for, how many cycles before the end it happened."""
         lanes = (end for end in self._lanes if end is not None)
         return tuple([self.end - end for end in (*lanes, *self._meshes[-self.ahead - 1 :])])
 
     def skip(self, cycles: int) -> None:
-        """Put all that later turns wait for so much later."""
+        """Delay everything that later turns may wait for by `cycles`."""
         arrived, computed, left = self._lanes
         self._lanes = arrived + cycles, computed + cycles, left if left is None else left + cycles
         self._meshes = [end + cycles for end in self._meshes[-self.ahead - 1 :]]
         self.end += cycles
 
     def spans(self, names: Sequence[str]) -> list[TimeSpan]:
-        """The lanes of the turns that are shown, each behind what let it start."""
+        """Return the spans of the recorded turns, each with its cause. `names` has a name for each turn."""
         spans: list[TimeSpan] = []
         last: list[int | None] = [None, None, None]
         meshes: list[int] = []
@@ -382,7 +407,7 @@ class _LaneClock:
                     continue
                 cause = last[lane]
                 freed = meshes[-self.ahead - 1] if lane == 0 and len(meshes) > self.ahead else None
-                # Of two that end together the one of the lane is the cause.
+                # If both end together, the lane's previous span is the cause.
                 if freed is not None and (cause is None or spans[freed].end_cycles > spans[cause].end_cycles):
                     cause = freed
                 last[lane] = len(spans)
