@@ -1,4 +1,4 @@
-"""Rectangles for blocks: shape curves, a slicing tree that keeps their order, and a search for short wires.
+"""Floorplanning: shape curves, slicing trees that keep the order of blocks, and a search for short wires.
 
-The placer knows neither layers nor kernels: it is given, for each block, the least height for every width.
+The placer is independent of layers and kernels. Its input is, for each block, the least height for every width.
 """

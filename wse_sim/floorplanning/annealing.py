@@ -1,12 +1,13 @@
-"""Slicing trees under small changes, compiled: shorter wires at a height that the mesh has.
+"""Compiled simulated annealing of slicing trees: reduce the wirelength of a tree that fits on the mesh.
 
-A node's curves follow from those of its parts, so a change costs a walk to the root. What a change overwrote is kept
-until it is accepted. Coordinates are doubled, for centres lie between PEs.
+The shape curves of a node follow from those of its two parts, so a change requires updates up to the root. Overwritten
+curves are saved until a change is accepted. Coordinates are doubled, because centres may be between PEs.
 
-`tree` has a column for each node and the rows below; `curves` a row for each node, its least heights for widths up to
-`room`, and then its least widths. `kept` is where curves are kept, and `kept_nodes` says whose they are, and at its end
-how many.
-Arrays are handed on one by one and rows are never cut out: Numba would count references to them at every call.
+The arrays are passed separately and rows are never sliced, because Numba would count references to them at every call:
+
+- `tree`: [TREE_ROWS, nodes], see `TREE_ROWS`
+- `curves`: [nodes, entries], the least height for each width up to `room`, then the least width for each height
+- `kept`, `kept_nodes`: saved curves and the nodes they belong to; the last entry of `kept_nodes` is their number
 """
 
 import hashlib
@@ -22,8 +23,8 @@ from wse_sim.machine_code import kept
 
 CUT_ROW, FIRST_ROW, SECOND_ROW, PARENT_ROW, ROOT_ROW = range(5)
 TREE_ROWS = 5
-"""Rows of `tree`: direction of a cut, its parts, the cut above, and in the first column of the last one the root."""
-# All that ends up inside the entry points: an edit of either file must not leave old machine code in use.
+"""Rows of `tree`: direction of a cut, its first part, its second part, its parent, and the root in the first column."""
+# Digest of both source files: cached machine code is invalid after an edit of either.
 ANNEALING_DIGEST = hashlib.blake2b(
     b"".join(Path(__file__).with_name(f"{n}.py").read_bytes() for n in ("annealing", "columns"))
 )
@@ -35,19 +36,25 @@ CompiledArray = Any
 
 
 def compile_inlined(function: Any) -> Any:
-    """Compile a function that only the search calls."""
+    """Return `function` compiled for inlining into other compiled functions. It cannot be called from Python."""
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return njit(function, error_model="numpy", **options)
 
 
 def compile_entry_point(signature: str) -> Callable[[Any], Any]:
-    """Compile an entry point, or load it. It lets other threads run."""
+    """Return a decorator that compiles an entry point with this signature, or loads it from the cache.
+
+    The compiled function releases the global interpreter lock.
+    """
     return kept(signature, identity=ANNEALING_DIGEST.hexdigest(), nogil=True)
 
 
 @compile_inlined
 def draw_random(random: CompiledArray, below: int) -> int:
-    """A number from 0 to `below` - 1; xorshift, so that a seed means the same everywhere."""
+    """Return a number from 0 to `below` - 1 and advance the state `random`.
+
+    The generator is xorshift, so a seed gives the same numbers on every machine.
+    """
     x = random[0]
     x ^= x << np.uint64(13)
     x ^= x >> np.uint64(7)
@@ -58,10 +65,13 @@ def draw_random(random: CompiledArray, below: int) -> int:
 
 @compile_inlined
 def invert_curve(curves: CompiledArray, node: int, source: int, length: int, to: int, end: int) -> None:
-    """The least width for each height, or the other way round, within a node's row."""
+    """Write the inverse of a curve in the same row of `curves`.
+
+    The curve has `length` entries from `source` on. Its inverse is written to the entries `to` to `end` (exclusive).
+    """
     rest = end
     for i in range(length):
-        # Entries fall, so each place is written once, the last first.
+        # Entries do not increase, so each entry of the inverse is written once, the last first.
         least = to + curves[node, source + i] - 1
         while rest > least:
             rest -= 1
@@ -72,7 +82,7 @@ def invert_curve(curves: CompiledArray, node: int, source: int, length: int, to:
 
 @compile_inlined
 def combine_curves(tree: CompiledArray, curves: CompiledArray, node: int, room: int) -> None:
-    """The curves of a cut, from those of its parts."""
+    """Compute both curves of a cut from those of its parts. `room` is the number of widths."""
     one, other, end = tree[FIRST_ROW, node], tree[SECOND_ROW, node], curves.shape[1]
     if tree[CUT_ROW, node] == HORIZONTAL_CUT:
         for i in range(room):
@@ -94,7 +104,10 @@ def refresh_curves(
     is_new: bool,
     room: int,
 ) -> None:
-    """The curves of a node and of all above it, until nothing changes. One in a new place always counts as changed."""
+    """Recompute the curves of `node` and of its ancestors, up to the first whose curves do not change.
+
+    If `is_new`, the first node counts as changed. Overwritten curves are saved in `kept` and `kept_nodes`.
+    """
     last = len(kept_nodes) - 1
     while node >= 0:
         depth = kept_nodes[last]
@@ -103,11 +116,11 @@ def refresh_curves(
         for i in range(curves.shape[1]):
             kept[depth, i] = curves[node, i]
         combine_curves(tree, curves, node, room)
-        # Without a branch, so that many entries are compared at once.
+        # No branch in the loop, so that it is vectorized.
         differs = 0
         for i in range(curves.shape[1]):
             differs |= kept[depth, i] ^ curves[node, i]
-        # What is above has nothing new to learn then; this is what most walks end with, far below the root.
+        # Unchanged curves cannot change those of ancestors. Most updates end here, far below the root.
         if differs == 0 and not is_new:
             return
         is_new = False
@@ -116,7 +129,7 @@ def refresh_curves(
 
 @compile_inlined
 def copy_topology(source: CompiledArray, to: CompiledArray) -> None:
-    """Keep a topology, or go back to it."""
+    """Copy the topology `source` into `to`."""
     for row in range(TREE_ROWS):
         for i in range(source.shape[1]):
             to[row, i] = source[row, i]
@@ -126,7 +139,10 @@ def copy_topology(source: CompiledArray, to: CompiledArray) -> None:
 def undo_change(
     tree: CompiledArray, old: CompiledArray, curves: CompiledArray, kept: CompiledArray, kept_nodes: CompiledArray
 ) -> None:
-    """Go back to before the last change, last curve first: one may have been overwritten twice."""
+    """Restore topology and curves from before the last change.
+
+    Saved curves are restored in reverse order, because a node may have been saved twice.
+    """
     copy_topology(old, tree)
     for depth in range(kept_nodes[len(kept_nodes) - 1] - 1, -1, -1):
         node = kept_nodes[depth]
@@ -136,7 +152,7 @@ def undo_change(
 
 @compile_inlined
 def replace_child(tree: CompiledArray, parent: int, old: int, new: int) -> None:
-    """Put a node where another one hangs."""
+    """Make `new` a child of `parent` (-1: the root) in place of `old`."""
     tree[PARENT_ROW, new] = parent
     if parent < 0:
         tree[ROOT_ROW, 0] = new
@@ -148,14 +164,14 @@ def replace_child(tree: CompiledArray, parent: int, old: int, new: int) -> None:
 
 @compile_inlined
 def sibling_node(tree: CompiledArray, node: int) -> int:
-    """The other part of the cut that a node hangs on."""
+    """Return the other child of the parent of `node`."""
     p = tree[PARENT_ROW, node]
     return int(tree[SECOND_ROW, p] if tree[FIRST_ROW, p] == node else tree[FIRST_ROW, p])
 
 
 @compile_inlined
 def is_ancestor(tree: CompiledArray, one: int, other: int) -> bool:
-    """Whether `other` is part of `one`, or the same."""
+    """Return whether `other` is `one` or in the subtree of `one`."""
     while other >= 0 and other != one:
         other = tree[PARENT_ROW, other]
     return bool(other == one)
@@ -163,13 +179,13 @@ def is_ancestor(tree: CompiledArray, one: int, other: int) -> bool:
 
 @compile_inlined
 def swap_children(tree: CompiledArray, node: int) -> None:
-    """The parts of a cut change sides."""
+    """Exchange the two parts of a cut."""
     tree[FIRST_ROW, node], tree[SECOND_ROW, node] = tree[SECOND_ROW, node], tree[FIRST_ROW, node]
 
 
 @compile_inlined
 def exchange_nodes(tree: CompiledArray, one: int, other: int) -> bool:
-    """Two nodes change places, if neither is part of the other."""
+    """Exchange the positions of two nodes. Return False, without a change, if one contains the other."""
     if is_ancestor(tree, one, other) or is_ancestor(tree, other, one):
         return False
     p, q = tree[PARENT_ROW, one], tree[PARENT_ROW, other]
@@ -178,7 +194,7 @@ def exchange_nodes(tree: CompiledArray, one: int, other: int) -> bool:
         return True
     is_first = tree[FIRST_ROW, q] == other
     replace_child(tree, p, one, other)
-    # `other` hangs on both for a moment, so its old place is asked for by side.
+    # `other` has two parents for a moment, so its old position is found by side.
     tree[FIRST_ROW if is_first else SECOND_ROW, q] = one
     tree[PARENT_ROW, one] = q
     return True
@@ -186,8 +202,12 @@ def exchange_nodes(tree: CompiledArray, one: int, other: int) -> bool:
 
 @compile_inlined
 def move_node(tree: CompiledArray, node: int, to: int, cut: int, is_first: bool) -> bool:
-    """A node goes to another one, and takes the cut that it hung on along."""
-    # Nothing can be hung below itself, and the whole mesh hangs nowhere.
+    """Move `node` together with its parent cut, so that it shares a cut with `to`.
+
+    The cut gets the direction `cut`, and `node` becomes its first part if `is_first`. Return False, without a change,
+    if `to` is in the subtree of `node` or is its parent, or if `node` is the root.
+    """
+    # A node cannot move into its own subtree, and the root cannot move.
     p = tree[PARENT_ROW, node]
     if p < 0 or p == to or is_ancestor(tree, node, to):
         return False
@@ -205,13 +225,14 @@ def move_node(tree: CompiledArray, node: int, to: int, cut: int, is_first: bool)
 def apply_random_change(
     tree: CompiledArray, ends: CompiledArray, random: CompiledArray, touched: CompiledArray
 ) -> bool:
-    """Change the topology at random. False if what was drawn is not possible.
+    """Change the topology at random. Return False if the drawn change is not possible.
 
-    `touched` are the nodes from which curves change, -1 for none, and whether the second is in a new place.
+    `touched` receives the two nodes whose curves have to be refreshed, -1 for none, and 1 if the second one has moved.
+    `ends` [wires, 2] are the blocks that each wire connects.
     """
     nodes = tree.shape[1]
     blocks = (nodes + 1) // 2
-    # Mirrors leave all curves as they are: they are the cheapest change, and drawn often.
+    # Swapping parts changes no curve: it is the cheapest change and is drawn often.
     touched[0], touched[1], touched[2] = -1, -1, 0
     kind = draw_random(random, 16)
     if kind < 5:
@@ -225,7 +246,7 @@ def apply_random_change(
     one, to = draw_random(random, nodes), draw_random(random, nodes)
     if kind < 11:
         if kind < 8:
-            # With the sibling of its parent: the tree leans over.
+            # Exchange with the sibling of its parent, which rotates the tree.
             p = tree[PARENT_ROW, one]
             if p < 0 or tree[PARENT_ROW, p] < 0:
                 return False
@@ -233,12 +254,12 @@ def apply_random_change(
         touched[0], touched[1] = tree[PARENT_ROW, one], tree[PARENT_ROW, to]
         return bool(exchange_nodes(tree, one, to))
     if kind < 14 and len(ends):
-        # Next to a block that it is wired to, or to what that is part of.
+        # Move a block next to one that it is wired to, or to an ancestor of that.
         wire, side = draw_random(random, len(ends)), draw_random(random, 2)
         one, to = ends[wire, side], ends[wire, 1 - side]
         for _ in range(draw_random(random, 3)):
             to = max(to, tree[PARENT_ROW, to])
-    # Curves change where it came from, and where it went.
+    # Curves change at the old and at the new position.
     p = tree[PARENT_ROW, one]
     if p >= 0:
         touched[0], touched[1], touched[2] = tree[PARENT_ROW, p], p, 1
@@ -247,7 +268,7 @@ def apply_random_change(
 
 @compile_inlined
 def push_part(stack: CompiledArray, at: int, node: int, x: int, y: int, width: int, height: int) -> None:
-    """A node's part of the mesh, to be cut later."""
+    """Write a node and its rectangle to entry `at` of the stack."""
     stack[at, 0] = node
     stack[at, 1] = x
     stack[at, 2] = y
@@ -265,7 +286,7 @@ def locate_blocks(
     width: int,
     height: int,
 ) -> None:
-    """The doubled centres of all blocks."""
+    """Write the doubled centres of all blocks on a `width` x `height` mesh to `centres`."""
     blocks = len(centres)
     push_part(stack, 0, tree[ROOT_ROW, 0], 0, 0, width, height)
     size = 1
@@ -291,9 +312,12 @@ def locate_blocks(
 
 @compile_inlined
 def mesh_excess(tree: CompiledArray, curves: CompiledArray, room: int, width: int, height: int) -> int:
-    """Rows or columns by which a tree is larger than the mesh, whichever are less; `INFEASIBLE` if it has no layout."""
+    """Return the rows or columns, whichever are fewer, by which a tree exceeds the mesh; 0 if it fits.
+
+    Return `INFEASIBLE` if neither the width nor the height of the mesh has a layout.
+    """
     root = tree[ROOT_ROW, 0]
-    # A tree that is too high is often only a little too wide, and the other way round: curves are staircases.
+    # A tree that is far too high may be only a little too wide, since curves are step functions.
     high, wide = curves[root, width - 1], curves[root, room + height - 1]
     if high >= INFEASIBLE and wide >= INFEASIBLE:
         return INFEASIBLE
@@ -310,9 +334,9 @@ def locate_on_least_mesh(
     width: int,
     height: int,
 ) -> None:
-    """The doubled centres of all blocks, on the mesh or one that is as little larger as the tree asks for."""
+    """Write the doubled centres of all blocks for the mesh, enlarged in one direction if the tree does not fit."""
     root = tree[ROOT_ROW, 0]
-    # Beyond the mesh in one direction only, so that what lies in it keeps its distances.
+    # Enlarge the mesh in one direction only, so that other distances are kept.
     high, wide = curves[root, width - 1], curves[root, room + height - 1]
     if high - height <= wide - width:
         locate_blocks(tree, curves, centres, stack, room, width, max(high, height))
@@ -322,7 +346,7 @@ def locate_on_least_mesh(
 
 @compile_inlined
 def doubled_wirelength(centres: CompiledArray, ends: CompiledArray, weights: CompiledArray) -> int:
-    """The doubled length of all wires."""
+    """Return twice the weighted Manhattan length of all wires."""
     total = 0
     for i in range(len(ends)):
         a, b = ends[i, 0], ends[i, 1]
@@ -347,9 +371,13 @@ def evaluate_tree(
     width: int,
     height: int,
 ) -> None:
-    """The curves of all cuts, from those of the blocks, and the cost of the tree."""
+    """Compute the curves of all cuts from those of the blocks, and the cost of the tree in `state[3]` and `state[4]`.
+
+    `state[3]` is the cost, with `state[2]` for each row or column beyond the mesh. `state[4]` is the cost if the tree
+    fits, else infinity.
+    """
     blocks = (tree.shape[1] + 1) // 2
-    # From the root down into a list, which holds those to come and those that were there at its other end.
+    # One list holds the nodes to visit at its start and the visited cuts at its end, parents after children.
     size, count = 1, len(nodes)
     nodes[0] = tree[ROOT_ROW, 0]
     while size:
@@ -392,16 +420,17 @@ def anneal_tree(
     height: int,
     changes: int,
 ) -> None:
-    """Try `changes` changes.
+    """Try `changes` random changes of a tree by simulated annealing.
 
-    `topologies` are that before a change and the best one. `state` holds the temperature, the factor by which it falls
-    with each change, what a row beyond the mesh costs, the cost of the tree, and the least of one that fits.
+    `topologies` holds the accepted topology and the best one that fits. `state` holds the temperature, its factor for
+    each change, the cost of a row beyond the mesh, the cost of the accepted tree, and the least cost of a tree that
+    fits.
     """
     old, best, touched = topologies[0], topologies[1], np.zeros(3, np.int64)
     last = len(kept_nodes) - 1
     copy_topology(tree, old)
     for _ in range(changes):
-        # Falls with every change, and not in steps: then a round may be of any length.
+        # The temperature falls with every change, so rounds may have any length.
         state[0] *= state[1]
         kept_nodes[last] = 0
         is_changed = apply_random_change(tree, ends, random, touched)
@@ -410,7 +439,7 @@ def anneal_tree(
         for k in range(2):
             if touched[k] >= 0:
                 refresh_curves(tree, curves, kept, kept_nodes, touched[k], k == 1 and touched[2] == 1, room)
-        # What may still be accepted is drawn first: most changes are too high for the mesh, and need no wires.
+        # Draw the acceptance threshold first: most changes exceed it by their height, without computing wires.
         uniform = (draw_random(random, 1 << 30) + 0.5) / (1 << 30)
         allowed = state[3] - state[0] * math.log(uniform)
         excess = mesh_excess(tree, curves, room, width, height)

@@ -1,12 +1,13 @@
-"""The order in which blocks are handed to a slicing tree: neighbours in the graph come close to each other in it."""
+"""Order the blocks of a graph so that connected blocks are close to each other."""
 
 from collections.abc import Sequence
 
 
 def order_blocks(count: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Blocks 0 to `count` - 1 so that each comes after those it reads, as soon after the last of them as it can.
+    """Return the blocks 0 to `count` - 1 in a topological order that follows chains of `edges` (source, target).
 
-    Blocks on a cycle of edges come in their own order.
+    Each block comes after all blocks with an edge to it, as soon after the last of them as possible. If the remaining
+    blocks are on cycles or depend on them, the one with the lowest number is next.
     """
     readers: list[list[int]] = [[] for _ in range(count)]
     waits = [0] * count
@@ -14,13 +15,13 @@ def order_blocks(count: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...
         if a != b:
             readers[a].append(b)
             waits[b] += 1
-    # A stack, so that a chain is followed to its end before the next one begins.
+    # Use a stack, so that a chain is followed to its end before the next one begins.
     ready = [n for n in reversed(range(count)) if not waits[n]]
     rest = dict.fromkeys(range(count))
     order: list[int] = []
     while rest:
         n = ready.pop() if ready else next(iter(rest))
-        # Taken from a cycle before its turn came.
+        # The block was already taken out of a cycle.
         if n not in rest:
             continue
         del rest[n]

@@ -1,7 +1,9 @@
-"""Orders of blocks in columns under small changes, compiled: the narrowest columns for each, and their wires.
+"""Compiled simulated annealing of the order of blocks in columns.
 
-`curves` has a row of least heights for each block. `line` holds an order in its first row, and in the second, for each
-number of blocks, where the last column of the narrowest columns for them begins; `widths` how wide these are.
+- `curves`: [blocks, widths], the least heights of each block
+- `line`: row 0 is an order of the blocks; row 1 is, for each number n, the start of the last column of the narrowest
+  columns for the first n blocks
+- `widths`: for each number n, the total width of these columns
 """
 
 import math
@@ -23,9 +25,10 @@ CompiledArray = Any
 def pack_columns(
     curves: CompiledArray, line: CompiledArray, widths: CompiledArray, stack: CompiledArray, height: int
 ) -> int:
-    """The width of the narrowest columns for all blocks in their order, `INFEASIBLE` if the mesh allows none.
+    """Return the total width of the narrowest columns for all blocks in order, or `INFEASIBLE`.
 
-    None is wider than `stack` is long.
+    Writes `widths` and row 1 of `line`. No column is wider than the length of `stack`, a scratch buffer, or higher than
+    `height`.
     """
     blocks, room, widest = curves.shape[0], curves.shape[1], len(stack)
     for n in range(blocks + 1):
@@ -33,7 +36,7 @@ def pack_columns(
     widths[0] = 0
     for begin in range(blocks):
         left = min(widest, room - widths[begin])
-        # No columns for the blocks before, or none that leave room.
+        # The blocks before have no columns, or use the whole width.
         if left <= 0:
             continue
         for i in range(left):
@@ -42,10 +45,10 @@ def pack_columns(
             block = line[0, stop - 1]
             for i in range(left):
                 stack[i] += curves[block, i]
-            # Too high even on all that is left: more blocks only make it higher.
+            # Too high at the maximum width: more blocks only increase the height.
             if stack[left - 1] > height:
                 break
-            # Heights fall with the width: the first that is low enough is found by halving.
+            # Heights do not increase with the width, so bisect for the least width that is low enough.
             low, high = 0, left - 1
             while low < high:
                 middle = (low + high) // 2
@@ -61,8 +64,8 @@ def pack_columns(
 
 @compile_inlined
 def locate_columns(curves: CompiledArray, line: CompiledArray, widths: CompiledArray, centres: CompiledArray) -> None:
-    """The doubled centres of all blocks; every other column runs upwards."""
-    # From the last column to the first, for each knows the one before.
+    """Write the doubled centres of all blocks to `centres`. Every second column, from the last, runs upwards."""
+    # Each column refers to the one before, so start with the last.
     stop, number = curves.shape[0], 0
     while stop > 0:
         begin = line[1, stop]
@@ -80,10 +83,13 @@ def locate_columns(curves: CompiledArray, line: CompiledArray, widths: CompiledA
 
 @compile_inlined
 def change_order(line: CompiledArray, old: CompiledArray, random: CompiledArray) -> None:
-    """Change the order a little, from what is kept in `old`: swap two, move one, or turn a stretch around."""
+    """Write a changed copy of the order `old` to row 0 of `line`.
+
+    The change swaps two blocks, moves one block, or reverses a range.
+    """
     blocks = len(old)
     one = draw_random(random, blocks)
-    # Mostly near: far changes cost wires.
+    # Draw near positions mostly, because far moves lengthen wires.
     reach = 2 + draw_random(random, blocks) if draw_random(random, 4) == 0 else 5
     other = min(blocks - 1, max(0, one + draw_random(random, 2 * reach + 1) - reach))
     first, last = min(one, other), max(one, other)
@@ -124,10 +130,11 @@ def anneal_order(
     height: int,
     changes: int,
 ) -> None:
-    """Try `changes` changes of the order.
+    """Try `changes` changes of the order by simulated annealing.
 
-    `orders` are the one before a change and the best one. `state` holds the temperature, the factor by which it falls,
-    what a column of PEs beyond the mesh costs, the cost of the order, and the least of one that fits.
+    `orders` holds the accepted order and the best one that fits. `state` holds the temperature, its factor for each
+    change, the cost of a column of PEs beyond the mesh, the cost of the accepted order, and the least cost of an order
+    that fits.
     """
     old, best = orders[0], orders[1]
     for _ in range(changes):
@@ -136,7 +143,7 @@ def anneal_order(
         uniform = (draw_random(random, 1 << 30) + 0.5) / (1 << 30)
         allowed = state[3] - state[0] * math.log(uniform)
         total = pack_columns(curves, line, widths, stack, height)
-        # As for trees, what cannot be accepted any more needs no wires.
+        # Reject without computing wires if the width alone costs too much.
         new = state[2] * max(0, total - width)
         if total >= INFEASIBLE or new > allowed:
             continue

@@ -1,7 +1,7 @@
-"""Columns through which a line of blocks runs down and up: they nearly fill a mesh, and their wires are short.
+"""Arrange a sequence of blocks in columns that run down and up in turn.
 
-In a column, groups of a few blocks stand above each other. With groups of one the line never leaves its way; larger
-ones fit a column better and lengthen its wires.
+Such columns nearly fill a mesh and have short wires. A column stacks groups of a few adjacent blocks. With groups of
+one block the sequence is strictly kept. Larger groups fill a column better and lengthen its wires.
 """
 
 import math
@@ -20,14 +20,17 @@ from wse_sim.floorplanning.slicing_tree import (
 )
 
 MAX_COLUMN_WIDTH_RATIO = 1.25
-"""A column is at most so many times as wide as its first block has to be, where that is wider than others are."""
+"""If the first block of a column is wide, the column may have this multiple of the block's least width."""
 
 
 class SerpentineColumns:
-    """The narrowest columns for a line of blocks below a height.
+    """The narrowest columns of at most `height` for a sequence of blocks, given by their shape `curves`.
 
-    None is wider than `widest`, but where its first block needs that, and as much more as `MAX_COLUMN_WIDTH_RATIO` has
-    it.
+    - `group`: maximum number of blocks in a group
+    - `widest`: maximum width of a column, exceeded only by up to `MAX_COLUMN_WIDTH_RATIO` times the least width of its
+      first block; None for no maximum
+    - `narrowest`: for each number n, the least total width of columns for the first n blocks
+    - `begin`: for each number n, the first block of the last of these columns
     """
 
     def __init__(self, curves: Sequence[ShapeCurve], width: int, height: int, group: int, widest: int | None = None):
@@ -39,8 +42,8 @@ class SerpentineColumns:
         alone = [self.table.least_width(n, n + 1) for n in range(self.n)]
         most = [max(widest, math.ceil(MAX_COLUMN_WIDTH_RATIO * own)) if widest else width for own in alone]
         self._most = np.minimum(most, width)
-        # Columns are cut from left to right, each as narrow as its blocks allow: which blocks share one is all there
-        # is to choose, and the narrowest way to the first so many of them holds for all that follow.
+        # Dynamic programming over the first n blocks: the narrowest columns for them are part of the best solution for
+        # all that follow.
         columns = self._columns()
         for start in range(self.n):
             for stop, column in columns[start]:
@@ -50,11 +53,11 @@ class SerpentineColumns:
 
     @property
     def least_width(self) -> int:
-        """The width of all columns together, `INFEASIBLE` if the mesh is too narrow for them."""
+        """Return the total width of all columns, `INFEASIBLE` if they do not fit."""
         return self.narrowest[self.n]
 
     def _columns(self) -> list[list[tuple[int, int]]]:
-        """For each block the ends of the columns that begin with it, and the least width of each."""
+        """Return, for each first block, the ends (exclusive) and the least widths of the possible columns."""
         columns: list[list[tuple[int, int]]] = [[] for _ in range(self.n)]
         for starts, size, curves in self._stacks():
             for start, column in zip(starts.tolist(), (curves <= self.height).argmax(axis=1).tolist(), strict=True):
@@ -62,9 +65,9 @@ class SerpentineColumns:
         return columns
 
     def _stacks(self) -> Iterator[tuple[NDArray[np.intp], int, NDArray[np.int16]]]:
-        """For each size first blocks, the size, and the curves of columns of so many blocks that are not too high."""
+        """Yield, for each number of blocks, (first blocks, the number, curves of the columns that are not too high)."""
         starts, wide = np.arange(self.n), int(self._most.max())
-        # By size, and there by first block: all columns of a size at once.
+        # Curves by number of blocks and first block; all columns of a size are computed at once.
         stacks = {0: np.zeros((self.n, wide), np.int16)}
         for size in range(1, self.n + 1):
             starts = starts[starts + size <= self.n]
@@ -74,7 +77,7 @@ class SerpentineColumns:
             curves = np.min(
                 [stacks[size - g][starts] + self.table.heights[g - 1, starts + size - g, :wide] for g in groups], axis=0
             )
-            # What is too high even on all the width that it may have is so with more blocks too.
+            # A column that is too high at its maximum width is so with more blocks too.
             is_low = curves[np.arange(len(starts)), self._most[starts] - 1] <= self.height
             starts, curves = starts[is_low], curves[is_low]
             curves[curves > self.height] = INFEASIBLE
@@ -84,7 +87,7 @@ class SerpentineColumns:
             yield starts, size, curves
 
     def tree(self) -> SlicingTree | None:
-        """The columns as a tree, if they fit."""
+        """Return the columns as a slicing tree, or None if they do not fit."""
         if self.least_width > self.width:
             return None
         ends = [self.n]
@@ -97,6 +100,7 @@ class SerpentineColumns:
         return cuts.tree(cuts.chain(VERTICAL_CUT, columns))
 
     def _column(self, cuts: SlicingTreeBuilder, start: int, stop: int, is_upward: bool) -> int:
+        """Add the cuts of the column with blocks `start` to `stop` - 1, and return its node."""
         width = self.narrowest[stop] - self.narrowest[start]
         high = {start: 0}
         before: dict[int, int] = {}
@@ -110,7 +114,7 @@ class SerpentineColumns:
             nodes.append(self.table.cut(cuts, one, stop, (width, high[stop] - high[one])))
             stop = one
         if is_upward:
-            # What lies above within a group comes to lie below, as the line runs.
+            # Reverse each group too, because the column runs upwards.
             for i in range(first, len(cuts.cuts)):
                 if cuts.cuts[i] == HORIZONTAL_CUT:
                     cuts.first[i], cuts.second[i] = cuts.second[i], cuts.first[i]

@@ -1,8 +1,8 @@
-"""Slicing trees: a mesh that is cut in two, and each part again, until every block has its own.
+"""Slicing trees: floorplans made by cutting a rectangle in two repeatedly, until each part is one block.
 
-`find_ordered_tree` finds the tree of least height for a width among all that keep the order of the blocks, by dynamic
-programming over intervals of them. Source: shape curves are Otten's and Stockmeyer's; the search over ordered trees is
-our own derivation.
+`find_ordered_tree` finds the tree of least height for a width among all that keep the order of the blocks. It uses
+dynamic programming over intervals of blocks. Sources: shape curves by Otten and by Stockmeyer; the search over ordered
+trees is our own derivation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,11 @@ VERTICAL_CUT, HORIZONTAL_CUT = 0, 1
 
 @dataclass(frozen=True)
 class SlicingTree:
-    """Nodes 0 to n - 1 are the blocks, the next n - 1 the cuts; `root` is the whole mesh.
+    """A slicing tree of n blocks. Nodes 0 to n - 1 are the blocks, and nodes n to 2 n - 2 are the cuts.
 
-    For cut i, `first[i]` and `second[i]` are the parts to the left and right of it, or above and below it.
+    - `cuts`: direction of each cut
+    - `first`, `second`: nodes left and right of a vertical cut, or above and below a horizontal one
+    - `root`: the node of the whole mesh
     """
 
     cuts: tuple[int, ...]
@@ -31,19 +33,19 @@ class SlicingTree:
 
     @property
     def blocks(self) -> int:
-        """How many blocks it places."""
+        """Return the number of blocks."""
         return len(self.cuts) + 1
 
 
 def rename_blocks(tree: SlicingTree, names: Sequence[int]) -> SlicingTree:
-    """The tree with block `names[i]` where it has block i."""
+    """Return the tree with block `names[i]` in place of block i."""
     full = (*names, *range(tree.blocks, 2 * tree.blocks - 1))
     first, second = (tuple(full[n] for n in side) for side in (tree.first, tree.second))
     return SlicingTree(tree.cuts, first, second, full[tree.root])
 
 
 class SlicingTreeBuilder:
-    """The cuts of a tree that is being put together."""
+    """The cuts of a slicing tree under construction."""
 
     def __init__(self, blocks: int):
         self.blocks = blocks
@@ -52,27 +54,27 @@ class SlicingTreeBuilder:
         self.second: list[int] = []
 
     def add(self, cut: int, one: int, other: int) -> int:
-        """A cut between two nodes. Returns its number."""
+        """Add a cut between two nodes and return its node."""
         self.cuts.append(cut)
         self.first.append(one)
         self.second.append(other)
         return self.blocks + len(self.cuts) - 1
 
     def chain(self, cut: int, nodes: Sequence[int]) -> int:
-        """Nodes in a row, as deep a tree as it has to be."""
+        """Join nodes in order by a balanced tree of cuts in one direction, and return its root."""
         if len(nodes) == 1:
             return nodes[0]
         middle = len(nodes) // 2
         return self.add(cut, self.chain(cut, nodes[:middle]), self.chain(cut, nodes[middle:]))
 
     def tree(self, root: int) -> SlicingTree:
-        """The tree below a node."""
+        """Return the slicing tree with the given root."""
         return SlicingTree(tuple(self.cuts), tuple(self.first), tuple(self.second), root)
 
 
 def find_ordered_tree(curves: Sequence[ShapeCurve], width: int, height: int) -> SlicingTree | None:
-    """A tree of blocks in their order that fits the mesh, or None if none does."""
-    # What no area allows needs no table.
+    """Return a slicing tree that keeps the order of the blocks and fits on the mesh, or None if there is none."""
+    # Avoid building the table if the total area is too large.
     if sum(map(min_curve_area, curves)) > width * height:
         return None
     table = IntervalCurves(curves, width, height, len(curves))
@@ -83,12 +85,12 @@ def find_ordered_tree(curves: Sequence[ShapeCurve], width: int, height: int) -> 
 
 
 def min_sides(curves: Sequence[ShapeCurve], width: int, height: int) -> tuple[int, int]:
-    """The least width on which blocks fit below `height`, and the least height for `width`: one of both is enough.
+    """Return the least width at which the blocks fit on `height`, and the least height at which they fit on `width`.
 
-    For blocks that do not fit the mesh; each of them alone does.
+    The blocks keep their order. Use it for blocks that fit on the mesh one by one but not together.
     """
     room = len(curves)
-    # As many meshes beside each other as there are blocks are always wide enough.
+    # One mesh width per block is always enough.
     wider = [np.concatenate([c, np.full(width * (room - 1), c[-1], np.int16)]) for c in curves]
     wide = IntervalCurves(wider, width * room, height, room).least_width(0, room)
     high = IntervalCurves(curves, width, height * room, room).curve(0, room)[-1]
@@ -96,15 +98,18 @@ def min_sides(curves: Sequence[ShapeCurve], width: int, height: int) -> tuple[in
 
 
 class IntervalCurves:
-    """The curve of each interval of at most `longest` blocks, and its inverse. Blocks `start` to `stop` - 1."""
+    """The shape curves of all intervals of at most `longest` successive blocks, and the inverses of these curves.
+
+    An interval contains the blocks `start` to `stop` - 1. `heights` [longest, n, width] and `widths` [longest, n,
+    height] are indexed by size - 1 and start.
+    """
 
     def __init__(self, curves: Sequence[ShapeCurve], width: int, height: int, longest: int):
         n = len(curves)
         self.width, self.height = width, height
-        # By size and start.
         self.heights = np.full((longest, n, width), INFEASIBLE, np.int16)
         self.widths = np.full((longest, n, height), INFEASIBLE, np.int16)
-        # Layers repeat: an interval of the same blocks in the same order has the same curve, wherever it stands.
+        # Layers repeat, and intervals of equal blocks in equal order have equal curves.
         kinds: dict[bytes, int] = {}
         line = [kinds.setdefault(curve.tobytes(), len(kinds)) for curve in curves]
         equal: dict[tuple[int, ...], int] = {}
@@ -119,41 +124,42 @@ class IntervalCurves:
                     self.widths[size - 1, start] = inverse_curve(curve, height)
 
     def curve(self, start: int, stop: int) -> ShapeCurve:
-        """The least height of an interval for each width."""
+        """Return the least height of an interval for each width."""
         curve: ShapeCurve = self.heights[stop - start - 1, start]
         return curve
 
     def least_width(self, start: int, stop: int) -> int:
-        """The least width of an interval below the height of the mesh."""
+        """Return the least width of an interval on the height of the mesh."""
         return int(self.widths[stop - start - 1, start, -1])
 
     def _curve(self, start: int, stop: int, curves: Sequence[ShapeCurve]) -> ShapeCurve:
+        """Return the curve of an interval from those of smaller ones."""
         if stop - start == 1:
             return curves[start]
-        # Every place at which the interval can be cut, in both directions: the least over all of them, width by width,
-        # is as good as any tree can be, for a part never gains from being larger than its least height.
+        # Take the minimum over all cut positions in both directions. This is optimal for each width, because a part
+        # never gains from being larger than its least height.
         one, other = self._parts(start, stop)
         above = (self.heights[one] + self.heights[other]).min(axis=0)
         beside = (self.widths[one] + self.widths[other]).min(axis=0)
         curve: ShapeCurve = np.minimum(above, inverse_curve(beside, self.width))
-        # Sums of two such entries have to fit 16 bits again.
+        # Sums of two entries have to fit in 16 bits again.
         curve[curve > self.height] = INFEASIBLE
         return curve
 
     @staticmethod
     def _parts(start: int, stop: int) -> tuple[tuple[NDArray[np.intp], ...], tuple[NDArray[np.intp], ...]]:
-        """Where the two parts of an interval lie in the tables, for each place at which it can be cut."""
+        """Return the table indices of the first parts and of the second parts, for each position of a cut."""
         before = np.arange(1, stop - start)
         return (before - 1, np.full_like(before, start)), (stop - start - before - 1, start + before)
 
     def cut(self, cuts: SlicingTreeBuilder, start: int, stop: int, size: tuple[int, int]) -> int:
-        """Adds the cuts of an interval on a part of that size. Returns the node."""
+        """Add the cuts of an interval on a part of `size` (width, height), and return its node."""
         if stop - start == 1:
             return start
         (width, height), parts = size, self._parts(start, stop)
         above = sum(self.heights[(*part, width - 1)].astype(np.int64) for part in parts)
         beside = sum(self.widths[(*part, height - 1)].astype(np.int64) for part in parts)
-        # The cut that leaves the largest share of its side free is the one whose parts are the easiest to cut.
+        # Prefer the cut that leaves more of its side free: its parts are easier to cut.
         if (height - np.min(above)) * width >= (width - np.min(beside)) * height:
             middle = start + 1 + _middle_minimum(np.asarray(above))
             at = int(self.curve(start, middle)[width - 1])
@@ -166,20 +172,20 @@ class IntervalCurves:
 
 
 def _middle_minimum(sums: NDArray[np.int64]) -> int:
-    """The position of the least sum; of equal ones that nearest to the middle."""
+    """Return the index of the least sum; of equal sums, the one nearest to the middle."""
     ties = np.flatnonzero(sums == sums.min())
     return int(ties[np.argmin(np.abs(2 * ties - len(sums) + 1))])
 
 
 def fits_mesh(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, height: int) -> bool:
-    """Whether a tree of blocks stands on a mesh."""
+    """Return whether a tree of blocks with these curves fits on a mesh."""
     return bool(_node_curves(tree, curves, width, height)[0][tree.root][-1] <= height)
 
 
 def _node_curves(
     tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, height: int
 ) -> tuple[dict[int, ShapeCurve], dict[int, ShapeCurve]]:
-    """The least heights and the least widths of all nodes."""
+    """Return the curve and the inverse curve of each node."""
     n = tree.blocks
     heights: dict[int, ShapeCurve] = {i: curve[:width] for i, curve in enumerate(curves)}
     widths: dict[int, ShapeCurve] = {i: inverse_curve(curve, height) for i, curve in heights.items()}
@@ -195,12 +201,15 @@ def _node_curves(
 
 
 def place_blocks(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, height: int) -> tuple[Rect, ...]:
-    """Where the blocks of a tree lie on the mesh, each as large as its curve asks for, in the middle of its part."""
+    """Return the rectangle of each block. A block has its least size and is centred in its part of the mesh."""
     return _place_tree(tree, *_node_curves(tree, curves, width, height), width, height)
 
 
 def pack_blocks(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, height: int) -> tuple[Rect, ...]:
-    """The same in a corner of the mesh, as low as its width allows and then as narrow: what is over lengthens ways."""
+    """Return the rectangle of each block in a corner of the mesh, as low as its width allows and then as narrow.
+
+    Unused area would lengthen the wires.
+    """
     heights, widths = _node_curves(tree, curves, width, height)
     low = int(heights[tree.root][width - 1])
     return _place_tree(tree, heights, widths, int(widths[tree.root][low - 1]), low)
@@ -209,9 +218,10 @@ def pack_blocks(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, hei
 def _place_tree(
     tree: SlicingTree, heights: Mapping[int, ShapeCurve], widths: Mapping[int, ShapeCurve], width: int, height: int
 ) -> tuple[Rect, ...]:
+    """Return the rectangle of each block if the tree is cut from a `width` x `height` rectangle."""
     n = tree.blocks
     places: list[Rect | None] = [None] * n
-    # From the root down: the first part is as large as it has to be, and the second has what is left.
+    # From the root down, the first part gets its least size and the second one gets the remainder.
     todo = [(tree.root, 0, 0, width, height)]
     while todo:
         node, x, y, w, h = todo.pop()
@@ -231,7 +241,7 @@ def _place_tree(
 
 
 def _cuts_bottom_up(tree: SlicingTree) -> Sequence[int]:
-    """The cuts of a tree, each after its parts."""
+    """Return the cuts of a tree, each after its parts."""
     n, order, todo = tree.blocks, [], [tree.root]
     while todo:
         node = todo.pop()

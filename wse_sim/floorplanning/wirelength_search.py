@@ -1,7 +1,7 @@
-"""A search for short wires: orders of blocks and slicing trees are changed a little at a time, mostly for the better.
+"""Search for floorplans with short wires, by simulated annealing of block orders and of slicing trees.
 
-Deterministic: how many changes are tried is given, and not the time that they take. `seconds`, of processors and not of
-the clock, only end a search on a machine that is too slow for it. Two seeds run at once, on two threads.
+The search is deterministic: the number of changes is given, not a duration. `seconds` of processor time only end a
+search on a machine that is too slow. Two seeds run at the same time on two threads.
 """
 
 import math
@@ -22,20 +22,20 @@ from wse_sim.floorplanning.shape_curves import INFEASIBLE, ShapeCurve, inverse_c
 from wse_sim.floorplanning.slicing_tree import SlicingTree, find_ordered_tree, place_blocks, rename_blocks
 
 WeightedNets = Sequence[tuple[int, int, int]]
-"""Two blocks and the weight of what connects them."""
+"""(block, block, weight of their connection) for each net."""
 
 COLUMN_GROUP_SIZES = range(1, 6)
-"""Blocks in a group of a column, from the shortest wires to the fullest mesh."""
+"""Numbers of blocks in a group of a column, from the shortest wires to the fullest mesh."""
 RANDOM_SEEDS = (1, 2)
 CHANGES_PER_ROUND = 5_000
-"""Changes between two looks at the clock."""
+"""Number of changes between two checks of the time limit."""
 OVERSIZE_DIVISOR = 16
-"""A tree may be one part in so many larger than the mesh on its way to a better one."""
+"""During the search a tree may exceed the mesh by one part in this number."""
 
 
 @dataclass(frozen=True)
 class CoolingSchedule:
-    """Temperatures at the beginning and the end, and what a row beyond the mesh costs then: in typical wires."""
+    """Temperatures at the start and the end, and the cost of a row beyond the mesh then, in typical wire lengths."""
 
     hot: float
     cold: float
@@ -45,14 +45,14 @@ class CoolingSchedule:
 
 ORDER_COOLING = CoolingSchedule(0.7, 0.02, 4.0, 4.0)
 TREE_COOLINGS = (CoolingSchedule(0.7, 0.03, 7.0, 20.0), CoolingSchedule(0.5, 0.005, 0.5, 5.0))
-"""The first keeps what is good about its start; the second leaves it behind, which pays for a few blocks."""
+"""The first schedule keeps what is good about the initial tree. The second leaves it, which helps for few blocks."""
 MAX_BLOCKS_FOR_SECOND_COOLING = 30
-"""Blocks for which it does."""
+"""Maximum number of blocks for which the second schedule is used."""
 
 
 @dataclass(frozen=True)
 class WirelengthProblem:
-    """Blocks, what connects them, and the mesh that they are to lie on."""
+    """Blocks with their shape curves, weighted nets between them, and the size of the mesh."""
 
     curves: Sequence[ShapeCurve]
     wires: WeightedNets
@@ -60,14 +60,17 @@ class WirelengthProblem:
     height: int
 
     def length(self, tree: SlicingTree) -> float:
-        """The wirelength of a tree: from centre to centre along rows and columns, times weights."""
+        """Return the weighted sum of the Manhattan distances between the centres of connected blocks."""
         places = place_blocks(tree, self.curves, self.width, self.height)
         ends = [(r.x + r.width / 2, r.y + r.height / 2) for r in places]
         return sum(w * (abs(ends[a][0] - ends[b][0]) + abs(ends[a][1] - ends[b][1])) for a, b, w in self.wires)
 
 
 def find_short_tree(task: WirelengthProblem, changes: int, seconds: float) -> SlicingTree | None:
-    """A tree with short wires that fits the mesh, or None if no start was found. `changes` is how long to look."""
+    """Return a slicing tree with short wires that fits on the mesh, or None if no initial tree fits.
+
+    `changes` is the number of changes for each search. `seconds` is the limit of processor time.
+    """
     starts = list(_initial_trees(task))
     end = time.process_time() + seconds
     if not starts or not task.wires or len(task.curves) < 3:
@@ -78,7 +81,7 @@ def find_short_tree(task: WirelengthProblem, changes: int, seconds: float) -> Sl
     starts += [tree for tree in orders if tree]
     starts.sort(key=task.length)
     coolings = TREE_COOLINGS if len(task.curves) <= MAX_BLOCKS_FOR_SECOND_COOLING else TREE_COOLINGS[:1]
-    # The best two starts, or the only one twice.
+    # Use the best two initial trees, or the only one twice.
     jobs = [(start, cooling) for cooling in coolings for start in (starts[0], starts[1 % len(starts)])]
     searches = [partial(shorten_wires, task, *job, changes, end, 1 + n % 2) for n, job in enumerate(jobs)]
     shorter = run_all(searches, len(RANDOM_SEEDS))
@@ -86,13 +89,13 @@ def find_short_tree(task: WirelengthProblem, changes: int, seconds: float) -> Sl
 
 
 def has_fitting_tree(task: WirelengthProblem) -> bool:
-    """Whether one of the trees that a search begins with fits the mesh."""
+    """Return whether an initial tree of the search fits on the mesh."""
     return next(_initial_trees(task), None) is not None
 
 
 def _initial_trees(task: WirelengthProblem) -> Iterator[SlicingTree]:
-    """Trees that fit: the columns of the smallest groups that do, or whatever cuts do."""
-    # Neighbours in the graph become neighbours in a column, which no later search has to find out.
+    """Yield at most one tree that fits: columns with the smallest possible groups, or else any ordered slicing tree."""
+    # Blocks that are connected become neighbours in a column.
     order = order_blocks(len(task.curves), [wire[:2] for wire in task.wires])
     line = [task.curves[n] for n in order]
     for group in COLUMN_GROUP_SIZES:
@@ -106,11 +109,11 @@ def _initial_trees(task: WirelengthProblem) -> Iterator[SlicingTree]:
 
 
 def _anneal_columns(task: WirelengthProblem, seed: int, changes: int, end: float) -> SlicingTree | None:
-    """Columns of single blocks, in a better order."""
+    """Return columns of single blocks in an order with short wires, or None if none fits."""
     n, order = len(task.curves), order_blocks(len(task.curves), [wire[:2] for wire in task.wires])
     wide = task.width + task.width // OVERSIZE_DIVISOR
     curves = np.array([[*curve, *[curve[-1]] * (wide - task.width)] for curve in task.curves], np.int32)
-    # Wider columns than about three blocks of the mean area are never needed, and cost time.
+    # Columns wider than about three blocks of mean area are never needed and cost time.
     stack = np.zeros(min(wide, max(1, round(3 * task.width / n**0.5))), np.int32)
     line, orders, widths = np.zeros((2, n + 1), np.int32), np.array([order, order], np.int32), np.zeros(n + 1, np.int32)
     centres, (ends, weights) = np.zeros((n, 2), np.int32), _net_arrays(task)
@@ -123,7 +126,7 @@ def _anneal_columns(task: WirelengthProblem, seed: int, changes: int, end: float
         seed += len(RANDOM_SEEDS)
         if time.process_time() > end:
             break
-    # Orders that never fitted end as the line that they began with, and then fit no better.
+    # If no order ever fitted, this is the initial one, which does not fit either.
     best = tuple(int(v) for v in orders[1])
     tree = SerpentineColumns([task.curves[i] for i in best], task.width, task.height, 1).tree()
     return rename_blocks(tree, best) if tree else None
@@ -132,14 +135,14 @@ def _anneal_columns(task: WirelengthProblem, seed: int, changes: int, end: float
 def shorten_wires(
     task: WirelengthProblem, tree: SlicingTree, cooling: CoolingSchedule, changes: int, end: float, seed: int
 ) -> SlicingTree:
-    """A tree of the same blocks that fits the mesh if `tree` does, and whose wires are no longer."""
+    """Return a slicing tree with the shortest wires found from `tree` on; it fits on the mesh if `tree` does."""
     n, nodes = len(task.curves), 2 * len(task.curves) - 1
     wide, high = (side + side // OVERSIZE_DIVISOR for side in (task.width, task.height))
     rows = np.full((nodes, wide + high), INFEASIBLE, np.int16)
     for i, curve in enumerate(task.curves):
         rows[i, : task.width], rows[i, task.width : wide] = curve, curve[-1]
         rows[i, wide:] = inverse_curve(curve, high)
-    # Those of cuts follow when a search begins.
+    # The curves of cuts are computed by `evaluate_tree`.
     table = _tree_table(tree)
     topologies = np.stack([table, table])
     kept, kept_nodes = np.zeros((2 * nodes, wide + high), np.int16), np.zeros(2 * nodes + 1, np.int32)
@@ -148,9 +151,9 @@ def shorten_wires(
     state, random = _annealing_state(cooling, typical, rounds), _random_state(seed)
     sizes = (wide, task.width, task.height)
     for turn in range(rounds):
-        # What lies beyond the mesh costs more and more, so that the search may pass through it in the beginning only.
+        # Increase the cost of rows beyond the mesh, so that only early trees may exceed it.
         state[2] = typical * cooling.row_first * (cooling.row_last / cooling.row_first) ** (turn / rounds)
-        # Prices changed, so what the tree costs is counted anew.
+        # The cost of a row has changed, so compute the tree's cost again.
         annealing.evaluate_tree(table, rows, kept_nodes, centres, stack, ends, weights, state, *sizes)
         state[4] = best = min(best, state[4])
         annealing.anneal_tree(
@@ -176,27 +179,30 @@ def shorten_wires(
 
 
 def _typical_wirelength(task: WirelengthProblem) -> float:
-    """The doubled length of a wire between neighbours, times a mean weight: what temperatures are measured in."""
+    """Return the doubled length of a wire between neighbours times the mean weight: the unit of temperatures."""
     mean = sum(w for _, _, w in task.wires) / len(task.wires)
     return 2 * mean * math.sqrt(task.width * task.height / len(task.curves))
 
 
 def _annealing_state(cooling: CoolingSchedule, typical: float, rounds: int) -> NDArray[np.float64]:
+    """Return the initial annealing state: temperature, factor, row cost, and two infinite costs."""
     factor = (cooling.cold / cooling.hot) ** (1 / (rounds * CHANGES_PER_ROUND))
     return np.array([cooling.hot * typical, factor, cooling.row_first * typical, np.inf, np.inf])
 
 
 def _net_arrays(task: WirelengthProblem) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the ends [nets, 2] and the weights of the nets as arrays."""
     ends = np.array([wire[:2] for wire in task.wires], np.int32).reshape(-1, 2)
     return ends, np.array([wire[2] for wire in task.wires], np.int64)
 
 
 def _random_state(seed: int) -> NDArray[np.uint64]:
-    # Any odd multiplier that spreads small seeds over all bits does.
+    # Any odd multiplier that spreads small seeds over all bits works.
     return np.array([seed * 0x9E3779B97F4A7C15 % 2**64], np.uint64)
 
 
 def _tree_table(tree: SlicingTree) -> NDArray[np.int32]:
+    """Return a slicing tree as the table that `annealing` uses."""
     n = tree.blocks
     table = np.full((annealing.TREE_ROWS, 2 * n - 1), -1, np.int32)
     table[annealing.CUT_ROW, n:], table[annealing.FIRST_ROW, n:], table[annealing.SECOND_ROW, n:] = (
