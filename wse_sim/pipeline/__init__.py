@@ -1,6 +1,6 @@
-"""A whole pipeline on simulated cores: each layer in its rectangle, and samples that flow through routes between them.
+"""A whole pipeline on simulated cores: each layer has a rectangle, and samples flow over routes between them.
 
-`layer_chain` reads a compiled step as linear layers with what happens between them, `layer_region` gives each layer
-its cores, `route_colours` colours for its routes, `lowering` writes the programs of all cores, and `step_run` loads
-them, runs one simulation of a whole step and reads back what it left.
+`layer_chain` converts a compiled step into a chain of linear layers with elementwise work in between. `layer_region`
+gives each layer its cores, and `route_colours` gives each route a colour. `lowering` writes the programs of all cores.
+`step_run` loads them, simulates a whole step, and reads the results back.
 """

@@ -1,4 +1,4 @@
-"""What cores of a pipeline compute on their own, as instructions: their programs run them, and prices count them."""
+"""The local instructions of the cores of a pipeline. Core programs run them, and prices count them."""
 
 from collections.abc import Iterable
 
@@ -16,9 +16,10 @@ CoreBody = tuple[Instruction, ...]
 
 
 class CoreBodies:
-    """Local work of all cores of a pipeline. `words` are those of the largest memory that any of it needs.
+    """The local instructions of all cores of a pipeline.
 
-    At the end, where all labels lie, they are `end_words`.
+    `words` is the largest memory that any core of a layer needs, updated as bodies are built. `end_words` is that of
+    the core at the end, which stores all labels.
     """
 
     def __init__(self, sites: ChainPlacement):
@@ -27,21 +28,24 @@ class CoreBodies:
         self._products: dict[tuple[int, str, int, int, int, int], CoreBody] = {}
 
     def product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> CoreBody:
-        """A product of a micro-batch on one core of layer n, whose tile of the weight is [inner, outer] = `size`.
+        """Return a matrix product of a micro-batch on one core of layer `n`, whose weight tile is [inner, outer] =
+        `size`.
 
-        "forward" takes activations at `at` and gives results at `other`; "input" takes gradients at `at` and gives
-        those of activations at `other`; "weight" adds up the product of activations at `other` and gradients at `at`.
+        - `which` = "forward": read activations at `at`, write results to `other`
+        - `which` = "input": read gradients at `at`, write gradients of activations to `other`
+        - `which` = "weight": add the product of activations at `other` and gradients at `at` to the weight gradient
         """
         key = n, which, *size, at, other
-        # Equal tiles and addresses make equal bodies: most cores of a layer, and every micro-batch in a slot.
+        # Most cores of a layer have equal tiles and addresses, and so does every micro-batch in the same slot.
         if key not in self._products:
             self._products[key] = self._product(n, which, size, at, other)
         return self._products[key]
 
     def _product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> CoreBody:
+        """Return the instructions of such a product."""
         memory, (inner, outer), micro = self.sites.maps[n], size, self.micro
         builder = Builder("product", memory.room.words)
-        # One tile serves all three products: it is only read the other way, and nobody moves a weight.
+        # All three products use one weight tile, read along rows or columns, so no weight moves.
         tile = make_matrix_view(memory.at(self.chain.layers[n].weight, 0), inner, outer)
         if which == "forward":
             multiply(
@@ -64,12 +68,18 @@ class CoreBodies:
         return builder.body()
 
     def edge(self, n: int, outer: int, m: int, is_back: bool) -> CoreBody:
-        """What a core at the edge of layer n does with its `outer` columns of a micro-batch."""
+        """Return the elementwise work of a core at the edge of layer `n` on its `outer` columns of micro-batch `m`.
+
+        If `is_back`, it is the work of the backward sweep, else that of the forward sweep.
+        """
         works = self.chain.edge_works(n)[is_back]
         return self._emit_works(self.sites.maps[n], NestTile(outer, self.micro), m, works)
 
     def once(self, n: int, size: tuple[int, int], is_edge: bool, when: StepPart) -> CoreBody:
-        """What a core of layer n does once for a step."""
+        """Return the work that a core of layer `n` does once in a step, before or after all samples (`when`).
+
+        `size` is that of its weight tile. A core at the edge has work on result columns too.
+        """
         memory, (inner, outer) = self.sites.maps[n], size
         tiles = self._emit_works(
             memory, NestTile(inner, outer), 0, self.chain.elementwise_works(ValueLocation("tiles", n), when), "matrix"
@@ -81,7 +91,7 @@ class CoreBodies:
         )
 
     def end(self, when: StepPart, m: int) -> CoreBody:
-        """What the core at the end does with a micro-batch, or once."""
+        """Return the work of the core at the end: for micro-batch `m`, or once before or after all samples."""
         samples = self.micro if when == "sample" else self.chain.samples
         tile = NestTile(self.chain.layers[-1].outputs, samples)
         return self._emit_works(self.sites.end, tile, m, self.chain.elementwise_works(ValueLocation("end"), when))
@@ -89,7 +99,8 @@ class CoreBodies:
     def _emit_works(
         self, memory: MemoryMap, tile: NestTile, m: int, works: Iterable[LossWork | PointwiseWork], kind: str = ""
     ) -> CoreBody:
-        # Words to work in are free again after each micro-batch: they begin behind all values every time.
+        # Scratch memory is reused for each micro-batch: it begins after all values.
+        """Return the instructions of elementwise works and losses on one tile, for micro-batch `m`."""
         room, builder = memory.scratch(), Builder("between", 0)
         for work in works:
             if isinstance(work, LossWork):
@@ -110,5 +121,5 @@ class CoreBodies:
 
 
 def make_matrix_view(address: int, rows: int, columns: int) -> MatrixView:
-    """A whole matrix of float32 in a core's memory."""
+    """Return the view of a contiguous float32 matrix in a core's memory."""
     return MatrixView(address, rows=rows, columns=columns, row_stride=columns, column_stride=1, dtype=ELEMENT_DTYPE)

@@ -1,7 +1,8 @@
-"""What a step of a pipeline takes, without a wavelet: lanes of its layers, its ports, and its two ends.
+"""Price of a pipelined step without simulating wavelets, from lanes of its layers, its ports and both its ends.
 
-Local work is counted by instruction, as cores run it; streams by their words, and what each core on the way adds. The
-first sample fills the pipeline and the last drains it as they come out of the lanes, so no term stands for either.
+Local work is counted by instruction, exactly as cores run it. Streams are priced by their words and by what each core
+on the way adds. Filling and draining the pipeline follow from the schedule of the lanes, so there is no separate term
+for them.
 """
 
 import math
@@ -32,9 +33,12 @@ from wse_sim.pipeline.memory_map import make_end_map
 
 @dataclass(frozen=True)
 class StepCost:
-    """Cycles of a step, and when each lane does what. Memories have `words`.
+    """The price of a step.
 
-    `work` has by lane, and by the first word of what it does, the cycles that it would need if it waited for nobody.
+    - `cycles`: cycles of the step
+    - `words`: words in the memory of each core
+    - `spans`: when each lane does each of its steps
+    - `work`: for each lane, and each first word of a step's label, the cycles without waiting
     """
 
     cycles: int
@@ -43,19 +47,25 @@ class StepCost:
     work: Mapping[str, Mapping[str, int]]
 
     def own_cycles(self, lane: str) -> int:
-        """Cycles of a lane if it waited for nobody."""
+        """Return the cycles of a lane without waiting for others."""
         return sum(self.work[lane].values())
 
 
 MAX_SCHEDULED_MICRO_BATCHES = 128
-"""Micro-batches of a step beyond which the rest is told from the rhythm of the later half of so many."""
+"""Maximum number of micro-batches that are scheduled.
+
+Further ones are extrapolated from the rhythm of the second half of these.
+"""
 
 
 def price_step(sites: ChainPlacement, machine: Machine) -> StepCost:
-    """The price of a step. Of one with more than LONG micro-batches `spans` are those of the first LONG."""
+    """Return the price of a step.
+
+    With more than MAX_SCHEDULED_MICRO_BATCHES micro-batches, `spans` covers only that number of them.
+    """
     if sites.count <= MAX_SCHEDULED_MICRO_BATCHES:
         return _StepPricing(sites, machine).price()
-    # By then the pipeline is full, and each micro-batch takes as long as the one before.
+    # The pipeline is full after half of them, and then each micro-batch takes equally long.
     half, whole = (
         _StepPricing(_shorten_step(sites, count), machine).price()
         for count in (MAX_SCHEDULED_MICRO_BATCHES // 2, MAX_SCHEDULED_MICRO_BATCHES)
@@ -72,14 +82,15 @@ def price_step(sites: ChainPlacement, machine: Machine) -> StepCost:
 
 
 def _shorten_step(sites: ChainPlacement, count: int) -> ChainPlacement:
+    """Return the placement with `count` micro-batches."""
     return replace(sites, chain=replace(sites.chain, samples=count * sites.micro))
 
 
 def layer_cycles(chain: LayerChain, layer: int, rect: Rect, micro: int, machine: Machine) -> int:
-    """Cycles of one layer for a step on a rectangle, if it waited for no other one. Raises PlacementError if too small.
+    """Return the cycles of one layer for a step on `rect` without waiting for other layers.
 
-    The last one waits for the loss of each micro-batch. A placer asks this of many rectangles, so that nothing of the
-    other layers is priced.
+    The last layer in training waits for the loss of each micro-batch, which is included. Raise PlacementError if the
+    rectangle is too small. Placers call this for many rectangles, so other layers are not priced.
     """
     rects = [rect if n == layer else Rect(0, 0, 3, 3) for n in range(len(chain.layers))]
     pricing = _StepPricing(sites_of(chain, rects, micro), machine)
@@ -89,14 +100,14 @@ def layer_cycles(chain: LayerChain, layer: int, rect: Rect, micro: int, machine:
 
 
 def end_core_words(chain: LayerChain, micro: int) -> int:
-    """Words on the core behind the last layer, which has the loss."""
-    # The core that feeds and the one at the end stand for the edge: samples and labels come over it as they are
-    # needed, and one micro-batch counts.
+    """Return the words on the core after the last layer, which computes the loss."""
+    # These cores represent the wafer's edge: samples and labels stream in as they are needed, so one micro-batch
+    # counts.
     return make_end_map(replace(chain, samples=micro), micro).room.words
 
 
 def require_memory(words: int, machine: Machine, which: str = "a core") -> None:
-    """Raises PlacementError if a core has fewer words; `which` says what core it is."""
+    """Raise PlacementError if `words` exceed the usable memory of a core. `which` names the core in the message."""
     size, usable = words * WORD_BYTES, machine.usable_bytes_per_pe
     if size > usable:
         text = f"{size:,} bytes on {which} of {usable:,} usable"
@@ -104,19 +115,26 @@ def require_memory(words: int, machine: Machine, which: str = "a core") -> None:
 
 
 class _StepPricing:
-    """Writes the lanes of one pipeline."""
+    """The lanes of one pipeline.
+
+    - `setup`: cycles to start a vector operation
+    - `pass_cycles`: cycles for a word to pass through a core to the next router
+    - `lanes`: the steps of each lane
+    - `ways`: latency and queue space of each channel
+    """
 
     def __init__(self, sites: ChainPlacement, machine: Machine):
         self.sites, self.chain, self.machine = sites, sites.chain, machine
-        # The same instructions as in the programs: what a core does alone takes exactly what is counted here.
+        # Use the instructions of the programs, so that local work is counted exactly.
         self.bodies = CoreBodies(sites)
         self.setup = round_cycles(machine.dsd_setup_cycles)
-        # A word that a core passes on goes up its ramp, down again, and to the next router.
+        # A word passes up the ramp, down again, and to the next router.
         self.pass_cycles = math.ceil(machine.depth_step_cycles + machine.hop_cycles)
         self.lanes: dict[str, list[LaneStep]] = {}
         self.ways: dict[str, ChannelTiming] = {}
 
     def price(self) -> StepCost:
+        """Return the price of the step, with all lanes scheduled."""
         chain, last = self.chain, len(self.chain.layers) - 1
         self.lanes["feed"] = [SendStep("0 in", self._words(chain.layers[0].inputs))] * self.sites.count
         for n in range(last + 1):
@@ -132,6 +150,7 @@ class _StepPricing:
         return StepCost(max(span.end_cycles for span in spans), self._memory_words(), spans=spans, work=work)
 
     def _work(self, steps: Sequence[LaneStep]) -> dict[str, int]:
+        """Return the cycles of steps without waiting, by the first word of their labels."""
         work: dict[str, int] = {}
         for step in steps:
             what = step.label.partition(" ")[0]
@@ -140,14 +159,15 @@ class _StepPricing:
         return work
 
     def _memory_words(self) -> int:
-        # Programs share one size of memory, that of the core which holds the most.
+        # All programs have one memory size, that of the core which needs most.
+        """Return the memory of a core in words, the same for all cores."""
         end = end_core_words(self.chain, self.sites.micro)
         ports = max(self._words(layer.outputs) for layer in self.chain.layers)
         return max(end, ports, self.bodies.words, *(memory.room.words for memory in self.sites.maps))
 
     def layer_cycles(self, n: int) -> int:
-        """Cycles of a layer, if it waited for no other one."""
-        # One micro-batch is as good as any other, and a batch may have thousands.
+        """Return the cycles of layer `n` without waiting for other layers."""
+        # All micro-batches take equally long, and a batch may have thousands.
         each = sum(self._work([*self._forward(n, 0), *self._backward(n, 0)]).values())
         if self.chain.is_training and n == len(self.chain.layers) - 1:
             each += self._time(self.bodies.end("sample", 0))
@@ -157,12 +177,13 @@ class _StepPricing:
         return columns * self.sites.micro
 
     def _port(self, source: str, target: str, columns: int) -> None:
+        """Add the lane of a port that receives from channel `source` and sends to channel `target`."""
         words = self._words(columns)
         self.lanes[f"port {source}"] = [ReceiveStep(source, words), SendStep(target, words)] * self.sites.count
 
     def _ways(self) -> None:
-        """Hops between a port and the core that it gives to; a queue at each router, and the wires to it."""
-        # The same ends as in `layer_routes`; a way turns once at most, so that its length is known without its route.
+        """Compute the latency and the queue space of all channels between ports and layers."""
+        # The ends are those of `layer_routes`. Routes turn at most once, so their length is the Manhattan distance.
         seats, machine = self.sites.seats, self.machine
         for n, on in enumerate(seats):
             before = on.before if n == 0 else seats[n - 1].after
@@ -175,12 +196,12 @@ class _StepPricing:
             for channel, ((x, y), (to_x, to_y)) in ends.items():
                 hops = abs(x - to_x) + abs(y - to_y)
                 lag = math.ceil(2 * machine.ramp_cycles + 1 + hops * machine.hop_cycles)
-                # Each router on the way has a queue, and the core at the end one more.
                 self.ways[channel] = ChannelTiming(lag, int(machine.queue_depth) * (hops + 2) + lag)
 
     def _layer(self, n: int) -> list[LaneStep]:
+        """Return the steps of layer `n`."""
         steps: list[LaneStep] = [BusyStep(self._once(n, "before"), "before")]
-        # All slots of a layer begin in the same banks, so that one micro-batch is as good as any other.
+        # All slots of a layer start in the same banks, so all micro-batches take equally long.
         sweeps = {"forward": self._forward(n, 0), "backward": self._backward(n, 0)}
         for sweep, m in self.sites.turns(n):
             same = sweeps[sweep]
@@ -188,7 +209,8 @@ class _StepPricing:
         return [*steps, BusyStep(self._once(n, "after"), "update")]
 
     def _forward(self, n: int, m: int) -> list[LaneStep]:
-        # The core with the largest tile stands for all: the others wait for it at the next sum.
+        # Price the core with the largest tile: the others wait for it at the next sum.
+        """Return the steps of layer `n` for a micro-batch forward."""
         on, memory, (inner, outer) = self.sites.seats[n], self.sites.maps[n], self.sites.seats[n].most
         product = self._time(self.bodies.product(n, "forward", (inner, outer), memory.activations(m), memory.partial))
         sums = self._chain(on.width, self._words(outer))
@@ -200,6 +222,7 @@ class _StepPricing:
         ]
 
     def _backward(self, n: int, m: int) -> list[LaneStep]:
+        """Return the steps of layer `n` for a micro-batch backward; none without training."""
         on, memory, (inner, outer) = self.sites.seats[n], self.sites.maps[n], self.sites.seats[n].most
         if not self.chain.is_training:
             return []
@@ -215,15 +238,16 @@ class _StepPricing:
                 BusyStep(self._time(product) + self._chain(on.height, self._words(inner))),
                 SendStep(f"{n} back", self._words(on.inputs), self._along(on.width)),
             ]
-        # The gradient of the activations is given first: the layer before can begin.
+        # Send the gradient of the activations first, so that the previous layer can start.
         change = self.bodies.product(n, "weight", (inner, outer), memory.gradient, memory.activations(m))
         return [*steps, BusyStep(self._time(change))]
 
     def _end(self) -> list[LaneStep]:
+        """Return the steps of the core at the end."""
         last = len(self.chain.layers) - 1
         words = self._words(self.chain.layers[-1].outputs)
         steps: list[LaneStep] = [BusyStep(self._time(self.bodies.end("before", 0)), "before")]
-        # Micro-batches begin in all pairs of banks in turn, and conflicts depend on nothing else.
+        # Bank conflicts depend only on the pair of banks in which a micro-batch starts, and these repeat.
         times = [self._time(self.bodies.end("sample", m)) for m in range(min(self.sites.count, BANK_PAIRS))]
         for m in range(self.sites.count):
             label = f"loss {m}"
@@ -233,24 +257,25 @@ class _StepPricing:
         return [*steps, BusyStep(self._time(self.bodies.end("after", 0)), "after")]
 
     def _once(self, n: int, when: StepPart) -> int:
+        """Return the cycles of the work that layer `n` does once, before or after all samples."""
         return self._time(self.bodies.once(n, self.sites.seats[n].most, is_edge=True, when=when))
 
     def _time(self, body: CoreBody) -> int:
         return body_cycles(body, self.machine)
 
     def _along(self, cores: int) -> int:
-        """What a line of cores adds to a stream of which each takes or gives its own part."""
-        # Between its own part and what it passes on a core begins another operation, and the stream waits for that.
+        """Return the cycles that a line of cores adds to a stream of which each core takes or gives a part."""
+        # A core starts another operation between its part and what it forwards, and the stream waits for that.
         return (cores - 1) * (self.pass_cycles + self.setup)
 
     def _spread(self, cores: int, columns: int) -> int:
-        """Cycles in which a core gives its words to all of a line."""
+        """Return the cycles in which a core sends its columns to all cores of a line; 0 for a single core."""
         if cores == 1:
             return 0
         hops = math.ceil((cores - 1) * self.machine.hop_cycles + 2 * self.machine.ramp_cycles + 1)
         return self.setup + self._words(columns) + hops
 
     def _chain(self, cores: int, words: int) -> int:
-        """Cycles in which words of a line are summed."""
-        # All but the last core wait at their addition already: one setup, and the way of the first word.
+        """Return the cycles in which `words` are summed along a line of cores; 0 for a single core."""
+        # The other cores wait in their addition already: count one setup, and the way of the first word.
         return 0 if cores == 1 else self.setup + words + (cores - 1) * self.pass_cycles

@@ -1,7 +1,8 @@
-"""Lanes that work and hand words to each other: when each of them does what, from what each takes alone.
+"""Schedule lanes that compute and exchange words, given the cycles of each step without waiting.
 
-A lane is a list of steps in its own order. It works, or it gives words to another lane, or takes them. Words pass while
-both are at it: a giver waits for its taker, but for what the queues on the way hold.
+A lane is an ordered list of steps. A step computes, sends words to another lane, or receives them. Words are
+transferred while both lanes are at the transfer. A sender waits for its receiver, except for words that the queues
+between them hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BusyStep:
-    """A lane works on its own."""
+    """A step in which a lane computes for `cycles`."""
 
     cycles: int
     label: str = ""
@@ -18,7 +19,7 @@ class BusyStep:
 
 @dataclass(frozen=True)
 class SendStep:
-    """A lane gives words on a channel; after the last one it is busy for `tail_cycles` with what follows them."""
+    """A step that sends `words` on `channel`. The lane is busy for `tail_cycles` after the last word."""
 
     channel: str
     words: int
@@ -28,7 +29,9 @@ class SendStep:
 
 @dataclass(frozen=True)
 class ReceiveStep:
-    """A lane takes words from a channel; it is busy for `tail_cycles` more until all its cores have them."""
+    """A step that receives `words` from `channel`. The lane is busy for `tail_cycles` more, until all its cores have
+    them.
+    """
 
     channel: str
     words: int
@@ -41,7 +44,7 @@ LaneStep = BusyStep | SendStep | ReceiveStep
 
 @dataclass(frozen=True)
 class ChannelTiming:
-    """What lies between two lanes: cycles until the first word is there, and words that the queues hold."""
+    """The latency of the first word between two lanes in cycles, and the words that the queues between them hold."""
 
     lag_cycles: int
     room_words: int
@@ -49,7 +52,7 @@ class ChannelTiming:
 
 @dataclass(frozen=True)
 class LaneSpan:
-    """A step in time: the lane was ready at `start_cycles`, and through at `end_cycles`."""
+    """A scheduled step. The lane is ready at `start_cycles` and finished at `end_cycles`, waiting included."""
 
     lane: str
     label: str
@@ -60,9 +63,10 @@ class LaneSpan:
 def schedule_lanes(
     lanes: Mapping[str, Sequence[LaneStep]], ways: Mapping[str, ChannelTiming], setup_cycles: int = 0
 ) -> tuple[LaneSpan, ...]:
-    """When each step of each lane is done; nothing depends on the order in which lanes are looked at.
+    """Return the spans of all steps. The result does not depend on the order of the lanes.
 
-    Every give and take costs its lane `setup_cycles`. Raises ValueError where lanes wait for each other in a circle.
+    `ways` has the timing of each channel. Every send and receive costs its lane `setup_cycles`. Raise ValueError if
+    lanes wait for each other in a cycle.
     """
     spans: list[LaneSpan] = []
     at, now = dict.fromkeys(lanes, 0), dict.fromkeys(lanes, 0)
@@ -72,7 +76,7 @@ def schedule_lanes(
         spans.append(LaneSpan(lane, step.label, now[lane], end))
         at[lane], now[lane] = at[lane] + 1, end
 
-    # A lane runs until its partner is not there yet; whoever comes second lets both go on.
+    # A lane runs until it has to wait for its partner. The partner that arrives second continues both.
     ready = list(lanes)
     while ready:
         lane = ready.pop()
@@ -81,7 +85,7 @@ def schedule_lanes(
             if isinstance(step, BusyStep):
                 done(lane, step, now[lane] + step.cycles)
                 continue
-            # The first of the two waits here until the other comes; both go on from there.
+            # The first of two partners waits here for the second.
             if step.channel not in waiting:
                 waiting[step.channel] = lane, step, now[lane] + setup_cycles
                 break
@@ -98,7 +102,7 @@ def schedule_lanes(
 
 
 def _transfer_ends(words: int, giving: int, taking: int, way: ChannelTiming) -> tuple[int, int]:
-    """When the giver and the taker are through, who begin at `giving` and `taking`."""
-    # A few words fit on the way: then the giver goes on although nobody takes them yet.
+    """Return when the sender and the receiver finish, if they are ready at `giving` and `taking`."""
+    # If all words fit into the queues, the sender need not wait for the receiver.
     left = giving + words if words <= way.room_words else max(giving, taking - way.room_words) + words
     return left, max(giving + way.lag_cycles, taking) + words

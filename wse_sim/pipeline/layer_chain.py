@@ -1,8 +1,8 @@
-"""A compiled step as a chain of linear layers: what is multiplied where, and what happens element by element between.
+"""Convert a compiled step into a chain of linear layers with elementwise work in between.
 
-A layer multiplies rows of activations by a weight whose tiles lie on all of its cores. What is computed element by
-element behind it happens where its results leave (its *edge*), and after the last layer at the *end*, on one core that
-takes the losses too. Every read is of one `ChainValue`: a buffer that is written twice is two of them.
+A layer multiplies rows of activations by a weight that is cut into tiles on all its cores. Elementwise work after a
+layer runs at the *edge*, the cores where its results leave. After the last layer it runs at the *end*, a single core
+that computes the loss too. Each operand is a `ChainValue`. A buffer that is written twice has two of them.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from wse_sim.kernels.mesh_call import operation
 
 CoreGroup = Literal["tiles", "edge", "end", "feed"]
 StepPart = Literal["before", "sample", "after"]
-"""In the order of time: of state and labels alone, of samples, and of what was summed over all samples."""
+"""Parts of a step in order of time: work on state and labels only, work on samples, work on sums over all samples."""
 CHAIN_HINT = "Use linear layers, operations element by element between them, and a cross-entropy over rows."
 
 
 @dataclass(frozen=True)
 class ValueLocation:
-    """Where a value lies: the site, and the number of its layer."""
+    """The cores that store a value: the group, and the number of the layer."""
 
     site: CoreGroup
     layer: int = 0
@@ -31,9 +31,14 @@ class ValueLocation:
 
 @dataclass(frozen=True)
 class ChainValue:
-    """Something that is read or written, at its home. `buffer` is where the host would have it at that time.
+    """A value of a step.
 
-    What `is_given` comes from outside the step.
+    - `number`: its unique number
+    - `buffer`: the program's buffer that contains it
+    - `shape`: its shape
+    - `home`: where it is stored
+    - `when`: the part of the step in which it is available
+    - `is_given`: whether it is an input of the step
     """
 
     number: int
@@ -46,7 +51,13 @@ class ChainValue:
 
 @dataclass(frozen=True)
 class LinearLayer:
-    """A product with a weight; it is given as [out, in] if `is_turned`."""
+    """A product of activations with a weight. The weight is stored as [out, in] if `is_turned`, else as [in, out].
+
+    - `weight`: the weight
+    - `inputs`, `outputs`: numbers of columns
+    - `source`: its activations
+    - `result`: its results
+    """
 
     weight: ChainValue
     inputs: int
@@ -58,7 +69,7 @@ class LinearLayer:
 
 @dataclass(frozen=True)
 class InputGradient:
-    """The gradient of a layer's results times its weight: it arrives at the edge of the layer before."""
+    """The gradient of a layer's results times its weight. The result arrives at the edge of the previous layer."""
 
     layer: int
     source: ChainValue
@@ -76,7 +87,7 @@ class WeightGradient:
 
 @dataclass(frozen=True)
 class LossWork:
-    """Softmax, its loss and the gradient of that, of rows of logits and a label for each."""
+    """Softmax, cross-entropy loss and its gradient, for rows of logits with one label each."""
 
     logits: ChainValue
     labels: ChainValue
@@ -88,7 +99,7 @@ class LossWork:
 
 @dataclass(frozen=True)
 class PointwiseWork:
-    """Loops over rows, columns or both of them; with a sum over samples its results are there after the last one."""
+    """A loop nest over rows, columns or both. Results of a sum over samples are available after the last sample."""
 
     nest: Nest
     reads: tuple[ChainValue, ...]
@@ -102,7 +113,14 @@ ChainWork = InputGradient | WeightGradient | LossWork | PointwiseWork
 
 @dataclass(frozen=True)
 class LayerChain:
-    """All of a step. `finals` has the value that each buffer holds at the end."""
+    """A step as a chain of layers.
+
+    - `program`: the compiled step
+    - `samples`: samples of the batch
+    - `layers`: the layers in order
+    - `works`: gradients, losses and elementwise work in order
+    - `finals`: for each buffer, the value that it holds at the end
+    """
 
     program: Program
     samples: int
@@ -112,11 +130,11 @@ class LayerChain:
 
     @property
     def is_training(self) -> bool:
-        """Whether something goes backward."""
+        """Return whether the step computes weight gradients."""
         return any(isinstance(work, WeightGradient) for work in self.works)
 
     def elementwise_works(self, home: ValueLocation, when: StepPart) -> "list[LossWork | PointwiseWork]":
-        """What happens element by element at a home, in order."""
+        """Return the losses and elementwise works at a location in one part of the step, in order."""
         return [
             work
             for work in self.works
@@ -124,7 +142,7 @@ class LayerChain:
         ]
 
     def edge_works(self, layer: int) -> "tuple[list[LossWork | PointwiseWork], list[LossWork | PointwiseWork]]":
-        """What the edge of a layer does with each sample on its way forward, and on its way back."""
+        """Return the works at the edge of a layer for each sample: those forward, and those backward."""
         way_back = next(
             (k for k, w in enumerate(self.works) if isinstance(w, InputGradient) and w.layer == layer + 1), -1
         )
@@ -133,30 +151,36 @@ class LayerChain:
         return [w for w in due if w in forward], [w for w in due if w not in forward]
 
     def weight_gradient(self, layer: int) -> WeightGradient:
-        """That of a layer of a training step."""
+        """Return the weight gradient of a layer. The step has to be a training step."""
         return next(w for w in self.works if isinstance(w, WeightGradient) and w.layer == layer)
 
     def gradient(self, layer: int) -> ChainValue:
-        """The gradient of a layer's own results."""
+        """Return the gradient of a layer's results before elementwise work."""
         return self.weight_gradient(layer).source
 
     def arriving(self, layer: int) -> ChainValue:
-        """The gradient that comes to a layer: of its results after what its edge does with them."""
+        """Return the gradient that arrives at a layer: that of its results after elementwise work at its edge."""
         own = (w for w in self.works if isinstance(w, InputGradient) and w.layer == layer + 1)
         return next((work.result for work in own), self.gradient(layer))
 
 
 def chain_of(program: Program) -> LayerChain:
-    """The chain of a step. Raises LazyError, with the line of the script, for what is none."""
+    """Return the chain of layers of a step. Raise LazyError with the script line if the step is no such chain."""
     return _ChainBuilder(program).chain()
 
 
 def _unsupported_error(instr: Instr, what: str) -> LazyError:
+    """Return the error for an instruction that cannot be part of a chain."""
     return LazyError(f"{instr.label}: {what}", where=instr.where, hint=CHAIN_HINT)
 
 
 class _ChainBuilder:
-    """Goes through the instructions in order and gives each value its home."""
+    """Converts the instructions in order and gives each value a location.
+
+    - `values`: the current value of each buffer
+    - `views`: for each view of a batch tensor, the base buffer
+    - `depth`: the number of layers
+    """
 
     def __init__(self, program: Program):
         self.program = program
@@ -167,12 +191,13 @@ class _ChainBuilder:
         self.layers: list[LinearLayer] = []
         self.works: list[ChainWork] = []
         self._count = 0
-        # What lies behind the last layer is told apart from the edges between, so that their number comes first.
+        # The number of layers is needed first: work after the last layer is at the end, and not at an edge.
         states = {b.index for b in program.buffers if b.kind == "state"}
         products = [i for i in program.instrs if i.kernel == "matmul" and set(i.reads) & states]
         self.depth = len({next(r for r in i.reads if r in states) for i in products})
 
     def chain(self) -> LayerChain:
+        """Return the chain of the program. Raise LazyError for an instruction that cannot be part of one."""
         for instr in self.program.instrs:
             if instr.kernel == "matmul":
                 self._product(instr)
@@ -189,18 +214,20 @@ class _ChainBuilder:
         return LayerChain(self.program, self.samples, tuple(self.layers), tuple(self.works), dict(self.values))
 
     def _value(self, buffer: int, home: ValueLocation, when: StepPart) -> ChainValue:
+        """Return a new value."""
         shape = self.program.buffers[buffer].type.shape
         value = ChainValue(number=self._count, buffer=buffer, shape=shape, home=home, when=when)
         self._count += 1
         return value
 
     def _written(self, buffer: int, home: ValueLocation, when: StepPart) -> ChainValue:
+        """Return a new value and make it the current one of its buffer."""
         self.values[buffer] = self._value(buffer, home, when)
         return self.values[buffer]
 
     def _read(self, buffer: int, home: ValueLocation) -> ChainValue:
-        """The value of a buffer; what comes from outside gets the home of its first reader."""
-        # Weights, biases and labels have no maker: they are laid down where they are needed first.
+        """Return the current value of a buffer. An input of the step is stored where it is first read, at `home`."""
+        # Weights, biases and labels are inputs: they are stored where they are needed first.
         if buffer not in self.values:
             origin = self.views.get(buffer, buffer)
             is_batch = self.program.buffers[origin].kind == "batch"
@@ -209,15 +236,16 @@ class _ChainBuilder:
         return self.values[buffer]
 
     def _edge(self, layer: int) -> ValueLocation:
-        """Where the results of a layer are worked on."""
+        """Return the location of elementwise work on the results of a layer."""
         return ValueLocation("end") if layer == self.depth - 1 else ValueLocation("edge", layer)
 
     def _product(self, instr: Instr) -> None:
+        """Add a matrix product: a layer, an input gradient or a weight gradient."""
         a, b = instr.reads[:2]
         turned_a, turned_b = (bool(instr.attrs.get(f"transpose_{name}")) for name in "ab")
         if any(len(self.program.buffers[r].type.shape) != len("mk") for r in (a, b)):
             raise _unsupported_error(instr, "a product of other than matrices")
-        # The first product with a weight is its layer, the second one goes back through it.
+        # The first product with a weight is its layer, the second one is its input gradient.
         known = {layer.weight.buffer: n for n, layer in enumerate(self.layers)}
         if turned_a:
             self._weight_gradient(instr, a, b)
@@ -227,9 +255,10 @@ class _ChainBuilder:
             self._layer(instr, turned_b)
 
     def _layer(self, instr: Instr, is_turned: bool) -> None:
+        """Add a layer. Raise LazyError unless it multiplies the previous layer's results by a state tensor."""
         number = len(self.layers)
         source = self._read(instr.reads[0], ValueLocation("feed") if not number else self._edge(number - 1))
-        # Each layer reads what the one before hands on, and nothing that was made earlier.
+        # Each layer has to read the results of the previous one.
         expected = ValueLocation("feed") if not number else self._edge(number - 1)
         if source.home != expected or self.program.buffers[instr.reads[1]].kind != "state":
             raise _unsupported_error(instr, f"reads what {source.home.site} {source.home.layer} has, or no weight")
@@ -244,6 +273,7 @@ class _ChainBuilder:
         )
 
     def _input_gradient(self, instr: Instr, number: int, is_turned: bool) -> None:
+        """Add an input gradient of layer `number`. Raise LazyError for another use of its weight."""
         source = self.values[instr.reads[0]]
         if number == 0 or is_turned == self.layers[number].is_turned or source.home != self._edge(number):
             raise _unsupported_error(instr, "a second product with a weight that is no gradient of the layer before")
@@ -251,8 +281,9 @@ class _ChainBuilder:
         self.works.append(InputGradient(number, source, result))
 
     def _weight_gradient(self, instr: Instr, a: int, b: int) -> None:
+        """Add the weight gradient of the layer whose activations and result gradients are multiplied."""
         left, right = self.values.get(a), self.values.get(b)
-        # A weight's gradient lies as the weight does, so which of the operands comes first is known.
+        # The gradient has the layout of the weight, which determines the order of the operands.
         for number, layer in enumerate(self.layers):
             activations, gradient = (right, left) if layer.is_turned else (left, right)
             is_own = gradient is not None and gradient.home == self._edge(number)
@@ -264,21 +295,22 @@ class _ChainBuilder:
         raise _unsupported_error(instr, "a product of two tensors that is no gradient of a weight")
 
     def _loss(self, instr: Instr) -> None:
+        """Add a cross-entropy loss. Raise LazyError if its logits are not at the end."""
         logits, labels = (self._read(r, ValueLocation("end")) for r in instr.reads)
-        # Only one core sees whole rows of logits.
+        # Only the core at the end receives whole rows of logits.
         if logits.home != ValueLocation("end"):
             raise _unsupported_error(instr, "a loss before the last layer")
         losses, gradient = (self._written(w, ValueLocation("end"), "sample") for w in instr.writes)
         self.works.append(LossWork(logits, labels, losses=losses, gradient=gradient))
 
     def _nest(self, instr: Instr, nest: Nest) -> None:
-        """All stores that are due at the same time stay together: each group is a nest of its own."""
-        # One place for all that is read: moving operands together would be routes that nobody laid.
+        """Add elementwise work. Stores that run at the same time stay in one nest; others are split off."""
+        # All operands have to be in one place: there are no routes to bring them together.
         home = self._work_location(instr)
         reads = [self._read(r, home) for r in instr.reads]
         if any(value.home != home for value in reads):
             raise _unsupported_error(instr, "reads what lies at two places")
-        # A loop that adds up labels and losses has to run in two parts: the number of labels divides every gradient.
+        # A nest that sums both labels and losses has to be split: the number of labels divides every gradient.
         due: dict[tuple[StepPart, StepPart], list[NestStore]] = {}
         for store in nest.stores:
             due.setdefault(_store_times(nest, store, reads), []).append(store)
@@ -286,13 +318,16 @@ class _ChainBuilder:
             part, inputs = _select_stores(nest, stores)
             written = tuple(self._value(instr.writes[s.output], home, is_there) for s in stores)
             self.works.append(PointwiseWork(part, tuple(reads[k] for k in inputs), written, home, runs))
-        # After all parts: each reads what was there before.
+        # Update values after all parts, since each part reads the old ones.
         for work in self.works[-len(due) :]:
             assert isinstance(work, PointwiseWork)
             self.values.update({value.buffer: value for value in work.writes})
 
     def _view(self, instr: Instr) -> None:
-        """Another shape of what comes from outside, as rows of pixels are of pictures: it lies there as it is read."""
+        """Record a reshape of a batch tensor that keeps its rows, such as images as rows of pixels.
+
+        Raise LazyError for any other reshape.
+        """
         source, target = instr.reads[0], instr.writes[0]
         origin = self.views.get(source, source)
         rows = (self.program.buffers[b].type.shape[:1] for b in (origin, target))
@@ -301,38 +336,39 @@ class _ChainBuilder:
         self.views[target] = origin
 
     def _work_location(self, instr: Instr) -> ValueLocation:
-        """Where most of what it reads is already; a parameter goes where it is first worked with."""
-        # Of what is known the first will do: `_nest` refuses a mixture anyway.
+        """Return the location of the first operand with a value, or the end if there is none."""
+        # Any operand will do: `_nest` rejects operands in different places.
         known = [self.values[r].home for r in instr.reads if r in self.values]
         return known[0] if known else ValueLocation("end")
 
 
 def _store_times(nest: Nest, store: NestStore, reads: Sequence[ChainValue]) -> tuple[StepPart, StepPart]:
-    """When a store runs, and when its result is there."""
+    """Return the part of the step in which a store runs, and the part in which its result is available."""
     loads = [int(nest.body[n].attr) for n in _required_scalars(nest, [store]) if nest.body[n].op == "load"]
     times = {reads[k].when for k in loads}
-    # A store is due with the last thing that it needs; a sum over samples comes after all of them.
+    # A store runs when its last operand is available. The result of a sum over samples comes after all samples.
     if "sample" not in times:
         return ("after", "after") if "after" in times else ("before", "before")
     if "after" in times:
         raise LazyError(f"{nest.name} needs a sum over all samples for each of them", hint=CHAIN_HINT)
     if not store.reduce:
         return "sample", "sample"
-    # All labels lie at the end from the start: what is made of them alone need not wait for the samples.
+    # All labels are at the end from the start, so work on labels only need not wait for samples.
     is_known = all(reads[k].when == "before" or _is_label(reads[k]) for k in loads)
-    # Samples are the outermost axis of everything that has them; a sum over the others is each sample's own.
+    # Samples are the outermost axis. A sum over other axes is one result per sample.
     if not nest.loops[0].is_reduction:
         return "sample", "sample"
     return ("before", "before") if is_known else ("sample", "after")
 
 
 def _is_label(value: ChainValue) -> bool:
+    """Return whether a value is a batch tensor of one label for each sample."""
     return value.home.site == "end" and value.when == "sample" and len(value.shape) == 1 and value.is_given
 
 
 def _required_scalars(nest: Nest, stores: Sequence[NestStore]) -> list[int]:
-    """The scalars that stores need, in order."""
-    # Stores of one nest share scalars; of what the others alone need nothing is worked out twice.
+    """Return the indices of the scalars in the body that the stores need, in order."""
+    # Follow the operands of scalars, so that nothing is computed that only other stores need.
     needed: set[int] = set()
     waiting = [store.value for store in stores]
     while waiting:
@@ -344,8 +380,8 @@ def _required_scalars(nest: Nest, stores: Sequence[NestStore]) -> list[int]:
 
 
 def _select_stores(nest: Nest, stores: Sequence[NestStore]) -> tuple[Nest, list[int]]:
-    """A nest with some of the stores, and which of the inputs it has."""
-    # Scalars name each other by position, and loads name inputs: both are counted anew.
+    """Return a nest with only some of the stores, and the indices of the inputs that it keeps."""
+    # Renumber scalars and inputs, which are referred to by index.
     scalars = _required_scalars(nest, stores)
     inputs = sorted({int(nest.body[n].attr) for n in scalars if nest.body[n].op == "load"})
     places = {old: new for new, old in enumerate(scalars)}

@@ -1,4 +1,4 @@
-"""A chain of layers in its rectangles: who sits where, what lies where, and in which order micro-batches come."""
+"""A chain of layers on rectangles: cores and memory maps of each layer, and the order of micro-batches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,12 @@ ScheduleEntry = tuple[str, int]
 
 
 def micro_batch_schedule(count: int, flights: int, is_training: bool) -> list[ScheduleEntry]:
-    """The order of a layer: `flights` micro-batches forward, then one back and one forward in turn."""
-    # As many forward as layers follow: when they are through, the first gradient is on its way back.
+    """Return the order of `count` micro-batches in a layer.
+
+    In training, the first `flights` go forward, then one backward and one forward in turn (one-forward-one-backward).
+    Otherwise all go forward.
+    """
+    # When the first of them has passed the following layers, its gradient returns.
     order = [("forward", m) for m in range(min(flights, count) if is_training else count)]
     if is_training:
         for m in range(count):
@@ -27,7 +31,14 @@ def micro_batch_schedule(count: int, flights: int, is_training: bool) -> list[Sc
 
 @dataclass(frozen=True)
 class ChainPlacement:
-    """A chain on its cores: `seats` and `maps` by layer, and `end` for the memory of the core behind them."""
+    """A chain of layers on its cores.
+
+    - `chain`: the chain
+    - `micro`: samples of a micro-batch
+    - `seats`: the region of each layer
+    - `maps`: the memory map of each layer
+    - `end`: the memory map of the core after the last layer
+    """
 
     chain: LayerChain
     micro: int
@@ -37,18 +48,19 @@ class ChainPlacement:
 
     @property
     def count(self) -> int:
-        """Micro-batches of a step."""
+        """Return the number of micro-batches of a step."""
         return self.chain.samples // self.micro
 
     def turns(self, layer: int) -> list[ScheduleEntry]:
-        """The order of a layer."""
+        """Return the order of micro-batches in a layer."""
         return micro_batch_schedule(self.count, self.maps[layer].flights, self.chain.is_training)
 
 
 def sites_of(chain: LayerChain, rects: Sequence[Rect], micro: int) -> ChainPlacement:
-    """Put a chain on rectangles, one for each layer, with `micro` samples at a time.
+    """Place a chain on rectangles, one for each layer, with micro-batches of `micro` samples.
 
-    Raises LazyError for a size that does not divide the batch, PlacementError for rectangles that are too few or small.
+    Raise LazyError if `micro` does not divide the batch, and PlacementError if there is not one rectangle for each
+    layer or one is too small.
     """
     if chain.samples % micro:
         raise LazyError(f"{chain.samples} samples in parts of {micro}", hint="Give a size that divides the batch.")
@@ -57,7 +69,7 @@ def sites_of(chain: LayerChain, rects: Sequence[Rect], micro: int) -> ChainPlace
     pairs = enumerate(zip(rects, chain.layers, strict=True))
     seats = [make_layer_region(rect, layer.inputs, layer.outputs, f"layer {n}") for n, (rect, layer) in pairs]
     count = chain.samples // micro
-    # One micro-batch for each layer from this one to the last is on its way; forward alone nothing waits.
+    # In training, one micro-batch is in flight for each layer from this one to the last. Otherwise none waits.
     flights = [min(count, len(seats) - n) if chain.is_training else 1 for n in range(len(seats))]
     maps = [make_layer_map(chain, n, one, micro, flights[n]) for n, one in enumerate(seats)]
     return ChainPlacement(chain, micro, seats=seats, maps=maps, end=make_end_map(chain, micro))

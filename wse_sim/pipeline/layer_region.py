@@ -1,10 +1,11 @@
-"""Where a layer sits: the cores of its rectangle that compute, and those beside them that pass activations on.
+"""The cores of a layer: those of its rectangle that compute, and the ports next to them.
 
-A layer takes its activations along one axis of its rectangle, the *inner* one, and gives its results along the other.
-Position (u, v) counts along the inner and the outer axis. Activations come in at (0, 0) and lie along v = 0; results
-are summed to u = 0 and leave at the far end of it. Beyond the last v sit the *ports*: one core takes what the layer
-gives to the next one, another what it gives to the one before. Each holds a whole micro-batch, so that a layer need not
-wait until its neighbour is ready, and it makes the parts of one layer into those of the other.
+A layer receives activations along one axis of its rectangle, the *inner* one, and sends results along the other, the
+*outer* one. Position (u, v) counts along the inner and the outer axis. Activations enter at (0, 0) and are distributed
+along v = 0. Results are summed to u = 0 and leave at the largest v. The *ports* follow after the largest v. One port
+receives what the layer sends to the next layer, and the other what it sends to the previous layer. Each port stores a
+whole micro-batch, so that a layer need not wait for its neighbour. It also converts the parts of one layer's layout
+into those of the other.
 """
 
 from collections.abc import Sequence
@@ -17,12 +18,18 @@ from wse_sim.layout import Rect
 CoreCoordinates = tuple[int, int]
 """Column and row of a core."""
 CorePath = tuple[CoreCoordinates, ...]
-"""Cores from a sender to a receiver, each next to the one before."""
+"""Cores from a sender to a receiver, each adjacent to the previous one."""
 
 
 @dataclass(frozen=True)
 class LayerRegion:
-    """A layer on `width` x `height` cores that compute, along the inner and the outer axis."""
+    """The cores of a layer: `width` x `height` computing cores along the inner and the outer axis.
+
+    - `rect`: its rectangle
+    - `is_turned`: whether the inner axis runs along columns of the mesh, else along rows
+    - `width`, `height`: computing cores along both axes
+    - `inputs`, `outputs`: columns of its activations and results
+    """
 
     rect: Rect
     is_turned: bool
@@ -32,44 +39,47 @@ class LayerRegion:
     outputs: int
 
     def cell(self, u: int, v: int) -> CoreCoordinates:
-        """The core at a position."""
+        """Return the core at a position."""
         return (self.rect.x + v, self.rect.y + u) if self.is_turned else (self.rect.x + u, self.rect.y + v)
 
     def inner(self, u: int) -> range:
-        """Columns of the activations that position u has."""
+        """Return the columns of activations at position u."""
         return range(self.inputs * u // self.width, self.inputs * (u + 1) // self.width)
 
     def outer(self, v: int) -> range:
-        """Columns of the results that position v has."""
+        """Return the columns of results at position v."""
         return range(self.outputs * v // self.height, self.outputs * (v + 1) // self.height)
 
     @property
     def most(self) -> tuple[int, int]:
-        """The most columns of activations and of results that a core has."""
+        """Return the largest numbers of activation columns and of result columns on a core."""
         return -(-self.inputs // self.width), -(-self.outputs // self.height)
 
     @property
     def positions(self) -> list[tuple[int, int]]:
-        """All that compute."""
+        """Return the positions of all computing cores."""
         return [(u, v) for v in range(self.height) for u in range(self.width)]
 
     @property
     def after(self) -> CoreCoordinates:
-        """The core that takes the results."""
+        """Return the port that receives the layer's results."""
         return self.cell(0, self.height)
 
     @property
     def before(self) -> CoreCoordinates:
-        """The core that takes gradients for the layer before; of the first layer the one that gives samples."""
+        """Return the port that receives gradients for the previous layer.
+
+        For the first layer it is the core that sends the samples.
+        """
         return self.cell(self.width - 1, self.height) if self.width > 1 else self.cell(0, self.height + 1)
 
 
 def make_layer_region(rect: Rect, inputs: int, outputs: int, name: str) -> LayerRegion:
-    """The largest part of a rectangle that leaves room for the ports. Raises PlacementError if there is none."""
-    # Ports take a line: the shorter side of the rectangle loses less.
+    """Return the largest region in a rectangle that leaves cores for the ports. Raise PlacementError if there is none."""
+    # Ports need a whole line of cores, so put it along the shorter side.
     is_turned = rect.width > rect.height
     along, across = (rect.height, rect.width) if is_turned else (rect.width, rect.height)
-    # Cores without a column would only lengthen the way; on a line of one the ports stand behind each other.
+    # Cores without a column would only lengthen routes. On a line of one core, the two ports follow each other.
     width = min(along, inputs)
     height = min(across - (1 if width > 1 else 2), outputs)
     if height < 1:
@@ -79,8 +89,8 @@ def make_layer_region(rect: Rect, inputs: int, outputs: int, name: str) -> Layer
 
 
 def make_core_path(start: CoreCoordinates, end: CoreCoordinates, is_row_first: bool) -> CorePath:
-    """The cores from one to another, along the row and then the column, or the other way round."""
-    # One turn at most: no way is shorter, and each turn takes cycles on some machines.
+    """Return the cores from `start` to `end`, along the row and then the column, or the other way round."""
+    # At most one turn: the path is shortest, and turns take cycles on some machines.
     (x, y), (to_x, to_y) = start, end
     row, column = _coordinate_range(x, to_x), _coordinate_range(y, to_y)
     if is_row_first:
@@ -93,5 +103,5 @@ def _coordinate_range(start: int, end: int) -> Sequence[int]:
 
 
 def link_direction(start: CoreCoordinates, end: CoreCoordinates) -> int:
-    """The direction from a core to one next to it."""
+    """Return the direction from a core to an adjacent one."""
     return {(0, -1): NORTH, (1, 0): EAST, (0, 1): SOUTH, (-1, 0): WEST}[end[0] - start[0], end[1] - start[1]]

@@ -1,4 +1,4 @@
-"""The routes of a layer: in from its neighbours, along and across its cores, and out to its ports."""
+"""The routes of a layer: from its neighbours, along and across its cores, and to its ports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,16 @@ from wse_sim.pipeline.route_colours import RouteColours
 
 @dataclass(frozen=True)
 class LayerRoutes:
-    """Colours of a layer, for each position of a line the one on which it gets or gives; -1 where none is needed.
+    """Colours of a layer's routes. Lists have a colour for each position of a line, and -1 means no route.
 
-    Forward activations `enter` along u and go `down` from v = 0, sums run to u = 0, and results `leave` along v.
-    Backward gradients enter along v from its end and go `along` u, sums run to v = 0 and leave along u.
+    - `enter`: forward activations enter along u
+    - `down`: and are multicast along v from v = 0
+    - `sums`: partial results are summed to u = 0
+    - `leave`: results leave along v
+    - `back_enter`: gradients enter along v from its end
+    - `back_along`: and are multicast along u
+    - `back_sums`: gradients of activations are summed to v = 0
+    - `back_leave`: and leave along u
     """
 
     enter: list[int]
@@ -26,12 +32,12 @@ class LayerRoutes:
 
 
 def lay_layer_routes(seats: Sequence[LayerRegion], wires: RouteColours, is_training: bool) -> list[LayerRoutes]:
-    """Lay the routes of all layers."""
+    """Configure the routes of all layers on the mesh of `wires` and return their colours."""
     return [_LayerRouter(seats, n, wires).routes(is_training) for n in range(len(seats))]
 
 
 class _LayerRouter:
-    """Lays the routes of one layer."""
+    """Configures the routes of one layer."""
 
     def __init__(self, seats: Sequence[LayerRegion], number: int, wires: RouteColours):
         self.seats, self.number, self.wires, self.on = seats, number, wires, seats[number]
@@ -40,13 +46,14 @@ class _LayerRouter:
         self.columns = [tuple(on.cell(u, v) for v in range(on.height)) for u in range(on.width)]
 
     def routes(self, is_training: bool) -> LayerRoutes:
+        """Configure all routes of the layer and return their colours."""
         on, wires, name, n = self.on, self.wires, self.name, self.number
         start = on.before if n == 0 else self.seats[n - 1].after
         return LayerRoutes(
             enter=[self._path(start, on.cell(0, 0)), *wires.links(self.rows[0], name)],
             leave=wires.links([*self.columns[0], on.after], name),
             down=wires.spread(self.columns, name) if on.height > 1 else -1,
-            # From the far end inward; told by position, so that colour i leads from i + 1 to i.
+            # Sums run inwards from the far end. Reverse the list so that colour i leads from i + 1 to i.
             sums=wires.sums([row[::-1] for row in self.rows], name)[::-1],
             back_enter=self._back_enter() if is_training else [],
             back_along=wires.spread(self.rows, name) if is_training and on.width > 1 else -1,
@@ -55,15 +62,18 @@ class _LayerRouter:
         )
 
     def _back_enter(self) -> list[int]:
-        # Gradients come in where results leave, so that the core at the corner is on one way only.
+        # Gradients enter where results leave, so that the corner core is on one route only.
+        """Return the colours of incoming gradients."""
         column = self.columns[0]
         source = self.on.after if self.number == len(self.seats) - 1 else self.seats[self.number + 1].before
         return [*self.wires.links(column[::-1], self.name)[::-1], self._path(source, column[-1])]
 
     def _back_leave(self) -> list[int]:
-        # At the far end: the near one passes on all that comes forward already.
+        # Leave at the far end, because the near core forwards all activations already.
+        """Return the colours of outgoing gradients."""
         corner = self.on.cell(self.on.width - 1, 0)
         return [*self.wires.links(self.rows[0], self.name), self._path(corner, self.on.before)]
 
     def _path(self, start: CoreCoordinates, end: CoreCoordinates) -> int:
+        """Return the colour of a route between two cores, along the row first."""
         return self.wires.path(make_core_path(start, end, is_row_first=True), f"a route of {self.name}")

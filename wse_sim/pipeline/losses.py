@@ -1,4 +1,4 @@
-"""Softmax and its loss on one core, for rows of logits that lie with their samples innermost."""
+"""Softmax cross-entropy on one core, for logits stored as [columns, samples]."""
 
 from lazytensor.core.dtype import float32
 from lazytensor.ir.nest import Access, Loop, Nest, NestStore, Scalar
@@ -13,9 +13,10 @@ ELEMENT_DTYPE = "float32"
 
 
 def lower_loss(loss: LossWork, memory: MemoryMap, tile: NestTile, batch: int, room: Room, builder: Builder) -> None:
-    """losses = log of the sum of exp(x) - x at the label, and the gradient of that: softmax(x) less a one there.
+    """Append the instructions of a softmax cross-entropy loss and its gradient for micro-batch `batch`.
 
-    Labels are given as rows of zeros and a one for each, all of the step behind each other.
+    losses = log of the sum of exp(x) - x at the label. The gradient is softmax(x), minus 1 at the label. Labels are
+    one-hot rows, stored for all samples of the step at `memory.targets`. `room` provides scratch memory.
     """
     places = {
         "x": OperandPlacement(memory.at(loss.logits, batch), MATRIX),
@@ -28,7 +29,7 @@ def lower_loss(loss: LossWork, memory: MemoryMap, tile: NestTile, batch: int, ro
         },
         "w": OperandPlacement(room.take(tile.columns * tile.samples, ELEMENT_DTYPE), MATRIX),
     }
-    # Loops as the compiler would write them: what is known of loops on tiles serves here too.
+    # Write the steps as loop nests, so that `tile_nests` can emit them.
     for reads, steps, stores in _LOSS_STEPS:
         names = reads.split()
         body = [Scalar("load", float32, (), k) for k in range(len(names))]
@@ -52,11 +53,12 @@ _LOSS_STEPS: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, str, str], ...]]
     ("sum aimed", ("l log sum", "m sub l aimed", "r reciprocal sum"), (("loss", "m", ""), ("part", "r", ""))),
     ("w part t", ("p mul w part", "g sub p t"), (("y", "g", ""),)),
 )
-"""What is read, what is worked out of it, and where that goes: name, value, and how it is combined over a row."""
+"""The loop nests of the loss: operands, operations on scalars, and stores (name, value, reduction over a row)."""
 
 
 def _make_nest(inputs: int, body: list[Scalar], outputs: list[tuple[str, int, str]]) -> Nest:
-    # Extents and strides are looked at nowhere below: how an operand lies is said by its placing.
+    # `emit_nest` takes the layout of operands from their placement, so extents and strides are not used.
+    """Return a nest with this body. Outputs are (name, index of the value, reduction)."""
     one, access = Type((1, 1), float32), Access((1, 1))
     stores = tuple(NestStore(k, value, reduce) for k, (_, value, reduce) in enumerate(outputs))
     return Nest(

@@ -1,7 +1,7 @@
-"""A chain of layers as the programs of all cores and the routes between them.
+"""Lower a chain of layers to the programs of all cores and the routes between them.
 
-Every core runs one task, in the order of a schedule of micro-batches that all cores of a layer share: so words of two
-micro-batches never change places on a colour, and nothing but the words themselves keeps cores in step.
+Every core runs one task. All cores of a layer use the same schedule of micro-batches. Words of different micro-batches
+therefore never overtake each other on a colour, and cores synchronize only through the words themselves.
 """
 
 from collections import defaultdict
@@ -21,14 +21,19 @@ from wse_sim.pipeline.route_colours import RouteColours
 
 
 def lower_pipeline(sites: ChainPlacement, machine: Machine) -> Mesh:
-    """The mesh that runs a step of a pipeline. Raises PlacementError for routes that have no colour left."""
+    """Return the mesh with the programs and routes of a step. Raise PlacementError if a route finds no free colour."""
     rects = [seat.rect for seat in sites.seats]
     width, height = max(r.x + r.width for r in rects), max(r.y + r.height for r in rects)
     return _PipelineLowering(sites, Mesh(machine, width, height)).mesh()
 
 
 class _PipelineLowering:
-    """Writes the programs of one pipeline."""
+    """Writes the programs of one pipeline.
+
+    - `programs`: the instructions of each core so far
+    - `words`: the largest memory that transfers need
+    - `routes`: the colours of each layer
+    """
 
     def __init__(self, sites: ChainPlacement, mesh: Mesh):
         self.sites, self.chain, self.micro, self.on_mesh = sites, sites.chain, sites.micro, mesh
@@ -38,13 +43,13 @@ class _PipelineLowering:
         self.routes = lay_layer_routes(sites.seats, RouteColours(mesh), self.chain.is_training)
 
     def mesh(self) -> Mesh:
-        """All cores, on the mesh."""
+        """Return the mesh with the programs of all cores."""
         self._feed()
         for n in range(len(self.chain.layers)):
             self._layer(n)
         self._end()
         words = max(self.words, self.bodies.words, self.bodies.end_words)
-        # Equal cores share a program: the engine keeps each once.
+        # Cores with equal instructions share a program.
         alike: dict[tuple[Instruction, ...], list[CoreCoordinates]] = defaultdict(list)
         for cell, body in self.programs.items():
             alike[tuple(body)].append(cell)
@@ -58,7 +63,8 @@ class _PipelineLowering:
         self.programs[cell] += instructions
 
     def _feed(self) -> None:
-        # The whole batch lies there from the start, as what comes over the edge would arrive ahead of its turn.
+        # The whole batch is stored here from the start: over the edge it would arrive ahead of its use.
+        """Add the program of the core that sends the samples."""
         words = self.chain.layers[0].inputs * self.micro
         on, colour = self.sites.seats[0], self.routes[0].enter[0]
         for m in range(self.sites.count):
@@ -66,6 +72,7 @@ class _PipelineLowering:
         self.words = max(self.words, self.sites.count * words)
 
     def _layer(self, n: int) -> None:
+        """Add the programs of the cores and ports of layer `n`."""
         on, last = self.sites.seats[n], len(self.sites.seats) - 1
         self._once(n, "before")
         for sweep, m in self.sites.turns(n):
@@ -74,32 +81,35 @@ class _PipelineLowering:
             else:
                 self._backward(n, m)
         self._once(n, "after")
-        # A port holds one micro-batch, and passes it on while its layer works on the next.
+        # A port stores one micro-batch and sends it while its layer works on the next.
         if n < last:
             self._pass_on(on.after, on.outputs, self.routes[n].leave[-1], self.routes[n + 1].enter[0])
         if n and self.chain.is_training:
             self._pass_on(on.before, on.inputs, self.routes[n].back_leave[-1], self.routes[n - 1].back_enter[-1])
 
     def _once(self, n: int, when: StepPart) -> None:
+        """Add the work that the cores of layer `n` do once, before or after all samples."""
         on = self.sites.seats[n]
         for u, v in on.positions:
             size = len(on.inner(u)), len(on.outer(v))
             self._do(on.cell(u, v), *self.bodies.once(n, size, is_edge=u == 0, when=when))
 
     def _pass_on(self, cell: CoreCoordinates, columns: int, source: int, target: int) -> None:
+        """Add the program of a port: receive and send each micro-batch."""
         words = columns * self.micro
         for _ in range(self.sites.count):
             self._do(cell, make_receive(source, 0, words), make_send(target, 0, words))
         self.words = max(self.words, words)
 
     def _forward(self, n: int, m: int) -> None:
+        """Add the forward sweep of layer `n` for micro-batch `m`."""
         on, memory, routes, micro = self.sites.seats[n], self.sites.maps[n], self.routes[n], self.micro
         at, result = memory.activations(m), self.chain.layers[n].result
         for u, v in on.positions:
             cell, inner, outer = on.cell(u, v), on.inner(u), on.outer(v)
             size = len(inner), len(outer)
             words, beyond = len(inner) * micro, (on.inputs - inner.stop) * micro
-            # The first core on the way keeps what is its own and passes the rest on.
+            # A core on the way keeps its part and forwards the rest.
             if v == 0:
                 self._do(cell, make_receive(routes.enter[u], at, words))
                 if beyond:
@@ -108,7 +118,7 @@ class _PipelineLowering:
                     self._do(cell, make_send(routes.down, at, words))
             else:
                 self._do(cell, make_receive(routes.down, at, words))
-            # Sums end where the edge works on them; the end has its own copy of those of the last layer.
+            # Sums are stored where the edge works on them. The end has a separate copy of the last layer's results.
             is_own = u == 0 and result.home == ValueLocation("edge", n)
             target = memory.at(result, m) if is_own else memory.partial
             self._do(cell, *self.bodies.product(n, "forward", size, at, target))
@@ -118,16 +128,17 @@ class _PipelineLowering:
                 self._leave(n, v, m, target)
 
     def _leave(self, n: int, v: int, m: int, target: int) -> None:
-        """Results in order: those of the positions before, then its own."""
+        """Send the results of position v, after those of the positions before it, so that columns stay in order."""
         on, memory, leave = self.sites.seats[n], self.sites.maps[n], self.routes[n].leave
         outer, is_last = on.outer(v), n == len(self.chain.layers) - 1
         at = target if is_last else memory.at(self.chain.layers[n + 1].source, m)
-        # Columns stay in their order on the wire, so that whoever takes them can cut them as it likes.
+        # Columns stay in order, so that the receiver can cut them differently.
         if v:
             self._do(on.cell(0, v), make_forward(leave[v - 1], leave[v], outer.start * self.micro))
         self._do(on.cell(0, v), make_send(leave[v], at, len(outer) * self.micro))
 
     def _backward(self, n: int, m: int) -> None:
+        """Add the backward sweep of layer `n` for micro-batch `m`."""
         on, memory, routes, micro = self.sites.seats[n], self.sites.maps[n], self.routes[n], self.micro
         arrived, gradient = self.chain.arriving(n), self.chain.gradient(n)
         for u, v in on.positions:
@@ -138,7 +149,7 @@ class _PipelineLowering:
             if u == 0:
                 if v:
                     self._do(cell, make_forward(routes.back_enter[v], routes.back_enter[v - 1], outer.start * micro))
-                # What arrives is the gradient after the activation; what is multiplied the one before it.
+                # The arriving gradient is that after the activation function; the product needs the one before it.
                 put = memory.at(arrived, m) if arrived.home == ValueLocation("edge", n) else memory.gradient
                 self._do(cell, make_receive(routes.back_enter[v], put, words))
                 self._do(cell, *self.bodies.edge(n, len(outer), m, is_back=True))
@@ -160,10 +171,11 @@ class _PipelineLowering:
                             cell, make_forward(routes.back_leave[u - 1], routes.back_leave[u], inner.start * micro)
                         )
                     self._do(cell, make_send(routes.back_leave[u], memory.partial, len(inner) * micro))
-            # Last, while the gradient of the activations is on its way.
+            # The weight gradient comes last, while the gradient of the activations is transferred.
             self._do(cell, *self.bodies.product(n, "weight", size, at, memory.activations(m)))
 
     def _end(self) -> None:
+        """Add the program of the core at the end."""
         chain, memory = self.chain, self.sites.end
         on, last = self.sites.seats[-1], len(chain.layers) - 1
         cell, words = on.after, on.outputs * self.micro
@@ -181,8 +193,12 @@ class _PipelineLowering:
 def _chain_sum_instructions(
     colours: Sequence[int], position: int, length: int, block: WordBlock
 ) -> tuple[Instruction, ...]:
-    """A part of a chain of sums to position 0; `colours[i]` leads from i + 1 to i."""
-    # In the middle a sum goes on as it comes and is not stored, so that a chain is one long stream.
+    """Return one core's part of a sum along a line to position 0. `colours[i]` leads from i + 1 to i.
+
+    The far end sends its block, cores in between add theirs to the stream, and position 0 stores the sum. There are no
+    instructions for a line of one core.
+    """
+    # Cores in between forward sums without storing them, so that the whole chain is one stream.
     if length == 1:
         return ()
     if position == 0:

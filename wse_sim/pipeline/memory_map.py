@@ -1,4 +1,4 @@
-"""Where values lie in the memories of a layer's cores, of its ports, and of the core at the end."""
+"""Memory addresses of values on a layer's cores, and on the core at the end."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +13,13 @@ ELEMENT_DTYPE = "float32"
 
 @dataclass
 class MemoryMap:
-    """Addresses of values on a kind of core. `slots` has how many micro-batches of a value there is room for.
+    """Addresses of values on one kind of core.
 
-    At `targets` lie rows of zeros and a one for the labels of a loss.
+    - `room`: the memory allocated so far
+    - `addresses`: the address of each value, by its number
+    - `sizes`: words of each value for one micro-batch
+    - `slots`: number of micro-batches that each value has memory for
+    - `targets`: the address of the one-hot labels of a loss
     """
 
     room: Room = field(default_factory=Room)
@@ -25,18 +29,20 @@ class MemoryMap:
     targets: int = 0
 
     def add(self, value: ChainValue, words: int, slots: int = 1, bank: int | None = None) -> None:
-        """Give a value room, once; `bank` as in `Room.take`."""
+        """Allocate `words` for each of `slots` micro-batches, unless the value has an address. `bank` is as in
+        `Room.take`.
+        """
         if value.number not in self.addresses:
             self.addresses[value.number] = self.room.take(words * slots, ELEMENT_DTYPE, bank)
             self.sizes[value.number], self.slots[value.number] = words, slots
 
     def at(self, value: ChainValue, batch: int) -> int:
-        """The address of a value for a micro-batch."""
+        """Return the address of a value for a micro-batch. Slots are reused cyclically."""
         number = value.number
         return self.addresses[number] + batch % self.slots[number] * self.sizes[number]
 
     def scratch(self) -> Room:
-        """Words behind all values, to work in for a while."""
+        """Return scratch memory that begins after all values."""
         room = Room()
         room.words = self.room.words
         return room
@@ -44,7 +50,13 @@ class MemoryMap:
 
 @dataclass
 class LayerMap(MemoryMap):
-    """That of a layer's cores: also activations that wait, gradients that come in, and sums on their way."""
+    """The memory map of a layer's cores.
+
+    - `waiting`, `waiting_words`: address of the saved activations, and words of each slot
+    - `flights`: number of slots, which is the maximum number of micro-batches in flight
+    - `gradient`: address of incoming gradients
+    - `partial`: address of partial sums
+    """
 
     waiting: int = 0
     waiting_words: int = 0
@@ -53,13 +65,13 @@ class LayerMap(MemoryMap):
     partial: int = 0
 
     def activations(self, batch: int) -> int:
-        """The address of a micro-batch of activations."""
+        """Return the address of the activations of a micro-batch."""
         return self.waiting + batch % self.flights * self.waiting_words
 
 
 def make_layer_map(chain: LayerChain, layer: int, seat: LayerRegion, micro: int, flights: int) -> LayerMap:
-    """Addresses on all cores of a layer: as large as the largest of them needs."""
-    # One map for all cores: those with smaller tiles leave words free, and equal addresses make equal programs.
+    """Return the memory map of all cores of a layer, with the sizes of the largest tile."""
+    # Use one map for all cores of a layer: equal addresses make equal programs, and smaller tiles leave memory unused.
     memory, (inner, outer) = LayerMap(flights=flights), seat.most
     banks = _assign_banks(chain, layer)
     for value in find_location_values(chain, ValueLocation("tiles", layer)):
@@ -69,7 +81,7 @@ def make_layer_map(chain: LayerChain, layer: int, seat: LayerRegion, micro: int,
     memory.gradient = memory.room.take(outer * micro, ELEMENT_DTYPE, _GRADIENT_BANKS)
     memory.partial = memory.room.take(max(inner, outer) * micro, ELEMENT_DTYPE, _SUM_BANKS)
     for value in find_location_values(chain, ValueLocation("edge", layer)):
-        # An activation waits for its gradient, so there is one for each micro-batch on its way.
+        # Activations wait for their gradients, so there is one slot for each micro-batch in flight.
         is_sample = value.when == "sample"
         size = _round_to_bank_pairs(outer * micro) if is_sample else (outer if value.shape else 1)
         memory.add(value, size, flights if is_sample else 1, banks.get(value.number))
@@ -77,16 +89,16 @@ def make_layer_map(chain: LayerChain, layer: int, seat: LayerRegion, micro: int,
 
 
 def _round_to_bank_pairs(words: int) -> int:
-    # Then all slots begin in one pair of banks, and every micro-batch takes as long as the first.
+    # All slots then start in the same pair of banks, and all micro-batches take equally long.
     return -(-words // BANK_PAIRS) * BANK_PAIRS
 
 
 _WEIGHT_BANKS, _ACTIVATION_BANKS, _GRADIENT_BANKS, _SUM_BANKS = range(BANK_PAIRS)
-"""Pairs of banks: of each of the three products the operands and the sum lie in three of them."""
+"""Pairs of memory banks. The operands and the sum of each of the three products are in different pairs."""
 
 
 def _assign_banks(chain: LayerChain, layer: int) -> dict[int, int]:
-    """The pair of banks of what is multiplied, by the number of the value."""
+    """Return the pair of banks for values that take part in products, by value number."""
     one = chain.layers[layer]
     banks = {one.weight.number: _WEIGHT_BANKS, one.result.number: _SUM_BANKS}
     if chain.is_training:
@@ -95,8 +107,8 @@ def _assign_banks(chain: LayerChain, layer: int) -> dict[int, int]:
 
 
 def make_end_map(chain: LayerChain, micro: int) -> MemoryMap:
-    """Addresses on the core behind the last layer: what comes from outside, or goes there, lies there whole."""
-    # Fetches are read after the step, so that no micro-batch may take the place of another there.
+    """Return the memory map of the core after the last layer. It stores inputs and fetched values of the whole batch."""
+    # Fetches are read after the step, so their micro-batches cannot share a slot.
     memory, count = MemoryMap(), chain.samples // micro
     fetched = {chain.finals[f].number for f in chain.program.fetches if f in chain.finals}
     for value in find_location_values(chain, ValueLocation("end")):
@@ -111,8 +123,7 @@ def make_end_map(chain: LayerChain, micro: int) -> MemoryMap:
 
 
 def find_location_values(chain: LayerChain, home: ValueLocation) -> Sequence[ChainValue]:
-    """All values of a home, in order."""
-    # Values name themselves by number; one that is read by many is one.
+    """Return all values at a location, each once, in order."""
     seen: dict[int, ChainValue] = {}
     for value in _all_values(chain):
         if value.home == home:
@@ -121,6 +132,7 @@ def find_location_values(chain: LayerChain, home: ValueLocation) -> Sequence[Cha
 
 
 def _all_values(chain: LayerChain) -> Sequence[ChainValue]:
+    """Return the values of all layers and works, with repetitions."""
     values: list[ChainValue] = []
     for layer in chain.layers:
         values += [layer.weight, layer.source, layer.result]
@@ -135,5 +147,5 @@ def _all_values(chain: LayerChain) -> Sequence[ChainValue]:
 
 
 def find_external_values(chain: LayerChain) -> Mapping[int, ChainValue]:
-    """What comes from outside, by number."""
+    """Return the inputs of the step by value number."""
     return {value.number: value for value in _all_values(chain) if value.is_given}

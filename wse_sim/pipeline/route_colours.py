@@ -1,4 +1,4 @@
-"""Colours of routes: each route gets the first colour that no other route uses on any router that it passes."""
+"""Assign colours to routes: each route gets the first colour that no other route uses on any of its routers."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,15 +10,18 @@ from wse_sim.pipeline.layer_region import CoreCoordinates, CorePath, link_direct
 
 
 class RouteColours:
-    """Routes of a mesh. `words` counts routes on each link, (core, direction)."""
+    """Configures routes on a mesh and records the colours in use on each router."""
 
     def __init__(self, mesh: Mesh):
         self.mesh = mesh
         self._used: dict[CoreCoordinates, set[int]] = defaultdict(set)
 
     def free(self, cells: Iterable[CoreCoordinates], what: str) -> int:
-        """Take a colour that is free on all of these routers. Raises PlacementError if each is in use somewhere."""
-        # A router takes a colour from one side only, so that routes share one only where they share no router.
+        """Reserve a colour that is free on all these routers, and return it.
+
+        Raise PlacementError if there is none. `what` names the route in the message.
+        """
+        # A router has one input for a colour, so routes that share a router need different colours.
         here = list(cells)
         used = set().union(*(self._used[cell] for cell in here))
         colour = next((c for c in range(int(self.mesh.machine.colours)) if c not in used), None)
@@ -34,18 +37,19 @@ class RouteColours:
 
     @property
     def most(self) -> int:
-        """Colours on the fullest router."""
+        """Return the number of colours on the fullest router."""
         return max(map(len, self._used.values()), default=0)
 
     def path(self, path: CorePath, what: str) -> int:
-        """The colour of a route from the first core to the last."""
+        """Configure a route from the first core of `path` to the last, and return its colour."""
         colour = self.free(path, what)
         self._lay(colour, path)
         return colour
 
     def links(self, cells: Sequence[CoreCoordinates], what: str) -> list[int]:
-        """The colours of single steps from each core to the next: two in turn, as a core takes on one and sends on the
-        other.
+        """Configure a route from each core to the next one, and return their colours.
+
+        Two colours alternate, because a core receives on one and sends on the other.
         """
         colours = [self.free(cells, what) for _ in range(min(2, len(cells) - 1))]
         for n, step in enumerate(pairwise(cells)):
@@ -53,19 +57,22 @@ class RouteColours:
         return [colours[n % 2] for n in range(len(cells) - 1)]
 
     def spread(self, lines: Sequence[CorePath], what: str) -> int:
-        """One colour for lines that have no core in common: each router gives what the first sends to its core too."""
-        # One sender for each line and every core a reader: one colour, whatever the length.
+        """Configure a multicast from the first core of each line to all its cores, and return the colour.
+
+        The lines may not share a core.
+        """
+        # One sender per line: one colour suffices for any length.
         colour = self.free((cell for line in lines for cell in line), what)
         for line in lines:
             self._lay(colour, line)
-            # The last router gives it to its core already.
+            # The last router delivers to its core already.
             for before, cell in pairwise(line[:-1]):
                 self.mesh.route(colour, *cell, link_direction(cell, before), [RAMP])
         return colour
 
     def sums(self, lines: Sequence[CorePath], what: str) -> list[int]:
-        """As `links`, the same colours for lines of one length that have no core in common."""
-        # Lines side by side do not meet, so that a hundred rows need no more colours than one.
+        """Configure single steps as `links` does, with the same colours on lines of equal length that share no core."""
+        # Lines do not meet, so a hundred of them need no more colours than one.
         cells = [cell for line in lines for cell in line]
         colours = [self.free(cells, what) for _ in range(min(2, len(lines[0]) - 1))]
         for line in lines:
@@ -74,7 +81,7 @@ class RouteColours:
         return [colours[n % 2] for n in range(len(lines[0]) - 1)]
 
     def _lay(self, colour: int, path: CorePath) -> None:
-        # Up the ramp at one end and down it at the other; no core in between takes part.
+        """Configure the routers of a path for a colour: up the ramp at its start and down the ramp at its end."""
         for n, cell in enumerate(path):
             source = link_direction(cell, path[n - 1]) if n else RAMP
             target = link_direction(cell, path[n + 1]) if n < len(path) - 1 else RAMP

@@ -1,4 +1,4 @@
-"""Runs a step of a pipeline in one simulation: loads what comes from outside and reads what the host would have."""
+"""Run a step of a pipeline in one simulation: load inputs and state, simulate, and read the results back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from wse_sim.pipeline.memory_map import MemoryMap, find_external_values
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """What a step left: the fetches in their order, the new state by name, and the run itself."""
+    """The results of a step: fetches in order, new state by name, the placement, and the result of the simulation."""
 
     fetches: tuple[np.ndarray, ...]
     state: dict[str, np.ndarray]
@@ -30,15 +30,15 @@ class PipelineRun:
 
     @property
     def cycles(self) -> int:
-        """Cycles of the step."""
+        """Return the cycles of the step."""
         return self.result.cycles
 
 
 class PipelineStep:
-    """A program on `rects`, one for each layer, `micro` samples at a time: routes and programs of all cores, once.
+    """A program lowered to `rects`, one for each layer, with micro-batches of `micro` samples.
 
-    Raises LazyError for a program that is no chain of layers, or a size that does not divide the batch, and
-    PlacementError for rectangles that do not do.
+    Routes and core programs are created once, in the constructor. It raises LazyError if the program is no chain of
+    layers or `micro` does not divide the batch, and PlacementError if the rectangles are unsuitable.
     """
 
     def __init__(self, program: Program, rects: Sequence[Rect], machine: Machine, micro: int = 1):
@@ -46,8 +46,8 @@ class PipelineStep:
         self.mesh = lower_pipeline(self.sites, machine)
 
     def load(self, store: Store, batch: Sequence[np.ndarray]) -> None:
-        """Put state and batch into the memories of the cores."""
-        # State that the step does not touch stays as it is and is no business of the cores.
+        """Write state and batch into the memories of the cores."""
+        # State that the step does not use is not loaded.
         states = {old: name for name, (old, _) in self.program.state.items()}
         values = find_external_values(self.sites.chain).values()
         arrays = {value.buffer: store.array(states[value.buffer]) for value in values if value.buffer in states}
@@ -55,7 +55,7 @@ class PipelineStep:
         self.mesh.reload(_initial_memories(self.sites, self.mesh, arrays))
 
     def read(self, result: RunResult) -> PipelineRun:
-        """What a run of the mesh left."""
+        """Return the results of a finished simulation."""
         program, finals = self.program, self.sites.chain.finals
         reader = _ArrayAccess(self.sites, result.memory)
         state = {name: reader.array(finals[new]) for name, (_, new) in program.state.items() if new in finals}
@@ -63,8 +63,8 @@ class PipelineStep:
         return PipelineRun(fetches, state, sites=self.sites, result=result)
 
     def run(self, store: Store, batch: Sequence[np.ndarray]) -> PipelineRun:
-        """One step; the store stays as it is."""
-        # All of it is loaded anew: temporaries of the last step must not be sums of this one.
+        """Run one step and return its results. `store` is not modified."""
+        # Reload everything: leftovers of the last step must not enter sums of this one.
         self.load(store, batch)
         return self.read(simulate(self.mesh).expect_finished())
 
@@ -72,12 +72,12 @@ class PipelineStep:
 def run_pipeline(
     program: Program, store: Store, batch: Sequence[np.ndarray], rects: Sequence[Rect], machine: Machine, micro: int = 1
 ) -> PipelineRun:
-    """Run a single step; see `PipelineStep`."""
+    """Lower a program and run a single step; see `PipelineStep`."""
     return PipelineStep(program, rects, machine, micro).run(store, batch)
 
 
 def _initial_memories(sites: ChainPlacement, mesh: Mesh, arrays: dict[int, np.ndarray]) -> np.ndarray:
-    """All memories before the step."""
+    """Return the memories of all cores before the step. Raise PlacementError if a core needs more than it has."""
     machine = mesh.machine
     if mesh.words * WORD_BYTES > machine.usable_bytes_per_pe:
         text = f"{mesh.words * WORD_BYTES:,} bytes on a core of {machine.usable_bytes_per_pe:,}"
@@ -87,41 +87,43 @@ def _initial_memories(sites: ChainPlacement, mesh: Mesh, arrays: dict[int, np.nd
         reader.put(value, np.asarray(arrays[value.buffer], np.float32))
     for work in sites.chain.works:
         if isinstance(work, LossWork):
-            # Cores have no gather over a row; a row of zeros and a one turns the lookup into a product.
+            # Cores have no gather, so the lookup of a label becomes a product with a one-hot row.
             labels = np.asarray(arrays[work.labels.buffer]).reshape(-1, 1)
             reader.put_targets((labels == np.arange(work.logits.shape[-1])).astype(np.float32))
     return reader.memory
 
 
 class _ArrayAccess:
-    """Finds the host's arrays in the memories of all cores."""
+    """Reads and writes the host's arrays in `memory` [height, width, words] of all cores."""
 
     def __init__(self, sites: ChainPlacement, memory: np.ndarray):
         self.sites, self.memory = sites, memory
 
     def put(self, value: ChainValue, array: np.ndarray) -> None:
-        """Put an array where its value lies."""
+        """Write an array to the cores that store its value."""
         pieces = self._pieces(value, array)
         for where, piece in pieces:
             where[:] = piece.reshape(-1)
 
     def array(self, value: ChainValue) -> np.ndarray:
-        """The array of a value."""
+        """Return the array of a value."""
         array = np.zeros(value.shape, np.float32)
         for where, piece in self._pieces(value, array):
             piece[...] = where.reshape(piece.shape)
         return array
 
     def put_targets(self, rows: np.ndarray) -> None:
-        """Put the rows of a loss."""
+        """Write the one-hot labels of a loss."""
         x, y = self.sites.seats[-1].after
         words, at = self._batch_columns(rows).reshape(-1), self.sites.end.targets
         self.memory[y, x, at : at + words.size] = words
 
     def _pieces(self, value: ChainValue, array: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Stretches of memories, and the parts of the array (views) that lie there."""
+        """Return pairs of a range of memory and the part of the array that is stored there, both as views.
+
+        Raise LazyError for per-sample values inside the pipeline, which are not kept.
+        """
         site, n = value.home.site, value.home.layer
-        # Pieces are views, so that one walk serves both to load an array and to read it.
         if site == "feed":
             return [(self._words(self.sites.seats[0].before, 0, array.size), self._batch_columns(array))]
         if site == "end":
@@ -136,7 +138,7 @@ class _ArrayAccess:
         if site == "edge":
             parts = [array[on.outer(v).start : on.outer(v).stop] if array.shape else array for v in range(on.height)]
             return [(self._at(on.cell(0, v), memory, value, part.size), part) for v, part in enumerate(parts)]
-        # A core's tile lies with its inputs outermost, however the host keeps the weight.
+        # A core stores its tile with inputs outermost, whatever the host's layout is.
         tiles = array.T if self.sites.chain.layers[n].is_turned else array
         pieces = []
         for u, v in on.positions:
@@ -145,11 +147,13 @@ class _ArrayAccess:
         return pieces
 
     def _batch_columns(self, array: np.ndarray) -> np.ndarray:
-        """Rows of samples as micro-batches of columns."""
+        """Return rows of samples as [micro-batch, column, sample]."""
         return array.reshape(self.sites.count, self.sites.micro, -1).swapaxes(1, 2)
 
     def _at(self, cell: tuple[int, int], memory: MemoryMap, value: ChainValue, words: int) -> np.ndarray:
+        """Return the memory of a value on one core."""
         return self._words(cell, memory.at(value, 0), words)
 
     def _words(self, cell: tuple[int, int], at: int, words: int) -> np.ndarray:
+        """Return a range of one core's memory."""
         return self.memory[cell[1], cell[0], at : at + words]

@@ -1,7 +1,7 @@
-"""Loop nests over what one core holds: matrices with a row for each column of the host's, vectors and single numbers.
+"""Emit loop nests over the tile of one core.
 
-Activations lie with their samples innermost, so that any part of the columns is one stretch of words. What moves along
-columns and samples alike is one long vector; else there is a loop over the axis that is shorter.
+Matrices are stored as [columns, samples], so that any range of columns is contiguous. A nest whose operands all have
+one layout is a single vector operation per scalar. Otherwise there is a loop over the shorter axis.
 """
 
 from collections.abc import Sequence
@@ -17,19 +17,19 @@ from wse_sim.pipeline.layer_chain import ChainValue
 
 ELEMENT_DTYPE = "float32"
 REDUCTION_INSTRUCTIONS = {"add": ("add", 0.0), "maximum": ("max", float("-inf"))}
-"""Reduction of a store -> the instruction, and what it begins with."""
+"""Reduction of a store -> its instruction, and the initial value."""
 MATRIX, COLUMN, SAMPLE, SINGLE = "matrix", "column", "sample", "single"
-"""What an operand has of its own for each column and sample, column, sample, or not at all."""
+"""Kinds of operands: one element for each column and sample, for each column, for each sample, or a single one."""
 NEST_HINT = "Use operations element by element on rows of activations, and sums over samples or over all of a row."
 
 
 def operand_kind(access: Access, nest: Nest, value: ChainValue) -> str:
-    """How an operand lies on a core. Raises LazyError for an order that is not the host's."""
+    """Return the kind of an operand from its access. Raise LazyError if its strides are none of the supported ones."""
     extents = [loop.extent for loop in nest.loops]
     strides = [stride if extent > 1 else 0 for stride, extent in zip(access.strides, extents, strict=True)]
     if not any(strides):
         return SINGLE
-    # The compiler makes one loop of two where all operands run through both; the value says what it was.
+    # The compiler merges two loops if all operands run through both. The value's shape tells which kind it was.
     kinds: dict[tuple[int, ...], str]
     if len(extents) == 1:
         rows = MATRIX if len(value.shape) > 1 else SAMPLE
@@ -43,19 +43,19 @@ def operand_kind(access: Access, nest: Nest, value: ChainValue) -> str:
 
 @dataclass(frozen=True)
 class NestTile:
-    """What a core holds of a nest: so many columns and samples."""
+    """The tile of a nest on one core: numbers of columns and samples."""
 
     columns: int
     samples: int
 
     def size(self, kind: str) -> int:
-        """Words of an operand."""
+        """Return the words of an operand of a kind."""
         return {MATRIX: self.columns * self.samples, COLUMN: self.columns, SAMPLE: self.samples, SINGLE: 1}[kind]
 
 
 @dataclass(frozen=True)
 class OperandPlacement:
-    """An operand on a core: its address and how it lies."""
+    """The address and the kind of an operand on a core."""
 
     address: int
     kind: str
@@ -69,12 +69,22 @@ def emit_nest(
     room: Room,
     builder: Builder,
 ) -> None:
-    """Append a nest over one tile; `room` gives words to work in. Sums over samples add to what is there."""
+    """Append the instructions of a nest over one tile to `builder`.
+
+    `room` provides scratch memory. Reductions within a sample start at their initial value. Sums over samples add to
+    the stored value. Raise LazyError for an unsupported operation or reduction.
+    """
     _NestEmitter(nest, (*reads,), (*writes,), tile, room, builder).run()
 
 
 class _NestEmitter:
-    """One nest over one tile."""
+    """Emits one nest over one tile.
+
+    - `flat`: the common kind of all operands, "" if there are several
+    - `by_sample`: whether the loop runs over samples, else over columns
+    - `rounds`: iterations of the loop
+    - `length`: length of the vector operations
+    """
 
     def __init__(
         self,
@@ -93,21 +103,22 @@ class _NestEmitter:
             room,
             builder,
         )
-        # What is the same everywhere goes with any order.
+        # Single elements are compatible with any layout.
         kinds = {p.kind for p in (*reads, *writes)} - {SINGLE}
         self.flat = next(iter(kinds), SINGLE) if len(kinds) < 2 else ""
-        # A loop costs its jump on every round, so that the shorter axis is the one to go round.
+        # Loop over the shorter axis, because each iteration costs a jump.
         self.by_sample = tile.samples <= tile.columns
         self.rounds = min(tile.samples, tile.columns)
         self.length = tile.size(self.flat) if self.flat else max(tile.samples, tile.columns)
 
     def run(self) -> None:
+        """Append the instructions of the nest."""
         if not self.length:
             return
         for store, write in zip(self.nest.stores, self.writes, strict=True):
             if store.reduce and store.reduce not in REDUCTION_INSTRUCTIONS:
                 raise LazyError(f"{self.nest.name} combines by {store.reduce!r}", hint=NEST_HINT)
-            # Sums within a sample begin anew with each; those over samples go on.
+            # Reductions within a sample start at their initial value for each micro-batch.
             if store.reduce and write.kind == SAMPLE:
                 self.builder.move(Memory(write.address), REDUCTION_INSTRUCTIONS[store.reduce][1], self.tile.samples)
         if self.flat:
@@ -117,8 +128,9 @@ class _NestEmitter:
             self._body()
 
     def _body(self) -> None:
+        """Append the vector operations of one iteration."""
         operands: list[Operand] = []
-        # Every scalar has words of its own: a layer's edge holds few columns, and bodies are short.
+        # Every scalar gets separate scratch memory: tiles at an edge are small and bodies are short.
         for n, scalar in enumerate(self.nest.body):
             operands.append(self._scalar(n, scalar, operands))
         for store, write in zip(self.nest.stores, self.writes, strict=True):
@@ -129,6 +141,7 @@ class _NestEmitter:
                 self.builder.move(target, value, self.length)
 
     def _scalar(self, n: int, scalar: Scalar, operands: Sequence[Operand]) -> Operand:
+        """Append the operation of a scalar and return the operand with its result."""
         if scalar.op == "const":
             return float(scalar.attr)
         if scalar.op == "load":
@@ -136,7 +149,7 @@ class _NestEmitter:
         if scalar.op == "index":
             raise LazyError(f"{self.nest.name} reads the number of a row", hint=NEST_HINT)
         operation = pointwise(self.nest, scalar)
-        # What is stored as it is, is worked out where it will lie; operands are read before that.
+        # Compute a stored value directly at its destination; operands are read before it is written.
         stores = zip(self.nest.stores, self.writes, strict=True)
         target = next((self._vector(w) for s, w in stores if s.value == n and not s.reduce), None)
         target = target or Memory(self.room.take(self.length, ELEMENT_DTYPE))
@@ -145,6 +158,7 @@ class _NestEmitter:
         return target
 
     def _vector(self, placing: OperandPlacement) -> Memory:
+        """Return the operand for a placement within the loop."""
         if placing.kind == SINGLE:
             return Memory(placing.address, stride=0)
         if self.flat:
