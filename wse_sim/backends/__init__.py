@@ -1,1 +1,1 @@
-"""Backends: the wafer as a report, and simulated cores that run a step."""
+"""Backends of the simulator: a report of the wafer, and simulated cores that run a step."""

@@ -1,6 +1,7 @@
-"""Simulated cores as a backend: every kernel of a step runs on a small mesh, and the host only carries arrays between.
+"""A backend that runs every kernel of a step on a small mesh of simulated cores. The host only moves arrays between
+kernels.
 
-A reading says how: as data with NumPy, or as wavelets, cycle by cycle.
+Kernels run either on data with NumPy, or as wavelets, cycle by cycle.
 """
 
 from collections import Counter
@@ -26,9 +27,10 @@ from wse_sim.reference.phase_reference import apply
 
 
 class MeshBackend:
-    """Runs programs on simulated cores of `machine`; with `wavelets` cycle by cycle, else as data.
+    """A backend that runs programs on simulated cores of `machine`.
 
-    `side` is that of a square, or (width, height).
+    `side` is the side of a square mesh, or its (width, height). If `wavelets` is True, kernels are simulated cycle by
+    cycle, else on data with NumPy.
 
     >>> import lazytensor as lt, numpy as np, wse_sim
     >>> program = lt.trace(lambda x, y: x @ y, lt.ones(4, 4), lt.ones(4, 4))
@@ -44,19 +46,19 @@ class MeshBackend:
         self.rect, self.machine, self.wavelets = Rect(0, 0, width, height), machine, wavelets
 
     def compile(self, program: Program, store: Store) -> "MeshExecutable":
-        """Make the kernels of `program`.
+        """Return an executable with a kernel for each instruction of `program`.
 
-        Raises LazyError where instructions have none that runs, and PlacementError where all that is wrong is that
-        they do not fit; the error lists each of them, with the line of the script and what to do.
+        Raise PlacementError if kernels do not fit into memory, and LazyError if instructions have no kernel. The error
+        lists all such instructions with script line and advice.
         """
         return MeshExecutable(self, fuse_attention_blocks(program, self._runs(program)), store)
 
     def _runs(self, program: Program) -> Callable[[Instr], bool]:
-        """Whether an attention block runs as one kernel; one that does not stays the kernels that it consists of."""
+        """Return a predicate that is True for a fused attention block which cores can run and hold."""
         types = [buffer.type for buffer in program.buffers]
 
         def runs(instr: Instr) -> bool:
-            # Parts are smaller kernels, and may fit where the whole does not.
+            # If the whole block does not fit, its smaller unfused kernels may.
             try:
                 _make_fitting_call(instr, [types[r] for r in instr.reads], self)
             except LazyError:
@@ -67,7 +69,7 @@ class MeshBackend:
 
 
 class MeshExecutable:
-    """A program whose kernels run on a mesh. `cycles` counts those of all steps so far, in the backend's reading.
+    """A program whose kernels run on a mesh. `cycles` is the total of all steps so far.
 
     >>> import lazytensor as lt, wse_sim
     >>> run = wse_sim.MeshBackend(4).compile(lt.trace(lambda x: x @ x, lt.ones(4, 4)), {})
@@ -85,13 +87,13 @@ class MeshExecutable:
         self._calls = _make_calls(program, backend)
 
     def placement(self) -> str:
-        """The kernels that share the one rectangle, one after the other; see `Executable`."""
+        """Return the rectangle and a line for each instruction: on the cores, or carried by the host; see `Executable`."""
         calls = zip(self.program.instrs, self._calls, strict=True)
         lines = [f"{instr.label}: {'on the cores' if call else 'carried by the host'}" for instr, call in calls]
         return "\n".join([str(self._backend.rect), *lines])
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one step; see `Executable`."""
+        """Run one step and return the fetches; see `Executable`. Updates the state in the store."""
         program = self.program
         arrays = self._arrays(batch)
         for instr, call in zip(program.instrs, self._calls, strict=True):
@@ -100,18 +102,17 @@ class MeshExecutable:
                 call.run(reads, writes, self._read)
             else:
                 writes[0].reshape(-1)[:] = reads[0].reshape(-1)
-            # Cores round to the types of their tiles; the buffer's type may be narrower, as it is for a float32 sum
-            # into float16.
+            # Round to the buffer's type, which may be narrower than the core's, as for a float32 sum into float16.
             for w in instr.writes:
                 arrays[w][...] = round_to(arrays[w], program.buffers[w].type.dtype)
-        # All new states are read before any is written: one may be another's old value.
+        # Copy all new states before writing any: one may be another's old value.
         updates = [(old, arrays[new].copy()) for old, new in program.state.values() if old != new]
         for old, value in updates:
             arrays[old][...] = value
         return [arrays[i] for i in program.fetches]
 
     def _arrays(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """An array for each buffer: the store's own for state, and new ones for what a step makes."""
+        """Return an array for each buffer: the store's array for state, the batch, constants, and zeros for the rest."""
         states = {old: name for name, (old, _) in self.program.state.items()}
         inputs = dict(zip(self.program.batch, batch, strict=True))
         arrays = []
@@ -127,8 +128,9 @@ class MeshExecutable:
         return arrays
 
     def _read(self, phase: Phase, memory: np.ndarray) -> np.ndarray:
+        """Run a phase program on `memory`, add its cycles, and return the new memory."""
         machine = self._backend.machine
-        # The data reading has no clock of its own, so its cycles are those of the closed forms.
+        # Running on data takes no simulated time, so use the cycles of the closed forms.
         if not self._backend.wavelets:
             self.cycles += cost(phase, machine).cycles
             return apply(phase, memory, machine)
@@ -138,7 +140,10 @@ class MeshExecutable:
 
 
 def _make_calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]:
-    """The calls of a program, None for what the host carries. Raises LazyError with all that is refused."""
+    """Return the call of each instruction, None for views, which the host carries.
+
+    Raise LazyError with all instructions that cannot run; PlacementError if all of them only lack memory.
+    """
     types = [buffer.type for buffer in program.buffers]
     calls: list[MeshCall | None] = []
     refusals: list[LazyError] = []
@@ -148,7 +153,7 @@ def _make_calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]
             calls.append(None if is_carried else _make_fitting_call(instr, [types[r] for r in instr.reads], backend))
         except LazyError as error:
             refusals.append(error)
-    # One at a time would have the user mend a line, start again, and learn of the next.
+    # Report all errors at once.
     if len(refusals) > 1:
         kind = PlacementError if all(isinstance(refusal, PlacementError) for refusal in refusals) else LazyError
         lines = "\n  ".join(_list_refusals(refusals))
@@ -159,7 +164,7 @@ def _make_calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]
 
 
 def _list_refusals(refusals: Sequence[LazyError]) -> Iterator[str]:
-    """Each refusal once, with how often it came; those with one way out together, and it after them."""
+    """Yield the text of each distinct error with its count, grouped by hint, with the hint after each group."""
     for hint in dict.fromkeys(error.hint for error in refusals):
         counts = Counter(f"{e.where}: {e.what}" if e.where else e.what for e in refusals if e.hint == hint)
         yield from (f"{text} ({count} times)" if count > 1 else text for text, count in counts.items())
@@ -167,7 +172,7 @@ def _list_refusals(refusals: Sequence[LazyError]) -> Iterator[str]:
 
 
 def _make_fitting_call(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> MeshCall:
-    """The call of an instruction. Raises LazyError, which says where in the program, if cores cannot run or hold it."""
+    """Return the call of an instruction. Raise LazyError with the script line if cores cannot run it or hold it."""
     try:
         call = call_of(instr, reads, Cores(backend.rect, backend.machine))
     except LazyError as error:
@@ -183,5 +188,5 @@ def _make_fitting_call(instr: Instr, reads: Sequence[Type], backend: MeshBackend
 
 
 def _kernel_label(instr: Instr) -> str:
-    """The module and the kernel; a call by what is called."""
+    """Return the module and the kernel of an instruction, or the operation of a "call" kernel."""
     return instr.label.removesuffix(instr.kernel) + operation(instr) if instr.kernel == "call" else instr.label

@@ -1,4 +1,4 @@
-"""Simulated cores as a backend, whole steps at a time: a chain of layers in its rectangles, every wavelet of it."""
+"""A backend that simulates whole steps: a chain of layers in its rectangles, with every wavelet."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,10 @@ from wse_sim.planner.report import ModeReport, Report
 
 
 class PipelineBackend:
-    """Runs steps on simulated cores of `machine`, as a plan places them.
+    """A backend that runs steps of a chain of linear layers on simulated cores of `machine`.
 
-    A plan does that for meshes of at most 1,024 cores.
-
-    With `rects`, one for each layer, and `micro`, the samples of a micro-batch, it runs them there instead.
+    By default a plan chooses rectangles and micro-batch size, for meshes of at most 1,024 cores. With `rects`, one for
+    each layer, the step runs there in micro-batches of `micro` samples, without a plan.
     """
 
     name = "pipeline"
@@ -28,11 +27,11 @@ class PipelineBackend:
         self.machine, self.rects, self.micro = machine, tuple(rects), micro
 
     def compile(self, program: Program, store: Store) -> "PipelineExecutable":
-        """Lay the routes and write the programs of all cores.
+        """Return an executable with the routes and the programs of all cores.
 
-        Raises PlacementError for what does not fit or is no chain of layers.
+        Raise PlacementError if the plan does not run the program on simulated cores, because it does not fit or is no
+        chain of layers. With `rects`, raise LazyError if the program is no chain of layers.
         """
-        # Rectangles of the caller are taken as they are: no plan, and no report of one.
         if self.rects:
             step = PipelineStep(program, self.rects, self.machine, self.micro)
             return PipelineExecutable(step, store, None)
@@ -48,12 +47,16 @@ class PipelineBackend:
 
 
 def _refusal_reason(report: ModeReport) -> str:
-    """Why a step is not run as a whole."""
+    """Return why simulated cores do not run the step."""
     return report.reason or report.not_run or "Its mesh has more cores than a plan gives to whole steps."
 
 
 class PipelineExecutable:
-    """A program on its cores. `cycles` are those of all steps so far, and `last` is what the last one left."""
+    """A program on its cores.
+
+    `cycles` is the total of all steps so far, and `last` is the run of the last step. `report` is the report of the
+    plan, None with rectangles of the caller.
+    """
 
     owned: frozenset[int] = frozenset()
 
@@ -63,12 +66,12 @@ class PipelineExecutable:
         self._step, self._store = step, store
 
     def placement(self) -> str:
-        """The rectangle of each layer; see `Executable`."""
+        """Return a line with the rectangle of each layer; see `Executable`."""
         return "\n".join(f"layer {n}: {seat.rect}" for n, seat in enumerate(self._step.sites.seats))
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one step; see `Executable`."""
-        # Routes and programs were made once; a step exchanges the memories and runs.
+        """Run one step and return the fetches; see `Executable`. Updates the state in the store."""
+        # Routes and programs exist already; a step only exchanges the memories.
         self.last = self._step.run(self._store, batch)
         self.cycles += self.last.cycles
         for name, array in self.last.state.items():

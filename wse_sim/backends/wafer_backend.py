@@ -1,6 +1,6 @@
-"""The wafer as a backend: another backend computes the numbers, this one says what the wafer would take.
+"""A backend that computes on another backend and reports the time that the wafer would take.
 
-Timing does not depend on values, so a program is simulated once, when it is compiled; a step only adds its cycles.
+Timing does not depend on values, so a program is simulated once, when it is compiled. A step only advances a clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,9 @@ from wse_sim.planner.report import Report
 
 
 class WaferExecutable:
-    """A compiled program with its plan, the report of that, and a virtual clock.
+    """A compiled program with its plan, its report and a virtual clock.
+
+    `steps_run` is the number of steps so far.
 
     >>> import lazytensor as lt, wse_sim
     >>> from lazytensor.runtime.host import HostBackend
@@ -32,13 +34,13 @@ class WaferExecutable:
         self._inner = inner
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run one step on the host, and let the wafer's clock advance by a steady step."""
+        """Run one step on the host and advance the wafer's clock by `report.step_cycles`. Return the fetches."""
         fetches = self._inner.step(batch)
         self.steps_run += 1
         return fetches
 
     def placement(self) -> str:
-        """The rectangle of PEs that each kernel has, then what the host says; see `Executable`."""
+        """Return the rectangle of PEs of each layer, followed by the host's placement; see `Executable`."""
         lines = [f"{self.report.mode} on {self.report.machine}"]
         for row in self.report.rows:
             x, y, width, height = row.rect or (0, 0, 0, 0)
@@ -48,19 +50,20 @@ class WaferExecutable:
 
     @property
     def elapsed_cycles(self) -> int:
-        """Cycles of the steps run so far, without the first fill."""
+        """Return the cycles of the steps so far, without the first fill."""
         return self.steps_run * self.report.step_cycles
 
     @property
     def elapsed_seconds(self) -> float:
-        """`elapsed_cycles` at the clock of the report's machine."""
+        """Return `elapsed_cycles` in seconds at the clock of the machine."""
         return self.elapsed_cycles / self.report.clock_hz
 
 
 class WaferBackend:
-    """Delegates numerics to `host` and simulates on `machine` (a record or the name of a preset).
+    """A backend that computes on `host` and simulates the time on `machine` (a machine or the name of a preset).
 
-    `noted` gives a program with what is known of it beside its kernels: what of it is sparse, and how wide sums are.
+    `mode` is "auto", "pipelined" or "streaming". `noted` adds facts to a program before it is planned, such as the
+    sparsity of weights and the precision level.
 
     >>> import lazytensor as lt, numpy as np, wse_sim
     >>> from lazytensor.runtime.host import HostBackend
@@ -82,13 +85,13 @@ class WaferBackend:
         self.host, self.noted = host, noted
         self.machine = Machine.by_name(machine) if isinstance(machine, str) else machine
         self.mode = require_mode(mode)
-        # The programs are kept with their plans, so that an id stays the id of one program.
+        # Programs are kept alive, so that their ids are not reused.
         self._plans: dict[int, tuple[Program, Plan]] = {}
 
     def compile(self, program: Program, store: Store) -> WaferExecutable:
-        """Compile `program` on the host and simulate it, once for each program.
+        """Return `program` compiled on the host, with its plan. A program is planned once.
 
-        Raises PlacementError if it does not fit in the mode asked for (with "auto": in none).
+        Raise PlacementError if it does not fit in the requested mode (with "auto": in neither mode).
         """
         planned = self.planned(program)
         report = planned.report
@@ -99,12 +102,12 @@ class WaferBackend:
         return WaferExecutable(self.host.compile(program, store), planned)
 
     def report(self, program: Program) -> Report:
-        """The report of `program`, which need not fit."""
+        """Return the report of `program`, whether it fits or not."""
         return self.planned(program).report
 
     def planned(self, program: Program) -> Plan:
-        """The plan of `program`, which need not fit."""
-        # By identity: a program holds arrays and has no hash that is cheap.
+        """Return the plan of `program`, whether it fits or not. Plans are cached by program identity."""
+        # Use identity as the key: hashing a program, which contains arrays, is expensive.
         if id(program) not in self._plans:
             self._plans[id(program)] = program, plan(self.noted(program), self.machine, self.mode)
         return self._plans[id(program)][1]
