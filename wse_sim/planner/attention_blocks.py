@@ -23,9 +23,7 @@ from wse_sim.kernels.attention.block import Given, Kind, ScoreBlock, Step, Value
 FORWARD_KERNEL, BACKWARD_KERNEL = "attention", "attention_gradient"
 ATTENTION_KERNELS = FORWARD_KERNEL, BACKWARD_KERNEL
 TensorVersion = tuple[int, int]
-"""A tensor version: a buffer index and the index of the instruction that wrote it last (-1: written before the
-step).
-"""
+"""A buffer index and the index of the instruction that wrote it last, -1 if it was written before the step."""
 
 
 class _NotABlockError(Exception):
@@ -176,10 +174,10 @@ class _BlockFinder:
             raise _NotABlockError
 
     def _nest_members(self, group: _ScoreGroup, i: int, nest: Nest) -> Iterator[tuple[TensorVersion, Kind]]:
-        """Yield the scores and statistics that a nest reads or writes. Raise _NotABlockError if another access does
-        not fit.
+        """Yield the scores and statistics that a nest reads or writes.
 
-        Nests that compute a mask which this nest reads are added to `group.makers`.
+        Nests that compute a mask which this nest reads are added to `group.makers`. Raise _NotABlockError if another
+        access does not fit.
         """
         nest = _expand_nest(nest, group.shape)
         whole, lines = _strides(group.shape), (*_strides(group.shape[:-1]), 0)
@@ -228,8 +226,7 @@ class _BlockFinder:
         return nest if len(nest.stores) == 1 and not nest.stores[0].reduce else None
 
     def _require_vector(self, access: Access, value: np.ndarray | None, shape: tuple[int, ...]) -> Access:
-        """Return `access` without head strides if it reads one value per row, per key, or per (row, key) pair for
-        all heads.
+        """Return `access` without head strides, for an operand with one value per row, per key, or per (row, key) pair.
 
         Raise _NotABlockError if there is a separate value for each head and pair. A constant `value` whose heads are
         all equal is accepted.

@@ -70,9 +70,7 @@ class KernelFlow:
 
 @dataclass(frozen=True)
 class Sparsity:
-    """The densities of sparse tensors: of weights by buffer, and of weight gradients by the kernel that computes
-    them.
-    """
+    """The densities of sparse tensors: of weights by buffer, of weight gradients by the kernel that computes them."""
 
     weights: Mapping[int, Density] = field(default_factory=dict)
     gradients: Mapping[int, Density] = field(default_factory=dict)
@@ -257,8 +255,9 @@ def find_gradients(
 
 
 def is_elementwise(instr: Instr) -> bool:
-    """Return whether each result element depends on at most one element of each operand: a nest without reduction
-    loops.
+    """Return whether an instruction is a nest without reduction loops.
+
+    Each result element then depends on one element of each operand, or on a few.
     """
     # A reduction loop counts even if its extent is 1: it sums per-sample gradients.
     return instr.nest is not None and not any(loop.is_reduction for loop in instr.nest.loops)
@@ -275,8 +274,7 @@ def _propagate_view(
 
 
 def _is_preparation(program: Program, instr: Instr, read: Sequence[BufferVersion], resident: set[int]) -> bool:
-    """Return whether an instruction computes tensors from resident ones only, none larger than its operands
-    together.
+    """Return whether an instruction computes tensors from resident ones only, none larger than all its operands.
 
     Updates are no preparation. The size limit excludes random masks, which are made of a small counter.
     """
