@@ -29,8 +29,9 @@ class SendStep:
 
 @dataclass(frozen=True)
 class ReceiveStep:
-    """A step that receives `words` from `channel`. The lane is busy for `tail_cycles` more, until all its cores have
-    them.
+    """A step that receives `words` from `channel`.
+
+    The lane is busy for `tail_cycles` more, until all its cores have the words.
     """
 
     channel: str

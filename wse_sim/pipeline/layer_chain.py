@@ -17,7 +17,7 @@ from wse_sim.kernels.mesh_call import operation
 
 CoreGroup = Literal["tiles", "edge", "end", "feed"]
 StepPart = Literal["before", "sample", "after"]
-"""Parts of a step in order of time: work on state and labels only, work on samples, work on sums over all samples."""
+"""Parts of a step in order of time: work on state and labels only, on samples, and on sums over all samples."""
 CHAIN_HINT = "Use linear layers, operations element by element between them, and a cross-entropy over rows."
 
 

@@ -75,7 +75,10 @@ class LayerRegion:
 
 
 def make_layer_region(rect: Rect, inputs: int, outputs: int, name: str) -> LayerRegion:
-    """Return the largest region in a rectangle that leaves cores for the ports. Raise PlacementError if there is none."""
+    """Return the largest region in a rectangle that leaves cores for the ports.
+
+    Raise PlacementError if there is none. `name` is used in its message.
+    """
     # Ports need a whole line of cores, so put it along the shorter side.
     is_turned = rect.width > rect.height
     along, across = (rect.height, rect.width) if is_turned else (rect.width, rect.height)

@@ -29,8 +29,9 @@ class MemoryMap:
     targets: int = 0
 
     def add(self, value: ChainValue, words: int, slots: int = 1, bank: int | None = None) -> None:
-        """Allocate `words` for each of `slots` micro-batches, unless the value has an address. `bank` is as in
-        `Room.take`.
+        """Allocate `words` for each of `slots` micro-batches of a value. Do nothing if it has an address.
+
+        `bank` is as in `Room.take`.
         """
         if value.number not in self.addresses:
             self.addresses[value.number] = self.room.take(words * slots, ELEMENT_DTYPE, bank)
@@ -107,7 +108,7 @@ def _assign_banks(chain: LayerChain, layer: int) -> dict[int, int]:
 
 
 def make_end_map(chain: LayerChain, micro: int) -> MemoryMap:
-    """Return the memory map of the core after the last layer. It stores inputs and fetched values of the whole batch."""
+    """Return the memory map of the core after the last layer, which stores inputs and fetches of the whole batch."""
     # Fetches are read after the step, so their micro-batches cannot share a slot.
     memory, count = MemoryMap(), chain.samples // micro
     fetched = {chain.finals[f].number for f in chain.program.fetches if f in chain.finals}
