@@ -1,7 +1,6 @@
-"""A backend that runs every kernel of a step on a small mesh of simulated cores. The host only moves arrays between
-kernels.
+"""A backend that runs every kernel of a step on a small mesh of simulated cores.
 
-Kernels run either on data with NumPy, or as wavelets, cycle by cycle.
+The host only moves arrays between kernels. Kernels run either on data with NumPy, or as wavelets, cycle by cycle.
 """
 
 from collections import Counter
@@ -87,7 +86,10 @@ class MeshExecutable:
         self._calls = _make_calls(program, backend)
 
     def placement(self) -> str:
-        """Return the rectangle and a line for each instruction: on the cores, or carried by the host; see `Executable`."""
+        """Return the rectangle, and a line for each instruction: on the cores, or carried by the host.
+
+        See `Executable`.
+        """
         calls = zip(self.program.instrs, self._calls, strict=True)
         lines = [f"{instr.label}: {'on the cores' if call else 'carried by the host'}" for instr, call in calls]
         return "\n".join([str(self._backend.rect), *lines])
@@ -112,7 +114,7 @@ class MeshExecutable:
         return [arrays[i] for i in program.fetches]
 
     def _arrays(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return an array for each buffer: the store's array for state, the batch, constants, and zeros for the rest."""
+        """Return an array for each buffer: the store's array for state, the batch, constants, and zeros for others."""
         states = {old: name for name, (old, _) in self.program.state.items()}
         inputs = dict(zip(self.program.batch, batch, strict=True))
         arrays = []
