@@ -1,1 +1,1 @@
-"""Sweeps: many plans, over any executor, kept in a file while they come."""
+"""Sweeps: plan many combinations of programs and machines, with any executor, and record the results in a file."""

@@ -1,4 +1,4 @@
-"""A digest of what a record says, equal on every machine: of a program, a machine or a host."""
+"""Content digests of dataclasses such as programs, machines and hosts. They are equal on every machine."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -14,9 +14,11 @@ from lazytensor.ir.types import Where
 
 
 def content_digest(value: Any) -> str:
-    """32 hexadecimal digits of a record's content: numbers, names, arrays, and of places in a script the module alone.
+    """Return 32 hexadecimal digits that depend only on the content of `value`.
 
-    Raises LazyError for what is no data.
+    Supported are strings, numbers, None, arrays, dtypes, mappings, lists, tuples, sets and dataclasses. Script
+    locations count with their module scope only, so moving a script does not change its digest. Raise LazyError for
+    other types.
     """
     return hashlib.blake2b(_encode_value(value, {}), digest_size=16).hexdigest()
 
@@ -25,10 +27,10 @@ _PLAIN_TYPES = {str, int, float, bool, type(None)}
 
 
 def _encode_value(value: Any, known: dict[int, tuple[Any, bytes]]) -> bytes:
-    """The words of a value. Not its pickle: that depends on which of its parts are one object.
+    """Return the encoding of a value. A pickle would not do, because it depends on which parts are the same object.
 
-    `known` has what parts say that are one object in many places, as the loops of equal layers are, and the parts:
-    the number of one that is gone may be another's.
+    `known` caches the encodings of composite parts by id, because equal layers share objects. It keeps these parts
+    alive, so that their ids are not reused.
     """
     if value.__class__ in _PLAIN_TYPES:
         return f"{value.__class__.__name__} {value!r}\0".encode()
@@ -44,17 +46,18 @@ def _encode_value(value: Any, known: dict[int, tuple[Any, bytes]]) -> bytes:
 
 @cache
 def _field_names(kind: type[Any]) -> list[str]:
+    """Return the names of the constructor's fields of a dataclass."""
     return [field.name for field in fields(kind) if field.init]
 
 
 def _describe_value(value: Any) -> tuple[str, Collection[Any]]:
-    """A word for a value, and what it consists of."""
+    """Return a word that describes a value, and the parts that it consists of."""
     if value is None or isinstance(value, str | int | float):
         return f"{type(value).__name__} {value!r}", ()
     if isinstance(value, DType):
         return value.name, ()
     if isinstance(value, Where):
-        # A script that was moved, or has a comment more, is the same program; its modules make layers.
+        # Ignore file and line, so that a moved script is the same program. Its module scopes determine layers.
         return f"in {value.scope}", ()
     if isinstance(value, np.ndarray | np.generic):
         return f"{value.dtype.str} {value.shape} {hashlib.blake2b(value.tobytes()).hexdigest()}", ()

@@ -1,4 +1,4 @@
-"""`sweep`: plans of programs for all combinations of machines, modes, batches and systems."""
+"""Plan programs for all combinations of machines, modes, batch sizes and numbers of systems."""
 
 import os
 import pathlib
@@ -36,19 +36,30 @@ def sweep(
     has_digests: bool = True,
     on_record: Callable[[SweepRecord], object] = lambda record: None,
 ) -> list[SweepRecord]:
-    """A record for each combination, in the order batches, machines, systems, modes for each program.
+    """Return a record for each combination.
 
-    `programs` are programs or recorded steps by name, or one of them alone, which is called "step"; only a recorded
-    step knows itself for other batches than its own, which is planned without `batches`. Without
-    `systems` each step is planned on as many as it asks for. A point that cannot be
-    planned is a record with its error, and the others go on. Points are planned here, or by a `concurrent.futures`
-    executor: threads, processes, a cluster's, in groups of a few that ask for the same prices. With `path` each record
-    is in that file before the next point ends, and those of a group when it does; a sweep that finds points in the file
-    does not plan them again. With `has_routes` records of pipelines have the routes between their stages. Without
-    `has_digests` those of a lone program, planned here and in no file, have no digest, which takes a while for a deep
-    net. `on_record` is called with each record when it is planned, without an executor in the order of the result; what
-    it raises ends the sweep. Raises LazyError for names that there are not, and for a file of another sweep;
-    ExecutorLost where the executor dies, when all that it finished is in the file.
+    The order is: programs, batch sizes, machines, numbers of systems, modes, with modes changing fastest.
+
+    - `programs`: programs or recorded steps by name, or a single one, which is then named "step"
+    - `machines`: machines or their names
+    - `modes`: "auto", "pipelined" or "streaming"
+    - `batches`: batch sizes; without any, each step's own size. Only recorded steps support other sizes
+    - `systems`: numbers of systems; if empty, the number that each step requests
+    - `executor`: a `concurrent.futures` executor of threads, processes or a cluster. It gets points in groups that use
+      the same prices. Without it, points are planned in this thread
+    - `path`: a file for the records. Each record is written when it is planned, or when its group is. Points whose
+      records are in the file already are not planned again
+    - `host`: the computers around the wafers
+    - `precision_level`: one of `PRECISION_LEVELS`; by default that of each program
+    - `has_routes`: whether records of pipelines include the routes between stages
+    - `has_digests`: if False, records of a single program without executor and file have no digest, which saves time
+      for deep networks
+    - `on_record`: called with each record when it is planned; an error that it raises ends the sweep. Without an
+      executor the calls have the order of the result
+
+    A point that cannot be planned gives a record with its `error`, and the sweep continues. Raise LazyError for unknown
+    names, and for a file of another sweep. Raise ExecutorLost if the executor dies; the file then contains everything
+    that it finished.
 
     >>> import lazytensor as lt
     >>> records = sweep(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), ["wse2", "wse3"], ["streaming"])
@@ -56,9 +67,9 @@ def sweep(
     ['wse2', 'wse3']
     """
     steps = programs if isinstance(programs, Mapping) else {"step": programs}
-    # By name: a machine that is asked for twice, as a record and by its name, is one.
+    # A machine that is given twice, as an object and by name, counts once.
     places = {m.name: m for m in (Machine.by_name(m) if isinstance(m, str) else m for m in machines)}
-    # Programs are told apart by it, points of a file, and what was sent to another process.
+    # Digests identify programs, points in a file, and steps that were sent to another process.
     digest = (
         _step_digest if has_digests or len(steps) > 1 or executor is not None or path is not None else _empty_digest
     )
@@ -79,7 +90,7 @@ def sweep(
         if file is not None:
             records.update(file.records)
         missing = [task for task in tasks if task.point.key not in records]
-        # A stop on the way takes back what the executor has not begun.
+        # If the sweep ends early, closing the generator cancels tasks that the executor has not started.
         for record in stack.enter_context(closing(_plan_all(missing, executor))):
             if file is not None:
                 file.append(record)
@@ -89,6 +100,7 @@ def sweep(
 
 
 def _plan_all(tasks: Iterable[SweepTask], executor: Executor | None) -> Generator[SweepRecord]:
+    """Yield the records of tasks, planned in this thread or by an executor."""
     if executor is None:
         yield from map(plan_task, attach_readings(tasks))
     else:
@@ -96,7 +108,7 @@ def _plan_all(tasks: Iterable[SweepTask], executor: Executor | None) -> Generato
 
 
 def _pack_tasks(tasks: Iterable[SweepTask]) -> list[SweepTask]:
-    """Tasks that can be sent, each step of them packed once."""
+    """Return the tasks with their steps pickled, each distinct step once."""
     steps: dict[str, bytes] = {}
     ready = []
     for task in tasks:
@@ -117,7 +129,11 @@ def _make_tasks(
     precision_level: int | None,
     digest_of: Callable[[SweepStep], str],
 ) -> Iterator[SweepTask]:
-    # Before anything is planned: a mistake in a name is no result of a point.
+    # Check arguments before planning: a wrong name is no result of a point.
+    """Yield a task for each combination.
+
+    Raise LazyError for unknown modes, for numbers below 1, and if two programs are equal.
+    """
     for mode in modes:
         require_mode(mode)
     for what, numbers in (("batch", batches), ("number of systems", systems)):
@@ -129,7 +145,7 @@ def _make_tasks(
         if digest in named:
             raise LazyError(f"{named[digest]} and {name} are one program", hint="Leave out one of them.")
         named[digest] = name
-        # Batches first: what a kernel takes at one size is known for all modes and systems then.
+        # Batch sizes are the outer loop, so that kernel prices are reused for all modes and systems.
         for size in _unique(batches) or [_default_batch(step)]:
             for machine in machines.values():
                 for count in _unique(systems) or [_default_systems(step)]:
@@ -150,30 +166,36 @@ def _unique(values: Sequence[Any]) -> list[Any]:
 
 
 def _default_batch(step: SweepStep) -> int:
+    """Return the batch size of a step."""
     return wire(step).batch_size if isinstance(step, Program) else step.batch_size
 
 
 def _default_systems(step: SweepStep) -> int:
+    """Return the number of systems that a step requests."""
     return step.systems if isinstance(step, Program) else step.program(step.batch_size).systems
 
 
 def _step_digest(step: SweepStep) -> str:
-    # A step that is known for any batch is cut into micro-batches otherwise than a lone program.
+    # A recorded step is cut into micro-batches differently from a program, so the digests differ.
+    """Return the digest of a step."""
     lone = isinstance(step, Program)
     program = step if isinstance(step, Program) else step.program(step.batch_size)
     return content_digest(["program" if lone else "family", program])
 
 
 def _empty_digest(step: SweepStep) -> str:
+    """Return "" for any step."""
     return ""
 
 
 def _machine_numbers(machine: Machine) -> dict[str, Any]:
-    # Where a number is from may be told better one day, and the machine stays the same.
+    # Corrected sources do not change the machine.
+    """Return the fields of a machine except `sources`."""
     return {name: value for name, value in vars(machine).items() if name != "sources"}
 
 
 def _installed_release() -> str:
+    """Return the version of the installed package, or "" if it is not installed."""
     try:
         return metadata.version("lazywafer")
     except metadata.PackageNotFoundError:

@@ -1,6 +1,7 @@
-"""The file of a sweep: JSON lines, a header and then a record for each point, each on the disk before the next begins.
+"""The file of a sweep: JSON lines with a header and then one record for each point.
 
-What a stop leaves is a file whose last line may be torn: it is cut off, and its point planned again.
+Each record is on disk before the next one is written. If a process is killed, the last line may be incomplete. It is
+then cut off, and its point is planned again.
 """
 
 import fcntl
@@ -16,14 +17,15 @@ from wse_sim.sweeps.sweep_record import SweepPoint, SweepRecord
 
 SCHEMA = "lazywafer-sweep"
 SCHEMA_VERSION = 1
-"""Of the lines: a field that goes or changes its meaning raises it."""
+"""Version of the lines. It increases if a field is removed or changes its meaning."""
 
 
 class SweepFile:
-    """The records that a file has of some points; more are appended. One process at a time has it open.
+    """An open sweep file. `records` contains its records by point key; more can be appended.
 
-    `facts` are what all points have in common, and stand in the header.
-    Raises LazyError, and leaves the file as it is, if it is no such file or has other points or facts.
+    `facts` are written to the header and have to be equal for all runs of the sweep; `points` are the points of the
+    sweep. Only one process at a time can open the file. Raise LazyError, without changing the file, if another process
+    has it open, if it is no sweep file, or if it has other points or facts.
     """
 
     def __init__(self, path: pathlib.Path, facts: Mapping[str, Any], points: Sequence[SweepPoint]):
@@ -45,19 +47,21 @@ class SweepFile:
         os.close(self._file)
 
     def append(self, record: SweepRecord) -> None:
-        """Add a record; it is safe when this returns."""
+        """Write a record to the file and flush it to disk."""
         self._write(record.as_dict())
         self.records[record.point.key] = record
 
     def _write(self, data: Mapping[str, Any]) -> None:
-        # One write for a line: a process that ends in between has written all of it or tears the last line.
+        # Write a line at once, so that a killed process leaves at most the last line incomplete.
+        """Write one line and flush it to disk."""
         rest = (json.dumps(data) + "\n").encode()
         while rest:
             rest = rest[os.write(self._file, rest) :]
         os.fsync(self._file)
 
     def _lock(self) -> None:
-        # Two sweeps that both find a point missing would both append it. The lock goes with the process.
+        # Two processes would both append missing points. The lock is released when the process ends.
+        """Lock the file. Raise LazyError if another process has locked it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -66,8 +70,9 @@ class SweepFile:
             ) from None
 
     def _read(self) -> None:
+        """Read the records of the file, or write the header to an empty one."""
         text = self.path.read_bytes()
-        # A header that is torn is the beginning of ours, and nothing of worth is behind it.
+        # An incomplete header is a prefix of ours, and nothing follows it.
         head, end, _ = text.partition(b"\n")
         ours = json.dumps(self._header).encode()
         if not end and ours.startswith(head):
@@ -75,14 +80,15 @@ class SweepFile:
             self._write(self._header)
             return
         self._require_header(head)
-        # The last line counts if it is ended: what comes before its end may be valid JSON by chance.
+        # Use the last line only if it ends with a newline: an incomplete line may be valid JSON by chance.
         whole = text[: text.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines()[1:], start=2):
             self._take(line, number)
-        # Only when all is known to be ours: a file of somebody else stays as it is.
+        # Truncate only after all lines were valid, so that files of other programs are not changed.
         os.ftruncate(self._file, len(whole))
 
     def _require_header(self, head: bytes) -> None:
+        """Raise LazyError if the header is not that of this sweep."""
         try:
             header = json.loads(head)
         except ValueError:
@@ -94,11 +100,12 @@ class SweepFile:
             raise self._other(f"{', '.join(different)} of its header differ")
 
     def _take(self, line: bytes, number: int) -> None:
+        """Add the record of a line. Raise LazyError if it is invalid, repeated, or not a point of this sweep."""
         try:
             record = SweepRecord.from_dict(json.loads(line))
         except (ValueError, TypeError, KeyError) as e:
             raise LazyError(f"{self.path}:{number}: the line is no record of a sweep ({e})") from e
-        # What nobody asks for would never be seen by the one who reads the records.
+        # Reject records of other points, which would never be returned.
         point = self._points.get(record.point.key)
         if point is None or record.point.key in self.records:
             what = f"{record.program} in batches of {record.batch_size} on {record.systems} {record.machine}"
@@ -106,12 +113,16 @@ class SweepFile:
         self.records[point.key] = record
 
     def _other(self, what: str) -> LazyError:
+        """Return the error for a file of another sweep."""
         hint = "Give this sweep a file of its own; a sweep that has all points of the file, and more, goes on with it."
         return LazyError(f"{self.path} is the file of another sweep: {what}", hint=hint)
 
 
 def _differing_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
-    """Keys under which two headers say different things. One machine more makes no other sweep."""
+    """Yield the keys whose values differ between two headers. Keys of nested dicts count only if both have them.
+
+    A sweep with more machines therefore continues the same file.
+    """
     for key in sorted({*a, *b}):
         x, y = a.get(key), b.get(key)
         if isinstance(x, dict) and isinstance(y, dict):

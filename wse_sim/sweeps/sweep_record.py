@@ -1,4 +1,4 @@
-"""The points of a sweep and what is known of each: one record, as a line of JSON and as a row of a data frame."""
+"""The points of a sweep, and their records in JSON and in data frames."""
 
 import importlib
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,15 @@ from wse_sim.planner.report import Alternative, ModeReport, Report, RouteRow
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One combination: a program by its name and the digest of its content, and what it is planned for."""
+    """One combination of a sweep.
+
+    - `program`: name of the program
+    - `digest`: digest of its content
+    - `machine`: name of the machine
+    - `mode`: the requested mode
+    - `batch_size`: samples on all systems
+    - `systems`: number of systems
+    """
 
     program: str
     digest: str
@@ -25,23 +33,37 @@ class SweepPoint:
 
     @property
     def key(self) -> tuple[str, str, str, int, int]:
-        """What makes it one point, whatever its program is called."""
-        # Without the name: a program that is renamed keeps the records of its content.
+        """Return the identity of the point, which does not include the program's name."""
+        # A renamed program keeps the records of its content.
         return self.digest, self.machine, self.mode, self.batch_size, self.systems
 
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """A point and its plan. Where it could not be planned `error` says why; where it does not fit, `reason` does.
+    """A point of a sweep and its plan.
 
-    `asked_mode` is the point's, `mode` the one that the figures are of. `largest_batch` is the largest that fits where
-    this one does not, or 0 if none is known to. `micro_batches` are the parts that a system's batch is cut into, of
-    `micro_batch_size` samples each, where the script may have asked for `asked_micro_batch_size`; `explored` are the
-    sizes that it asked to try. With `has_recompute` activations are computed again for the backward sweep. `bounds` are
-    all that limit, each with its rate and source; `error_band` says how far such figures were off. `copies` of a
-    pipeline lie side by side on each of `used_systems`, and `alternatives` are what other numbers of them would give.
-    On the fullest router of a pipeline routes and kernels take `router_colours`; `routes` are there where a sweep was
-    asked for them.
+    - `program`, `digest`, `batch_size`, `machine`, `systems`: the point
+    - `asked_mode`: the requested mode
+    - `mode`: the mode of the figures
+    - `fits`: whether the program fits
+    - `samples_per_s`: samples per second on all systems
+    - `step_cycles`, `step_seconds`: duration of a step
+    - `limit`: the kind of the bound that decides
+    - `verdict`: a sentence with the limit, the script line and advice
+    - `peak_bytes_per_pe`, `usable_bytes_per_pe`: bytes on the fullest PE, and usable bytes of a PE
+    - `reason`: why the program does not fit
+    - `largest_batch`: if it does not fit, the largest batch that does, 0 if none is known
+    - `micro_batches`, `micro_batch_size`: micro-batches of a system's batch, and samples of each
+    - `asked_micro_batch_size`: the size that the script requests, 0 without one
+    - `explored`: the sizes that were tried at the script's request
+    - `has_recompute`: whether activations are computed again for the backward sweep
+    - `used_systems`, `copies`: systems in use, and copies of the pipeline on each; 0 if it does not fit
+    - `alternatives`: other numbers of systems and copies
+    - `bounds`: all bounds on the rate with their sources
+    - `error_band`: how far such figures were from published ones
+    - `router_colours`: colours of routes and kernels on the fullest router of a pipeline
+    - `routes`: routes between stages, if the sweep requested them
+    - `error`: why the point could not be planned
 
     >>> import lazytensor as lt, wse_sim
     >>> (record,) = wse_sim.sweep(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), ["wse2"], ["streaming"])
@@ -82,7 +104,7 @@ class SweepRecord:
 
     @property
     def point(self) -> SweepPoint:
-        """The point that it is the record of."""
+        """Return the point of the record."""
         return SweepPoint(
             program=self.program,
             digest=self.digest,
@@ -93,25 +115,25 @@ class SweepRecord:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return the record as plain data for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SweepRecord":
-        """The record that `as_dict` was made from."""
+        """Return the record that `as_dict` was called on."""
         bounds = tuple(RateBound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
-        # Lines of before routes and explored sizes were kept have none.
+        # Records of earlier versions have no routes and no explored sizes.
         routes = tuple(RouteRow(**route) for route in data.get("routes", ()))
         explored = tuple(ExploredSize(**one) for one in data.get("explored", ()))
         return cls(**{**data, "bounds": bounds, "alternatives": others, "routes": routes, "explored": explored})
 
 
 def make_record(point: SweepPoint, whole: Report, has_routes: bool = False) -> SweepRecord:
-    """The record of a point that was planned, whether it fits or not."""
+    """Return the record of a planned point, whether it fits or not. `whole` is the report of its plan."""
     report: ModeReport = whole.chosen
     band = error_band(report.mode, whole.machine) if report.fits else None
-    # Each field by itself: a record is a line of a file and a row of a table, and outlives changes of the report.
+    # List the fields explicitly: records are stored and have to be readable after the report changes.
     return SweepRecord(
         **_point_fields(point),
         mode=report.mode,
@@ -136,16 +158,19 @@ def make_record(point: SweepPoint, whole: Report, has_routes: bool = False) -> S
         bounds=report.bounds,
         error_band=band.text() if band is not None else "",
         router_colours=report.router_colours,
-        # A deep pipeline has hundreds: a line of a sweep is short without them.
+        # Routes are optional because a deep pipeline has hundreds.
         routes=report.routes if has_routes else (),
     )
 
 
 def make_failed_record(point: SweepPoint, error: Exception) -> SweepRecord:
-    """The record of a point that could not be planned."""
+    """Return the record of a point that could not be planned.
+
+    For errors other than LazyError, the text includes the type and the source line where it was raised.
+    """
     words = str(error)
     if not isinstance(error, LazyError):
-        # What nobody expected is told with its place: there will be no traceback where the record is read.
+        # Add the place of unexpected errors, because a record has no traceback.
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -155,14 +180,18 @@ def make_failed_record(point: SweepPoint, error: Exception) -> SweepRecord:
 
 
 def _point_fields(point: SweepPoint) -> dict[str, Any]:
-    # In a record `mode` is what `auto` came to.
+    # The record's `mode` is the chosen one, which may differ if "auto" was requested.
+    """Return the fields of a record that describe its point."""
     facts = asdict(point)
     facts["asked_mode"] = facts.pop("mode")
     return facts
 
 
 def to_frame(records: Iterable[SweepRecord]) -> Any:
-    """A pandas.DataFrame with a row for each record and a column for each field. Raises LazyError without pandas."""
+    """Return a `pandas.DataFrame` with a row for each record and a column for each field.
+
+    Raise LazyError if pandas is not installed.
+    """
     try:
         pandas = importlib.import_module("pandas")
     except ModuleNotFoundError as e:

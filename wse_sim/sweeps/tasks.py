@@ -1,4 +1,4 @@
-"""Planning of one point, here or in another process, and of many over an executor."""
+"""Plan single points of a sweep, and distribute many of them over an executor."""
 
 import pickle
 import threading
@@ -21,9 +21,9 @@ from wse_sim.sweeps.sweep_record import SweepPoint, SweepRecord, make_failed_rec
 
 SweepStep = Program | Source
 MAX_GROUPS_IN_FLIGHT = 64
-"""Groups that an executor has at a time: more than processes, and fewer than would fill its memory."""
+"""Maximum number of groups submitted at a time: more than there are processes, and few enough for memory."""
 MAX_GROUP_TASKS = 8
-"""Tasks of a group at most: what is lost with a process is planned again."""
+"""Maximum number of tasks in a group. If a process dies, its whole group has to be planned again."""
 _MAX_KEPT_ENTRIES = 4
 RESUME_HINT = (
     "What it had finished is in the file, if the sweep has one (path=...): sweep again with another executor, or with "
@@ -33,9 +33,13 @@ RESUME_HINT = (
 
 @dataclass(frozen=True)
 class SweepTask:
-    """A point with all that it takes to plan it; `step` may be packed, to be sent.
+    """A point of a sweep with everything that is needed to plan it.
 
-    `readings` are those of tasks of the same step, planned before it.
+    - `point`: the point
+    - `step`: the program or recorded step, or its pickled form
+    - `machine`, `host`, `precision_level`: as in `plan`
+    - `has_routes`: whether the record includes routes
+    - `readings`: data-flow facts shared with other tasks of the same step
     """
 
     point: SweepPoint
@@ -48,9 +52,9 @@ class SweepTask:
 
 
 def plan_task(task: SweepTask) -> SweepRecord:
-    """The record of a task; it raises nothing."""
+    """Return the record of a task. If planning raises an error, the record contains it."""
     point = task.point
-    # One point must not end a sweep of a night, whatever is wrong with it.
+    # An error in one point must not end the sweep.
     try:
         whole = plan(
             _unpack_step(task.step) if isinstance(task.step, bytes) else task.step,
@@ -70,21 +74,22 @@ def plan_task(task: SweepTask) -> SweepRecord:
 
 
 def pack_step(step: SweepStep, name: str) -> bytes:
-    """A step as bytes for another process; a recorded one is recorded for other batches first.
+    """Return a step as compressed pickle. Raise LazyError if it contains objects that cannot be pickled.
 
-    Raises LazyError for a source that holds what only this process has.
+    `name` is used in the message.
     """
     try:
-        # Programs repeat themselves: a thirteenth is left of GPT-2's, and it goes out with each point.
+        # Compression shrinks GPT-2's program to a thirteenth, and it is sent with each point.
         return zlib.compress(pickle.dumps(step, pickle.HIGHEST_PROTOCOL), 1)
     except (pickle.PicklingError, AttributeError, TypeError) as e:
         hint = "Give programs or recorded steps (lazytensor.core.abstract_step.record), or sweep without an executor."
         raise LazyError(f"{name} cannot be sent to another process: {e}", hint=hint) from e
 
 
-# Points of one program come one after the other.
+# Tasks of one program follow each other, so a small cache suffices.
 @lru_cache(maxsize=_MAX_KEPT_ENTRIES)
 def _unpack_step(step: bytes) -> SweepStep:
+    """Return the step that `pack_step` packed."""
     whole: SweepStep = pickle.loads(zlib.decompress(step))
     return whole
 
@@ -93,53 +98,63 @@ _thread_state = threading.local()
 
 
 def _thread_prices(machine: Machine) -> Prices:
-    """The prices of a machine, kept from task to task; of each thread its own, since they number what they see."""
+    """Return the prices of a machine, cached per thread.
+
+    They are not shared between threads, because a `Prices` object numbers the kernels that it sees.
+    """
     known: dict[Machine, Prices] = _thread_state.__dict__.setdefault("prices", {})
     if machine not in known and len(known) == _MAX_KEPT_ENTRIES:
-        # Points come in the order of machines, over and over: whichever goes may be asked for again.
+        # Points cycle through the machines, so no entry is better to evict than another.
         known.clear()
     return known.setdefault(machine, Prices(machine))
 
 
 def attach_readings(tasks: Iterable[SweepTask]) -> Iterator[SweepTask]:
-    """Tasks for one thread, which looks up a step once for all modes, machines and systems that follow each other."""
-    # A step at the sizes that one batch asks for, and no more: a long sweep is to hold no more at its end.
+    """Yield the tasks with data-flow facts shared by successive tasks of the same step and batch size.
+
+    The tasks have to be planned in one thread.
+    """
+    # Keep facts for one batch size only, so that memory does not grow during a long sweep.
     for _, own in groupby(tasks, lambda task: (id(task.step), task.point.batch_size)):
         readings = AnalysisCache()
         yield from (replace(task, readings=readings) for task in own)
 
 
 def plan_tasks(tasks: Iterable[SweepTask], ticket: str = "") -> list[SweepRecord]:
-    """The records of tasks that one process plans one after the other.
+    """Return the records of tasks, planned one after the other.
 
-    Some executors take equal calls for one, and would have what is asked for again wait for what was cancelled before:
-    the `ticket` tells them apart.
+    `ticket` makes calls distinct. Some executors treat equal calls as one, so a repeated call would wait for a
+    cancelled one.
     """
     return [plan_task(task) for task in attach_readings(tasks)]
 
 
 def group_tasks(tasks: Iterable[SweepTask]) -> list[list[SweepTask]]:
-    """Tasks in groups that ask for the same prices, at most `MAX_GROUP_TASKS` in each, the largest groups first.
+    """Return the tasks in groups of at most `MAX_GROUP_TASKS` that use the same prices, largest groups first.
 
-    Those of a program on a machine and in a mode, whose batches are the same but for factors of two: two systems share
-    a batch, and micro-batches halve it, so that each of them asks for what the others do. Modes keep other operands in
-    place, and ask for prices of their own.
+    A group has one program, machine and mode, and batch sizes that differ by powers of two only. Such batches share
+    prices, because systems and micro-batches halve them. Modes use different prices, because they have different
+    resident operands.
     """
     groups: dict[tuple[object, ...], list[list[SweepTask]]] = {}
     for task in tasks:
         point, batch = task.point, task.point.batch_size
-        # The lowest bit that is set is the power of two in it.
+        # Divide by the lowest set bit, which is the largest power of two in the batch size.
         among = groups.setdefault((point.digest, task.machine, point.mode, batch // (batch & -batch)), [[]])
         if len(among[-1]) == MAX_GROUP_TASKS:
             among.append([])
         among[-1].append(task)
-    # Small ones last: then no process waits long for the last of the others.
+    # Put small groups last, so that no process waits long for the last of the others.
     return sorted((group for among in groups.values() for group in among), key=len, reverse=True)
 
 
 def execute_tasks(tasks: Iterable[SweepTask], executor: Executor) -> Iterator[SweepRecord]:
-    """Records of tasks as an executor finishes them. Raises ExecutorLost when it dies, after all that it finished."""
-    # A process keeps prices, and knows nothing of those of others: what asks for the same goes to the same process.
+    """Yield the records of tasks as an executor finishes them.
+
+    Raise ExecutorLost if the executor dies, after yielding all records that it finished. Tasks that have not started
+    are cancelled if the caller stops.
+    """
+    # Processes do not share prices, so tasks with the same prices go to the same process.
     rest, waiting = iter(group_tasks(tasks)), set[Future[list[SweepRecord]]]()
     lost: Exception | None = None
     try:
@@ -148,14 +163,14 @@ def execute_tasks(tasks: Iterable[SweepTask], executor: Executor) -> Iterator[Sw
             if not waiting:
                 break
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            # A pool that breaks fails all that waits; what it had finished by then is as good as any.
+            # A broken pool fails all pending futures, but finished ones have valid results.
             for outcome in map(_group_outcome, done if lost is None else done | {f for f in waiting if f.done()}):
                 if isinstance(outcome, list):
                     yield from outcome
                 else:
                     lost = outcome
     finally:
-        # Also where the caller stops: nobody asks for these any more.
+        # Cancel also if the caller stops iterating.
         for future in waiting:
             future.cancel()
     if lost is not None:
@@ -165,7 +180,7 @@ def execute_tasks(tasks: Iterable[SweepTask], executor: Executor) -> Iterator[Sw
 def _submit_groups(
     groups: Iterable[list[SweepTask]], executor: Executor, waiting: set[Future[list[SweepRecord]]]
 ) -> Exception | None:
-    """Hand tasks over; returns the error of an executor that takes none any more."""
+    """Submit groups and add their futures to `waiting`. Return the error if the executor accepts no more, else None."""
     try:
         waiting.update(executor.submit(plan_tasks, group, uuid4().hex) for group in groups)
     except Exception as error:
@@ -174,7 +189,8 @@ def _submit_groups(
 
 
 def _group_outcome(future: Future[list[SweepRecord]]) -> list[SweepRecord] | Exception:
-    # A task raises nothing of its own: whatever comes instead of a record is about the executor.
+    # `plan_task` never raises, so any error comes from the executor.
+    """Return the records of a finished group, or its error."""
     try:
         return future.result()
     except Exception as error:
