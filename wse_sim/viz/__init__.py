@@ -1,4 +1,4 @@
-"""Drawings of plans, timelines and meshes: as text here, as pictures in `viz.pictures` (extra `viz`)."""
+"""Drawings of plans, timelines and meshes as text. `viz.pictures` draws them with matplotlib (extra `viz`)."""
 
 from wse_sim.fabric.tracing import space_time
 from wse_sim.viz.meshes import Link, Stall, activity, busiest_links, heat_map, stalls

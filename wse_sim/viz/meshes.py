@@ -1,4 +1,4 @@
-"""A finished run of a mesh as text: how full its links were, what its cores did, and who waited for what."""
+"""Describe a finished simulation of a mesh as text: loads of links, states of cores, and stalls."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _OPERAND_PATTERNS = {"on_input": re.compile(r"\bin(\d+)"), "on_output": re.compi
 
 @dataclass(frozen=True)
 class Link:
-    """What the router of core (x, y) sent in one direction: `wavelets`, and how many of them in a cycle."""
+    """A link that leaves the router of core (`x`, `y`) in a direction, with its wavelets in total and per cycle."""
 
     x: int
     y: int
@@ -36,9 +36,10 @@ class Link:
 
 
 def busiest_links(done: RunResult, count: int = 10, ports: Sequence[str] = LINK_NAMES) -> list[Link]:
-    """The links that carried most, up to `count`; of equal ones those further north and then west come first.
+    """Return at most `count` links with the most wavelets, largest first. Links without wavelets are left out.
 
-    `ports` may name "ramp" too, the way from a router into its core.
+    Equal links are ordered from north to south, then from west to east. `ports` are the directions to include; "ramp"
+    is the link from a router to its core.
     """
     links = [
         Link(int(x), int(y), port, int(carried[y, x]), float(carried[y, x] / max(1, done.cycles)))
@@ -50,14 +51,17 @@ def busiest_links(done: RunResult, count: int = 10, ports: Sequence[str] = LINK_
 
 
 def _largest_counts(counts: np.ndarray, count: int) -> list[tuple[int, int]]:
-    """Rows and columns of the largest counts that are not 0."""
-    # Stable, so that of equal links those further north and west come first, on every platform.
+    """Return row and column of the `count` largest nonzero entries."""
+    # A stable sort gives the same order of equal links on every platform.
     order = np.argsort(-counts.reshape(-1), kind="stable")[:count]
     return [divmod(int(i), counts.shape[1]) for i in order if counts.reshape(-1)[i]]
 
 
 def link_counts(done: RunResult, port: str = "") -> np.ndarray:
-    """Wavelets that each router sent to a port, or to the busiest of its four links: [height, width]."""
+    """Return the wavelets that each router sent to `port`, as [height, width].
+
+    By default it is the maximum over its four links.
+    """
     counts: np.ndarray = np.max(
         [_counter_values(done, one, PORT_NAMES) for one in ([port] if port else LINK_NAMES)], axis=0
     )
@@ -65,11 +69,11 @@ def link_counts(done: RunResult, port: str = "") -> np.ndarray:
 
 
 def heat_map(done: RunResult, port: str = "", columns: int = 72, count: int = 10) -> str:
-    """How full the links of a run were: a digit for each router, in tenths of the fullest, and the `count` busiest.
+    """Return a map of link loads as text: a digit for each router, and the `count` busiest links below.
 
-    `port` is "north", "east", "south", "west" or "ramp" (into the core); without it a router shows the busiest of its
-    links. A point stands for a router that sent nothing. On meshes wider than `columns` a character shows the fullest
-    router of a block.
+    Digits are tenths of the largest load, and "." is a router that sent nothing. `port` is "north", "east", "south",
+    "west" or "ramp" (into the core). By default a router shows the busiest of its four links. On meshes wider than
+    `columns`, a character shows the maximum of a block of routers.
     """
     links = busiest_links(done, count, [port] if port else LINK_NAMES)
     what = f"the way {'into the core' if port == 'ramp' else port}" if port else "the busiest link"
@@ -85,15 +89,16 @@ def heat_map(done: RunResult, port: str = "", columns: int = 72, count: int = 10
 
 
 def activity(done: RunResult, state: str = "", columns: int = 72) -> str:
-    """What the cores of a run did: the shares of all cores together, and a sign for what each did longest.
+    """Return a map of core states as text, with the share of each state over all cores.
 
-    The signs are # busy, - waits for input, + for output, m for memory, and a point for idle. `state` is one of "busy",
-    "on_input", "on_output", "on_memory", "idle"; with it a core has a digit, the tenths of its cycles in that state. On
-    meshes wider than `columns` a character shows what a block of cores did longest, or the core with the largest share.
+    By default each core shows the state in which it spent most cycles: "#" busy, "-" waiting for input, "+" waiting for
+    output, "m" waiting for memory, "." idle. With `state` ("busy", "on_input", "on_output", "on_memory" or "idle") it
+    shows tenths of its cycles in that state. On meshes wider than `columns`, a character shows the state with most
+    cycles in a block of cores, or the largest share in it. Raise LazyError for another `state`.
     """
     counts = np.stack([_counter_values(done, one, CORE_STATES) for one in CORE_STATES])
     total = max(1, int(counts.sum()))
-    # Of all cores' cycles together, so that a share says how much of the mesh is used.
+    # Shares of the cycles of all cores, so that they show how much of the mesh is in use.
     shares = ", ".join(
         f"{100 * int(c.sum()) / total:.1f} % {name}" for name, c in zip(CORE_STATES, counts, strict=True)
     )
@@ -108,20 +113,21 @@ def activity(done: RunResult, state: str = "", columns: int = 72) -> str:
 
 
 def _counter_values(done: RunResult, name: str, known: Sequence[str]) -> np.ndarray:
+    """Return a counter of the run. Raise LazyError if `name` is not in `known`."""
     if name not in known:
         raise LazyError(f"a run does not count {name!r}", hint=f"Use one of {', '.join(known)}.")
     return done.counters[name]
 
 
 def reduce_blocks(values: np.ndarray, columns: int, of: np.ufunc = np.maximum) -> np.ndarray:
-    """[height, width] in at most `columns` columns: the largest value of each block, or what else `of` makes of it.
+    """Return a map [height, width] with at most `columns` columns, by reducing blocks with `of`.
 
-    Characters are twice as high as wide, so blocks are too.
+    Blocks are about twice as high as wide, like characters. A map that is narrow enough is returned unchanged.
     """
     height, width = values.shape
     if width <= columns:
         return values
-    # A character is about twice as high as wide; so are the blocks, or the map would be stretched.
+    # Blocks with the aspect ratio of characters avoid a stretched map.
     high = max(1, min(height, round(height * columns / width / 2)))
     rows = [i * height // high for i in range(high)]
     return of.reduceat(of.reduceat(values, rows, axis=0), [i * width // columns for i in range(columns)], axis=1)
@@ -140,9 +146,13 @@ def _tenth_lines(grid: np.ndarray, whole: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Stall:
-    """A core that waited, from `first` to `last` cycle; `reason` is "on_input", "on_output" or "on_memory".
+    """A period in which a core waited.
 
-    `instructions` are those at which its threads stood, and `done` the elements that each of them had done.
+    - `x`, `y`: the core
+    - `first`, `last`: first and last cycle
+    - `reason`: "on_input", "on_output" or "on_memory"
+    - `instructions`: the instructions at which its threads waited
+    - `done`: the elements that each of these had completed
     """
 
     x: int
@@ -155,12 +165,12 @@ class Stall:
 
     @property
     def cycles(self) -> int:
-        """How long the core waited."""
+        """Return the duration of the stall."""
         return self.last - self.first + 1
 
     @property
     def colours(self) -> tuple[int, ...]:
-        """Those that the instructions take from or, waiting on output, give to."""
+        """Return the colours that the instructions receive from or, for "on_output", send to; () for "on_memory"."""
         pattern = _OPERAND_PATTERNS.get(self.reason)
         bodies = [text.partition("`")[2] for text in self.instructions]
         return tuple(sorted({int(n) for body in bodies for n in pattern.findall(body)})) if pattern else ()
@@ -173,7 +183,7 @@ class Stall:
 
 
 def stalls(moments: Sequence[Moment], count: int = 10) -> list[Stall]:
-    """The longest waits in a trace, up to `count`, the longest first."""
+    """Return at most `count` longest stalls of a trace, longest first."""
     by_core = sorted(moments, key=lambda m: (m.y, m.x, m.cycle))
     waits = [
         stall for (y, x), track in groupby(by_core, key=lambda m: (m.y, m.x)) for stall in _core_stalls(x, y, track)
@@ -182,8 +192,9 @@ def stalls(moments: Sequence[Moment], count: int = 10) -> list[Stall]:
 
 
 def _core_stalls(x: int, y: int, track: Iterator[Moment]) -> Iterator[Stall]:
+    """Yield the stalls of one core from its moments in order of time."""
     for (reason, places, done), run in groupby(track, key=lambda m: (m.did, m.stands_at, m.done)):
-        # A run of equal moments: the same threads stood at the same instructions and none of them advanced.
+        # In a run of equal moments the same threads were at the same instructions without progress.
         cycles = [m.cycle for m in run]
         if reason in _WAIT_TEXTS and places:
             yield Stall(x=x, y=y, first=cycles[0], last=cycles[-1], reason=reason, instructions=places, done=done)

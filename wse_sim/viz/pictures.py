@@ -1,7 +1,4 @@
-"""The drawings of `viz` as pictures: each function returns a matplotlib Figure, to be saved or shown.
-
-matplotlib comes with the extra `viz` and is loaded by the first picture.
-"""
+"""The drawings of `viz` as matplotlib figures. matplotlib, of the extra `viz`, is imported at the first use."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -21,7 +18,7 @@ from wse_sim.viz.meshes import CORE_STATES, PORT_NAMES, busiest_links, link_coun
 from wse_sim.viz.size_tables import SizePoint
 
 Figure = Any
-"""A matplotlib.figure.Figure; matplotlib is not there for everybody."""
+"""A matplotlib.figure.Figure. The type is Any because matplotlib is optional."""
 
 _STATE_COLOURS = {
     "busy": "#2a6f97",
@@ -37,12 +34,13 @@ _STATE_LABELS = {
     "on_memory": "between elements of a slow operation",
     "idle": "idle",
 }
-"""State -> what a legend says of it. An operation is slow if it takes more than a cycle for each of its elements."""
+"""State of a core -> its label in legends. An operation is slow if it takes more than one cycle for each element."""
 _SPAN_COLOUR, _CRITICAL_SPAN_COLOUR = "#a9c4d6", "#bc4b51"
-_FIGURE_WIDTH_INCHES, _ROW_HEIGHT_INCHES = 9.0, 0.3  # inches
+_FIGURE_WIDTH_INCHES, _ROW_HEIGHT_INCHES = 9.0, 0.3
 
 
 def _import_matplotlib(name: str) -> ModuleType:
+    """Return a submodule of matplotlib. Raise LazyError if it is not installed."""
     try:
         return importlib.import_module(f"matplotlib.{name}")
     except ModuleNotFoundError as error:
@@ -50,14 +48,14 @@ def _import_matplotlib(name: str) -> ModuleType:
 
 
 def _make_figure(high: float, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:
-    """A figure of `high` inches and its axes, [rows, columns] of them."""
-    # Without pyplot: no global state, no window, no choice of a backend.
+    """Return a figure that is `high` inches high, and an array [rows, columns] of its axes."""
+    # pyplot would use global state and choose a window system.
     figure = _import_matplotlib("figure").Figure(figsize=(_FIGURE_WIDTH_INCHES, high), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def space_time(moments: Sequence[Moment]) -> Figure:
-    """Draw a row for each core, a column for each cycle, and what the core did as a colour that the legend names."""
+    """Return a figure of a trace with a row for each core and a column for each cycle, coloured by the core's state."""
     cores = sorted({(m.y, m.x) for m in moments})
     place = {core: i for i, core in enumerate(cores)}
     grid = np.full((max(1, len(cores)), max((m.cycle for m in moments), default=0) + 1), CORE_STATES.index("idle"))
@@ -74,7 +72,7 @@ def space_time(moments: Sequence[Moment]) -> Figure:
 def _add_legend(figure: Figure, colours: Mapping[str, str]) -> None:
     """Add a legend above the axes with a label for each colour."""
     patch = _import_matplotlib("patches").Patch
-    # With edges, or the light grey of idle cores would not be seen on white.
+    # Edges make the light grey of idle cores visible on white.
     signs = [patch(facecolor=colour, edgecolor="#808080", label=label) for label, colour in colours.items()]
     figure.legend(handles=signs, ncols=3, loc="outside upper center")
 
@@ -84,11 +82,11 @@ def _colour_map() -> Any:
 
 
 def heat_map(done: RunResult, count: int = 10) -> Figure:
-    """Wavelets a cycle on the links of every router, one map for each direction; crosses mark the `count` busiest."""
+    """Return a figure of wavelets per cycle with one map for each port. Crosses mark the `count` busiest links."""
     figure, axes = _make_figure(3.2, len(PORT_NAMES))
     marked = busiest_links(done, count)
     loads = [link_counts(done, port) / max(1, done.cycles) for port in PORT_NAMES]
-    # One scale for all maps, or a quiet direction would look as full as a busy one.
+    # Use one scale for all maps, so that directions can be compared.
     fullest = max(float(load.max()) for load in loads) or 1
     for one, port, load in zip(axes[0], PORT_NAMES, loads, strict=True):
         image = one.imshow(load, vmin=0, vmax=fullest, cmap="magma", interpolation="nearest")
@@ -102,7 +100,7 @@ def heat_map(done: RunResult, count: int = 10) -> Figure:
 
 
 def activity(done: RunResult) -> Figure:
-    """The share of its cycles that every core spent in each state, one map for each."""
+    """Return a figure with one map for each state: the share of its cycles that every core spent in it."""
     figure, axes = _make_figure(3.2, len(CORE_STATES))
     total = np.maximum(1, sum(done.counters[s] for s in CORE_STATES))
     for one, state in zip(axes[0], CORE_STATES, strict=True):
@@ -115,7 +113,7 @@ def activity(done: RunResult) -> Figure:
 
 
 def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> Figure:
-    """Cycles by the closed form and by the simulation over sizes, and below them the error of the closed form."""
+    """Return a figure of cycles by closed form and by simulation over sizes, and of the relative error below."""
     figure, ((above,), (below,)) = _make_figure(5, rows=2)
     sizes = [s.size for s in points]
     above.loglog(sizes, [s.closed_cycles for s in points], "-", color=_STATE_COLOURS["busy"], label="closed form")
@@ -130,7 +128,10 @@ def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> Figure:
 
 
 def floor_plan(report: ModeReport, machine: Machine) -> Figure:
-    """Draw the rectangles of a mode's layers on the mesh, each with the label of its layer with most cycles."""
+    """Return a figure of the rectangles of a mode's layers on the mesh.
+
+    A rectangle has the label of its layer with the most cycles. If nothing is placed, the title has the reason.
+    """
     figure, ((axes,),) = _make_figure(_FIGURE_WIDTH_INCHES * machine.usable_height / machine.usable_width)
     rectangle = _import_matplotlib("patches").Rectangle
     for n, ((x, y, width, height), (row, *_)) in enumerate(floor_drawing.group_by_rectangle(report.rows).items()):
@@ -144,7 +145,7 @@ def floor_plan(report: ModeReport, machine: Machine) -> Figure:
 
 
 def gantt(timeline: Timeline) -> Figure:
-    """Draw a bar for each span on its lane, those of the critical path in red."""
+    """Return a figure with a bar for each span on its lane. Spans of the critical path are red."""
     lanes, critical = timeline.lanes, set(timeline.critical_path())
     figure, ((axes,),) = _make_figure(1.2 + _ROW_HEIGHT_INCHES * len(lanes))
     for i, spans in enumerate(lanes.values()):

@@ -1,4 +1,4 @@
-"""The floor plan of a report and a timeline of bars, as text."""
+"""Floorplans of reports and Gantt charts of timelines, as text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,10 +13,10 @@ _IDLE_SIGN = "."
 def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
     """Return the rectangles of a mode's layers as text, one letter for each, with a legend.
 
-    A character stands for a cell of PEs, at most `columns` in a row and half as many cells to the length in y. Where
-    several rectangles share a cell, the one with most PEs in it is shown. Layers that share a rectangle (those of a
-    stage, or all layers in streaming mode) have one letter; the legend names the one with most cycles beside it, and
-    the others in lines below that are indented.
+    A character represents a block of PEs. A row has at most `columns` characters. If several rectangles share a block,
+    the one with the most PEs in it is shown. Layers on the same rectangle (those of a stage, or all layers in streaming
+    mode) share a letter. The legend names the layer with the most cycles first and lists the others in indented lines.
+    If nothing is placed, the text has the reason.
 
     >>> import lazytensor as lt
     >>> from wse_sim import TINY, simulate
@@ -39,7 +39,9 @@ def _legend(stages: Mapping[floor_drawing.RectTuple, Sequence[LayerRow]]) -> Ite
 
 
 def gantt(timeline: Timeline, columns: int = 72) -> str:
-    """A bar for each lane over `columns` characters; `#` is busy, `+` is busy on the critical path.
+    """Return a timeline as text, with a bar for each lane over `columns` characters.
+
+    "#" is busy, and "+" is busy on the critical path.
 
     >>> import lazytensor as lt
     >>> from wse_sim import TINY, plan
@@ -66,7 +68,7 @@ def _bar_text(spans: tuple[TimeSpan, ...], critical: set[TimeSpan], end: int, co
         if span.end_cycles == span.start_cycles:
             continue
         first = span.start_cycles * columns // end
-        # Rounded outwards, so that no span vanishes.
+        # Round outwards, so that every span is visible.
         last = max(first + 1, -(-span.end_cycles * columns // end))
         mark = "+" if span in critical else "#"
         cells[first:last] = [mark] * (min(last, columns) - first)

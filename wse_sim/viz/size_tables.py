@@ -1,4 +1,4 @@
-"""Closed form beside simulation over sizes, as a table."""
+"""Tables that compare closed forms and simulations over problem sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from lazytensor.display.table import Column, Table
 
 @dataclass(frozen=True)
 class SizePoint:
-    """One size of a problem, and its cycles by the closed form and by the simulation."""
+    """A problem size with its cycles by the closed form and by the simulation."""
 
     size: int
     closed_cycles: float
@@ -16,12 +16,15 @@ class SizePoint:
 
     @property
     def error(self) -> float:
-        """Of the closed form, relative to the simulation."""
+        """Return the relative error of the closed form, with the simulation as reference."""
         return self.closed_cycles / self.simulated_cycles - 1
 
 
 def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> str:
-    """A line for each size: cycles of both, and the error of the closed form."""
+    """Return a table as text with a row for each size: both numbers of cycles, and the error of the closed form.
+
+    `name` is the heading of the sizes.
+    """
     cycles = (Column(head, "{:,.0f}".format) for head in ("closed form", "simulated"))
     columns = (Column(name, "{:,}".format), *cycles, Column("error", lambda error: f"{100 * error:+.1f} %"))
     rows = [(p.size, p.closed_cycles, p.simulated_cycles, p.error) for p in points]
