@@ -1,1 +1,1 @@
-"""The ISPD-2020 contest, as a client of the placer: its problems, costs and scores."""
+"""The ISPD-2020 contest as a client of the floorplanner: its problems, cost functions and scores."""

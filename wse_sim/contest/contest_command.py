@@ -1,4 +1,4 @@
-"""The command `place`: places the kernels of an ISPD-2020 problem and scores the layout."""
+"""The command `place`: place the kernels of an ISPD-2020 problem and score the layout."""
 
 import argparse
 import importlib
@@ -17,11 +17,11 @@ from wse_sim.contest.kernel_graph import ContestProblem, read_problem
 from wse_sim.contest.scoring import ContestSolution, PlacedKernel, Score, score
 
 DRAWING_COLUMNS = 72
-"""Characters of a line of the drawing."""
+"""Characters in a line of the drawing."""
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Describe the command."""
+    """Add the command `place` and its options to a command line."""
     placer = commands.add_parser("place", help="place the kernels of an ISPD-2020 problem on a wafer, and score them")
     placer.add_argument("file", type=existing_file, metavar="FILE.kgraph", help="a problem in the contest's format")
     placer.add_argument("--json", action="store_true", help="print the figures and a record for each kernel as JSON")
@@ -31,11 +31,14 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Place a problem and print its layout. Returns 1 if the file has a fault or does not fit, else 0."""
+    """Place a problem and print its layout. Return 1 if the file is invalid or the kernels do not fit, else 0.
+
+    With `--svg` also write a drawing to a file.
+    """
     start = time.perf_counter()
     try:
         problem = read_problem(options.file)
-        # Imported here: the search brings Numba, for which every other command would wait half a second.
+        # Import here, because Numba would delay every other command by half a second.
         solution: ContestSolution = importlib.import_module("wse_sim.contest.solving").solve(
             problem, trade=options.trade
         )
@@ -56,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def as_dict(problem: ContestProblem, solution: ContestSolution, marks: Score, seconds: float) -> dict[str, Any]:
-    """What the command found, for tools: `delta_t` in cycles, `wirelength` in PEs."""
+    """Return the results as plain data for JSON: `delta_t` and `bound` in cycles, `wirelength` in PEs."""
     return {
         "test": problem.name,
         "width": problem.width,
@@ -72,7 +75,7 @@ def as_dict(problem: ContestProblem, solution: ContestSolution, marks: Score, se
 
 
 def as_text(problem: ContestProblem, solution: ContestSolution, marks: Score, seconds: float) -> str:
-    """The figures, a drawing, and a line for each kernel."""
+    """Return the results as text: figures, a drawing, and a row for each kernel."""
     over = float(marks.delta_t) / solution.bound
     lines, scale = floor_drawing.draw_text(_rects(solution), problem.width, problem.height, DRAWING_COLUMNS)
     columns = (

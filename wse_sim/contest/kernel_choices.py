@@ -1,4 +1,4 @@
-"""The ways to cut the kernels of a problem for any time, and which times are enough."""
+"""The possible shapes of a problem's kernels for a given time, and the least feasible times."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,11 +12,11 @@ from wse_sim.floorplanning.shape_curves import ShapeCurve, min_curve_area
 from wse_sim.layout import Rect
 
 MAX_SEARCHED_SIDE = 1 << 13
-"""Sides up to which a kernel that is too large for its mesh is looked for."""
+"""Maximum side length in the search for the shape of a kernel that is too large for its mesh."""
 
 
 class KernelChoices:
-    """The menus of a problem's kernels; equal kernels share them."""
+    """The possible parameters of a problem's kernels, cached by time and shared by equal kernels."""
 
     def __init__(self, problem: ContestProblem):
         self.problem = problem
@@ -26,7 +26,7 @@ class KernelChoices:
         """Cycles that every cut keeps."""
 
     def of(self, n: int, time: int) -> tuple[ParameterChoices, ShapeCurve]:
-        """The ways to cut kernel `n`, and their curve."""
+        """Return the choices of kernel `n` within `time`, and their shape curve."""
         problem, convs = self.problem, self.problem.kernels[n].convs
         if (convs, time) not in self._menus:
             width, height = problem.width, problem.height
@@ -35,17 +35,17 @@ class KernelChoices:
         return self._menus[convs, time]
 
     def curves(self, time: int) -> Sequence[ShapeCurve]:
-        """The curves of the kernels."""
+        """Return the shape curves of all kernels within `time`."""
         return [self.of(n, time)[1] for n in range(len(self.problem.kernels))]
 
     def area(self, time: int) -> int:
-        """PEs of the smallest shapes together."""
+        """Return the total area in PEs of the smallest shapes within `time`."""
         return sum(map(min_curve_area, self.curves(time)))
 
     def bound(self) -> int:
-        """The least time at which the smallest shapes together are no larger than the mesh.
+        """Return the area bound: the least time at which the smallest shapes together are no larger than the mesh.
 
-        Raises PlacementError if they never are.
+        Raise PlacementError if there is no such time.
         """
         whole = self.problem.width * self.problem.height
         for n, curve in enumerate(self.curves(self.longest)):
@@ -62,7 +62,7 @@ class KernelChoices:
         return least_feasible_time(lambda time: self.area(time) <= whole, 0, self.longest)
 
     def placed(self, n: int, time: int, rect: Rect) -> PlacedKernel:
-        """Kernel `n` on a rectangle of its curve."""
+        """Return kernel `n` on a rectangle of its curve. Raise PlacementError if no choice has these sides."""
         ways, kernel = self.of(n, time)[0], self.problem.kernels[n]
         for rotation, width, height in (("R0", rect.width, rect.height), ("R90", rect.height, rect.width)):
             match = np.flatnonzero((ways.widths == width) & (ways.heights == height))
@@ -80,8 +80,11 @@ class KernelChoices:
 
 
 def least_feasible_time(is_enough: Callable[[int], bool], low: int, high: int) -> int:
-    """The least time above `low` that is enough, if `high` is. Looked for near `low` first."""
-    # Bounds are good: the answer is a few percent above them as a rule, far below `high`.
+    """Return the least time above `low` for which `is_enough` is True, given that it is True for `high`.
+
+    The search starts near `low`.
+    """
+    # The answer is usually a few percent above the bound `low` and far below `high`.
     step = max(1, low // 128)
     while low + step < high:
         if is_enough(low + step):
@@ -95,7 +98,7 @@ def least_feasible_time(is_enough: Callable[[int], bool], low: int, high: int) -
 
 
 def _kernel_too_large_error(problem: ContestProblem, kernel: ContestKernel) -> PlacementError:
-    """Says how far a kernel is from the mesh: the cut that is the least beyond it on its worse side."""
+    """Return the error for a kernel that does not fit: its memory, or the shape that exceeds the mesh least."""
     hint = "Give a larger mesh or more memory."
     h, w = max(conv.H for conv in kernel.convs), max(conv.W for conv in kernel.convs)
     most = max(conv.memory(h, w, conv.C, conv.K) for conv in kernel.convs)
@@ -112,7 +115,7 @@ def _kernel_too_large_error(problem: ContestProblem, kernel: ContestKernel) -> P
         return PlacementError(f"{kernel.name} fits no mesh of {side:,} x {side:,} PEs within its memory", hint=hint)
     wide, high = np.concatenate([ways.widths, ways.heights]), np.concatenate([ways.heights, ways.widths])
     over_x, over_y = np.maximum(0, wide - problem.width), np.maximum(0, high - problem.height)
-    # lexsort takes its last key first.
+    # The last key of lexsort is the primary one.
     n = int(np.lexsort((over_x + over_y, np.maximum(over_x, over_y)))[0])
     return PlacementError(
         f"{kernel.name} needs {wide[n]:,} x {high[n]:,} PEs for its memory, and the mesh has {problem.width:,} x "

@@ -1,6 +1,6 @@
-"""Problems of the ISPD-2020 contest: kernel graphs in its text format.
+"""Read problems of the ISPD-2020 contest: kernel graphs in its text format.
 
-The reader is strict: a field that it passed over would only show in a score. Source: the contest's public problems.
+The parser is strict, because an ignored field would only show in a score. Source: the contest's public problems.
 """
 
 import re
@@ -11,7 +11,7 @@ from lazytensor.errors import DataError
 from wse_sim.contest.contest_kernels import ContestKernel, Conv, cblock, dblock
 
 MAX_MESH_SIDE = 1 << 12
-"""PEs on the longest side of a mesh: six times the contest's."""
+"""Maximum side of a mesh in PEs: six times the contest's."""
 HEADER_FIELDS = ("width", "height", "wdeltat", "wlength", "wadapter", "memlimit")
 _KERNEL_FIELDS = {"conv": tuple("WHRSCKTU"), "cblock": ("f", "h", "w"), "dblock": ("f", "h", "w")}
 _TERMINAL_KINDS = ("input", "output")
@@ -25,9 +25,15 @@ _FIELD_PATTERN = re.compile(r"(\w+)\s*=\s*('[^']*'|\[[^\]]*\]|\S+)\s*")
 
 @dataclass(frozen=True)
 class ContestProblem:
-    """A contest problem: the mesh, the weights of its score, the kernels, and which pairs of them are connected.
+    """A problem of the contest.
 
-    `edges` are positions in `kernels`; what connects an input or an output has no place and so no length.
+    - `name`: its name
+    - `width`, `height`: the mesh in PEs
+    - `time_weight`, `wire_weight`, `adapter_weight`: weights of the score
+    - `memory_limit`: words on a PE
+    - `kernels`: the kernels
+    - `edges`: connected pairs of indices in `kernels`; connections to inputs and outputs are left out, as these have no
+      position
     """
 
     name: str
@@ -42,7 +48,7 @@ class ContestProblem:
 
 
 def read_problem(path: Path) -> ContestProblem:
-    """The problem of a file. Raises DataError with the line and the reason where it has a fault."""
+    """Return the problem in a file. Raise DataError with line and reason if it is invalid."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -51,12 +57,15 @@ def read_problem(path: Path) -> ContestProblem:
 
 
 def parse_problem(text: str, path: str = "the problem") -> ContestProblem:
-    """The problem that a text describes. Raises DataError with the line and the reason where it has a fault."""
+    """Return the problem in a text. Raise DataError with line and reason if it is invalid.
+
+    `path` names the text in errors.
+    """
     return _KernelGraphParser(path).problem(text)
 
 
 class _KernelGraphParser:
-    """Reads a file line by line, and knows which one it is at."""
+    """A parser that reads a file line by line. `line` is the current line number, used in errors."""
 
     def __init__(self, path: str):
         self.path, self.line = path, 0
@@ -66,6 +75,7 @@ class _KernelGraphParser:
         self.edges: list[tuple[int, int]] = []
 
     def problem(self, text: str) -> ContestProblem:
+        """Return the problem in `text`."""
         in_comment = False
         for self.line, raw in enumerate(text.splitlines(), start=1):
             line = raw.strip()
@@ -81,19 +91,20 @@ class _KernelGraphParser:
         return self._whole()
 
     def _comment(self, line: str) -> None:
-        # The header is a comment to other readers: its `name=value` lines count, each the first time only.
+        """Read a `name=value` line of the header, which is inside a comment. The first value of a name counts."""
         name, equals, value = line.strip("(*) ").partition("=")
         if equals:
             self.header.setdefault(name.strip(), (value.strip(), self.line))
 
     def _whole(self) -> ContestProblem:
+        """Return the problem after all lines have been read."""
         self.line = 0
         missing = [name for name in HEADER_FIELDS if name not in self.header]
         if missing:
             raise self._fault(f"the header has no {', '.join(missing)}", "Write name=value lines between (* and *).")
         if not self.kernels:
             raise self._fault("there is no kernel", "Write conv, cblock or dblock lines.")
-        # Nodes are numbered across kernels, inputs and outputs, with gaps; layouts speak of kernels by their position.
+        # Node numbers include inputs and outputs and have gaps. Convert them to indices of kernels.
         position = {number: n for n, number in enumerate(self.kernels)}
         edges = ((position[a], position[b]) for a, b in self.edges if a in position and b in position)
         return ContestProblem(
@@ -109,6 +120,7 @@ class _KernelGraphParser:
         )
 
     def _size(self, name: str) -> int:
+        """Return a positive integer of the header."""
         text, self.line = self.header[name]
         if not text.isdigit() or int(text) < 1:
             raise self._fault(f"{name}={text} in the header", "Give a whole number from 1 on.")
@@ -119,12 +131,14 @@ class _KernelGraphParser:
         return int(text)
 
     def _weight(self, name: str) -> float:
+        """Return a nonnegative number of the header."""
         text, self.line = self.header[name]
         if not re.fullmatch(r"\d+(\.\d*)?", text):
             raise self._fault(f"{name}={text} in the header", "Give a number that is not negative.")
         return float(text)
 
     def _node(self, line: str) -> None:
+        """Read a line with a kernel, an input or an output."""
         match = _NODE_PATTERN.match(line)
         if match is None or match[1] not in (*_KERNEL_FIELDS, *_TERMINAL_KINDS):
             kinds = ", ".join((*_KERNEL_FIELDS, *_TERMINAL_KINDS))
@@ -139,6 +153,7 @@ class _KernelGraphParser:
             self.kernels[number] = self._kernel(kind, name, fields)
 
     def _fields(self, text: str) -> dict[str, str]:
+        """Return the `name=value` fields in a text."""
         fields, at = {}, 0
         while at < len(text):
             match = _FIELD_PATTERN.match(text, at)
@@ -148,6 +163,7 @@ class _KernelGraphParser:
         return fields
 
     def _kernel(self, kind: str, name: str, fields: dict[str, str]) -> ContestKernel:
+        """Return the kernel of a kind with these fields."""
         numbers: dict[str, int] = {}
         for field in _KERNEL_FIELDS[kind]:
             text = fields.get(field, "missing")
@@ -155,17 +171,18 @@ class _KernelGraphParser:
                 raise self._fault(f"{field} of {kind} {name} is {text}", "Give a whole number from 1 on.")
             numbers[field] = int(text)
         if kind == "conv":
-            # T and U are the strides down and across; the contest's formula divides by one of them, squared.
+            # T and U are the vertical and horizontal strides. The contest's formula divides by one of them, squared.
             if numbers["T"] != numbers["U"]:
                 raise self._fault(f"{name} has strides {numbers['T']} and {numbers['U']}", "The cost has one for both.")
             return ContestKernel(name, kind, (Conv(**{field: numbers[field] for field in "HWRSCKT"}),))
-        # The convolutions inside of a block have a quarter of its features.
+        # The inner convolutions of a block have a quarter of its features.
         if numbers["f"] % 4:
             raise self._fault(f"f of {kind} {name} is {numbers['f']}", "A block has a multiple of 4 features.")
         block = cblock if kind == "cblock" else dblock
         return ContestKernel(name, kind, block(numbers["h"], numbers["w"], numbers["f"]))
 
     def _edge(self, line: str) -> None:
+        """Read a line with an edge."""
         match = _EDGE_PATTERN.match(line)
         if match is None:
             raise self._fault(f"{line!r} is no edge", "Write kind[n]:y -> kind[m]:x, shape:[h][w][c].")
@@ -177,4 +194,5 @@ class _KernelGraphParser:
         self.edges.append((ends[0][1], ends[1][1]))
 
     def _fault(self, what: str, hint: str) -> DataError:
+        """Return an error at the current line."""
         return DataError(what, where=f"{self.path}:{self.line}" if self.line else self.path, hint=hint)

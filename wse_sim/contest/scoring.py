@@ -1,8 +1,8 @@
-"""What a layout of a contest problem is worth, and whether it is legal: read off its records alone.
+"""Score layouts of contest problems and check their legality, from the layout only.
 
-Nothing here is shared with the search: a mistake there shows as an illegal layout or another score.
-Source: the contest's benchmark description. Its formula for adapters is not public; here an edge costs one for each of
-h and w in which its two ends differ, which is assumed.
+No code is shared with the search, so that errors of the search show as illegal layouts or different scores. Source: the
+contest's benchmark description. Its formula for adapters is not public. We assume that an edge costs one for each of h
+and w in which its ends differ.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ ROTATIONS = ("R0", "R90")
 
 @dataclass(frozen=True)
 class PlacedKernel:
-    """A kernel on the mesh. Extents are those that it covers, after it was turned."""
+    """A kernel on the mesh. `width` and `height` are its extents after rotation."""
 
     name: str
     x: int
@@ -32,7 +32,13 @@ class PlacedKernel:
 
 @dataclass(frozen=True)
 class Score:
-    """The three figures of the contest, and their weighted sum."""
+    """The three figures of the contest and their weighted sum.
+
+    - `delta_t`: cycles of the slowest kernel
+    - `wirelength`: total distance between centres of connected kernels, in PEs
+    - `adapter`: number of mismatches of h and w over all edges
+    - `total`: the weighted sum
+    """
 
     delta_t: Fraction
     wirelength: Fraction
@@ -41,36 +47,37 @@ class Score:
 
 
 def score(problem: ContestProblem, layout: Sequence[PlacedKernel]) -> Score:
-    """The score of a layout, whose kernels are in the order of the problem's."""
+    """Return the score of a layout, whose kernels have the order of the problem's kernels."""
     delta_t = max(_kernel_time(kernel, p.parameters) for kernel, p in zip(problem.kernels, layout, strict=True))
     wires = sum((_centre_distance(layout[a], layout[b]) for a, b in problem.edges), start=Fraction(0))
     adapter = sum(adapter_mismatch(layout[a].parameters, layout[b].parameters) for a, b in problem.edges)
     weights = (problem.time_weight, problem.wire_weight, problem.adapter_weight)
-    # In fractions: a stride gives quarters of a cycle, centres lie between PEs, and sums are compared.
+    # Use fractions: strides give quarters of cycles, centres may be between PEs, and sums are compared.
     terms = zip(weights, (delta_t, wires, Fraction(adapter)), strict=True)
     return Score(delta_t, wires, adapter, sum((Fraction(w) * v for w, v in terms), start=Fraction(0)))
 
 
 def adapter_mismatch(one: KernelParameters, other: KernelParameters) -> int:
-    """In how many of h and w the two ends of a connection differ."""
+    """Return in how many of h and w the two ends of an edge differ: 0, 1 or 2."""
     return (one.h != other.h) + (one.w != other.w)
 
 
 def _kernel_time(kernel: ContestKernel, p: KernelParameters) -> Fraction:
-    # The convolutions of a block work beside each other.
+    # The convolutions of a block run at the same time.
+    """Return the cycles of a kernel, which are those of its slowest convolution."""
     return max(conv.time(p.h, p.w, c, k) for conv, c, k in zip(kernel.convs, p.c, p.k, strict=True))
 
 
 def _centre_distance(one: PlacedKernel, other: PlacedKernel) -> Fraction:
-    """From centre to centre, along the rows and columns of the mesh."""
+    """Return the Manhattan distance between the centres of two kernels."""
     across = (2 * one.x + one.width) - (2 * other.x + other.width)
     along = (2 * one.y + one.height) - (2 * other.y + other.height)
     return Fraction(abs(across) + abs(along), 2)
 
 
 def find_violations(problem: ContestProblem, layout: Sequence[PlacedKernel]) -> Iterator[str]:
-    """What is illegal about a layout, cell by cell; nothing if it is legal."""
-    # A map of the mesh with the number of the kernel that owns each PE.
+    """Yield a text for each violation in a layout; none if the layout is legal."""
+    # A map of the mesh with the index of the kernel that owns each PE.
     cells = np.full((problem.height, problem.width), -1, np.int32)
     if [p.name for p in layout] != [kernel.name for kernel in problem.kernels]:
         yield "the kernels are not those of the problem"
@@ -86,11 +93,12 @@ def find_violations(problem: ContestProblem, layout: Sequence[PlacedKernel]) -> 
         part = cells[place.y : place.y + place.height, place.x : place.x + place.width]
         for other in np.unique(part[part >= 0]):
             yield f"{place.name} shares {int((part == other).sum())} PEs with {layout[other].name}"
-        # What another one owns stays its own, so that each overlap is told once.
+        # Keep the first owner, so that each overlap is reported once.
         part[part < 0] = n
 
 
 def _parameter_violations(problem: ContestProblem, kernel: ContestKernel, place: PlacedKernel) -> Iterator[str]:
+    """Yield the violations of a kernel's rotation, extents, parameters and memory."""
     p = place.parameters
     extents = (COPIES_PER_CONVOLUTION * sum(p.k), p.h * p.w * (max(p.c) + 1))
     if place.rotation not in ROTATIONS:
@@ -107,7 +115,7 @@ def _parameter_violations(problem: ContestProblem, kernel: ContestKernel, place:
 
 @dataclass(frozen=True)
 class ContestSolution:
-    """A layout, and the area bound: no layout whatever takes less time."""
+    """A layout, and the area bound, a lower bound on the time of any layout."""
 
     bound: int
     layout: tuple[PlacedKernel, ...]

@@ -1,4 +1,4 @@
-"""From a contest problem to a layout: the time is bisected, then the wires are shortened."""
+"""Solve a contest problem: find the least feasible time by bisection, then shorten the wires."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,19 +11,18 @@ from wse_sim.floorplanning.slicing_tree import SlicingTree, fits_mesh, min_sides
 from wse_sim.floorplanning.wirelength_search import WirelengthProblem, find_short_tree, has_fitting_tree
 
 TIME_BOUND_MULTIPLES = (1.03, 1.09, 1.17, 1.27, 1.4, 1.6, 2.0)
-"""Times that are tried, in area bounds: smaller kernels have shorter wires between them."""
+"""Multiples of the area bound to try as times. Slower kernels are smaller and have shorter wires."""
 MAX_KERNEL_CHANGES, MAX_CHANGES, MAX_CHANGES_PER_CUBED_KERNELS = 15_000_000, 200_000, 50
-"""How long to look for short wires: changes times kernels, the most changes, and changes over the cube of kernels."""
+"""Limits of the wirelength search: changes times kernels, changes, and changes divided by the cube of kernels."""
 MAX_PROCESSOR_SECONDS = 24.0
-"""Of processors, on both threads: ends the search on a slow machine."""
+"""Limit of the search in processor seconds over both threads, for slow machines."""
 
 
 def solve(problem: ContestProblem, effort: float = 1.0, trade: bool = False) -> ContestSolution:
-    """Place the kernels of a problem; `effort` is how long to look for short wires, 1.0 some seconds.
+    """Return a layout of a problem's kernels, and the area bound. Raise PlacementError if they do not fit at any time.
 
-    The time is at most 1.03 of the area bound if that can be; `trade` gives more of it away for a better score.
-
-    Raises PlacementError if they do not fit at any time.
+    `effort` scales the length of the wirelength search; 1.0 takes some seconds. The time is at most 1.03 times the area
+    bound if possible. With `trade`, slower layouts are tried too, and the one with the best score is returned.
     """
     menus = KernelChoices(problem)
     bound = menus.bound()
@@ -40,7 +39,7 @@ def solve(problem: ContestProblem, effort: float = 1.0, trade: bool = False) -> 
         if best and not _may_improve_score(problem, best, time):
             break
         layouts = (*_candidate_layouts(problem, menus, time, effort), *((best,) if best else ()))
-        # The first time that is no better ends it: more slack only makes larger holes then.
+        # Stop at the first time without improvement: more slack only makes larger holes.
         before, best = best, min(layouts, key=lambda layout: score(problem, layout).total)
         if best is before:
             break
@@ -48,12 +47,13 @@ def solve(problem: ContestProblem, effort: float = 1.0, trade: bool = False) -> 
 
 
 def _may_improve_score(problem: ContestProblem, best: Sequence[PlacedKernel], time: int) -> bool:
-    """Whether a slower layout could have the better score: if it saved a fifth of the wires."""
+    """Return whether a layout with this `time` would have a better score if it saved a fifth of the wires."""
     marks = score(problem, best)
     return problem.time_weight * (time - float(marks.delta_t)) < problem.wire_weight * float(marks.wirelength) / 5
 
 
 def _wirelength_problem(problem: ContestProblem, menus: KernelChoices, time: int) -> WirelengthProblem:
+    """Return the wirelength problem of the kernels within `time`."""
     return WirelengthProblem(
         menus.curves(time), [(a, b, 1) for a, b in problem.edges if a != b], problem.width, problem.height
     )
@@ -62,15 +62,15 @@ def _wirelength_problem(problem: ContestProblem, menus: KernelChoices, time: int
 def _candidate_layouts(
     problem: ContestProblem, menus: KernelChoices, time: int, effort: float
 ) -> Iterator[tuple[PlacedKernel, ...]]:
-    """The layout with the shortest wires within a time, and the same tree in the least time for it."""
+    """Yield the layout with the shortest wires within `time`, and the same slicing tree in its least time."""
     task, n = _wirelength_problem(problem, menus, time), len(problem.kernels)
-    # A few kernels have few trees, and a change of many takes long.
+    # Few kernels have few trees, and with many kernels each change takes long.
     changes = min(MAX_CHANGES, MAX_KERNEL_CHANGES // n, MAX_CHANGES_PER_CUBED_KERNELS * n**3)
     tree = find_short_tree(task, int(effort * changes), MAX_PROCESSOR_SECONDS)
     if tree is None:
         return
 
-    # Kernels take a little less time than they may: the tree may stand with less for all of them.
+    # Kernels take slightly less than the time allowed, so the tree may fit for a shorter time too.
     def stands(other: int) -> bool:
         return fits_mesh(tree, menus.curves(other), problem.width, problem.height)
 
@@ -81,11 +81,13 @@ def _candidate_layouts(
 def _make_layout(
     problem: ContestProblem, menus: KernelChoices, time: int, tree: SlicingTree
 ) -> tuple[PlacedKernel, ...]:
+    """Return the layout of a slicing tree within `time`."""
     places = place_blocks(tree, menus.curves(time), problem.width, problem.height)
     return tuple(menus.placed(n, time, rect) for n, rect in enumerate(places))
 
 
 def _mesh_too_full_error(problem: ContestProblem, curves: Sequence[ShapeCurve]) -> PlacementError:
+    """Return the error for kernels that fit by area but not as a slicing tree."""
     wide, high = min_sides(curves, problem.width, problem.height)
     return PlacementError(
         f"{len(curves)} kernels fill the mesh of {problem.width:,} x {problem.height:,} PEs too well to be cut from "
