@@ -1,8 +1,8 @@
-"""Published measurements, and what the machine model says about each of them.
+"""Compare the machine model with published measurements.
 
-`python -m wse_sim.validation` or `lazywafer validate` prints the table. `measured.json` holds the figures with their
-sources, `coverage` says why a row is not covered, which rows a constant was fitted on, and why an error is large;
-`models` holds the phase program behind each family of rows.
+`python -m wse_sim.validation` or `lazywafer validate` prints the table. `measured.json` contains the figures with their
+sources. `coverage` explains which rows are not covered, which rows a constant was fitted on, and why an error is large.
+`models` has the phase program of each family of rows.
 """
 
 from wse_sim.validation.results import RowResult, results, summary

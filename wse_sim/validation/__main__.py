@@ -1,4 +1,4 @@
-"""`python -m wse_sim.validation`."""
+"""Run the validation as `python -m wse_sim.validation`."""
 
 import sys
 

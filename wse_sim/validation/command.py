@@ -1,4 +1,4 @@
-"""The command `validate`: prints what the model says about every published measurement."""
+"""The command `validate`: print the model's figure for every published measurement."""
 
 import argparse
 import sys
@@ -21,14 +21,17 @@ HELP = "hold the wafer model to published measurements and print the errors"
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]", record: StepRecorder | None = None) -> None:
-    """Add `validate` to a command line; `record` gives the steps of the scripts of published runs."""
+    """Add the command `validate` to a command line.
+
+    `record` returns the recorded step of a published script; without it whole runs cannot be planned.
+    """
     parser = commands.add_parser("validate", help=HELP)
     parser.set_defaults(execute=execute, recorder=record)
     add_arguments(parser)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command, for both of its entries."""
+    """Add the options of the command to a parser."""
     parser.add_argument(
         "names", nargs="*", type=nonempty_text, metavar="NAME", help="beginnings of ids, or categories; all without any"
     )
@@ -43,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the tables. Returns the exit status: 2 for rows that there are not, and 0 however large the errors are."""
+    """Print the tables. Return 2 for unknown or invalid rows, else 0, however large the errors are.
+
+    With `--record` also write the planned runs to the file that error bands are read from.
+    """
     try:
         if options.placement:
             return _print_placement(options)
@@ -66,7 +72,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _print_placement(options: argparse.Namespace) -> int:
-    """The table of placed nets. Raises LazyError where no command line is there that records scripts."""
+    """Print the table of placed networks and return 0. Raise LazyError if scripts cannot be recorded."""
     if options.recorder is None:
         raise LazyError("scripts of nets are not recorded here", hint="Use `lazywafer validate --placement`.")
     placed = place_nets(options.names, _announce_scripts(options.recorder))
@@ -79,7 +85,7 @@ def _print_placement(options: argparse.Namespace) -> int:
 
 
 def _announce_scripts(record: StepRecorder) -> StepRecorder:
-    """The same, and a line on stderr for each script: planning all of them takes a minute or two."""
+    """Return a recorder that also prints a line on stderr for each script, since planning all takes minutes."""
 
     def announced(script: str, args: tuple[str, ...]) -> Source:
         print(" ".join(("validate: planning", script, *args)), file=sys.stderr, flush=True)
@@ -89,7 +95,7 @@ def _announce_scripts(record: StepRecorder) -> StepRecorder:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Parse `argv`, by default that of the process, and print. Returns the exit status."""
+    """Parse `argv`, by default the arguments of the process, and print the tables. Return the exit status."""
     parser = Parser(prog="python -m wse_sim.validation", description=HELP)
     parser.set_defaults(recorder=None)
     add_arguments(parser)

@@ -1,8 +1,8 @@
-"""Which rows the machine model does not cover and why, which ones constants were fitted on, why errors are large."""
+"""Which rows the machine model does not cover, which rows constants were fitted on, and why some errors are large."""
 
 from collections.abc import Mapping
 
-# A figure that a constant was read off cannot test it: these rows are printed with an asterisk and left out of "test".
+# A fitted row cannot test its constant. Such rows are marked with an asterisk and left out of "test".
 FITTED_ROWS: Mapping[str, str] = {
     "fmacs_1028_1034": "dsd_setup_cycles of wse2",
     "fmacs_1028_2062": "conflict_slowdown of wse2",
@@ -19,7 +19,7 @@ FITTED_ROWS: Mapping[str, str] = {
     "prog_dit": "programming_s of host",
     "send_w_llama7": "first_weights_bytes_per_s of host",
 }
-"""Row -> the constants that its figure went into. All other rows are the test."""
+"""Row -> the constants that were fitted on its figure. All other rows are the test set."""
 
 _CONTEST_REASON = "the contest's own cost functions on kernel graphs that are not part of this package"
 _RATIO_REASON = "a ratio to another computer, which is not modelled"
@@ -45,9 +45,9 @@ UNCOVERED_ROWS: Mapping[str, str] = {
     "hpdc_twophase_gap": _OTHER_MODEL_REASON,
     "hpdc_clock_skew": "the remaining skew between the clocks of PEs; the model has one clock",
 }
-"""The beginning of a row's id -> why no model covers it. The longest beginning counts."""
+"""Prefix of row ids -> why no model covers these rows. The longest matching prefix counts."""
 
-# A test demands a reason here for every row off by more than 30 %.
+# A test requires an entry for every row with an error above 30 %.
 LARGE_ERROR_ROWS: Mapping[str, str] = {
     "wse3_f16_fma_4096_L0": (
         "1,040 is 16 + 4,096 / 4: four lanes that no bank holds up; the machine has the 2.92 elements a cycle that the "
@@ -63,4 +63,4 @@ LARGE_ERROR_ROWS: Mapping[str, str] = {
         "each step that does not shrink with the tile, which has three rows here, is missing in the model"
     ),
 }
-"""The beginning of a row's id -> what the model leaves out there, for rows off by more than 30 %."""
+"""Prefix of row ids -> what the model leaves out, for rows with errors above 30 %."""

@@ -1,7 +1,7 @@
-"""Cuts a phase to the smallest mesh whose cores and routers do what they do on the whole.
+"""Cut a phase to the smallest mesh whose cores and routers behave as on the whole mesh.
 
-Lines of a move share no link, so one of them stands for all; PEs that only compute do the same, so one is enough. Where
-moves and work run beside each other they meet on every core, so a corner of the rectangle is kept.
+The lines of a move share no link, so one line represents all. PEs that only compute all do the same, so one PE is
+enough. Moves and work that overlap meet on every core, so a corner of the rectangle is kept for them.
 """
 
 from dataclasses import replace
@@ -13,23 +13,24 @@ from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Redu
 from wse_sim.validation.reading import UnsupportedPhaseError
 
 CORNER_SIDE_PES = 8
-"""PEs on a side of the corner that is kept of what runs beside each other."""
+"""Side in PEs of the corner that is kept of overlapping phases."""
 MAX_RELAY_HOPS = 16
-"""The most PEs that words pass in one go: a shift by h takes h + 1 colours, of which there are 24."""
+"""Maximum number of hops of a shift without relaying. A shift by h hops needs h + 1 of the 24 colours."""
 MAX_WHOLE_PES = 4096
-"""The most PEs of a move over both axes, or of a stream, that is taken whole."""
+"""Maximum number of PEs for a move over both axes, or for a stream, that is simulated whole."""
 
 
 LeafPhase = Compute | Local | Shift | Broadcast | Reduce | AllReduce | Stream
 
 
 def cut_to_line(phase: LeafPhase) -> LeafPhase | Repeat:
-    """One line of a move along an axis, laid along a row; one PE of what every PE does on its own.
+    """Return one line of a move along an axis, laid along a row, or one PE of local work.
 
-    Raises NotRead for a large move over both axes and for a large stream, of which no line stands for the whole.
+    A long shift becomes a repeated shorter one. Raise UnsupportedPhaseError for a move over both axes or a stream on
+    more than MAX_WHOLE_PES PEs, which no single line represents.
     """
     match phase:
-        # Every PE does the same and meets nobody.
+        # Every PE does the same work without communication.
         case Compute() | Local():
             return replace(phase, rect=Rect(0, 0, 1, 1))
         case Shift():
@@ -43,13 +44,13 @@ def cut_to_line(phase: LeafPhase) -> LeafPhase | Repeat:
 
 
 def _line_rect(rect: Rect, axis: str, groups: int = 1) -> Rect:
+    """Return a row as long as one group of a line along `axis`."""
     return Rect(0, 0, (rect.width if axis == "x" else rect.height) // groups, 1)
 
 
 def _split_shift(phase: Shift) -> Shift | Repeat:
-    """A long shift as several shorter ones that load each link as much: words are stored on the way and sent on."""
-    # All PEs shift at once, so h ways lie over each link whether words go h hops at once or in steps: the load is the
-    # same.
+    """Return a long shift as several shorter ones with the same load on each link. Words are stored in between."""
+    # All PEs shift at once, so h words cross each link whether they move h hops at once or in steps.
     times = ceil_div(abs(phase.hops), MAX_RELAY_HOPS)
     if times < 2 or phase.wrap:
         return phase
@@ -58,7 +59,10 @@ def _split_shift(phase: Shift) -> Shift | Repeat:
 
 
 def cut_to_corner(phase: Phase) -> Phase:
-    """The first rows and columns of a phase: lines become as short, the words and hops of each PE stay."""
+    """Return the phase on the first rows and columns of its rectangles. Words and hops of each PE are kept.
+
+    Raise UnsupportedPhaseError for a stream.
+    """
     match phase:
         case Seq(parts) | Par(parts):
             return replace(phase, parts=tuple(cut_to_corner(part) for part in parts))
@@ -74,27 +78,27 @@ def cut_to_corner(phase: Phase) -> Phase:
 
 
 def _corner_rect(rect: Rect, axis: str = "", groups: int = 1) -> Rect:
-    """Of lines that are cut into groups, the first group."""
+    """Return the corner of a rectangle, or of its first group of lines along `axis`."""
     width = rect.width // groups if axis == "x" else rect.width
     height = rect.height // groups if axis == "y" else rect.height
-    # What a core issues and waits for is decided by its neighbours, so eight PEs a side show the sharing of slots.
+    # A core interacts only with its neighbours, so eight PEs per side show how issue slots are shared.
     return Rect(0, 0, min(width, CORNER_SIDE_PES), min(height, CORNER_SIDE_PES))
 
 
 def mesh_extents(phase: Phase) -> tuple[int, int]:
-    """Columns and rows of the smallest mesh that holds a phase."""
+    """Return columns and rows of the smallest mesh that contains a phase."""
     match phase:
         case Seq(parts) | Par(parts) | Rounds(parts=parts):
             each = [mesh_extents(part) for part in parts]
             return max((w for w, _ in each), default=1), max((h for _, h in each), default=1)
         case Repeat(_, body):
             return mesh_extents(body)
-    beside = int(isinstance(phase, Stream))  # the cores that feed a stream
+    beside = int(isinstance(phase, Stream))  # The cores that send a stream.
     return phase.rect.x + phase.rect.width + beside, phase.rect.y + phase.rect.height + beside
 
 
 def memory_words(phase: Phase, machine: Machine) -> int:
-    """Words of memory that a phase reaches on one PE; all of them for a `Local`."""
+    """Return the words of memory that a phase uses on one PE; all usable words for a `Local`."""
     match phase:
         case Seq(parts) | Par(parts) | Rounds(parts=parts):
             return max((memory_words(part, machine) for part in parts), default=0)

@@ -1,7 +1,7 @@
-"""Nets of published kinds in pipelined mode: how near the slowest stage comes to the area bound, and what routes take.
+"""Place networks of published kinds in pipelined mode, and compare the slowest stage with the area bound.
 
-A net is a script with arguments, on the machine and with the batch of its row. GPT-2 has 1,024 tokens, for which it was
-published; with the 2,048 of the streamed run its activations are twice what fits.
+A network is a script with arguments, on the machine and with the batch of its row. GPT-2 is placed with 1,024 tokens,
+for which it was published. With the 2,048 tokens of the streamed run its activations need twice the available memory.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +15,12 @@ from wse_sim.planner.modes import plan
 from wse_sim.validation.whole_runs import StepRecorder
 
 MAX_BOUND_RATIO = 1.05
-"""The bar: the slowest stage over the area bound, where it is the fastest."""
+"""Maximum accepted ratio of the slowest stage to the area bound, in the placement where that stage is fastest."""
 
 
 @dataclass(frozen=True)
 class NetConfig:
-    """What is placed: a script, and on what."""
+    """A network to place: script, machine, batch size, and arguments of the script."""
 
     script: str
     machine: str
@@ -39,10 +39,18 @@ NETS: Mapping[str, NetConfig] = {
 
 @dataclass(frozen=True)
 class PlacedNet:
-    """A net in its rectangles. Shares are of the rhythm of the slowest stage; `reason` says why it does not fit.
+    """The result of placing a network. If it does not fit, `reason` says why and the numbers are zero.
 
-    Of the placements that were looked at the slowest stage takes `shortest_cycles` in that with the fastest rhythm, and
-    `slowest_cycles` in that with the fastest step, whose ways may be shorter.
+    - `net`, `machine`, `batch_size`: the network
+    - `stages`: number of stages
+    - `slowest_cycles`: the slowest stage in the placement with the fastest step
+    - `shortest_cycles`: the slowest stage in the placement with the fastest rhythm
+    - `bound_cycles`: the area bound
+    - `routes`: number of routes
+    - `router_colours`, `machine_colours`: colours on the fullest router, and colours of the machine
+    - `link_share`, `adapter_share`: time of the fullest link and of the slowest adapter over that of the slowest stage
+    - `limit`: the kind of the bound that decides
+    - `reason`: why it does not fit
     """
 
     net: str
@@ -62,12 +70,15 @@ class PlacedNet:
 
     @property
     def ratio(self) -> float:
-        """The slowest stage over the area bound, where it is the fastest."""
+        """Return `shortest_cycles` over the area bound, or infinity without a bound."""
         return self.shortest_cycles / self.bound_cycles if self.bound_cycles else float("inf")
 
 
 def place_nets(names: Iterable[str], record: StepRecorder) -> list[PlacedNet]:
-    """Place the nets of these names, all without any. Raises LazyError for a name that there is not."""
+    """Return the placed networks of these names, or all networks if there are no names.
+
+    Raise LazyError for an unknown name.
+    """
     wanted = list(names)
     if unknown := [name for name in wanted if name not in NETS]:
         raise LazyError(f"no net is called {unknown[0]!r}", hint=f"Give some of {', '.join(NETS)}.")
@@ -75,22 +86,21 @@ def place_nets(names: Iterable[str], record: StepRecorder) -> list[PlacedNet]:
 
 
 def place_net(name: str, net: NetConfig, record: StepRecorder) -> PlacedNet:
-    """Place one net as one copy of its pipeline."""
+    """Return the result of placing one network as a single copy of its pipeline."""
     machine = Machine.by_name(net.machine)
-    # The program alone, which is known for no share of its batch: one copy, on the whole mesh.
+    # Plan the program without its source, so that only one copy on the whole mesh is possible.
     program = record(net.script, net.args).program(net.batch_size)
     whole = plan(program, machine, "pipelined", other=False)
     report, placement = whole.report.pipelined, whole.chosen.placement
     if not report.fits or placement is None:
         return PlacedNet(net=name, machine=net.machine, batch_size=net.batch_size, reason=report.reason)
-    # Both shares are those of rates, which all are for the same batch.
+    # All rates are for the same batch, so their ratios are ratios of times.
     rates = {bound.kind: bound.samples_per_s for bound in report.bounds}
     stage = rates.get("compute", rates.get("moving", 0.0))
     return PlacedNet(
         net=name,
         machine=net.machine,
         batch_size=net.batch_size,
-        # Layers of one stage share its rectangle.
         stages=len({row.rect for row in report.rows}),
         slowest_cycles=report.slowest_cycles,
         shortest_cycles=placement.shortest_cycles,
@@ -105,17 +115,17 @@ def place_net(name: str, net: NetConfig, record: StepRecorder) -> PlacedNet:
 
 
 def placements_as_dict(placed: Sequence[PlacedNet]) -> dict[str, Any]:
-    """Plain data for JSON."""
+    """Return the results as plain data for JSON."""
     return {"largest_ratio": MAX_BOUND_RATIO, "nets": [{**asdict(one), "ratio": one.ratio} for one in placed]}
 
 
 def make_placement_table(placed: Sequence[PlacedNet]) -> Table:
-    """The table of all of them."""
+    """Return a table with a row for each network."""
     return Table(_PLACEMENT_COLUMNS, [_table_row(one) for one in placed])
 
 
 def _table_row(one: PlacedNet) -> tuple[Any, ...]:
-    # Why it does not fit stands where the last figure would.
+    """Return the row of a network. If it does not fit, the last column has the reason."""
     if one.reason:
         return one.net, one.machine, one.batch_size, 0, "-", "-", "-", "-", "-", "-", one.reason
     return (

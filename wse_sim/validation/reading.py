@@ -1,4 +1,7 @@
-"""How a phase program is read as cycles. A model takes a reading, so that every column comes from one program."""
+"""Readings: functions that return the cycles of a phase program.
+
+A model takes a reading as its argument, so that all columns of the table come from the same program.
+"""
 
 from collections.abc import Callable
 
@@ -11,9 +14,9 @@ CycleReading = Callable[[Phase, Machine], float]
 
 
 class UnsupportedPhaseError(LazyError):
-    """A reading cannot take this program: no small mesh stands for its own, for example."""
+    """Raised by a reading that cannot price a program, for example because no small mesh represents it."""
 
 
 def closed_form_cycles(phase: Phase, machine: Machine) -> float:
-    """Cycles by the closed forms."""
+    """Return the cycles of a phase by the closed forms."""
     return cost(phase, machine).cycles

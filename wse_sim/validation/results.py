@@ -1,4 +1,4 @@
-"""Every row with what the model says about it, and the errors of groups of rows."""
+"""Results of the model for every row, and errors of groups of rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +16,17 @@ UNKNOWN_FAMILY = "no model is known for a row of this name"
 
 @dataclass(frozen=True)
 class RowResult:
-    """A row beside the closed form and the simulated fabric, in the row's unit; None where there is no such figure.
+    """A row with the model's figures in the row's unit, None if there is no figure.
 
-    `fitted` names the constants that the row went into, `reason` says why it is not covered or why an error is large,
-    `gap` why it is covered but not simulated, if a simulation was asked for. A whole training run has a plan in the
-    place of both figures: it is judged by a factor, and releases of one compiler differ by more than any error here.
+    - `row`: the measured row
+    - `closed`: the figure of the closed forms
+    - `simulated`: the figure of the simulated fabric
+    - `fitted`: the constants that were fitted on the row, "" if none
+    - `reason`: why the row is not covered, or why its error is large
+    - `gap`: why the row is covered but could not be simulated, if a simulation was requested
+    - `run`: for a whole training run, its plan instead of the two figures
+
+    Whole runs are judged by a factor, because releases of one compiler differ by more than any error here.
     """
 
     row: MeasuredRow
@@ -33,22 +39,22 @@ class RowResult:
 
     @property
     def is_covered(self) -> bool:
-        """Whether a model or a plan gives the row a figure."""
+        """Return whether a model or a plan gives a figure for the row."""
         return self.closed is not None or self.run is not None
 
     @property
     def closed_error(self) -> float | None:
-        """Relative to the measurement, with its sign."""
+        """Return the signed relative error of the closed form, or None if there is none."""
         return _relative_error(self.closed, self.row)
 
     @property
     def simulated_error(self) -> float | None:
-        """As `closed_error`, of the simulation."""
+        """Return the signed relative error of the simulation, or None if there is none."""
         return _relative_error(self.simulated, self.row)
 
     @property
     def is_large(self) -> bool:
-        """Whether either figure is far from the measurement."""
+        """Return whether the error of either figure exceeds `LARGE_ERROR_RATIO`."""
         return any(abs(error or 0) > LARGE_ERROR_RATIO for error in (self.closed_error, self.simulated_error))
 
 
@@ -59,15 +65,16 @@ def _relative_error(value: float | None, row: MeasuredRow) -> float | None:
 def results(
     rows: Iterable[MeasuredRow], simulated: CycleReading | None = None, runs: Iterable[PlannedRun] | None = None
 ) -> list[RowResult]:
-    """Each row priced by the closed forms, and by the reading `simulated` where one is given and can.
+    """Return the result of each row: by the closed forms, and by the reading `simulated` if given and able.
 
-    Whole training runs are as in `runs`, or as they were planned when they were last recorded.
+    Whole training runs are taken from `runs`, by default from those recorded last.
     """
     planned = {run.id: run for run in (load_planned_runs() if runs is None else runs)}
     return [_whole_run_result(row, planned) if row.id in WHOLE_RUNS else _row_result(row, simulated) for row in rows]
 
 
 def _whole_run_result(row: MeasuredRow, planned: Mapping[str, PlannedRun]) -> RowResult:
+    """Return the result of a whole training run, with a reason if no plan of it is recorded."""
     if row.id not in planned:
         return RowResult(
             row, reason=f"no plan of {WHOLE_RUNS[row.id].script} is recorded; `lazywafer validate` makes one"
@@ -76,15 +83,15 @@ def _whole_run_result(row: MeasuredRow, planned: Mapping[str, PlannedRun]) -> Ro
 
 
 def _row_result(row: MeasuredRow, simulated: CycleReading | None) -> RowResult:
-    # Both lists are searched at once: a longer beginning among the rows not covered takes a row out of a model's
-    # family.
+    # Search both tables at once: a longer prefix among the uncovered rows excludes a row from a model's family.
+    """Return the result of a row by its model, with a reason if no model covers it."""
     name = longest_prefix(row, [*MODELS, *UNCOVERED_ROWS])
     if name not in MODELS:
         return RowResult(row, reason=UNCOVERED_ROWS.get(name, UNKNOWN_FAMILY))
     model = MODELS[name]
     try:
         closed = model(row, closed_form_cycles)
-    # A row of a covered family that gives other parameters is no failure of the program.
+    # A row with other parameters than its family is not an error of the program.
     except KeyError as e:
         return RowResult(row, reason=f"the model needs {e}, which the row does not give")
     verdict = _add_simulated(model, RowResult(row, closed, fitted=FITTED_ROWS.get(row.id, "")), simulated)
@@ -96,7 +103,7 @@ def _row_result(row: MeasuredRow, simulated: CycleReading | None) -> RowResult:
 
 
 def _add_simulated(model: Model, verdict: RowResult, reading: CycleReading | None) -> RowResult:
-    """The same with the simulated figure, or with the reason why there is none."""
+    """Return the result with the simulated figure, or with the reason why there is none."""
     if reading is None:
         return verdict
     try:
@@ -107,7 +114,12 @@ def _add_simulated(model: Model, verdict: RowResult, reading: CycleReading | Non
 
 @dataclass(frozen=True)
 class ErrorGroup:
-    """Absolute errors of the covered rows of one name: how many, how many of them a test, the median, the largest."""
+    """Absolute errors of a group of covered rows.
+
+    - `name`: the group
+    - `rows`, `test_rows`: number of rows, and of those that no constant was fitted on
+    - `median`, `largest`: errors
+    """
 
     name: str
     rows: int
@@ -117,12 +129,15 @@ class ErrorGroup:
 
 
 def summary(verdicts: Sequence[RowResult], column: str = "closed") -> list[ErrorGroup]:
-    """A group for each category, then "all", "all but spmm" and "test" (rows that no constant was fitted on)."""
+    """Return the errors of each category, then of "all", "all but spmm" and "test" (rows no constant was fitted on).
+
+    `column` is "closed" or "simulated".
+    """
     covered = [r for r in verdicts if getattr(r, f"{column}_error") is not None]
     categories = list(dict.fromkeys(r.row.category for r in covered))
     parts = {c: [r for r in covered if r.row.category == c] for c in categories}
     parts["all"] = covered
-    # Half of all rows are of one repository; the others have a median of their own.
+    # Half of all rows come from one repository, so the others get a separate median.
     parts["all but spmm"] = [r for r in covered if r.row.category != "spmm"]
     parts["test"] = [r for r in covered if not r.fitted]
     return [_error_group(name, rows, column) for name, rows in parts.items() if rows]

@@ -1,4 +1,4 @@
-"""The measured rows: figures and their sources, read from a file."""
+"""The measured rows: published figures with their sources, read from a JSON file."""
 
 import json
 import pathlib
@@ -14,7 +14,17 @@ _TEXT_FIELDS = ("id", "category", "platform", "workload", "unit", "source", "kin
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """One published figure. `params` are the extents of the experiment, `kind` is how the figure was published."""
+    """One published figure.
+
+    - `id`: unique name of the row
+    - `category`: group of the row in summaries
+    - `platform`: the machine or simulator of the measurement
+    - `workload`: what was measured
+    - `params`: extents of the experiment
+    - `value`, `unit`: the figure
+    - `source`: the publication
+    - `kind`: how the figure was published
+    """
 
     id: str
     category: str
@@ -28,9 +38,9 @@ class MeasuredRow:
 
 
 def load(path: pathlib.Path = MEASURED_FILE) -> list[MeasuredRow]:
-    """The rows of a JSON file {"points": [...]}, each with the fields of `MeasuredRow`; further fields are ignored.
+    """Return the rows of a JSON file {"points": [...]}. Extra fields of a point are ignored.
 
-    Raises LazyError if the file is missing or no such table.
+    Raise LazyError if the file is missing or invalid.
     """
     try:
         points = json.loads(path.read_text(encoding="utf-8"))["points"]
@@ -44,5 +54,5 @@ def load(path: pathlib.Path = MEASURED_FILE) -> list[MeasuredRow]:
 
 
 def longest_prefix(row: MeasuredRow, names: Iterable[str]) -> str:
-    """The longest of `names` that the row's id begins with; empty if there is none."""
+    """Return the longest of `names` that the row's id starts with, or "" if none matches."""
     return max((name for name in names if row.id.startswith(name)), key=len, default="")

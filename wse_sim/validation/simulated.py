@@ -1,9 +1,9 @@
-"""The reading by simulation: leaf by leaf, each on the smallest mesh that behaves as the whole does.
+"""The reading by simulation: each elementary phase runs on the smallest mesh that behaves like the whole.
 
-Parts of a sequence add up and equal rounds are multiplied, as behind the barriers of `simulate_phase`. A leaf runs on
-one line or on one PE. What runs beside each other takes as long as its longest move does alone, at its full length; or
-as long as all of it does together on a corner of the rectangle, where the cores share their issue slots and memories,
-if that is longer. Leaves that are equal after the cut run once.
+The cycles of a sequence are summed, and equal rounds are multiplied, as with the barriers of `simulate_phase`. An
+elementary phase runs on one line or one PE. Overlapping phases take the maximum of two times. The first is that of the
+longest move on a line of full length. The second is that of all phases together on a corner of the rectangle, where
+cores share issue slots and memories. Equal cut phases are simulated once.
 """
 
 from functools import lru_cache
@@ -19,7 +19,10 @@ from wse_sim.validation.reading import UnsupportedPhaseError
 
 
 def simulated_cycles(phase: Phase, machine: Machine) -> float:
-    """Cycles on the simulated fabric. Raises NotRead if part of the program cannot be cut to a mesh of a few PEs."""
+    """Return the cycles of a phase on the simulated fabric.
+
+    Raise UnsupportedPhaseError if a part of the program cannot be cut to a small mesh, or does not run on the fabric.
+    """
     match phase:
         case Seq(parts):
             return sum(simulated_cycles(part, machine) for part in parts)
@@ -28,8 +31,7 @@ def simulated_cycles(phase: Phase, machine: Machine) -> float:
         case Rounds():
             return sum(times * simulated_cycles(part, machine) for part, times in phase.priced_rounds)
         case Par(parts):
-            # The corner is too short for the length of a line, a line alone has no sharing: whichever is longer is
-            # closer.
+            # The corner is too short for long lines, and a single line shows no sharing: the longer time is closer.
             alone = [simulated_cycles(part, machine) for part in parts if not isinstance(part, Compute | Local)]
             return max(_simulate_cycles(cut_to_corner(phase), machine), *alone)
     line = cut_to_line(phase)
@@ -38,7 +40,7 @@ def simulated_cycles(phase: Phase, machine: Machine) -> float:
 
 @lru_cache(maxsize=4096)
 def _simulate_cycles(phase: Phase, machine: Machine) -> float:
-    """Cycles of a phase on the smallest mesh that holds it; the numbers in memory do not matter."""
+    """Return the cycles of a phase on the smallest mesh that contains it, with zeros in memory."""
     width, height = mesh_extents(phase)
     memory = np.zeros((height, width, memory_words(phase, machine)), np.float32)
     try:

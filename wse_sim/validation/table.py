@@ -1,4 +1,4 @@
-"""The validation as text, as Markdown and as data for JSON."""
+"""The validation results as text, as Markdown and as data for JSON."""
 
 from collections.abc import Callable, Sequence
 from textwrap import wrap
@@ -24,7 +24,7 @@ SIMULATED_CAPTION = (
 
 
 def format_figure(value: Any) -> str:
-    """Four digits of a number; lists and None as they are read best."""
+    """Return a number with four digits, a list as a range, and None as "-"."""
     if value is None:
         return _MISSING_TEXT
     if isinstance(value, list):
@@ -33,18 +33,18 @@ def format_figure(value: Any) -> str:
 
 
 def format_signed_percent(error: float | None) -> str:
-    """A relative error with its sign."""
+    """Return a relative error in percent with its sign, or "-" for None."""
     return _MISSING_TEXT if error is None else f"{100 * error:+.1f} %"
 
 
 def format_error_share(error: float | None) -> str:
-    """An absolute error."""
+    """Return an absolute error in percent, or "-" for None."""
     return _MISSING_TEXT if error is None else f"{100 * error:.1f} %"
 
 
 def text(verdicts: Sequence[RowResult]) -> str:
-    """The covered rows, the groups, what is large and why, and the rows without a figure with their reasons."""
-    # Whole runs have a table of their own: their figures are rates, and off by factors and not by percents.
+    """Return the covered rows, the groups, large errors with reasons, whole runs, and uncovered rows with reasons."""
+    # Whole runs have a separate table: their figures are rates, with factors and not percentages as errors.
     covered = [r for r in verdicts if r.is_covered and r.run is None]
     notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _TEXT_WIDTH) if _has_simulated(verdicts) else [])]
     lines = [
@@ -57,13 +57,13 @@ def text(verdicts: Sequence[RowResult]) -> str:
 
 
 def _simulation_gap_lines(covered: Sequence[RowResult]) -> list[str]:
-    """Why rows that should have been simulated are not."""
+    """Return lines with the reasons why covered rows were not simulated."""
     gaps = [f"  {r.row.id}: {r.gap}" for r in covered if r.gap]
     return ["Not simulated:", *gaps] if gaps else []
 
 
 def _uncovered_lines(verdicts: Sequence[RowResult]) -> list[str]:
-    """Why rows have no figure of ours."""
+    """Return lines with the reasons why rows are not covered."""
     reasons = [
         f"  {r.row.id}  {format_figure(r.row.value)} {r.row.unit}: {r.reason}" for r in verdicts if not r.is_covered
     ]
@@ -71,11 +71,12 @@ def _uncovered_lines(verdicts: Sequence[RowResult]) -> list[str]:
 
 
 def _has_simulated(verdicts: Sequence[RowResult]) -> bool:
+    """Return whether any row was simulated."""
     return any(r.simulated is not None for r in verdicts)
 
 
 def _errors_text(r: RowResult) -> str:
-    """The error of the closed form, and that of the simulation where there is one."""
+    """Return the error of the closed form, and that of the simulation if there is one."""
     simulated = f" (simulated {format_signed_percent(r.simulated_error)})" if r.simulated is not None else ""
     return format_signed_percent(r.closed_error) + simulated
 
@@ -95,17 +96,17 @@ _GROUP_COLUMNS = (
     ),
     *(Column("simulated", format_figure), Column("median", format_error_share), Column("largest", format_error_share)),
 )
-_CLOSED_COLUMNS = 5  # before the simulated ones, in both tables
+_CLOSED_COLUMNS = 5  # Number of columns before those of the simulation, in both tables.
 
 
 def _make_table(columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]], has_simulated: bool) -> Table:
-    """Without the columns of the simulation if nothing was simulated."""
+    """Return a table, without the columns of the simulation unless `has_simulated`."""
     count = len(columns) if has_simulated else _CLOSED_COLUMNS
     return Table(columns[:count], [row[:count] for row in rows])
 
 
 def _row_table(verdicts: Sequence[RowResult]) -> Table:
-    """The covered rows beside what the model says of them; an asterisk marks those that a constant was fitted on."""
+    """Return the table of covered rows. An asterisk marks rows that a constant was fitted on."""
     rows = [
         (
             r.row.id + ("*" if r.fitted else ""),
@@ -118,9 +119,9 @@ def _row_table(verdicts: Sequence[RowResult]) -> Table:
 
 
 def _group_table(verdicts: Sequence[RowResult]) -> Table:
-    """The errors of each group, by closed forms and by simulation."""
+    """Return the table of the errors of each group, by closed forms and by simulation."""
     simulated = {g.name: g for g in summary(verdicts, "simulated")}
-    # Medians of the two readings may be of different rows, where one was not simulated.
+    # The medians may come from different rows if some were not simulated.
     rows = [
         (g.name, g.rows, g.test_rows, g.median, g.largest, *_simulated_columns(simulated.get(g.name)))
         for g in summary(verdicts)
@@ -133,7 +134,7 @@ def _simulated_columns(group: ErrorGroup | None) -> tuple[int | None, float | No
 
 
 def markdown(verdicts: Sequence[RowResult]) -> str:
-    """The groups as a table, and below it every row that is off by more than 30 % with its reason."""
+    """Return the table of groups, and below it every row with an error above 30 % with its reason."""
     lines = [_group_table(verdicts).markdown(), ""]
     if _has_simulated(verdicts):
         lines += [SIMULATED_CAPTION, *(f"`{r.row.id}` is not simulated: {r.gap}." for r in verdicts if r.gap), ""]
@@ -142,12 +143,12 @@ def markdown(verdicts: Sequence[RowResult]) -> str:
 
 
 def runs_markdown(verdicts: Sequence[RowResult]) -> str:
-    """The whole runs as a table, and below it their bands and the runs that are no test."""
+    """Return the table of whole runs, and below it their error bands and notes; "" without runs."""
     return "\n\n".join(run_sections(planned_runs(verdicts), Table.markdown))
 
 
 def planned_runs(verdicts: Sequence[RowResult]) -> list[PlannedRun]:
-    """The planned runs among the rows."""
+    """Return the planned runs among the results."""
     return [r.run for r in verdicts if r.run is not None]
 
 
@@ -164,7 +165,10 @@ _RUN_COLUMNS = (
 
 
 def run_sections(runs: Sequence[PlannedRun], form: Callable[[Table], str]) -> list[str]:
-    """The table of the runs in samples/s, their bands, and what is to be said of single runs; nothing without runs."""
+    """Return the table of the runs in samples/s, and a text with error bands and notes; empty without runs.
+
+    `form` converts a table to text.
+    """
     if not runs:
         return []
     rows = [
@@ -179,8 +183,8 @@ def run_sections(runs: Sequence[PlannedRun], form: Callable[[Table], str]) -> li
 
 
 def error_bands(runs: Sequence[PlannedRun]) -> list[ErrorBand]:
-    """The bands of the runs that are a test: by mode, and of all."""
-    # A fitted run is right by itself, and an impossible one cannot be: neither says how good the model is.
+    """Return the error bands of the test runs: one for each mode, and one for all."""
+    # Exclude fitted runs and impossible ones: neither shows how good the model is.
     tests = [run for run in runs if run.is_test]
     modes = dict.fromkeys(run.mode for run in tests)
     families = [make_error_band(mode, (r.factor for r in tests if r.mode == mode)) for mode in modes]
@@ -195,19 +199,19 @@ def _band_lines(runs: Sequence[PlannedRun]) -> list[str]:
 
 
 def _run_notes(runs: Sequence[PlannedRun]) -> list[str]:
-    """Runs that cannot be as published, and runs that are refused."""
+    """Return notes on runs whose published rate is impossible, and on runs that do not fit."""
     notes = [
         f"{run.id}: the published rate would take {run.peak_share:.0%} of the machine record's peak, so the record or "
         f"an extent of the script is wrong; no test"
         for run in runs
         if run.peak_share > 1
     ]
-    # A refused run has no factor that a reader could make sense of, only its reason.
+    # A run that does not fit has no meaningful factor, only a reason.
     return notes + [f"{run.id}: refused. {run.verdict}" for run in runs if not run.planned]
 
 
 def as_dict(verdicts: Sequence[RowResult]) -> dict[str, Any]:
-    """Rows in full, and the groups of both columns."""
+    """Return all rows, the groups of both columns, and the error bands as plain data for JSON."""
     columns = ("closed", "simulated")
     return {
         "rows": [_row_as_dict(r) for r in verdicts],

@@ -1,7 +1,7 @@
-"""Whole training runs: their scripts planned as a user's are, beside the published rates.
+"""Whole training runs: plan the scripts of published runs and compare the rates.
 
-A run is a script of `notebooks/scripts/published` with arguments, and the systems that it ran on. What records a
-script's step is above this package, so it is given by the command line that does both.
+A run is a script of `notebooks/scripts/published` with arguments, and the systems that it ran on. Recording a script's
+step is implemented in a package above this one, so the command line passes in the recorder.
 """
 
 import json
@@ -24,12 +24,21 @@ from wse_sim.validation.rows import MeasuredRow
 _FOLDER_PATTERN = re.compile(r"[^\s(]*/(?=[^\s/]+\.py:\d)")
 
 StepRecorder = Callable[[str, tuple[str, ...]], Source]
-"""From the name of a script and its arguments to its recorded step."""
+"""A function (script name, arguments) that returns the recorded step."""
 
 
 @dataclass(frozen=True)
 class WholeRun:
-    """A published run: which script, and on what it ran; `batch_size` is that of all systems together."""
+    """A published run.
+
+    - `script`: the script
+    - `machine`: name of the machine
+    - `mode`: "pipelined" or "streaming"
+    - `batch_size`: samples on all systems
+    - `systems`: number of systems
+    - `workers`: number of input workers
+    - `args`: arguments of the script
+    """
 
     script: str
     machine: str
@@ -40,7 +49,7 @@ class WholeRun:
     args: tuple[str, ...] = ()
 
 
-# Up to release 1.8 a run was pipelined if its log says so; from 1.9 on weight streaming is the only mode.
+# Up to release 1.8 the log of a run says whether it was pipelined. From 1.9 on weight streaming is the only mode.
 WHOLE_RUNS: Mapping[str, WholeRun] = {
     "fcmnist_cs1": WholeRun(script="fc_mnist.py", machine="wse1", mode="pipelined", batch_size=256),
     "fcmnist_cs2_a": WholeRun(script="fc_mnist.py", machine="wse2", mode="pipelined", batch_size=256),
@@ -60,15 +69,22 @@ WHOLE_RUNS: Mapping[str, WholeRun] = {
     "llama7_cs2": WholeRun(script="llama2_7b.py", machine="wse2", mode="streaming", batch_size=99),
     "llama7_cs3": WholeRun(script="llama2_7b.py", machine="wse3", mode="streaming", batch_size=1024),
 }
-"""Row -> its run."""
+"""Row id -> its run."""
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """What `plan` says about a published run: samples/s of all systems, 0 where it does not fit, and why no more.
+    """The plan of a published run.
 
-    `peak_share` is what the published rate would take of the peak of the machine record, counting the program's own
-    operations. Above 1 the record or an extent of the script is wrong, and the run is no test.
+    - `id`: row id
+    - `machine`, `mode`, `systems`, `batch_size`: the configuration
+    - `published`, `planned`: samples per second on all systems; `planned` is 0 if the run does not fit
+    - `limit`: the kind of the bound that decides
+    - `verdict`: the sentence about the limit, or the reason why it does not fit
+    - `peak_share`: the published rate, in the program's own operations, over the peak of the machine record
+    - `is_fitted`: whether a constant was fitted on the run
+
+    A `peak_share` above 1 means that the record or an extent of the script is wrong; the run is then no test.
     """
 
     id: str
@@ -85,17 +101,20 @@ class PlannedRun:
 
     @property
     def is_test(self) -> bool:
-        """Whether the run can tell how good the model is: no constant was fitted on it, and it is possible."""
+        """Return whether the run tests the model: no constant was fitted on it, and its published rate is possible."""
         return not self.is_fitted and self.peak_share <= 1
 
     @property
     def factor(self) -> float:
-        """How many times the planned rate is off."""
+        """Return the ratio of the larger to the smaller of the two rates."""
         return error_factor(self.published, self.planned)
 
 
 def plan_runs(rows: Iterable[MeasuredRow], record: StepRecorder, fitted: Iterable[str] = ()) -> list[PlannedRun]:
-    """Plan the runs among `rows`; those of one script are recorded once, those of one machine share their prices."""
+    """Return the planned runs among `rows`. Each script is recorded once, and runs on one machine share prices.
+
+    `fitted` are the ids of rows that a constant was fitted on.
+    """
     steps: dict[tuple[str, tuple[str, ...]], Source] = {}
     prices: dict[str, Prices] = {}
     planned = []
@@ -103,7 +122,7 @@ def plan_runs(rows: Iterable[MeasuredRow], record: StepRecorder, fitted: Iterabl
         if row.id not in WHOLE_RUNS:
             continue
         run = WHOLE_RUNS[row.id]
-        # Recording a large model takes seconds, and rows of one script differ in machine and batch alone.
+        # Record each script once: it takes seconds for a large model, and rows often differ only in machine and batch.
         if (run.script, run.args) not in steps:
             steps[run.script, run.args] = record(run.script, run.args)
         known = prices.setdefault(run.machine, Prices(Machine.by_name(run.machine)))
@@ -113,9 +132,8 @@ def plan_runs(rows: Iterable[MeasuredRow], record: StepRecorder, fitted: Iterabl
 
 
 def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> PlannedRun:
-    """Plan one run, in the mode that it was published in, on the machine of `prices`."""
+    """Return the plan of one run in its published mode, on the machine of `prices`."""
     machine, host = prices.machine, replace(APPLIANCE, workers=run.workers)
-    # The published mode, and not the faster one: the row says how the run was made.
     report = plan(step, machine, run.mode, run.batch_size, run.systems, host, prices, other=False).report
     words = report.verdict if report.fits else report.chosen.reason
     return PlannedRun(
@@ -127,29 +145,32 @@ def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> P
         published=row.value,
         planned=report.samples_per_s if report.fits else 0.0,
         limit=report.limit if report.fits else "does not fit",
-        # Lines are named by the script alone: what is recorded is read on other machines.
+        # Strip folders from script lines, because the record is read on other machines.
         verdict=_FOLDER_PATTERN.sub("", words),
         peak_share=peak_share(row.value, step.program(run.batch_size), run, machine),
     )
 
 
 def peak_share(samples_per_s: float, program: Program, run: WholeRun, machine: Machine) -> float:
-    """What a rate takes of the peak of all systems: two operations for each multiply-add of 16 bits of a PE."""
-    # In the published log all products ran in 16 bits, whatever rate a kernel of ours reaches.
+    """Return the share of the peak of all systems that a rate needs.
+
+    The peak counts two operations for each 16-bit multiply-add of every PE.
+    """
+    # All products of the published log ran in 16 bits, so use that peak rate.
     peak = machine.usable_pes * 2 * machine.fma_f16_per_cycle * machine.clock_hz
     return samples_per_s * program.work.flops / run.batch_size / (run.systems * peak)
 
 
 def load_planned_runs() -> list[PlannedRun]:
-    """The runs as they were planned when they were last recorded."""
-    # What the file has besides, such as whether a run is a test, follows from these.
+    """Return the planned runs that were recorded last."""
+    # Ignore derived entries of the file, such as `is_test`.
     names = PlannedRun.__dataclass_fields__
     return [PlannedRun(**{key: value for key, value in run.items() if key in names}) for run in load_recorded_runs()]
 
 
 def write_runs(runs: Iterable[PlannedRun], path: pathlib.Path = WHOLE_RUNS_FILE) -> None:
-    """Record the runs, for the error bands of reports; runs of before that are not among them stay."""
-    # Runs that were not planned now keep their figures, so that one of them can be recorded alone.
+    """Write the runs to the file that error bands are read from. Recorded runs that are not in `runs` are kept."""
+    # Keep the figures of other runs, so that a single run can be recorded.
     latest = {run.id: run for run in (*load_planned_runs(), *runs)}
     data: list[dict[str, Any]] = [
         {**asdict(latest[i]), "is_test": latest[i].is_test} for i in WHOLE_RUNS if i in latest
@@ -159,7 +180,10 @@ def write_runs(runs: Iterable[PlannedRun], path: pathlib.Path = WHOLE_RUNS_FILE)
 
 
 def choose_rows(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
-    """The rows whose ids, or categories, begin with one of `names`; all without any. Raises LazyError for unknown."""
+    """Return the rows whose id starts with one of `names`, or whose category is one of them; all rows without names.
+
+    Raise LazyError for a name that matches no row.
+    """
     listed, wanted = list(rows), list(names)
     for name in wanted:
         if not any(_is_named(row, name) for row in listed):

@@ -1,7 +1,7 @@
-"""For each family of rows the phase program of its kernel, and how its cycles become the row's unit.
+"""For each family of rows, the phase program of its kernel and the conversion of its cycles to the row's unit.
 
-A model is a function (row, cycles) -> value, where `cycles(phase, machine)` reads a phase program: by the closed forms,
-or on the simulated fabric. So both columns of the table come from the same program.
+A model is a function (row, cycles) -> value. `cycles(phase, machine)` is a reading: closed forms or the simulated
+fabric. Both columns of the table therefore come from the same program.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,4 +13,4 @@ from wse_sim.validation.rows import MeasuredRow
 Model = Callable[[MeasuredRow, CycleReading], float]
 
 MODELS: Mapping[str, Model] = {**parts.MODELS, **kernels.MODELS, **language.MODELS, **job_start.MODELS}
-"""The beginning of a row's id -> its model. The longest beginning counts, here and among the rows not covered."""
+"""Prefix of row ids -> the model. The longest matching prefix counts, including those of rows not covered."""

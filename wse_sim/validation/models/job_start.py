@@ -1,4 +1,4 @@
-"""Models of what passes before the first step of a job: programming, and the weights sent once."""
+"""Models of the start of a job: programming the systems and sending the initial weights."""
 
 from wse_sim.host import APPLIANCE
 from wse_sim.validation.reading import CycleReading
@@ -8,12 +8,12 @@ _WEIGHT_BYTES = 2
 
 
 def programming_seconds(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Programming a system, whatever the model is."""
+    """Return the seconds for programming a system. They do not depend on the model."""
     return APPLIANCE.programming_s
 
 
 def sending_seconds(row: MeasuredRow, cycles: CycleReading) -> float:
-    """The first weights, in 16 bits."""
+    """Return the seconds for sending the initial weights in 16 bits."""
     weights = round(row.params["params"] * _WEIGHT_BYTES)
     return APPLIANCE.start_seconds(weights) - APPLIANCE.start_seconds(0)
 

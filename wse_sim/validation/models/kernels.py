@@ -1,4 +1,4 @@
-"""Models of whole kernels: matrix products, sparse products, stencils, a solver, a Fourier transform."""
+"""Models of whole kernels: dense and sparse matrix products, stencils, a solver, and a Fourier transform."""
 
 from wse_sim.kernels.matmul import gemm
 from wse_sim.kernels.solvers import fft, stencil
@@ -9,45 +9,49 @@ from wse_sim.machine import WSE1, WSE2, WSE3, Machine
 from wse_sim.validation.reading import CycleReading
 from wse_sim.validation.rows import MeasuredRow
 
-_FLOPS_PER_CELL = 51  # of the 25-point star, as its authors count
+_FLOPS_PER_CELL = 51  # Operations per cell of the 25-point stencil, as its authors count.
 _STENCIL_TAPS = {"star2d": lambda radius: 4 * radius + 1, "box2d": lambda radius: (2 * radius + 1) ** 2}
 
 
 def _rect(row: MeasuredRow, name: str = "grid") -> Rect:
+    """Return the rectangle that a parameter of the row gives."""
     width, height = row.params[name]
     return Rect(0, 0, width, height)
 
 
 def _spmm_tile(row: MeasuredRow) -> tuple[Rect, int, int]:
-    """The mesh, and the rows and columns of A on one PE."""
+    """Return the mesh, and the rows and columns of A on one PE."""
     p = row.params
     return Rect(0, 0, p["width"], p["height"]), ceil_div(p["N"], p["height"]), ceil_div(p["K"], p["width"])
 
 
 def compressed_spmm_cycles(row: MeasuredRow, cycles: CycleReading, axis: int) -> float:
-    """Compressed rows (axis 0) or columns (1): the average PE has its share of the non-zeros."""
+    """Return the cycles with compressed rows (`axis` 0) or columns (1). Every PE has the average number of nonzeros."""
     rect, *extents = _spmm_tile(row)
-    # Non-zeros are drawn at random and equally dense everywhere, so the average PE stands for all.
+    # Nonzeros are distributed uniformly at random, so the average PE represents all.
     elements = extents[0] * extents[1] * row.params["density_pct"] / 100
     return cycles(sparse.spmm_loop(rect, elements, extents[axis], row.params["M"]), WSE2)
 
 
 def padded_spmm_cycles(row: MeasuredRow, cycles: CycleReading, has_lines: bool) -> float:
-    """Every PE works on as many elements as the fullest one has; the operations counted in the file say how many."""
+    """Return the cycles if every PE processes the number of elements of the fullest one.
+
+    This number follows from the operations that the row reports. `has_lines` adds a loop over the rows on a PE.
+    """
     rect, rows, _ = _spmm_tile(row)
-    # Padding is counted in the file's operations: two for each element and column of B.
+    # The reported operations include padding: two for each element and column of B.
     elements = row.params["flops"] / (2 * row.params["M"] * rect.area)
     return cycles(sparse.spmm_loop(rect, elements, rows if has_lines else 0, row.params["M"]), WSE2)
 
 
 def dense_product_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Cycles of the dense product that the sparse ones are compared with."""
+    """Return the cycles of the dense product that sparse ones are compared with."""
     rect, rows, columns = _spmm_tile(row)
     return cycles(sparse.dense_loop(rect, rows * columns, row.params["M"], WSE2), WSE2)
 
 
 def summa_tflops(row: MeasuredRow, cycles: CycleReading) -> float:
-    """A square product in float32 without padding against bank conflicts, in TFLOP/s."""
+    """Return the TFLOP/s of a square float32 product without padding against bank conflicts."""
     n: int = row.params["n"]
     pes: int = row.params["grid"]
     tile = gemm.Tile.of(n, n, n, pes, 4)
@@ -56,11 +60,12 @@ def summa_tflops(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def _star_cycles(row: MeasuredRow, cycles: CycleReading, slowdown: float = 0) -> float:
+    """Return the cycles of a step of the 25-point stencil."""
     return cycles(stencil.acoustic_step(_rect(row), row.params["nz"], WSE2, slowdown), WSE2)
 
 
 def star_stencil_figure(row: MeasuredRow, cycles: CycleReading) -> float:
-    """The 25-point star in the row's unit."""
+    """Return the figure of the 25-point stencil in the row's unit."""
     step_cycles, cells = _star_cycles(row, cycles), _rect(row).area * int(row.params["nz"])
     rate = cells / _seconds(step_cycles, WSE2)
     flops = _FLOPS_PER_CELL * rate
@@ -69,17 +74,20 @@ def star_stencil_figure(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def star_stall_percent(row: MeasuredRow, cycles: CycleReading) -> float:
-    """The share of a step, in percent, that bank conflicts add."""
+    """Return the percentage of a step that bank conflicts add."""
     return 100 * (1 - _star_cycles(row, cycles, 1) / _star_cycles(row, cycles))
 
 
 def star_busy_percent(row: MeasuredRow, cycles: CycleReading) -> float:
-    """The share of a step, in percent, that bank conflicts leave."""
+    """Return the percentage of a step without bank conflicts."""
     return 100 - star_stall_percent(row, cycles)
 
 
 def plane_stencil_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Some steps of a stencil on a plane of float32 cells; the id names its shape and radius."""
+    """Return the cycles of the row's number of stencil steps on a plane of float32 cells.
+
+    The id of the row contains the shape and the radius of the stencil.
+    """
     shape, radius = row.id.split("_")[1], int(row.id.split("r=")[1][0])
     side = row.params["grid"][0] // row.params["pe"][0]
     one = stencil.plane_step(_rect(row, "pe"), side, radius, _STENCIL_TAPS[shape](radius), WSE3)
@@ -87,12 +95,12 @@ def plane_stencil_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def bicgstab_microseconds(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Microseconds of an iteration, at the assumed clock of the WSE-1."""
+    """Return the microseconds of an iteration at the assumed clock of the WSE-1."""
     return 1e6 * _seconds(cycles(bicgstab_iteration(_rect(row), row.params["nz"], WSE1), WSE1), WSE1)
 
 
 def fft_microseconds(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Microseconds of a three-dimensional transform."""
+    """Return the microseconds of a three-dimensional Fourier transform."""
     width, height = row.params["PEs"]
     once = cycles(fft.transform(Rect(0, 0, width, height), row.params["pencil"], WSE2), WSE2)
     return 1e6 * _seconds(once, WSE2)

@@ -1,4 +1,4 @@
-"""Models of language models with resident weights, and of their matrix-vector products, at the clock of WaferLLM."""
+"""Models of language models with resident weights and of their matrix-vector products, at WaferLLM's clock."""
 
 from dataclasses import replace
 
@@ -10,9 +10,9 @@ from wse_sim.machine import WSE2
 from wse_sim.validation.reading import CycleReading
 from wse_sim.validation.rows import MeasuredRow
 
-# WaferLLM converts cycles at 1.1 GHz, the vendor's examples at 0.85: a figure is read at the clock of its authors.
+# WaferLLM converts cycles at 1.1 GHz, and the vendor's examples at 0.85 GHz. Use the clock of each author.
 FAST_WSE2 = replace(WSE2, clock_hz=1.1e9)
-_GRID_SIDES = range(360, 721, 60)  # the meshes that WaferLLM's tables name
+_GRID_SIDES = range(360, 721, 60)  # Side lengths of the meshes in WaferLLM's tables.
 
 
 def _square_rect(pes: int) -> Rect:
@@ -32,18 +32,21 @@ def _prefill_seconds(model: TransformerExtents, pes: int, tokens: int, cycles: C
 
 
 def decode_rate(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Tokens a second, one after the other."""
+    """Return the tokens per second if they are generated one after the other."""
     return 1 / _decode_seconds(_transformer_extents(row), row.params["grid"][0], row.params["ctx"], cycles)
 
 
 def prefill_rate(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Tokens a second, all at once."""
+    """Return the tokens per second if all tokens are processed at once."""
     tokens: int = row.params["seq"]
     return tokens / _prefill_seconds(_transformer_extents(row), row.params["grid"][0], tokens, cycles)
 
 
 def request_rate(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Tokens that come out, over the time of the whole request; half of them are the context on the average."""
+    """Return the generated tokens over the time of a whole request.
+
+    On average half of the generated tokens belong to the context.
+    """
     p, model = row.params, _transformer_extents(row)
     tokens: int = p["out"]
     first = _prefill_seconds(model, p["prefill_grid"], p["inp"], cycles)
@@ -60,13 +63,13 @@ def _best_grid_side(n: int, cycles: CycleReading) -> int:
 
 
 def gemv_milliseconds(row: MeasuredRow, cycles: CycleReading) -> float:
-    """On the mesh that suits it best."""
+    """Return the milliseconds of a matrix-vector product on the fastest of the published meshes."""
     n = row.params["n"]
     return 1e3 * _gemv_cycles(n, _best_grid_side(n, cycles), cycles) / FAST_WSE2.clock_hz
 
 
 def gemv_speedup(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Over a pipeline along the whole line, for the largest product of that table on the same mesh."""
+    """Return the speed-up over a reduction along the whole line, for the largest published product."""
     pes = _best_grid_side(16384, cycles)
     slow = _gemv_cycles(16384, pes, cycles, chain_all_reduce)
     return slow / _gemv_cycles(16384, pes, cycles)

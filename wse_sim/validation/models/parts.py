@@ -1,4 +1,4 @@
-"""Models of single parts: vector operations of one PE, words from PE to PE, reductions along a line."""
+"""Models of single mechanisms: vector operations of one PE, words between PEs, and reductions along a line."""
 
 from collections.abc import Callable
 
@@ -15,23 +15,23 @@ _LONG_VECTOR_ELEMENTS = 1 << 16
 
 
 def vector_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """One multiply-add of two vectors in float32 between two time stamps.
+    """Return the cycles of a float32 multiply-add over two vectors between two time stamps.
 
-    They lie so that their first words are in the same pair of banks or in the next one. No instruction of a core takes
-    two such elements at once, as `simd64` does, so that is only priced: at the rate of additions.
+    The first words of the vectors are in the same pair of banks ("conflict") or in adjacent pairs. No core instruction
+    processes two such elements at once, as `simd64` does, so that case is only priced at the rate of additions.
     """
     n = row.params["n"]
     if row.params["simd64"]:
         slowdown = WSE2.fma_f32_per_cycle / WSE2.add_f32_per_cycle
         return cycles(Compute(_SINGLE_PE, op="fma", vectors=1, length=n, itemsize=4, slowdown=slowdown), WSE2)
     pairs = WSE2.sram_banks // 2
-    # The second vector begins behind the first, in its pair of banks or one further.
+    # The second vector follows the first, in the same pair of banks or in the next one.
     first, second = Memory(0), Memory(ceil_div(n, pairs) * pairs + (row.params["alignment"] != "conflict"))
     return cycles(Local(_SINGLE_PE, (Vector("fmac", operands=(first, second, 2.0, first), length=n),)), WSE2)
 
 
 def _make_rate_model(op: str, itemsize: int) -> Callable[[MeasuredRow, CycleReading], float]:
-    """Elements a cycle of a long vector operation."""
+    """Return a model of the elements per cycle of a long vector operation."""
     return lambda row, cycles: (
         _LONG_VECTOR_ELEMENTS
         / cycles(Compute(_SINGLE_PE, op=op, vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=itemsize), WSE3)
@@ -39,12 +39,12 @@ def _make_rate_model(op: str, itemsize: int) -> Callable[[MeasuredRow, CycleRead
 
 
 def local_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Cycles of a multiply-add over 4,096 elements of 16 bits."""
+    """Return the cycles of a multiply-add over 4,096 elements of 16 bits."""
     return cycles(Compute(_SINGLE_PE, op="fma", vectors=1, length=4096, itemsize=2), WSE3)
 
 
 def bank_conflict_ratio(row: MeasuredRow, cycles: CycleReading) -> float:
-    """How many times longer a long operation takes."""
+    """Return the slowdown of a long operation by bank conflicts."""
     slow = Compute(
         _SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4, slowdown=WSE3.conflict_slowdown
     )
@@ -54,32 +54,35 @@ def bank_conflict_ratio(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def make_relay_phase(hops: int, words: int) -> Phase:
-    """Store and forward: every PE takes all words in, and then starts an operation that sends them on.
+    """Return a store-and-forward program: every PE receives all words and then starts an operation that sends them on.
 
-    The last starts one more, on what it has got.
+    The last PE starts one more operation on the received words.
     """
     hop = Shift(Rect(0, 0, 2, 1), axis="x", words=words)
     return Seq((Repeat(hops, hop), scalar(Rect(0, 0, 2, 1), 1, WSE3.dsd_setup_cycles)))
 
 
 def relay_word_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Cycles that each further word adds."""
-    # As the campaign does it: slopes of straight lines through times, so that fixed costs fall out.
+    """Return the cycles that each additional word adds."""
+    # Use the slope of a line through times, as the campaign does, so that fixed costs cancel.
     return (cycles(make_relay_phase(1, 1001), WSE3) - cycles(make_relay_phase(1, 1), WSE3)) / 1000
 
 
 def relay_hop_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Cycles that each further PE adds, less those of its word."""
+    """Return the cycles that each additional PE adds, without those of its word."""
     return cycles(make_relay_phase(2, 1), WSE3) - cycles(make_relay_phase(1, 1), WSE3) - relay_word_cycles(row, cycles)
 
 
 def relay_start_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Cycles that remain for no PE and no word."""
+    """Return the remaining cycles, extrapolated to no PE and no word."""
     return 2 * cycles(make_relay_phase(1, 1), WSE3) - cycles(make_relay_phase(2, 1), WSE3)
 
 
 def reduction_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """A two-phase reduction in groups of S, or (without S) a chain, from its start to the last word at the root."""
+    """Return the cycles of a reduction from its start to the last word at the root.
+
+    It is a two-phase reduction in groups of S PEs or, without the parameter S, a chain.
+    """
     line, size = Rect(0, 0, row.params["P"], 1), row.params.get("S", 0)
     reduce = Reduce(line, axis="x", words=row.params["B"], algorithm="two_phase" if size else "chain", size=size)
     return cycles(reduce, WSE2)
