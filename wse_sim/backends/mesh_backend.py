@@ -47,8 +47,8 @@ class MeshBackend:
     def compile(self, program: Program, store: Store) -> "MeshExecutable":
         """Return an executable with a kernel for each instruction of `program`.
 
-        Raise PlacementError if kernels do not fit into memory, and LazyError if instructions have no kernel. The error
-        lists all such instructions with script line and advice.
+        Raise PlacementError if the only problem is that kernels do not fit into memory. Raise LazyError if cores cannot
+        run an instruction. The error lists all such instructions with script line and advice.
         """
         return MeshExecutable(self, fuse_attention_blocks(program, self._runs(program)), store)
 

@@ -23,7 +23,7 @@ class KernelChoices:
         self._menus: dict[tuple[tuple[Conv, ...], int], tuple[ParameterChoices, ShapeCurve]] = {}
         kernels = problem.kernels
         self.longest = max(int(conv.time(1, 1, 1, 1)) + 1 for kernel in kernels for conv in kernel.convs)
-        """Cycles that every cut keeps."""
+        """A time in cycles that every choice of parameters keeps."""
 
     def of(self, n: int, time: int) -> tuple[ParameterChoices, ShapeCurve]:
         """Return the choices of kernel `n` within `time`, and their shape curve."""

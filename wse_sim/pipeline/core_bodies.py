@@ -28,8 +28,7 @@ class CoreBodies:
         self._products: dict[tuple[int, str, int, int, int, int], CoreBody] = {}
 
     def product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> CoreBody:
-        """Return a matrix product of a micro-batch on one core of layer `n`; `size` is [inner, outer] of its weight
-        tile.
+        """Return a matrix product of a micro-batch on one core of layer `n`. `size` is its weight tile [inner, outer].
 
         - `which` = "forward": read activations at `at`, write results to `other`
         - `which` = "input": read gradients at `at`, write gradients of activations to `other`

@@ -305,7 +305,7 @@ class _BlockFinder:
         )
 
     def _shared_block(self, block: ScoreBlock) -> ScoreBlock:
-        """An equal block of another layer, if there is one: prices know it again at a glance."""
+        """Return the first block that equals `block`, so that equal layers share one object and one cached price."""
         return self._blocks.setdefault(block, block)
 
     def _require_movable(self, block: "_BlockBuilder", own: Sequence[int], place: int) -> None:
@@ -445,6 +445,7 @@ class _BlockBuilder:
         self.results.append((own, result, is_right))
 
     def _nest(self, nest: Nest, reads: Sequence[TensorVersion], own: Sequence[TensorVersion]) -> None:
+        """Add a nest over the scores, with its operands and its row and key indices as values."""
         nest = _expand_nest(nest, self.group.shape)
         values = [self._read(version, access) for version, access in zip(reads, nest.reads, strict=True)]
         values += self._indices(nest, 0)

@@ -139,7 +139,7 @@ class _LayerGrouping:
 
         Each attention block comes directly after the last weight layer that it reads from.
         """
-        # A layer that is used again with other samples would otherwise move the block behind all of them.
+        # Otherwise a layer that is used again with other samples would move the block after all of them.
         places = {key: n for n, key in enumerate(members)}
         behind: dict[_LayerKey, int] = {}
         for key in (key for key in members if key[0] == "attention"):

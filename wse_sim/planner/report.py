@@ -35,7 +35,8 @@ class LayerRow:
     - `flops`, `bytes`: work of its kernels
     - `bytes_per_pe`: bytes on each PE
     - `utilisation`: operations of its forward and backward sweeps over the peak of its computing PEs in that time
-    - `moving_cycles`: in streaming mode, cycles in which other layers' activations move to its layout, beside its work
+    - `moving_cycles`: in streaming mode, cycles in which other layers' activations move to its layout, which overlap
+      with its work
     """
 
     label: str
@@ -94,7 +95,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class ModeReport:
-    """The report of one mode. If the program does not fit, `reason` says why and the numbers are zero.
+    """The report of one mode. If the program does not fit, only `mode`, `reason` and `largest_batch` are set.
 
     - `mode`: "pipelined" or "streaming"
     - `fits`: whether the program fits
@@ -346,6 +347,7 @@ class Report:
 
     def _picture(self) -> str:
         # In streaming mode the rectangles of layers overlap, since layers use the mesh in turn.
+        """Return an SVG drawing of a pipeline's rectangles in HTML, or "" in streaming mode."""
         stages = floor_drawing.group_by_rectangle(self.rows) if self.mode == "pipelined" else {}
         if not stages:
             return ""
@@ -356,6 +358,7 @@ class Report:
         return f'<div style="max-width:480px;background:white">{drawing}</div>'
 
     def _mode_text(self, mode: ModeReport) -> str:
+        """Return the text of one mode: figures, memory, edge, placement, alternatives, bounds and verdict."""
         name = f"{mode.mode}{' (chosen)' if mode.mode == self.mode else ''}"
         if not mode.fits:
             return _wrap_text(f"{name}: does not fit. {mode.reason}{_largest_text(mode)}")
@@ -409,6 +412,7 @@ def _largest_text(mode: ModeReport) -> str:
 
 
 def _copies_text(mode: ModeReport) -> str:
+    """Return a text with the copies of a pipeline, the systems, and the cycles of gradient sums."""
     columns, rows = mode.copy_grid
     copies = f"{mode.copies} copies of the pipeline ({columns} x {rows}) on " if mode.copies > 1 else ""
     systems = f"{mode.used_systems} systems" if mode.used_systems > 1 else "one system"

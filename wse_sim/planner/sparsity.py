@@ -1,8 +1,9 @@
-"""Find the tensors of a step that are zero where a mask is: sparse weights, copies of them, and their gradients.
+"""Find the tensors of a step that are zero where a sparsity mask is False.
 
-A gradient counts if only its unmasked elements are used. Zeros are derived from the loops of the kernels. An element is
-zero if it is computed from zeros only, or if the mask selects a zero. Streaming mode sends and multiplies only the
-other elements. Pipelined mode keeps weights on the wafer and does not use sparsity.
+These are sparse weights, prepared copies of them, and gradients whose masked elements are not used. Zeros are derived
+from the loops of the kernels. An element is zero if it is computed from zeros only, or if the mask selects a zero.
+Streaming mode sends and multiplies only the other elements. Pipelined mode keeps weights on the wafer and does not use
+sparsity.
 """
 
 from collections.abc import Mapping

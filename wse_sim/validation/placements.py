@@ -39,7 +39,7 @@ NETS: Mapping[str, NetConfig] = {
 
 @dataclass(frozen=True)
 class PlacedNet:
-    """The result of placing a network. If it does not fit, `reason` says why and the numbers are zero.
+    """The result of placing a network. If it does not fit, `reason` is set and the numbers are zero.
 
     - `net`, `machine`, `batch_size`: the network
     - `stages`: number of stages

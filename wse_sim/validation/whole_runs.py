@@ -106,7 +106,7 @@ class PlannedRun:
 
     @property
     def factor(self) -> float:
-        """Return the ratio of the larger to the smaller of the two rates."""
+        """Return the ratio of the larger to the smaller of the two rates, or infinity if the run does not fit."""
         return error_factor(self.published, self.planned)
 
 

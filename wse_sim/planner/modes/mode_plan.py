@@ -176,7 +176,7 @@ class PlanningCase:
     - `prices`: kernel prices on this machine
     - `source`: returns the step for other batch sizes, None if only this one is available
     - `precision_level`: one of `PRECISION_LEVELS`
-    - `micro_batching`: how the script asks to cut the batch
+    - `micro_batching`: how the batch is to be cut, from the script
     - `share`: the configuration, if the case is one copy of a pipeline
     - `readings`: the cache of data-flow facts
     """

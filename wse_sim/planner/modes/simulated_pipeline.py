@@ -121,7 +121,7 @@ def _requested_sizes(case: PlanningCase, samples: int) -> list[int]:
 def find_largest_batch(case: PlanningCase, run: ModePlanner) -> int | None:
     """Return the largest batch that fits, 0 if none does, or None if the script requests micro-batches.
 
-    `run` plans a case.
+    `run` plans a case. Batches below that of the case are tried, from the number of stages down to 1.
     """
     if case.micro_batching.cuts:
         return None
