@@ -26,7 +26,7 @@ class KernelChoices:
         """A time in cycles that every choice of parameters keeps."""
 
     def of(self, n: int, time: int) -> tuple[ParameterChoices, ShapeCurve]:
-        """Return the choices of kernel `n` within `time`, and their shape curve."""
+        """Return the choices of kernel `n` that take at most `time` cycles, and their shape curve. Both are cached."""
         problem, convs = self.problem, self.problem.kernels[n].convs
         if (convs, time) not in self._menus:
             width, height = problem.width, problem.height

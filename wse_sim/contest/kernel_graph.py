@@ -97,7 +97,10 @@ class _KernelGraphParser:
             self.header.setdefault(name.strip(), (value.strip(), self.line))
 
     def _whole(self) -> ContestProblem:
-        """Return the problem after all lines have been read."""
+        """Return the problem after all lines have been read.
+
+        Raise DataError if header fields are missing or if there is no kernel.
+        """
         self.line = 0
         missing = [name for name in HEADER_FIELDS if name not in self.header]
         if missing:
@@ -120,7 +123,10 @@ class _KernelGraphParser:
         )
 
     def _size(self, name: str) -> int:
-        """Return a positive integer of the header."""
+        """Return a positive integer of the header.
+
+        Raise DataError if the text is no such number, or if a side of the mesh exceeds MAX_MESH_SIDE.
+        """
         text, self.line = self.header[name]
         if not text.isdigit() or int(text) < 1:
             raise self._fault(f"{name}={text} in the header", "Give a whole number from 1 on.")
@@ -131,14 +137,14 @@ class _KernelGraphParser:
         return int(text)
 
     def _weight(self, name: str) -> float:
-        """Return a nonnegative number of the header."""
+        """Return a nonnegative number of the header. Raise DataError if it is none."""
         text, self.line = self.header[name]
         if not re.fullmatch(r"\d+(\.\d*)?", text):
             raise self._fault(f"{name}={text} in the header", "Give a number that is not negative.")
         return float(text)
 
     def _node(self, line: str) -> None:
-        """Read a line with a kernel, an input or an output."""
+        """Add the kernel, input or output of a line. Raise DataError if the line is invalid or its number repeats."""
         match = _NODE_PATTERN.match(line)
         if match is None or match[1] not in (*_KERNEL_FIELDS, *_TERMINAL_KINDS):
             kinds = ", ".join((*_KERNEL_FIELDS, *_TERMINAL_KINDS))
@@ -163,7 +169,7 @@ class _KernelGraphParser:
         return fields
 
     def _kernel(self, kind: str, name: str, fields: dict[str, str]) -> ContestKernel:
-        """Return the kernel of a kind with these fields."""
+        """Return the kernel of a kind with these fields. Raise DataError if a field is missing or invalid."""
         numbers: dict[str, int] = {}
         for field in _KERNEL_FIELDS[kind]:
             text = fields.get(field, "missing")
@@ -182,7 +188,7 @@ class _KernelGraphParser:
         return ContestKernel(name, kind, block(numbers["h"], numbers["w"], numbers["f"]))
 
     def _edge(self, line: str) -> None:
-        """Read a line with an edge."""
+        """Add the edge of a line. Raise DataError if the line is invalid or an end is not defined before."""
         match = _EDGE_PATTERN.match(line)
         if match is None:
             raise self._fault(f"{line!r} is no edge", "Write kind[n]:y -> kind[m]:x, shape:[h][w][c].")

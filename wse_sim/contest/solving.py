@@ -81,7 +81,7 @@ def _candidate_layouts(
 def _make_layout(
     problem: ContestProblem, menus: KernelChoices, time: int, tree: SlicingTree
 ) -> tuple[PlacedKernel, ...]:
-    """Return the layout of a slicing tree within `time`."""
+    """Return the layout in which the kernels have their shapes for `time` and are placed by a slicing tree."""
     places = place_blocks(tree, menus.curves(time), problem.width, problem.height)
     return tuple(menus.placed(n, time, rect) for n, rect in enumerate(places))
 

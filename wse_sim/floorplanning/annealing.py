@@ -179,7 +179,7 @@ def is_ancestor(tree: CompiledArray, one: int, other: int) -> bool:
 
 @compile_inlined
 def swap_children(tree: CompiledArray, node: int) -> None:
-    """Exchange the two parts of a cut."""
+    """Exchange the first and the second part of the cut `node`. Its curves do not change."""
     tree[FIRST_ROW, node], tree[SECOND_ROW, node] = tree[SECOND_ROW, node], tree[FIRST_ROW, node]
 
 
@@ -268,7 +268,7 @@ def apply_random_change(
 
 @compile_inlined
 def push_part(stack: CompiledArray, at: int, node: int, x: int, y: int, width: int, height: int) -> None:
-    """Write a node and its rectangle to entry `at` of the stack."""
+    """Write `node` and its part of the mesh (x, y, width, height) to entry `at` of the stack."""
     stack[at, 0] = node
     stack[at, 1] = x
     stack[at, 2] = y

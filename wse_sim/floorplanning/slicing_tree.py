@@ -54,7 +54,7 @@ class SlicingTreeBuilder:
         self.second: list[int] = []
 
     def add(self, cut: int, one: int, other: int) -> int:
-        """Add a cut between two nodes and return its node."""
+        """Add a cut of direction `cut` between the nodes `one` (first part) and `other`, and return its node."""
         self.cuts.append(cut)
         self.first.append(one)
         self.second.append(other)
@@ -124,16 +124,16 @@ class IntervalCurves:
                     self.widths[size - 1, start] = inverse_curve(curve, height)
 
     def curve(self, start: int, stop: int) -> ShapeCurve:
-        """Return the least height of an interval for each width."""
+        """Return the curve of the blocks `start` to `stop` - 1: the least height for each width."""
         curve: ShapeCurve = self.heights[stop - start - 1, start]
         return curve
 
     def least_width(self, start: int, stop: int) -> int:
-        """Return the least width of an interval on the height of the mesh."""
+        """Return the least width on which the blocks `start` to `stop` - 1 fit on the height of the mesh."""
         return int(self.widths[stop - start - 1, start, -1])
 
     def _curve(self, start: int, stop: int, curves: Sequence[ShapeCurve]) -> ShapeCurve:
-        """Return the curve of an interval from those of smaller ones."""
+        """Return the curve of an interval, the minimum over all positions and directions of its first cut."""
         if stop - start == 1:
             return curves[start]
         # Take the minimum over all cut positions in both directions. This is optimal for each width, because a part
@@ -178,14 +178,14 @@ def _middle_minimum(sums: NDArray[np.int64]) -> int:
 
 
 def fits_mesh(tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, height: int) -> bool:
-    """Return whether a tree of blocks with these curves fits on a mesh."""
+    """Return whether the blocks of a slicing tree, with these shape curves, fit on a `width` x `height` mesh."""
     return bool(_node_curves(tree, curves, width, height)[0][tree.root][-1] <= height)
 
 
 def _node_curves(
     tree: SlicingTree, curves: Sequence[ShapeCurve], width: int, height: int
 ) -> tuple[dict[int, ShapeCurve], dict[int, ShapeCurve]]:
-    """Return the curve and the inverse curve of each node."""
+    """Return two mappings from each node to its curve (least heights), and to its inverse curve (least widths)."""
     n = tree.blocks
     heights: dict[int, ShapeCurve] = {i: curve[:width] for i, curve in enumerate(curves)}
     widths: dict[int, ShapeCurve] = {i: inverse_curve(curve, height) for i, curve in heights.items()}

@@ -89,7 +89,7 @@ def find_short_tree(task: WirelengthProblem, changes: int, seconds: float) -> Sl
 
 
 def has_fitting_tree(task: WirelengthProblem) -> bool:
-    """Return whether an initial tree of the search fits on the mesh."""
+    """Return whether `find_short_tree` would find an initial tree that fits on the mesh."""
     return next(_initial_trees(task), None) is not None
 
 

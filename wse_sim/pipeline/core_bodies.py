@@ -41,7 +41,7 @@ class CoreBodies:
         return self._products[key]
 
     def _product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> CoreBody:
-        """Return the instructions of such a product."""
+        """Build the instructions of the product that `product` describes, and update `words`."""
         memory, (inner, outer), micro = self.sites.maps[n], size, self.micro
         builder = Builder("product", memory.room.words)
         # All three products use one weight tile, read along rows or columns, so no weight moves.

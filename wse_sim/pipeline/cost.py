@@ -134,7 +134,7 @@ class _StepPricing:
         self.ways: dict[str, ChannelTiming] = {}
 
     def price(self) -> StepCost:
-        """Return the price of the step, with all lanes scheduled."""
+        """Return the price of the step, after scheduling the lanes of all layers, of all ports and of both ends."""
         chain, last = self.chain, len(self.chain.layers) - 1
         self.lanes["feed"] = [SendStep("0 in", self._words(chain.layers[0].inputs))] * self.sites.count
         for n in range(last + 1):
@@ -199,7 +199,7 @@ class _StepPricing:
                 self.ways[channel] = ChannelTiming(lag, int(machine.queue_depth) * (hops + 2) + lag)
 
     def _layer(self, n: int) -> list[LaneStep]:
-        """Return the steps of layer `n`."""
+        """Return the steps of layer `n`: work before all samples, all micro-batches in order, and the update."""
         steps: list[LaneStep] = [BusyStep(self._once(n, "before"), "before")]
         # All slots of a layer start in the same banks, so all micro-batches take equally long.
         sweeps = {"forward": self._forward(n, 0), "backward": self._backward(n, 0)}
@@ -210,7 +210,7 @@ class _StepPricing:
 
     def _forward(self, n: int, m: int) -> list[LaneStep]:
         # Price the core with the largest tile: the others wait for it at the next sum.
-        """Return the steps of layer `n` for a micro-batch forward."""
+        """Return the forward steps of layer `n` for one micro-batch: receive, compute and sum, send."""
         on, memory, (inner, outer) = self.sites.seats[n], self.sites.maps[n], self.sites.seats[n].most
         product = self._time(self.bodies.product(n, "forward", (inner, outer), memory.activations(m), memory.partial))
         sums = self._chain(on.width, self._words(outer))
@@ -243,7 +243,10 @@ class _StepPricing:
         return [*steps, BusyStep(self._time(change))]
 
     def _end(self) -> list[LaneStep]:
-        """Return the steps of the core at the end."""
+        """Return the steps of the core at the end.
+
+        For each micro-batch it receives results, computes the loss and, in training, sends the gradient.
+        """
         last = len(self.chain.layers) - 1
         words = self._words(self.chain.layers[-1].outputs)
         steps: list[LaneStep] = [BusyStep(self._time(self.bodies.end("before", 0)), "before")]

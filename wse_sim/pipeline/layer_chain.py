@@ -214,7 +214,7 @@ class _ChainBuilder:
         return LayerChain(self.program, self.samples, tuple(self.layers), tuple(self.works), dict(self.values))
 
     def _value(self, buffer: int, home: ValueLocation, when: StepPart) -> ChainValue:
-        """Return a new value."""
+        """Return a new value with the next number and the shape of `buffer`, stored at `home`."""
         shape = self.program.buffers[buffer].type.shape
         value = ChainValue(number=self._count, buffer=buffer, shape=shape, home=home, when=when)
         self._count += 1

@@ -52,7 +52,7 @@ class ChainPlacement:
         return self.chain.samples // self.micro
 
     def turns(self, layer: int) -> list[ScheduleEntry]:
-        """Return the order of micro-batches in a layer."""
+        """Return the order of micro-batches in a layer; see `micro_batch_schedule`."""
         return micro_batch_schedule(self.count, self.maps[layer].flights, self.chain.is_training)
 
 

@@ -39,15 +39,15 @@ class LayerRegion:
     outputs: int
 
     def cell(self, u: int, v: int) -> CoreCoordinates:
-        """Return the core at a position."""
+        """Return column and row on the mesh of the core at position (u, v). Ports have `v` >= `height`."""
         return (self.rect.x + v, self.rect.y + u) if self.is_turned else (self.rect.x + u, self.rect.y + v)
 
     def inner(self, u: int) -> range:
-        """Return the columns of activations at position u."""
+        """Return the range of activation columns that cores at position u store. Lengths differ by at most one."""
         return range(self.inputs * u // self.width, self.inputs * (u + 1) // self.width)
 
     def outer(self, v: int) -> range:
-        """Return the columns of results at position v."""
+        """Return the range of result columns that cores at position v compute. Lengths differ by at most one."""
         return range(self.outputs * v // self.height, self.outputs * (v + 1) // self.height)
 
     @property
@@ -57,7 +57,7 @@ class LayerRegion:
 
     @property
     def positions(self) -> list[tuple[int, int]]:
-        """Return the positions of all computing cores."""
+        """Return the positions (u, v) of all computing cores, row by row along u."""
         return [(u, v) for v in range(self.height) for u in range(self.width)]
 
     @property
@@ -106,5 +106,5 @@ def _coordinate_range(start: int, end: int) -> Sequence[int]:
 
 
 def link_direction(start: CoreCoordinates, end: CoreCoordinates) -> int:
-    """Return the direction from a core to an adjacent one."""
+    """Return the direction from a core to an adjacent one: NORTH, EAST, SOUTH or WEST of `fabric.mesh`."""
     return {(0, -1): NORTH, (1, 0): EAST, (0, 1): SOUTH, (-1, 0): WEST}[end[0] - start[0], end[1] - start[1]]

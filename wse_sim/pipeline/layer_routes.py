@@ -63,17 +63,23 @@ class _LayerRouter:
 
     def _back_enter(self) -> list[int]:
         # Gradients enter where results leave, so that the corner core is on one route only.
-        """Return the colours of incoming gradients."""
+        """Configure the routes on which gradients enter, from the largest v to 0.
+
+        Return a colour for each position v: the one on which its core receives.
+        """
         column = self.columns[0]
         source = self.on.after if self.number == len(self.seats) - 1 else self.seats[self.number + 1].before
         return [*self.wires.links(column[::-1], self.name)[::-1], self._path(source, column[-1])]
 
     def _back_leave(self) -> list[int]:
         # Leave at the far end, because the near core forwards all activations already.
-        """Return the colours of outgoing gradients."""
+        """Configure the routes on which gradients of activations leave along u.
+
+        Return a colour for each position u: the one on which its core sends.
+        """
         corner = self.on.cell(self.on.width - 1, 0)
         return [*self.wires.links(self.rows[0], self.name), self._path(corner, self.on.before)]
 
     def _path(self, start: CoreCoordinates, end: CoreCoordinates) -> int:
-        """Return the colour of a route between two cores, along the row first."""
+        """Configure a route between two cores, along the row first, and return its colour."""
         return self.wires.path(make_core_path(start, end, is_row_first=True), f"a route of {self.name}")

@@ -43,7 +43,7 @@ class _PipelineLowering:
         self.routes = lay_layer_routes(sites.seats, RouteColours(mesh), self.chain.is_training)
 
     def mesh(self) -> Mesh:
-        """Return the mesh with the programs of all cores."""
+        """Write the programs of all cores and return the mesh with programs and routes."""
         self._feed()
         for n in range(len(self.chain.layers)):
             self._layer(n)
@@ -95,14 +95,20 @@ class _PipelineLowering:
             self._do(on.cell(u, v), *self.bodies.once(n, size, is_edge=u == 0, when=when))
 
     def _pass_on(self, cell: CoreCoordinates, columns: int, source: int, target: int) -> None:
-        """Add the program of a port: receive and send each micro-batch."""
+        """Add the program of a port at `cell`.
+
+        It receives each micro-batch on colour `source` and sends it on colour `target`.
+        """
         words = columns * self.micro
         for _ in range(self.sites.count):
             self._do(cell, make_receive(source, 0, words), make_send(target, 0, words))
         self.words = max(self.words, words)
 
     def _forward(self, n: int, m: int) -> None:
-        """Add the forward sweep of layer `n` for micro-batch `m`."""
+        """Add the forward sweep of layer `n` for micro-batch `m`.
+
+        Activations are distributed over the cores and multiplied. Results are summed, processed at the edge, and sent.
+        """
         on, memory, routes, micro = self.sites.seats[n], self.sites.maps[n], self.routes[n], self.micro
         at, result = memory.activations(m), self.chain.layers[n].result
         for u, v in on.positions:
@@ -138,7 +144,11 @@ class _PipelineLowering:
         self._do(on.cell(0, v), make_send(leave[v], at, len(outer) * self.micro))
 
     def _backward(self, n: int, m: int) -> None:
-        """Add the backward sweep of layer `n` for micro-batch `m`."""
+        """Add the backward sweep of layer `n` for micro-batch `m`.
+
+        Gradients are received and distributed. The gradient of activations is computed, summed and sent, except in the
+        first layer. The weight gradient is accumulated last.
+        """
         on, memory, routes, micro = self.sites.seats[n], self.sites.maps[n], self.routes[n], self.micro
         arrived, gradient = self.chain.arriving(n), self.chain.gradient(n)
         for u, v in on.positions:
@@ -175,7 +185,10 @@ class _PipelineLowering:
             self._do(cell, *self.bodies.product(n, "weight", size, at, memory.activations(m)))
 
     def _end(self) -> None:
-        """Add the program of the core at the end."""
+        """Add the program of the core at the end.
+
+        For each micro-batch it receives results, computes the loss and, in training, sends the gradient.
+        """
         chain, memory = self.chain, self.sites.end
         on, last = self.sites.seats[-1], len(chain.layers) - 1
         cell, words = on.after, on.outputs * self.micro

@@ -43,7 +43,7 @@ class MemoryMap:
         return self.addresses[number] + batch % self.slots[number] * self.sizes[number]
 
     def scratch(self) -> Room:
-        """Return scratch memory that begins after all values."""
+        """Return a `Room` for scratch memory that begins after all values. Its allocations do not change the map."""
         room = Room()
         room.words = self.room.words
         return room
@@ -148,5 +148,5 @@ def _all_values(chain: LayerChain) -> Sequence[ChainValue]:
 
 
 def find_external_values(chain: LayerChain) -> Mapping[int, ChainValue]:
-    """Return the inputs of the step by value number."""
+    """Return a mapping from value number to value for all inputs of the step."""
     return {value.number: value for value in _all_values(chain) if value.is_given}

@@ -37,7 +37,7 @@ class RouteColours:
 
     @property
     def most(self) -> int:
-        """Return the number of colours on the fullest router."""
+        """Return the largest number of colours in use on one router; 0 without routes."""
         return max(map(len, self._used.values()), default=0)
 
     def path(self, path: CorePath, what: str) -> int:

@@ -46,7 +46,10 @@ class PipelineStep:
         self.mesh = lower_pipeline(self.sites, machine)
 
     def load(self, store: Store, batch: Sequence[np.ndarray]) -> None:
-        """Write state and batch into the memories of the cores."""
+        """Write state and batch into the memories of the cores, and zeros elsewhere.
+
+        Raise PlacementError if a core does not have enough memory.
+        """
         # State that the step does not use is not loaded.
         states = {old: name for name, (old, _) in self.program.state.items()}
         values = find_external_values(self.sites.chain).values()
@@ -55,7 +58,7 @@ class PipelineStep:
         self.mesh.reload(_initial_memories(self.sites, self.mesh, arrays))
 
     def read(self, result: RunResult) -> PipelineRun:
-        """Return the results of a finished simulation."""
+        """Return fetches and new state from the memories of a finished simulation."""
         program, finals = self.program, self.sites.chain.finals
         reader = _ArrayAccess(self.sites, result.memory)
         state = {name: reader.array(finals[new]) for name, (_, new) in program.state.items() if new in finals}
@@ -106,7 +109,7 @@ class _ArrayAccess:
             where[:] = piece.reshape(-1)
 
     def array(self, value: ChainValue) -> np.ndarray:
-        """Return the array of a value."""
+        """Return a new array with the value, collected from the cores that store it."""
         array = np.zeros(value.shape, np.float32)
         for where, piece in self._pieces(value, array):
             piece[...] = where.reshape(piece.shape)
@@ -151,9 +154,9 @@ class _ArrayAccess:
         return array.reshape(self.sites.count, self.sites.micro, -1).swapaxes(1, 2)
 
     def _at(self, cell: tuple[int, int], memory: MemoryMap, value: ChainValue, words: int) -> np.ndarray:
-        """Return the memory of a value on one core."""
+        """Return a view of the `words` words of a value on core `cell`."""
         return self._words(cell, memory.at(value, 0), words)
 
     def _words(self, cell: tuple[int, int], at: int, words: int) -> np.ndarray:
-        """Return a range of one core's memory."""
+        """Return a view of `words` words from address `at` on, on core `cell` (column, row)."""
         return self.memory[cell[1], cell[0], at : at + words]

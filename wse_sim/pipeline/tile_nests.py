@@ -49,7 +49,7 @@ class NestTile:
     samples: int
 
     def size(self, kind: str) -> int:
-        """Return the words of an operand of a kind."""
+        """Return the number of words of an operand: columns x samples, columns, samples, or 1, depending on `kind`."""
         return {MATRIX: self.columns * self.samples, COLUMN: self.columns, SAMPLE: self.samples, SINGLE: 1}[kind]
 
 
@@ -158,7 +158,7 @@ class _NestEmitter:
         return target
 
     def _vector(self, placing: OperandPlacement) -> Memory:
-        """Return the operand for a placement within the loop."""
+        """Return the memory operand of a placement, with strides for the loop if there is one."""
         if placing.kind == SINGLE:
             return Memory(placing.address, stride=0)
         if self.flat:

@@ -361,7 +361,7 @@ class _BlockBuilder:
         self._known: dict[object, int] = {}
 
     def block(self) -> ScoreBlock:
-        """Return the block that was built."""
+        """Return the `ScoreBlock` of all steps that were added with `add`."""
         *lead, rows, keys = self.group.shape
         results = tuple((value, is_turned) for _, value, is_turned in self.results)
         return ScoreBlock(

@@ -131,7 +131,7 @@ class Dataflow:
 
     @cached_property
     def users(self) -> Mapping[tuple[int, int], Sequence[int]]:
-        """Return, for each (buffer, source) version, the instructions that read it."""
+        """Return a mapping from each version (buffer, source) that is read to the indices of its readers."""
         return _find_users(self.operands)
 
     @cached_property
@@ -159,7 +159,7 @@ def instruction_work(instr: Instr) -> Work:
 
 
 def has_no_work(instr: Instr) -> bool:
-    """Return whether an instruction needs no PE, as views and frees do."""
+    """Return whether an instruction has no operations and moves no bytes, as views and frees do. It needs no PE."""
     return _is_empty_work(instruction_work(instr))
 
 
@@ -175,7 +175,11 @@ def program_batch_size(program: Program) -> int:
 
 
 def wire(program: Program) -> Dataflow:
-    """Compute the data-flow facts of `program`."""
+    """Return the data-flow facts of `program`, computed in one pass over its instructions.
+
+    Views are resolved to their base buffers. The result has precision level 1 and no sparsity; the caller may replace
+    both.
+    """
     holder: dict[int, BufferVersion] = {}
     resident = {b.index for b in program.buffers if b.kind in ("state", "const")}
     operands: list[tuple[BufferVersion, ...]] = []

@@ -162,7 +162,10 @@ PLACERS: Mapping[str, Placer] = {"slicing": place_by_slicing}
 
 
 def min_memory_pes(stage: Stage, machine: Machine) -> int:
-    """Return the number of PEs that a stage needs for its memory, at least 1."""
+    """Return the number of PEs that a stage needs for its memory, at least 1.
+
+    It is `stage.held_bytes` over the usable bytes of a PE, rounded up.
+    """
     return max(1, ceil_div(stage.held_bytes, machine.usable_bytes_per_pe))
 
 
@@ -216,7 +219,10 @@ class _KindShapes:
 
     @classmethod
     def of(cls, heights: SideLengths) -> "_KindShapes":
-        """Return the shapes for `heights`, the least height at exactly each width."""
+        """Return the shapes for `heights`, an array with the least height at exactly each width.
+
+        A narrower shape that is no higher replaces a wider one.
+        """
         least = np.minimum.accumulate(heights)
         is_lower = np.concatenate(([True], least[1:] < least[:-1]))
         return cls(least, np.maximum.accumulate(np.where(is_lower, np.arange(1, len(least) + 1), 0)))

@@ -49,7 +49,7 @@ class Layer:
 
     @cached_property
     def every_kernel(self) -> tuple[int, ...]:
-        """Return its instructions: forward, then backward, then update."""
+        """Return the indices of all its instructions: those of the forward sweep, then backward, then update."""
         return tuple(i for sweep in SWEEPS for i in self.kernels[sweep])
 
 
@@ -103,7 +103,7 @@ class _LayerGrouping:
                 self._readers[o.buffer].append(i)
 
     def layers(self) -> tuple[Layer, ...]:
-        """Return the layers of the program."""
+        """Return the layers of the program, ordered as in `_in_order`."""
         waiting: list[int] = []
         aside = {i for i in self.dataflow.kernels if self._is_weight_preparation(i)}
         for i in self.dataflow.kernels:
@@ -292,7 +292,7 @@ class _LayerGrouping:
         return "attention" if operations.intersection(ATTENTION_KERNELS) else "attention in parts"
 
     def _inner(self, kernels: list[int]) -> frozenset[int]:
-        """Return the tensors that are read by these kernels only and not fetched."""
+        """Return the tensors that these kernels compute and that only these kernels read, except fetched ones."""
         # Tensors that are fetched or read by another layer have to exist as a whole.
         own = set(kernels)
         results = {b: self._readers[b] for i in kernels for b in self.dataflow.results[i]}

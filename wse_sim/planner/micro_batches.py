@@ -82,5 +82,5 @@ def _explored_text(explored: Sequence[ExploredSize]) -> str:
 
 
 def rate_text(samples_per_s: float) -> str:
-    """Return a rate with its unit."""
+    """Return a rate as a formatted number followed by "samples/s"."""
     return f"{format_number(samples_per_s)} samples/s"

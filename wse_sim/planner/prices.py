@@ -43,7 +43,7 @@ def _priced_attributes(attrs: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _attribute_ids(attrs: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the same attributes as ids of their values."""
+    """Return the ids of attribute values as nested tuples, without call numbers of random draws."""
     return tuple([_attribute_ids(v) if isinstance(v, Mapping) else id(v) for name, v in attrs.items() if name != DRAW])
 
 
@@ -91,11 +91,11 @@ class Prices:
         self._colours: dict[tuple[int, int, int], int] = {}
 
     def kind(self, dataflow: Dataflow, i: int) -> int:
-        """Return the kind of kernel `i`."""
+        """Return the kind of kernel `i` of a program: a number that equal kernels of any program share."""
         return self._known_kinds(dataflow, (i,))[i]
 
     def kinds(self, dataflow: Dataflow, kernels: Collection[int]) -> list[int]:
-        """Return the kinds of several kernels."""
+        """Return the kind of each of `kernels` of a program, in order."""
         known = self._known_kinds(dataflow, kernels)
         return [known[i] for i in kernels]
 
@@ -208,7 +208,10 @@ class Prices:
         return self._phases[id(phase)][1]
 
     def colours(self, dataflow: Dataflow, i: int, width: int, height: int) -> int:
-        """Return the number of colours that kernel `i` uses within its rectangle, in its dense form."""
+        """Return the number of colours that kernel `i` uses within a rectangle of exactly this size.
+
+        The dense form of the kernel is counted, even if its price is that of the sparse form.
+        """
         # Cached for equal kernels. Only placed kernels need their colours, the search does not.
         key = self.kind(dataflow, i), width, height
         if key not in self._colours:
@@ -224,7 +227,10 @@ class Prices:
         return product.share if product else 1.0
 
     def kernels(self, dataflow: Dataflow, kernels: Sequence[int], width: int, height: int) -> Cost:
-        """Return the total cost of `kernels`, run one after the other."""
+        """Return the total cost of `kernels`, run one after the other for the whole batch.
+
+        Each runs on a rectangle of `width` x `height` PEs.
+        """
         total = ZERO_COST
         kinds = self.kinds(dataflow, kernels)
         samples = dict(zip(kinds, kernels, strict=True))

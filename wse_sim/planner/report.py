@@ -274,13 +274,13 @@ class Report:
         return self.step_cycles / machine.clock_hz
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as nested dicts, lists, strings and numbers, for JSON."""
+        """Return the report as nested dicts, lists, strings and numbers, for JSON. Tuples become lists."""
         data: dict[str, Any] = _to_plain_data(asdict(self))
         return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Report":
-        """Return the report that `as_dict` was called on."""
+        """Return the report that `as_dict` converted to `data`."""
         modes = {name: ModeReport.from_dict(data[name]) for name in ("pipelined", "streaming")}
         return cls(**{**data, **modes})
 

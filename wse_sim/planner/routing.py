@@ -74,7 +74,7 @@ class StageColours:
 
     @property
     def count(self) -> int:
-        """Return the number of all its colours."""
+        """Return `own` plus `flow`."""
         return self.own + self.flow
 
 
@@ -133,7 +133,7 @@ class Routes:
 
     @property
     def colours(self) -> int:
-        """Return the number of colours of all routes together."""
+        """Return the number of colours of all routes together: the highest colour plus 1, or 0 without routes."""
         return max((route.colour + 1 for route in self.routes), default=0)
 
 
@@ -330,7 +330,7 @@ class _RouteLegs:
     ends: LineNumbers
 
     def runs(self) -> Iterator[LaneRun]:
-        """Yield the run of each lane."""
+        """Yield a `LaneRun` for each lane."""
         for line, start, end in zip(self.lines.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True):
             yield LaneRun(self.is_row, line, start, end)
 
@@ -360,7 +360,10 @@ class _RouteLegs:
 
 
 def _make_legs(one: Rect, other: Rect, is_row_first: bool) -> tuple[_RouteLegs, _RouteLegs]:
-    """Return the runs of all lanes before the turn and after it."""
+    """Return the runs of all lanes of a route before the turn, and those after it.
+
+    The number of lanes is the larger of both numbers of lines. If a line is shared, lanes are spread evenly.
+    """
     (x, y), (to_x, to_y) = _centre(one), _centre(other)
     # If the numbers of lines differ, several lanes share a line.
     count = max(_end_line_counts(one, other, is_row_first))
@@ -426,7 +429,10 @@ class _MeshLoads:
         return self.put(ends, size, rects, is_row_first, colour)
 
     def put(self, ends: tuple[int, int], size: int, rects: Sequence[Rect], is_row_first: bool, colour: int) -> Route:
-        """Add a route with the given turn and colour to the loads, and return it."""
+        """Add a route with the given turn and colour to `loads` and `taken`, and return it.
+
+        If `colour` is `NO_COLOUR`, `taken` is unchanged and the route's `full` is set.
+        """
         one, other = (rects[n] for n in ends)
         legs = _make_legs(one, other, is_row_first)
         lanes = len(legs[0].lines)

@@ -34,7 +34,10 @@ def streamed_bytes(type: Type, density: Density | None) -> int:
 
 
 def find_sparsity(dataflow: Dataflow) -> Sparsity:
-    """Return the sparse weights and gradients of a program."""
+    """Return the densities of sparse weights, of their views and prepared copies, and of their masked gradients.
+
+    The result is empty if the program declares no density.
+    """
     program = dataflow.program
     densities = {start: program.density[name] for name, (start, _) in program.state.items() if name in program.density}
     if not densities:
@@ -110,7 +113,7 @@ def _masked_outputs(instr: Instr, nest: Nest, known: Mapping[int, _MaskedValue])
 
 
 def _masked_result(op: str, args: list[_MaskedValue]) -> _MaskedValue:
-    """Return the value of an operation from the values of its operands."""
+    """Return what a scalar operation computes where the mask is False, given the kinds of its arguments."""
     if op == "where" and args[0] is _MaskedValue.FALSE:
         return args[2]
     none = (_MaskedValue.ZERO, _MaskedValue.FALSE)

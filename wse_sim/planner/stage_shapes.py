@@ -49,14 +49,14 @@ class StageShapes:
         self._area = self._limit = 1.0
 
     def cycles(self, width: int, height: int) -> int:
-        """Return the priced cycles on these extents, at least 1. Prices are cached."""
+        """Return the cycles of the stage on `width` x `height` PEs, at least 1. Each size is priced once."""
         column = self._prices.setdefault(width, {})
         if height not in column:
             column[height] = max(1, self._time(width, height))
         return column[height]
 
     def work(self, area: float) -> float:
-        """Return cycles times PEs on a nearly square size of about `area` PEs."""
+        """Return cycles times PEs on a nearly square size of about `area` PEs, and start the next search there."""
         side = math.sqrt(area)
         width, height = _nearest_side(self._widths, side), _nearest_side(self._heights, side)
         self._area, self._limit = float(width * height), float(self.cycles(width, height))
@@ -184,7 +184,10 @@ class StageShapes:
 
 
 def min_area_shape(heights: SideLengths) -> tuple[int, int, int]:
-    """Return the smallest area that `heights` allow, with its width and height."""
+    """Return (area, width, height) of the smallest shape that `heights` allow.
+
+    If all heights are `INFEASIBLE`, the area is `INFEASIBLE` squared.
+    """
     areas = np.where(heights < INFEASIBLE, np.arange(1, len(heights) + 1) * heights, INFEASIBLE * INFEASIBLE)
     at = int(areas.argmin())
     return int(areas[at]), at + 1, int(heights[at])

@@ -47,7 +47,7 @@ class Stage:
 
     @property
     def held_bytes(self) -> int:
-        """Return all bytes in the memory of its PEs."""
+        """Return the sum of `state_bytes`, `waiting_bytes` and `working_bytes`."""
         return self.state_bytes + self.waiting_bytes + self.working_bytes
 
     def with_input_bytes(self, more: int) -> "Stage":
@@ -55,7 +55,7 @@ class Stage:
         return replace(self, bytes_in=self.bytes_in + more, working_bytes=self.working_bytes + more)
 
     def kernels(self, sweep: Sweep) -> tuple[int, ...]:
-        """Return the kernels of a sweep in all its layers."""
+        """Return the indices of the kernels of a sweep in all its layers, without recomputed ones."""
         return tuple(i for layer in self.layers for i in layer.kernels[sweep])
 
 

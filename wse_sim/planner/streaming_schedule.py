@@ -73,7 +73,7 @@ class _MemoryProfile:
     fixed: list[int]
 
     def most(self, start: int = 0, end: int | None = None) -> MemoryPeak:
-        """Return the maxima of both over the kernels `start` to `end` (exclusive)."""
+        """Return both maxima over the kernels at positions `start` to `end` (exclusive), by default over all."""
         return MemoryPeak(max(self.per_batch[start:end], default=0), max(self.fixed[start:end], default=0))
 
 
@@ -169,7 +169,7 @@ class StreamingSchedule:
         )
 
     def memory(self) -> MemoryPeak:
-        """Return the memory peak of the whole step without recomputation."""
+        """Return the memory peak of the whole step without recomputation, for the program's batch size."""
         return self._whole.most()
 
     @cached_property

@@ -44,7 +44,7 @@ class Timeline:
 
     @property
     def lanes(self) -> dict[str, tuple[TimeSpan, ...]]:
-        """Return the spans of each lane, ordered by time."""
+        """Return a mapping from lane to its spans, ordered by start and end."""
         lanes: dict[str, list[TimeSpan]] = {}
         for span in sorted(self.spans, key=lambda s: (s.start_cycles, s.end_cycles)):
             lanes.setdefault(span.lane, []).append(span)

@@ -100,7 +100,7 @@ def sweep(
 
 
 def _plan_all(tasks: Iterable[SweepTask], executor: Executor | None) -> Generator[SweepRecord]:
-    """Yield the records of tasks, planned in this thread or by an executor."""
+    """Yield the records of tasks, planned here in order or by an executor in order of completion."""
     if executor is None:
         yield from map(plan_task, attach_readings(tasks))
     else:
@@ -166,7 +166,7 @@ def _unique(values: Sequence[Any]) -> list[Any]:
 
 
 def _default_batch(step: SweepStep) -> int:
-    """Return the batch size of a step."""
+    """Return the batch size of a program, or that of the script for a recorded step."""
     return wire(step).batch_size if isinstance(step, Program) else step.batch_size
 
 
@@ -177,7 +177,7 @@ def _default_systems(step: SweepStep) -> int:
 
 def _step_digest(step: SweepStep) -> str:
     # A recorded step is cut into micro-batches differently from a program, so the digests differ.
-    """Return the digest of a step."""
+    """Return the digest of a program, or of a recorded step at the script's batch size. The two kinds differ."""
     lone = isinstance(step, Program)
     program = step if isinstance(step, Program) else step.program(step.batch_size)
     return content_digest(["program" if lone else "family", program])

@@ -120,7 +120,7 @@ class SweepRecord:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SweepRecord":
-        """Return the record that `as_dict` was called on."""
+        """Return the record that `as_dict` converted to `data`. Fields that old files lack get their defaults."""
         bounds = tuple(RateBound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
         # Records of earlier versions have no routes and no explored sizes.

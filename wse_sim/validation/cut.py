@@ -86,7 +86,7 @@ def _corner_rect(rect: Rect, axis: str = "", groups: int = 1) -> Rect:
 
 
 def mesh_extents(phase: Phase) -> tuple[int, int]:
-    """Return columns and rows of the smallest mesh that contains a phase."""
+    """Return columns and rows of the smallest mesh that contains a phase. A stream needs one more of each."""
     match phase:
         case Seq(parts) | Par(parts) | Rounds(parts=parts):
             each = [mesh_extents(part) for part in parts]

@@ -54,7 +54,7 @@ class RowResult:
 
     @property
     def is_large(self) -> bool:
-        """Return whether the error of either figure exceeds `LARGE_ERROR_RATIO`."""
+        """Return whether the absolute error of either figure exceeds `LARGE_ERROR_RATIO`, 30 %."""
         return any(abs(error or 0) > LARGE_ERROR_RATIO for error in (self.closed_error, self.simulated_error))
 
 

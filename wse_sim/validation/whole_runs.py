@@ -162,7 +162,7 @@ def peak_share(samples_per_s: float, program: Program, run: WholeRun, machine: M
 
 
 def load_planned_runs() -> list[PlannedRun]:
-    """Return the planned runs that were recorded last."""
+    """Return the planned runs of the package's record file, as `write_runs` wrote them last."""
     # Ignore derived entries of the file, such as `is_test`.
     names = PlannedRun.__dataclass_fields__
     return [PlannedRun(**{key: value for key, value in run.items() if key in names}) for run in load_recorded_runs()]

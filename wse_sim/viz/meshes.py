@@ -113,7 +113,7 @@ def activity(done: RunResult, state: str = "", columns: int = 72) -> str:
 
 
 def _counter_values(done: RunResult, name: str, known: Sequence[str]) -> np.ndarray:
-    """Return a counter of the run. Raise LazyError if `name` is not in `known`."""
+    """Return the counter `name` of a run, [height, width]. Raise LazyError if `name` is not in `known`."""
     if name not in known:
         raise LazyError(f"a run does not count {name!r}", hint=f"Use one of {', '.join(known)}.")
     return done.counters[name]
@@ -165,7 +165,7 @@ class Stall:
 
     @property
     def cycles(self) -> int:
-        """Return the duration of the stall."""
+        """Return the duration of the stall in cycles, first and last included."""
         return self.last - self.first + 1
 
     @property
@@ -183,7 +183,7 @@ class Stall:
 
 
 def stalls(moments: Sequence[Moment], count: int = 10) -> list[Stall]:
-    """Return at most `count` longest stalls of a trace, longest first."""
+    """Return at most `count` longest stalls of a trace, longest first; of equal ones the earliest first."""
     by_core = sorted(moments, key=lambda m: (m.y, m.x, m.cycle))
     waits = [
         stall for (y, x), track in groupby(by_core, key=lambda m: (m.y, m.x)) for stall in _core_stalls(x, y, track)

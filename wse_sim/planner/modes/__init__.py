@@ -130,7 +130,7 @@ def _plan_case(case: PlanningCase, mode: str, other: bool, precision_level: int 
 
 
 def _skipped_mode_plan(mode: str) -> ModePlan:
-    """Return the plan of a mode that was not requested."""
+    """Return a plan that does not fit, with the reason that its mode was not requested."""
     return ModePlan(ModeReport(mode, fits=False, reason="It was not asked for."))
 
 

@@ -95,7 +95,10 @@ class ChainPlanner:
         return max(self.cycles(n, *part) for n, part in enumerate(parts))
 
     def _priced(self, areas: Sequence[Rect], parts: Sequence[tuple[int, int]]) -> ChainRun:
-        """Return the run whose layers use parts of the rectangles `areas`."""
+        """Return the priced run whose layers use the upper left `parts` of the rectangles `areas`.
+
+        Raise PlacementError if memory or colours do not suffice.
+        """
         case = self.case
         # Use the part and not the whole area, which may be slower because prices have steps.
         rects = tuple(Rect(area.x, area.y, *part) for area, part in zip(areas, parts, strict=True))

@@ -103,7 +103,10 @@ class ProgramAnalysis:
 
     @cached_property
     def streamed(self) -> Dataflow:
-        """Return the data-flow facts with sparsity, for weights that stream in."""
+        """Return the data-flow facts with sparsity, for weights that stream in.
+
+        Without sparse weights it is the same object as `dataflow`.
+        """
         sparsity = find_sparsity(self.dataflow)
         # Reuse the object, with its cached facts, if the program has no sparse weight.
         return replace(self.dataflow, sparsity=sparsity) if sparsity != self.dataflow.sparsity else self.dataflow
@@ -119,7 +122,7 @@ class ProgramAnalysis:
         return fold(self.dataflow)
 
     def work(self, layer: Layer) -> LayerWork:
-        """Return the work of a layer."""
+        """Return the work of a layer. It is cached by the layer's kernels."""
         key = layer.every_kernel
         if key not in self._works:
             self._works[key] = LayerWork.of(self.dataflow, layer)
@@ -149,7 +152,10 @@ class AnalysisCache:
     _readings: dict[tuple[int, int], ProgramAnalysis] = field(default_factory=dict)
 
     def program(self, source: Source, batch_size: int) -> Program:
-        """Return the step of `source` with `batch_size` samples."""
+        """Return the program of `source` with `batch_size` samples. It is recorded at the first call only.
+
+        Raise LazyError if the script does not support that size.
+        """
         # Keep the source alive, so that its id is not reused.
         key = id(source), batch_size
         if key not in self._programs:
@@ -157,7 +163,7 @@ class AnalysisCache:
         return self._programs[key][1]
 
     def of(self, program: Program, precision_level: int) -> ProgramAnalysis:
-        """Return the analysis of a program at a precision level."""
+        """Return the analysis of a program at a precision level. It is created at the first call only."""
         # The analysis keeps its program alive, so that its id is not reused.
         key = id(program), precision_level
         if key not in self._readings:
@@ -198,7 +204,7 @@ class PlanningCase:
 
     @property
     def dataflow(self) -> Dataflow:
-        """Return the data-flow facts of the program."""
+        """Return the data-flow facts of the program, with fused attention blocks and the case's precision level."""
         return self._reading.dataflow
 
     @property
@@ -281,7 +287,7 @@ def make_uncut_plan(mode: str) -> ModePlan:
 
 
 def error_reason(error: LazyError) -> str:
-    """Return what happened, where, and the hint of an error in one line."""
+    """Return the text of an error in one line: what happened, its script line in parentheses, and the hint."""
     place = f" ({error.where})" if error.where else ""
     return f"{error.what}{place}. {error.hint}"
 

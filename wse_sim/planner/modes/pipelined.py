@@ -168,12 +168,12 @@ class _PricedPipeline:
         return self._costs[key]
 
     def _flow(self, stage: Stage, width: int, height: int) -> Cost:
-        """Return the cost of a stage's inputs and outputs for a batch."""
+        """Return the cost of streaming a stage's inputs and outputs of a whole batch; zero if it has none."""
         streams = self._flow_phase(stage, width, height)
         return cost(streams, self.case.machine) if streams.parts else ZERO_COST
 
     def _flow_phase(self, stage: Stage, width: int, height: int) -> Par:
-        """Return the phase program of a stage's inputs and outputs for a batch."""
+        """Return a phase program that streams a stage's inputs and outputs of a whole batch over its border."""
         rect, batch = Rect(0, 0, width, height), self.case.batch_size
         sides = (("in", stage.bytes_in * batch), ("out", stage.bytes_out * batch))
         return Par(tuple(Stream(rect, size, side) for side, size in sides if size))
@@ -266,7 +266,7 @@ class _PricedPipeline:
         return max(slowest, math.ceil((batch - 1) * slowest / batch) + way_cycles)
 
     def plan(self, placement: Placement, routes: Routes) -> ModePlan:
-        """Return the plan of the stages on the parts of `placement`."""
+        """Return the plan of the stages on the parts of `placement`: report, timeline of one sample, and routes."""
         costs = [self.stage_costs(n, *part) for n, part in enumerate(placement.parts)]
         sum_cycles = self._sums.cycles(placement.rects)
         timeline = self._first_sample_timeline(costs, placement.parts, routes, sum_cycles)
@@ -384,7 +384,7 @@ class _PricedPipeline:
         return [*bounds, RateBound("fill", whole, "the whole step: rhythm, fill, drain and update")]
 
     def _rows(self, placement: Placement) -> Iterator[LayerRow]:
-        """Yield the report rows of all layers."""
+        """Yield the report rows of all layers. Recomputed forward kernels are counted in the backward sweep."""
         for n, stage in enumerate(self.stages):
             for layer in stage.layers:
                 again = tuple(i for i in stage.recomputed if i in layer.kernels["forward"])

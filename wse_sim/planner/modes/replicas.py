@@ -204,7 +204,7 @@ def tree_sum_cycles(size: int, systems: int, host: Host, machine: Machine) -> in
 
 
 def _gradient_bytes(dataflow: Dataflow, stage: Stage) -> int:
-    """Return the bytes of one gradient for each parameter of a stage."""
+    """Return the total bytes of the gradients of a stage's parameters, counting the largest version of each."""
     own = {p for layer in stage.layers for p in layer.parameters}
     sizes: dict[int, int] = {}
     for version, parameter in dataflow.gradients.items():

@@ -237,7 +237,10 @@ def _bounds(case: PlanningCase, price: StepCost, stages: Sequence[Stage], step_c
 
 
 def _layer_rows(case: PlanningCase, stages: Sequence[Stage], run: ChainRun) -> Iterator[LayerRow]:
-    """Yield the report rows of all layers."""
+    """Yield the report rows of all layers.
+
+    Layers without a product have zero cycles: the layer with a product in the same stage includes theirs.
+    """
     for n, stage in enumerate(stages):
         work: Mapping[str, int] = run.price.work[f"layer {n}"]
         place = LayerPlacement(run.placement.rects[n], run.placement.parts[n], run.price.words * WORD_BYTES)

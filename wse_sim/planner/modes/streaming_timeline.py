@@ -33,7 +33,7 @@ _MAX_SHOWN_MICRO_BATCHES = 2  # A timeline shows this number of micro-batches; l
 
 
 def usable_bytes(case: PlanningCase) -> int:
-    """Return the bytes that a step may use on all PEs together."""
+    """Return the bytes that tensors may use on all PEs of the case's machine together."""
     return case.machine.usable_pes * case.machine.usable_bytes_per_pe
 
 
@@ -174,7 +174,11 @@ class StreamedRun:
         return _TimedTurn(turn, *self._times[key])
 
     def _compute_time(self, turn: StreamingTurn) -> _LaneTimes:
-        """Return the cycles of a turn."""
+        """Return the cycles of a turn for one micro-batch.
+
+        Weights and results are limited by the slower of the wafer's edge and the weight host's stream, the batch by the
+        edge only. The mesh takes the longer of kernels and moved activations, which overlap.
+        """
         machine, host = self.case.machine, self.case.host
         # Weights are limited by the weight host's tree too, the batch only by the edge.
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
@@ -262,7 +266,7 @@ class StreamedRun:
         return clock
 
     def _timeline(self) -> Timeline:
-        """Return the timeline of the first micro-batches."""
+        """Return the timeline of the first `_MAX_SHOWN_MICRO_BATCHES` micro-batches."""
         names = [f"{one.turn.layer.name} {one.turn.sweep}" for one in self.timed]
         return Timeline(tuple(self._schedule.spans(min(_MAX_SHOWN_MICRO_BATCHES, self.micro_batches) * names)))
 
@@ -297,7 +301,7 @@ class StreamedRun:
 
     @cached_property
     def _needed_bytes(self) -> int:
-        """Return the peak number of live bytes on all PEs."""
+        """Return the maximum number of live bytes on all PEs during a micro-batch."""
         memory = self.turns.memory_with_recompute() if self.has_recompute else self.turns.memory()
         return math.ceil(self.share * memory.per_batch) + memory.fixed
 
@@ -332,7 +336,7 @@ class StreamedRun:
         return [*bounds, RateBound("fill", rates[2], "the whole step, turn by turn")]
 
     def _rows(self, timed: Sequence[_TimedTurn]) -> Iterator[LayerRow]:
-        """Yield the report rows of all layers."""
+        """Yield the report rows of all layers. A layer that only the weight host runs has no rectangle."""
         whole = Rect.whole(self.case.machine)
         turns_of: dict[int, list[_TimedTurn]] = defaultdict(list)
         for one in timed:
@@ -349,7 +353,7 @@ class StreamedRun:
             yield layer_row(self.case, layer, place if own else None, cycles, self._work_share(own))
 
     def _sweep_cycles(self, timed: Sequence[_TimedTurn], sweep: Sweep) -> int:
-        """Return the mesh cycles of one sweep in a step."""
+        """Return the mesh cycles of the turns of one sweep, over all micro-batches of a step."""
         return sum([math.ceil(self._whole_batches * one.cycles[1]) for one in timed if one.turn.sweep == sweep])
 
 

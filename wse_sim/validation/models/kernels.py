@@ -60,12 +60,15 @@ def summa_tflops(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def _star_cycles(row: MeasuredRow, cycles: CycleReading, slowdown: float = 0) -> float:
-    """Return the cycles of a step of the 25-point stencil."""
+    """Return the cycles of a step of the 25-point stencil.
+
+    A nonzero `slowdown` replaces the machine's factor for bank conflicts.
+    """
     return cycles(stencil.acoustic_step(_rect(row), row.params["nz"], WSE2, slowdown), WSE2)
 
 
 def star_stencil_figure(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the figure of the 25-point stencil in the row's unit."""
+    """Return the figure of the 25-point stencil in the row's unit: cycles/step, Gcell/s, TFLOP/s or MFLOP/s/PE."""
     step_cycles, cells = _star_cycles(row, cycles), _rect(row).area * int(row.params["nz"])
     rate = cells / _seconds(step_cycles, WSE2)
     flops = _FLOPS_PER_CELL * rate
@@ -74,12 +77,12 @@ def star_stencil_figure(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def star_stall_percent(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the percentage of a step that bank conflicts add."""
+    """Return the percentage of a stencil step that bank conflicts add, by comparing it with a step without them."""
     return 100 * (1 - _star_cycles(row, cycles, 1) / _star_cycles(row, cycles))
 
 
 def star_busy_percent(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the percentage of a step without bank conflicts."""
+    """Return the percentage of a stencil step that remains without bank conflicts: 100 minus the stalls."""
     return 100 - star_stall_percent(row, cycles)
 
 

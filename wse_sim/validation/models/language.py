@@ -32,12 +32,12 @@ def _prefill_seconds(model: TransformerExtents, pes: int, tokens: int, cycles: C
 
 
 def decode_rate(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the tokens per second if they are generated one after the other."""
+    """Return the tokens per second of decoding: tokens are generated one after the other."""
     return 1 / _decode_seconds(_transformer_extents(row), row.params["grid"][0], row.params["ctx"], cycles)
 
 
 def prefill_rate(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the tokens per second if all tokens are processed at once."""
+    """Return the tokens per second of prefill: all tokens of the prompt are processed at once."""
     tokens: int = row.params["seq"]
     return tokens / _prefill_seconds(_transformer_extents(row), row.params["grid"][0], tokens, cycles)
 

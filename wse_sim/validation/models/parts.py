@@ -44,7 +44,7 @@ def local_fma_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
 
 
 def bank_conflict_ratio(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the slowdown of a long operation by bank conflicts."""
+    """Return the time of a long float32 multiply-add with bank conflicts over that without."""
     slow = Compute(
         _SINGLE_PE, op="fma", vectors=1, length=_LONG_VECTOR_ELEMENTS, itemsize=4, slowdown=WSE3.conflict_slowdown
     )
@@ -63,18 +63,18 @@ def make_relay_phase(hops: int, words: int) -> Phase:
 
 
 def relay_word_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles that each additional word adds."""
+    """Return the cycles that each additional word adds to a store-and-forward relay."""
     # Use the slope of a line through times, as the campaign does, so that fixed costs cancel.
     return (cycles(make_relay_phase(1, 1001), WSE3) - cycles(make_relay_phase(1, 1), WSE3)) / 1000
 
 
 def relay_hop_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the cycles that each additional PE adds, without those of its word."""
+    """Return the cycles that each additional PE adds to a store-and-forward relay, without those of its word."""
     return cycles(make_relay_phase(2, 1), WSE3) - cycles(make_relay_phase(1, 1), WSE3) - relay_word_cycles(row, cycles)
 
 
 def relay_start_cycles(row: MeasuredRow, cycles: CycleReading) -> float:
-    """Return the remaining cycles, extrapolated to no PE and no word."""
+    """Return the fixed cycles of a store-and-forward relay, extrapolated to no PE and no word."""
     return 2 * cycles(make_relay_phase(1, 1), WSE3) - cycles(make_relay_phase(2, 1), WSE3)
 
 
