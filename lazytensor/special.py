@@ -18,7 +18,23 @@ gammainc = public(_pointwise_special.igamma)
 gammaincc = public(_pointwise_special.igammac)
 gammaln = public(_pointwise_special.lgamma)
 i0 = public(_pointwise_special.i0)
+i0e = public(
+    unary(
+        "i0e",
+        "The modified Bessel function of the first kind, order 0, times exp(-|x|), which prevents overflow.",
+        ">>> lt.special.i0e(lt.tensor([0.0, 1.0, 1000.0]))\ntensor([1.0000, 0.4658, 0.0126])",
+        op="bessel_i0e",
+    )
+)
 i1 = public(unary("i1", "The modified Bessel function of the first kind, order 1.", op="bessel_i1"))
+i1e = public(
+    unary(
+        "i1e",
+        "The modified Bessel function of the first kind, order 1, times exp(-|x|), which prevents overflow.",
+        ">>> lt.special.i1e(lt.tensor([0.0, 1.0, 1000.0]))\ntensor([0.0000, 0.2079, 0.0126])",
+        op="bessel_i1e",
+    )
+)
 log1p = public(_pointwise.log1p)
 log_softmax = public(_reduction.log_softmax)
 logit = public(_pointwise_special.logit)

@@ -114,6 +114,16 @@ def test_examples_of_a_module_are_true(name, scripts_modules):
     assert outcome.attempted and not outcome.failed
 
 
+@pytest.mark.parametrize("name", [name for name in lazytensor.special.__all__ if shows(vars(lazytensor.special)[name])])
+def test_example_of_a_special_function_is_true(name):
+    """A factory in another module makes these functions, so the examples of their own module do not include them."""
+    run = doctest.DocTestRunner(verbose=False)
+    for example in doctest.DocTestFinder().find(vars(lazytensor.special)[name], name, module=False, globs={}):
+        run.run(example, out=print)
+    outcome = run.summarize()
+    assert outcome.attempted and not outcome.failed
+
+
 def test_the_heart_of_the_vendors_api_shows_examples():
     offered = {
         f"{path}.{name}": getattr(get_mirror(path), name)

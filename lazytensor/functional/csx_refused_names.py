@@ -246,6 +246,7 @@ _ROWS: Mapping[str, tuple[Refusal, ...]] = {
     "i0": (_trace("aten::i0"),),
     "i0e": (_trace("aten::special_i0e"),),
     "i1": (_trace("aten::special_i1"),),
+    "i1e": (_trace("aten::special_i1e"),),
     "igamma": (_trace("aten::igamma"),),
     "igammac": (_trace("aten::igammac"),),
     "isneginf": (_lowering("torch.aten.isneginf"),),

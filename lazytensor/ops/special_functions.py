@@ -126,6 +126,22 @@ _pointwise(
     flops=40,
     cirh=illegal_with_hint(CLIENT_HINT),
 )
+_pointwise(
+    "bessel_i0e",
+    values.bessel_i0e,
+    lambda g, y, x: (g * (call("bessel_i1e", x) - call("sign", x) * y),),
+    flops=40,
+    cirh=illegal_with_hint(CLIENT_HINT),
+    gradient_name="SpecialI0E",
+)
+_pointwise(
+    "bessel_i1e",
+    values.bessel_i1e,
+    lambda g, y, x: (g * _bessel_i1e_slope(x, y),),
+    flops=40,
+    cirh=illegal_with_hint(CLIENT_HINT),
+    gradient_name="SpecialI1E",
+)
 op(
     "polygamma",
     lambda x, *, n: x,
@@ -142,6 +158,18 @@ def _bessel_i1_slope(x: Node, y: Node) -> Node:
     # A quotient by 0 must not be computed even where it is not chosen: its own gradient would be 0 times infinity.
     safe = where(at_zero, 1, x)
     return where(at_zero, 0.5, call("bessel_i0", x) - y / safe)
+
+
+def _bessel_i1e_slope(x: Node, y: Node) -> Node:
+    """Return the slope of I1e: I0e(x) - y * (sign(x) + 1 / x) for `y` = I1e(x), and 1/2 near 0 and for NaN.
+
+    Numbers are near 0 if their size is at most the spacing of numbers at 1, as in PyTorch.
+    """
+    # The bound excludes the smallest numbers too, for which `y` is rounded so coarsely that y / x is wrong.
+    is_far = call("gt", call("abs", x), full_like(2.0**-x.type.dtype.mantissa_bits, x))
+    # The formula gets 1 where it is not selected: its own gradient would be 0 times infinity at 0.
+    safe = where(is_far, x, 1)
+    return where(is_far, call("bessel_i0e", safe) - y * call("sign", safe) - y / safe, 0.5)
 
 
 _pointwise(

@@ -147,24 +147,28 @@ def _bessel_series(order: int, x: np.ndarray) -> np.ndarray:
     return total
 
 
-def _bessel_asymptotic(order: int, x: np.ndarray) -> np.ndarray:
+def _scaled_bessel_asymptotic(order: int, x: np.ndarray) -> np.ndarray:
     term = total = np.ones_like(x)
     # A. and S. 9.7.1. The series diverges in the end; at the split its terms still shrink, and the last is 3e-19.
     for k in range(1, 20):
         term = term * ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * x)
         total = total + term
-    # Half the exponent on each side, so that the product overflows only where the result does.
-    half = np.exp(x / 2)
-    return np.asarray(half * (half * total / np.sqrt(2 * math.pi * x)))
+    return np.asarray(total / np.sqrt(2 * math.pi * x))
 
 
-def _bessel(order: int, x: np.ndarray) -> np.ndarray:
+def _bessel(order: int, x: np.ndarray, *, is_scaled: bool = False) -> np.ndarray:
+    """Return the modified Bessel function of `order`, times exp(-|x|) if `is_scaled`."""
     size = np.abs(x)
     # Both series see only arguments of their own range, or its edge where the other one answers.
-    near = _bessel_series(order, np.minimum(size, BESSEL_SPLIT))
-    far = _bessel_asymptotic(order, np.maximum(size, BESSEL_SPLIT))
-    value = np.where(size <= BESSEL_SPLIT, near, far)
-    value = np.where(np.isfinite(x), value, np.nan)
+    near, far = np.minimum(size, BESSEL_SPLIT), np.maximum(size, BESSEL_SPLIT)
+    near_value, far_value = _bessel_series(order, near), _scaled_bessel_asymptotic(order, far)
+    if is_scaled:
+        near_value = near_value * np.exp(-near)
+    else:
+        # Half the exponent on each side, so that the product overflows only where the result does.
+        half = np.exp(far / 2)
+        far_value = np.where(np.isfinite(x), half * (half * far_value), np.nan)
+    value = np.where(size <= BESSEL_SPLIT, near_value, far_value)
     return value if order % 2 == 0 else np.copysign(value, x)
 
 
@@ -178,6 +182,18 @@ def bessel_i0(x: np.ndarray) -> np.ndarray:
 def bessel_i1(x: np.ndarray) -> np.ndarray:
     """The modified Bessel function of the first kind, order 1; NaN at the infinities, as PyTorch has it."""
     return _bessel(1, x)
+
+
+@_compute_in_float64
+def bessel_i0e(x: np.ndarray) -> np.ndarray:
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 0; 0 at the infinities."""
+    return _bessel(0, x, is_scaled=True)
+
+
+@_compute_in_float64
+def bessel_i1e(x: np.ndarray) -> np.ndarray:
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 1; 0 at the infinities."""
+    return _bessel(1, x, is_scaled=True)
 
 
 def _lower_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:

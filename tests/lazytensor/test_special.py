@@ -244,3 +244,59 @@ def test_slope_of_bessel_i0_is_i1():
     x = lt.tensor([-2.0, 0.0, 0.5, 7.0], requires_grad=True)
     lt.special.i0(x).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), lt.special.i1(x.detach()).numpy(), rtol=1e-6)
+
+
+SCALED_BESSEL = [
+    (-1e4, 0.0039894726746047314, 1.99478621069199e-07, -0.003989273195983662, -1.994486985290589e-07),
+    (-30.0, 0.0731459464822373, 0.0012296158835897464, -0.07191633059864755, -0.0011675951363651765),
+    (-0.5, 0.6450352704491501, 0.4886144672642784, -0.15642080318487173, 0.17577286089453492),
+    (0.0, 1.0, 0.0, 0.0, 0.5),
+    (1e-3, 0.9990007495835156, -0.9985012492711614, 0.0004995003123542215, 0.4990009369169398),
+    (2.0, 0.308508322553671, -0.0932390333047333, 0.2152692892489377, -0.014395611319735546),
+    (31.0, 0.07194649669698383, -0.0011701038625981375, 0.07077639283438569, -0.0011130055836723607),
+    (700.0, 0.015081295651531355, -1.0776206814508762e-05, 0.015070519444716846, -1.075310667794302e-05),
+    (1e30, 3.989422804014327e-16, 0.0, 3.989422804014327e-16, 0.0),
+]
+"""Answers of PyTorch 2.13 in float64: x, i0e(x) and its slope, i1e(x) and its slope."""
+
+
+@pytest.mark.parametrize("name", ["i0e", "i1e"])
+def test_scaled_bessel_function_has_values_and_slopes_of_pytorch(name):
+    arguments, *columns = zip(*SCALED_BESSEL, strict=True)
+    values, slopes = columns[:2] if name == "i0e" else columns[2:]
+    x = lt.tensor(arguments, dtype=lt.float64, requires_grad=True)
+    y = getattr(lt.special, name)(x)
+    y.sum().backward()
+    np.testing.assert_allclose(y.detach().numpy(), values, rtol=1e-14)
+    # The slope is a difference of nearly equal values for large arguments.
+    np.testing.assert_allclose(x.grad.numpy(), slopes, rtol=1e-12, atol=1e-17)
+
+
+@pytest.mark.parametrize("name", ["i0", "i1"])
+@given(arrays)
+def test_scaled_bessel_function_is_the_other_one_times_an_exponential(name, values):
+    x = lt.tensor(values, dtype=lt.float64)
+    want = getattr(lt.special, name)(x) * lt.exp(-x.abs())
+    np.testing.assert_allclose(getattr(lt.special, f"{name}e")(x).numpy(), want.numpy(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name, slopes", [("i0e", [0.0, 0.0, math.nan]), ("i1e", [0.0, 0.0, 0.5])])
+def test_scaled_bessel_function_vanishes_at_the_infinities(name, slopes):
+    x = lt.tensor([math.inf, -math.inf, math.nan], requires_grad=True)
+    y = getattr(lt.special, name)(x)
+    y.sum().backward()
+    np.testing.assert_array_equal(y.detach().numpy(), [0.0, 0.0, math.nan])
+    np.testing.assert_array_equal(x.grad.numpy(), slopes)
+
+
+@pytest.mark.parametrize("dtype", [lt.float64, lt.float32, lt.float16, lt.bfloat16], ids=str)
+def test_slope_of_bessel_i1e_is_a_half_for_the_smallest_numbers(dtype):
+    x = lt.tensor([0.0, -0.0, 6e-8, -6e-8, 3e-45, 5e-324], dtype=dtype, requires_grad=True)
+    lt.special.i1e(x).sum().backward()
+    np.testing.assert_allclose(x.grad.float().numpy(), 0.5, rtol=2e-7)
+
+
+@pytest.mark.parametrize("name", ["i0e", "i1e"])
+def test_scaled_bessel_function_of_integers_is_floating_point(name):
+    function = getattr(lt.special, name)
+    assert function(lt.tensor([0, 2])).tolist() == function(lt.tensor([0.0, 2.0])).tolist()

@@ -34,7 +34,7 @@ HOMES = (lt, F, lt.special, lt.linalg, lt.Tensor)
 """Where scripts find public functions."""
 INNER = "normal vander gru_cell lstm_cell rnn lstm gru fold im2col special_round getitem setitem".split()
 """Refused inside of layers, in functions that only the shim has, and under another name."""
-MISSING = "complex cond eig fractional_max_pool2d i0e log_ndtr lstsq poisson polar".split()
+MISSING = "complex cond eig fractional_max_pool2d log_ndtr lstsq poisson polar".split()
 """Names that this package lacks: a check says of them what the front end says."""
 
 
@@ -50,6 +50,15 @@ def test_operation_without_a_kernel_is_refused_where_it_is_called_and_only_on_th
     with autocast.autocast(float16), pytest.raises(CompileError, match="not yet support `aten::celu`") as caught:
         F.celu(A)
     assert PLACE.search(str(caught.value))
+
+
+@pytest.mark.parametrize("name", ["i0e", "i1e"])
+def test_scaled_bessel_function_is_refused_where_it_is_called_and_only_on_the_wafer(name):
+    function = getattr(lt.special, name)
+    function(A)
+    with autocast.autocast(float16), pytest.raises(CompileError, match=f"not yet support `aten::special_{name}`") as e:
+        function(A)
+    assert PLACE.search(str(e.value))
 
 
 def _lowered(step, *examples):

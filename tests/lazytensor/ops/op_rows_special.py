@@ -29,6 +29,11 @@ def _bessel(order: int) -> Callable[[float], float]:
     return lambda x: math.fsum(math.exp(x * math.cos(t)) * math.cos(order * t) for t in turns) / 64
 
 
+def _scaled_bessel(order: int) -> Callable[[float], float]:
+    """exp(-|x|) times the mean of exp(x cos t) cos(order t) over the circle."""
+    return lambda x: math.exp(-abs(x)) * _bessel(order)(x)
+
+
 def _lower_gamma(a: float, x: float) -> float:
     """The integral of the power series of exp(-t), term by term."""
     terms = ((-1) ** k * x ** (a + k) / (math.factorial(k) * (a + k)) for k in range(60))
@@ -116,6 +121,8 @@ ROWS: dict[str, Row] = {
     "polygamma": Row(_polygamma_case, _formula_polygamma, special=True),
     "bessel_i0": _unary(_bessel(0)),
     "bessel_i1": _unary(_bessel(1)),
+    "bessel_i0e": _unary(_scaled_bessel(0)),
+    "bessel_i1e": _unary(_scaled_bessel(1)),
     "signbit": Row(lambda d: ([d.values()], {}), _each(lambda x: x < 0, bool), special=True),
     "hypot": _pairs(math.hypot),
     "copysign": _pairs(math.copysign),
