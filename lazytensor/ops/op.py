@@ -29,7 +29,7 @@ def op(
     elif cirh is None and not record.is_leaf:
         raise IncompleteOperation(
             f"the operation {name!r} has no facet `cirh`",
-            hint="Give its spelling, a decomposition into operations that CIRH has, or refused() with a hint.",
+            hint="Give its spelling, legal_by_decomposition(formula), or illegal_with_hint(text).",
         )
     elif not (record.is_leaf or record.cirh.is_legal or record.cirh.decomposition or record.cirh.hint):
         raise IncompleteOperation(
@@ -38,7 +38,7 @@ def op(
     if record.body is not None and record.composite is not None:
         raise IncompleteOperation(
             f"the operation {name!r} has a loop body, and a composite that stands in its place on the host",
-            hint="Drop the composite, or make it `cirh=decomposed(...)`.",
+            hint="Remove the composite, or write `cirh=legal_by_decomposition(...)`.",
         )
     OPS[name] = record
 

@@ -118,6 +118,7 @@ _pointwise(
     lambda g, y, x: (g * call("bessel_i1", x),),
     flops=40,
     cirh=illegal_with_hint(CLIENT_HINT),
+    gradient_name="I0",
 )
 _pointwise(
     "bessel_i1",
@@ -125,6 +126,7 @@ _pointwise(
     lambda g, y, x: (g * _bessel_i1_slope(x, y),),
     flops=40,
     cirh=illegal_with_hint(CLIENT_HINT),
+    gradient_name="SpecialI1",
 )
 _pointwise(
     "bessel_i0e",
