@@ -1,1 +1,1 @@
-"""Tensors, their storage, and the capture of a step; types, devices, errors' places, and automatic casts."""
+"""Tensors, storages and captured steps; element types, devices, source locations and automatic casts."""

@@ -1,8 +1,9 @@
-"""Abstract steps: recorded with parameters and batches that have a type and no array.
+"""Abstract steps: record a training step from shapes and types only, without arrays.
 
-Inside `mode()` a parameter gets no array, and nothing is computed that nobody reads. A step is then recorded from types
-alone: it costs neither the memory nor the time of its tensors, however large the model is. What does not depend on such
-a tensor (a mask, a number of the script) still has its value; to ask for any other is refused as on the wafer.
+Inside `mode()`, parameters get no array and only values that are read are computed. Recording a step therefore needs
+neither the memory nor the time of its tensors, however large the model is. Values that do not depend on parameters or
+on the batch, such as masks and counters of the script, are still available. Reading any other value raises TraceError,
+as on the wafer.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -28,12 +29,12 @@ from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.state_store import Store
 
 PLAN_TARGET = Target("plan", tuple(p for p in CSX.passes if p is not PRINT_CIRH))
-"""What a step is compiled for that is planned and not executed: the passes of CSX, without its text."""
+"""Compilation target for steps that are planned but not executed: the passes of CSX without the printing of CIRH."""
 
 
 @contextmanager
 def mode() -> Iterator[None]:
-    """Parameters made in the block have no array, and what nobody reads is not computed."""
+    """Enable abstract mode in the block: new parameters get no array, and only values that are read are computed."""
     before, storage.is_abstract = storage.is_abstract, True
     try:
         yield
@@ -42,37 +43,38 @@ def mode() -> Iterator[None]:
 
 
 def tensor(shape: Sequence[int], dtype: DType = float32) -> Tensor:
-    """A tensor that has a type and no array."""
+    """Return a tensor that has a shape and a type but no array."""
     return tensor_from_storage(Storage(storage.new_abstract_leaf(Type(tuple(shape), dtype))))
 
 
 class AbstractStorages(CapturedStorages):
-    """The cells of a step whose values are not asked for."""
+    """The storages of a step that is recorded without values."""
 
     def feed(self, cell: Storage, index: int, name: str) -> None:
-        """Make the cell's value input number `index` of the step."""
+        """Make `cell` input number `index` of the step, under `name`; its value is not read."""
         batch = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
         self.inputs.append(InputStorage(cell, cell.node, batch, _zeros_without_memory(cell.type)))
         cell.node, cell.epoch = batch, self.epoch
 
     def _bring(self, cell: Storage) -> None:
-        """Leave the store without the value."""
+        """Do nothing: the store gets no values."""
 
     def values_before(self, known: Container[Node] = ()) -> dict[Node, np.ndarray]:
-        """The values that are known when the step begins: those of tensors that the script made without parameters."""
+        """Return the initial values of the state leaves that do not depend on parameters. `known` is ignored."""
         befores = {state: before for _, before, state in self.touched if before is not None}
         return {state: storage.value_of(n) for state, n in befores.items() if storage.is_computable(n)}
 
 
 def _zeros_without_memory(t: Type) -> np.ndarray:
-    # The shape of it in the memory of one element.
+    # A broadcast of one element, whatever the shape.
     return np.broadcast_to(np.zeros((), t.dtype.host), t.shape)
 
 
 class AbstractCapture(Capture):
     """A step that is recorded and never executed.
 
-    With `shows_zeros` what is read of it is zeros, for scripts that only print what they read.
+    With `shows_zeros`, reads of unavailable values return zeros instead of raising TraceError, for scripts that only
+    print what they read.
     """
 
     has_calls = True
@@ -80,13 +82,16 @@ class AbstractCapture(Capture):
     def __init__(self, shows_zeros: bool = False) -> None:
         super().__init__(Store(), readable=False)
         self.shows_zeros = shows_zeros
-        # In place of the cells that bring values into the store.
+        # Replaces the storages that the base class created, which would write values to the store.
         self.cells = AbstractStorages(self.store, self)
         self.touch = self.cells.touch
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
-        """The value of what depends on no parameter and no sample. Raises TraceError for anything else."""
-        # A value of the client may stand behind an update and depend on a part of it alone.
+        """Return the value of a node that depends on no parameter and no input of the batch.
+
+        For any other node, raise TraceError, or return zeros with `shows_zeros`. `what` names the reading call.
+        """
+        # Inline function calls: the node may be one result of a call, and depend on only some of its operands.
         [n] = inline_calls(Graph((), {}, (n,), {})).outputs
         order = topological([n], lambda i: i.value is not None)
         if any(i.op == "batch" or storage.is_abstract_leaf(i) for i in order):
@@ -100,25 +105,27 @@ class AbstractCapture(Capture):
         return evaluate([n], known)[0]
 
     def client_value(self, n: Node) -> None:
-        """None: `value_of` has the values of the client too."""
+        """Return None: `value_of` covers values of the client too."""
 
     def _refused(self, n: Node, what: str) -> np.ndarray:
         return _zeros_without_memory(n.type) if self.shows_zeros else super().value_of(n, what)
 
 
 def program_of(graph: Graph) -> Program:
-    """The program of a recorded step, which is bound to nothing."""
+    """Return the program of a recorded step, compiled for `PLAN_TARGET`."""
     return compile_graph(inline_calls(graph), PLAN_TARGET)
 
 
 def record(
     step: Callable[..., Any], batch: Mapping[str, Tensor] | Sequence[Tensor], half: DType | None = None
 ) -> StepFamily:
-    """The family of `step(*batch)`, or of `step(**batch)`, which updates parameters and returns what is fetched.
+    """Return the family of programs of `step(*batch)`, or `step(**batch)` for a mapping, as a function of the batch
+    size.
 
-    Of the tensors of the batch the types alone are used; the leading extent of the first is the batch size. `half` is
-    the type that products run in. Parameters are to be made in `mode()`, or they keep their arrays.
-    Raises TraceError where the step asks for a value, with the user's line.
+    Only the shapes and types of the tensors in `batch` are used. The batch size is the first dimension of the first
+    tensor that has one; for another size, the first dimension of each input that equals it is replaced. `half` is the
+    type for matrix products. Create parameters in `mode()`, otherwise they keep their arrays. Raises TraceError, with
+    the user's line, if `step` reads a value.
 
     >>> family = record(lambda x: (x * 2).sum(), [tensor((8, 4))])
     >>> [family.program(n).work.flops for n in (8, 16)]
@@ -136,9 +143,10 @@ def record(
 
 
 def graph_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DType | None = None) -> Graph:
-    """What `call()` does with the tensors of a batch, without values, as `graph_of` says it.
+    """Record `call()` in abstract mode and return its graph.
 
-    What it returns is fetched.
+    `batch` names the tensors that are inputs; they must be those that `call` uses. The outputs are the tensors that
+    `call` returns. `half` is the type for matrix products. Calls of functions are not inlined.
     """
     with mode():
         capture = AbstractCapture()
@@ -152,11 +160,11 @@ def graph_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DT
 
 
 def graph_of(capture: Capture, fetches: Any) -> Graph:
-    """What a capture has recorded, as a function whose outputs are the tensors of `fetches` alone.
+    """Return the graph of a capture, with only the tensors of `fetches` (a tensor, a sequence or None) as outputs.
 
-    A planner takes it as it is; for all others its calls of functions are to be `inline_calls`.
+    Calls of functions are not inlined; use `inline_calls` for consumers other than the planner.
     """
-    # Outputs of the capture are all tensors that somebody still holds; of a plan only what is fetched counts.
+    # The outputs of a capture are all tensors that are still referenced; a plan needs only the fetched ones.
     traced, _ = capture.graph()
     listed = [fetches] if isinstance(fetches, Tensor) else list(fetches or ())
     outputs = tuple(dict.fromkeys(t.node for t in listed if isinstance(t, Tensor)))
@@ -164,7 +172,10 @@ def graph_of(capture: Capture, fetches: Any) -> Graph:
 
 
 def leading_extent(types: Any) -> int:
-    """The batch size: the leading extent of the first of the types that has one. Raises CompileError without any."""
+    """Return the batch size: the first dimension of the first type that has dimensions and is not empty in the first.
+
+    Raises CompileError if there is none.
+    """
     size = next((t.shape[0] for t in types if t.shape and t.shape[0]), None)
     if size is None:
         raise CompileError("no tensor of the batch has a leading extent", hint="Give the step its batch as tensors.")
@@ -172,7 +183,7 @@ def leading_extent(types: Any) -> int:
 
 
 def replace_batch_size(t: Type, own: int, size: int) -> Type:
-    """The type for another batch: where the leading extent is the batch size it is the other one."""
+    """Return the type `t` with its first dimension replaced by `size` if that dimension is `own`, else `t` itself."""
     if not t.shape or t.shape[0] != own:
         return t
     return Type((size, *t.shape[1:]), t.dtype)

@@ -1,7 +1,7 @@
-"""Refuses tensors that the machine has no memory for, at the line where PyTorch fails to allocate them.
+"""Raise out-of-memory errors for tensors that are too large, at the line where PyTorch would fail to allocate them.
 
-Nothing is computed before somebody reads it, so that a tensor of any size can be written down. A script that looks for
-the largest batch that fits waits for PyTorch's error.
+Tensors are computed lazily, so creating a huge tensor would succeed. Scripts that search for the largest batch size
+that fits rely on PyTorch's error.
 """
 
 import contextlib
@@ -15,13 +15,16 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 
 MAX_ITEM_BYTES = 16
-"""Of an element, that of complex128."""
+"""Size of the largest element type, complex128, in bytes."""
 MAX_ADDRESS_BYTES = 1 << 47
-"""The addresses of a process on x86-64 with four-level paging: the limit where the memory size is unknown."""
+"""Address space of a process on x86-64 with four-level paging, in bytes: the limit if the memory size is unknown."""
 
 
 def machine_bytes() -> int:
-    """Return the bytes of memory and swap of this machine: Linux refuses to a process what is more than both."""
+    """Return the memory and swap space of this machine in bytes. Linux refuses larger allocations.
+
+    Return `MAX_ADDRESS_BYTES` if the memory size is unknown.
+    """
     total = MAX_ADDRESS_BYTES
     with contextlib.suppress(OSError, ValueError, AttributeError):
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -32,22 +35,22 @@ def machine_bytes() -> int:
 
 
 MAX_BYTES = machine_bytes()
-"""Bytes of the largest tensor."""
+"""Maximum size of a tensor in bytes."""
 
 
 def require_node_memory(n: Node, device: Device) -> Node:
-    """Return a node, of which a tensor is about to be made. Raises MemoryMissing as `require_memory` does."""
-    # Each new tensor comes this way: one comparison is enough for nearly all.
+    """Return `n`, the value of a new tensor on `device`. Raises MemoryMissing as `require_memory` does."""
+    # This runs for each new tensor; one comparison is enough for nearly all of them.
     if n.type._size > MAX_BYTES // MAX_ITEM_BYTES:
         require_memory(n.type, device)
     return n
 
 
 def require_memory(t: Type, device: Device) -> None:
-    """Raise MemoryMissing, with the user's line, for a tensor that the machine cannot hold.
+    """Raise MemoryMissing, with the user's line, if the machine cannot hold a tensor of type `t`.
 
-    Accepted are tensors on the device "meta", and tensors of a plan and of a step on the wafer, which may never exist
-    as a whole. On any device a tensor of 2 ** 63 bytes is refused.
+    Any size below 2 ** 63 bytes is accepted on the device "meta", in abstract runs, and in steps that are not readable
+    (on the wafer), because such tensors may never exist as a whole.
     """
     size_bytes = t.size * t.dtype.itemsize
     step = storage.thread_state.current

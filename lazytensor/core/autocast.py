@@ -1,8 +1,8 @@
-"""Automatic casts: which operations run in the half type and which in float32.
+"""Automatic casts: matrix products run in a half type, losses in float32.
 
-The casts are made where an operation is recorded, not by a later pass over the graph: the script then sees the dtype
-that it would see on the system (the logits of a linear layer are float16), and the casts of the gradient follow from
-the gradient of a cast. Off unless a half type is set; the wafer backend sets one while it traces.
+The casts are inserted when an operation is recorded, not by a compiler pass. Scripts therefore see the same dtypes as
+on the system (for example, the output of a linear layer is float16), and gradients are cast by the rule of the cast
+operation. No casts are made unless a half type is set; the wafer backend sets one while it traces.
 """
 
 import threading
@@ -16,23 +16,26 @@ from lazytensor.ops.op import call
 
 
 class _AutocastState(threading.local):
-    """The casts of each thread, as in PyTorch. Every recorded operation reads them, and no argument goes that deep."""
+    """The half types that are active in each thread, as in PyTorch:
+
+    `half` for the wafer's casts, `host` for PyTorch's.
+    """
 
     half: DType | None = None
-    host: DType | None = None  # what products run in where a script asks for PyTorch's casts on a CPU
+    host: DType | None = None
 
 
 _autocast_state = _AutocastState()
 
 
 def half_type() -> DType | None:
-    """The type that matrix products run in, or None while no casts are made."""
+    """Return the type for matrix products, or None if no automatic casts are active."""
     return _autocast_state.half
 
 
 @contextmanager
 def autocast(half: DType | None) -> Iterator[None]:
-    """Make casts to `half` in the block; None switches them off."""
+    """Enable automatic casts to `half` in the block; None disables them."""
     before, _autocast_state.half = _autocast_state.half, half
     try:
         yield
@@ -41,13 +44,13 @@ def autocast(half: DType | None) -> Iterator[None]:
 
 
 def host_half_type() -> DType | None:
-    """The type of products inside of `torch.autocast("cpu")`, or None outside."""
+    """Return the type for layer products inside `torch.autocast("cpu")`, or None outside."""
     return _autocast_state.host
 
 
 @contextmanager
 def host_autocast(half: DType | None) -> Iterator[None]:
-    """Make PyTorch's casts on a CPU in the block: of products and losses alone; None switches them off."""
+    """Enable PyTorch's casts for the CPU in the block, for layer products and losses only; None disables them."""
     before, _autocast_state.host = _autocast_state.host, half
     try:
         yield
@@ -56,9 +59,10 @@ def host_autocast(half: DType | None) -> Iterator[None]:
 
 
 def convert_operand(x: Node, dtype: DType) -> Node:
-    """Return x in the type that an operation takes it in; the same node if it has that type already.
+    """Return `x` converted to `dtype`, as an operand of an operation; `x` itself if it has that type.
 
-    While automatic casts are made, each call has a cast of its own: gradients of calls are added in the type of x.
+    While automatic casts are active, each call has a separate cast, so that the gradients of several uses of `x` are
+    added in the type of `x`.
     """
     if x.type.dtype is dtype:
         return x
@@ -67,27 +71,35 @@ def convert_operand(x: Node, dtype: DType) -> Node:
 
 
 def cast_to_half(*nodes: Node) -> tuple[Node, ...]:
-    """The operands of a matrix product: float32 becomes the half type."""
-    # Off means untouched, not "to float32": what a script mixes on the CPU has to stay as PyTorch leaves it.
+    """Return the operands of a matrix product with float32 ones cast to the active half type; unchanged if there is
+    none.
+
+    If the half type is cbfloat16, float16 operands are cast to it too.
+    """
+    # Without automatic casts operands stay unchanged, because PyTorch on the CPU does not convert mixed types either.
     half = _autocast_state.half
     if half is None:
         return nodes
-    # PyTorch has no cbfloat16: with that half type float16 tensors stand for it.
+    # PyTorch has no cbfloat16, so scripts use float16 tensors for it.
     widths = (float32, float16) if half is cbfloat16 else (float32,)
     return tuple([convert_operand(n, half) if n.type.dtype in widths else n for n in nodes])
 
 
 def cast_layer_operands(*nodes: Node) -> tuple[Node, ...]:
-    """The operands of a layer's product: as `cast_to_half`, and inside of PyTorch's casts on a CPU in their type."""
+    """Return the operands of a layer's product: cast as by `cast_to_half`, or as by `torch.autocast("cpu")` if it is
+    active.
+
+    In the latter case float32 and half types are cast to the type of that block; float64 is unchanged.
+    """
     host = _autocast_state.host
     if host is None:
         return nodes if _autocast_state.half is None else cast_to_half(*nodes)
-    # The other half type is cast too, and double is left alone.
+    # The other half type is cast too; float64 is not.
     return tuple(cast(n, host) if n.type.dtype is float32 or n.type.dtype.is_half else n for n in nodes)
 
 
 def cast_to_float32(*nodes: Node) -> tuple[Node, ...]:
-    """The operands of a loss: half types become float32."""
+    """Return the operands of a loss with half types cast to float32; unchanged if no automatic casts are active."""
     if _autocast_state.half is None and _autocast_state.host is None:
         return nodes
     return tuple(convert_operand(n, float32) if n.type.dtype.is_half else n for n in nodes)

@@ -1,8 +1,9 @@
-"""The capture of a step: how a program full of mutable tensors becomes a pure function of its state.
+"""Capture of a step: record a program with mutable tensors as a pure function of its inputs and state.
 
-Outside a step, nodes are run when somebody reads. Inside one, each cell that existed before is replaced, when first
-read, by a `state` leaf; what it points to at the end is its new value. `CAPTURE_LIFE_CYCLE` is the table of its phases.
-After the Lazy Tensor Core of PyTorch (arXiv:2102.13267): handles over values, live handles by weak reference.
+Inside a captured step, each storage that existed before is replaced by a `state` node when it is first read. The node
+that it refers to at the end of the step is its new value. `CAPTURE_LIFE_CYCLE` is the table of a capture's phases. The
+design follows PyTorch's Lazy Tensor Core (arXiv:2102.13267): tensors are handles on values, and the outputs of a step
+are the handles that are still referenced at its end.
 """
 
 import weakref
@@ -23,17 +24,17 @@ from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.state_store import Store
 
 FETCHING_CALLS = ("print()", ".tolist()", ".to('cpu')")
-"""What brings a whole tensor to the client; other readings take one number out of it."""
+"""Reading calls that copy a whole tensor to the client. Their errors start with `MATERIALIZED_MESSAGE`."""
 MATERIALIZED_MESSAGE = (
     "Trying to materialize a tensor outside of a step closure.\nAll PyTorch code must be written to operate fully on "
     "torch.tensors and not call .item() (explicitly or as an implicit conversion to Python scalar), print tensor "
     "contents, or use a tensor as a Python conditional."
 )
-"""The original's words for it, by which users search."""
+"""The error message of the real system, which users search for."""
 
 
 class CapturePhase(Enum):
-    """Where a capture is in its life; the value is how an error says it."""
+    """The phase of a capture. The value of each member is its description in error messages."""
 
     FEEDING = "taking in its batch"
     RECORDING = "being recorded"
@@ -62,8 +63,8 @@ CAPTURE_LIFE_CYCLE = LifeCycle(
             "on CSX traced functions record, and not the loop around them",
         ),
         Transition(CapturePhase.PAUSED, "resume", CapturePhase.RECORDING, "a traced function is called"),
-        # The CSX backend's way: one program is recorded and then run for every step, and between two runs the loop's
-        # closures see the cells with values (REVEALED); `hide` makes them symbolic again.
+        # On CSX, one program is recorded and then run for every step. Between two runs, the loop's closures read the
+        # storages' values (REVEALED); `hide` makes the storages symbolic again.
         Transition(
             CapturePhase.PAUSED, "reveal", CapturePhase.REVEALED, "the step has run, and closures read its results"
         ),
@@ -74,7 +75,7 @@ CAPTURE_LIFE_CYCLE = LifeCycle(
             "the next step runs the same program over the same cells",
         ),
         Transition(CapturePhase.REPLAYING, "reveal", CapturePhase.REVEALED, "that step has run too"),
-        # The CPU's way: every step is recorded anew, and its graph found again by identity.
+        # On the CPU, every step is recorded, and an equal graph is found by identity.
         Transition(
             CapturePhase.RECORDING, "finish", CapturePhase.FINISHED, "on the CPU a step is executed where it ends"
         ),
@@ -97,42 +98,47 @@ CAPTURE_LIFE_CYCLE = LifeCycle(
         Transition(CapturePhase.LEFT, "abandon", CapturePhase.OVER, "every cell is as it was before"),
     ),
 )
-"""What may happen to a capture; anything else raises TraceError."""
+"""The allowed transitions of a capture; any other event raises TraceError."""
 _NOT_RECORDING_PHASES = (
     CapturePhase.PAUSED,
     CapturePhase.REPLAYING,
-)  # the current step, of which the loop around it is no part
+)  # the step is active, but operations of the loop around the traced functions do not belong to it
 
 
 class Capture:
-    """One traced step: what it read, what it made, what it wrote.
+    """One captured step: its inputs, the state that it reads and writes, and its results.
 
-    With `readable` a value may be asked for while the step is being traced (the CPU backend, where PyTorch is eager);
-    otherwise that raises TraceError.
+    With `readable`, values can be read while the step is captured, as on the CPU backend, where PyTorch is eager.
+    Otherwise a read raises TraceError. `store` holds the state between steps. Use it as a context manager: operations
+    inside of the `with` block belong to the step.
     """
 
     has_calls = False
-    """Whether functions stand in the graph as calls, which `ir.graph_function.inline_calls` writes out."""
+    """Whether the graph may contain calls of functions; `ir.graph_function.inline_calls` replaces them by their bodies.
+    """
     way_out = "Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure."
 
     def __init__(self, store: Store, readable: bool):
         self.store, self.readable = store, readable
         self.phase = CapturePhase.FEEDING
-        self._is_silent = False  # kept beside the phase, since every operation of the step asks
+        self._is_silent = False  # a cached property of the phase, because every operation of the step reads it
         self.cells = CapturedStorages(store, self)
-        # Bound here and not forwarded: every parameter is touched in every step.
+        # An attribute instead of a method that forwards the call: every parameter is touched in every step.
         self.touch = self.cells.touch
         self.client_state: set[str] = set()  # names of tensors that the step reads and the client keeps
-        self.rules = 0  # how many nodes with a gradient of the user's were made
-        # Values that a script read while it was traced; the step's own inputs do not change under it, so they stay
-        # right.
+        self.rules = 0  # number of nodes with a custom gradient rule
+        # Values that a script read while the step was captured. They stay valid, because the step's inputs are
+        # constant.
         self._memo: dict[Node, np.ndarray] = {}
         self._endings: list[Callable[[], None]] = []
-        # A step can be captured inside of another one, which is the current one again behind it.
+        # A step can be captured inside of another one, which becomes active again afterwards.
         self._outer: storage.ActiveCapture | None = None
 
     def _move(self, event: str) -> None:
-        """Go on to the next phase. Raises TraceError for what does not happen in this one."""
+        """Set the phase to the one that follows on `event`.
+
+        Raises TraceError if the event is not allowed in this phase.
+        """
         self.phase = CAPTURE_LIFE_CYCLE.after(self.phase, event)
         self._is_silent = self.phase in _NOT_RECORDING_PHASES
 
@@ -145,28 +151,34 @@ class Capture:
         was_executed = self.phase is CapturePhase.FINISHED
         self._move("leave")
         storage.set_active_capture(self._outer)
-        # Without an error a step that was not executed stays LEFT: its graph may still be asked for.
-        # What was executed stays; what was only recorded is forgotten with the exception.
+        # An executed step is finished. After an exception, a step that was not executed is abandoned; otherwise it
+        # stays LEFT, so that its graph can still be used.
         if was_executed:
-            # The bound method and the record refer to each other: without a search nothing would let go of the batch.
+            # Break the reference cycle of the bound method, so that the batch is freed without a garbage collection.
             del self.touch
             self.cells.end()
         elif kind is not None:
             self.abandon()
 
     def feed(self, cell: Storage, index: int, name: str) -> None:
-        """Make the cell's value input number `index` of the step. To be called before entering."""
+        """Make the value of `cell` input number `index` of the step, under `name`. Call it before entering the step."""
         self._move("feed")
         self.cells.feed(cell, index, name)
 
     def new_input_storage(self, array: np.ndarray, type: Type) -> Storage:
-        """A new cell with a value that is known now and another one in the next step."""
+        """Return a new storage that is one more input of the step: it has the value `array` now and another in the next
+        step.
+        """
         return self.cells.new_input_storage(array, type)
 
     def record_written(self, cell: Storage) -> None:
-        """Note a cell that was made or written in this step. Raises TraceError between traced functions."""
-        # The loop around the traced function may hold tensors, but on the wafer nothing would ever compute what it does
-        # with them: the vendor's message, since users search for it.
+        """Record that a storage was created or written in this step.
+
+        Raises TraceError, or only reports a finding in a check run, if the operation is outside of the traced
+        functions.
+        """
+        # On the wafer, operations of the loop around the traced functions would never be computed. The message is the
+        # vendor's, because users search for it.
         if self._is_silent:
             error = TraceError(
                 'New output detected outside of "@cstorch.trace" decorator: an operation was called in the loop itself',
@@ -177,22 +189,25 @@ class Capture:
         self.cells.born.append(weakref.ref(cell))
 
     def settle(self, cell: Storage) -> None:
-        """Note a cell that was made in this step around a value that is known."""
+        """Record that a storage was created in this step with a value that needs no computation."""
         self.cells.settled.append(weakref.ref(cell))
 
     def uses(self, n: Node) -> bool:
-        """Whether a gradient may come to a node from what was computed in the step."""
-        # Nodes of the last trace live on and are found again: what counts is what this one has computed.
+        """Return whether `n` is an operand of a differentiable operation that a live tensor of the step depends on."""
+        # Nodes of the previous trace may still exist, so search only those that live tensors of this step depend on.
         values = [c.node for r in self.cells.born if (c := r()) is not None and c.node is not None]
         return any(u.tracks and n in u.inputs for u in topological(values))
 
     def shows(self, n: Node, cell: Storage) -> bool:
-        """Whether another cell of the step than `cell` has the node for its value."""
+        """Return whether the value of a live storage of the step, other than `cell`, is `n`."""
         living = (c for r in self.cells.born if (c := r()) is not None)
         return any(c is not cell and c.node is n for c in living)
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
-        """The value of a node of this step, from the state as it was when the step began."""
+        """Return the value of a node of this step, computed from the state at the start of the step.
+
+        `what` names the reading call. Raises TraceError (ClientValueError for ".numpy()") if the step is not readable.
+        """
         if not self.readable:
             kind = ClientValueError if what == ".numpy()" else TraceError
             error = kind(
@@ -202,29 +217,32 @@ class Capture:
                 lead=MATERIALIZED_MESSAGE if what in FETCHING_CALLS else "",
             )
             refuse(f"read {what}", error, str(n.type))
-        # The CPU backend is eager to the script, so a value that is read is computed now, from what the step began
-        # with; what is not read is left to the compiled step.
+        # On the CPU backend, compute a value that the script reads now, from the values at the start of the step. All
+        # other values are left to the compiled step.
         if n not in self._memo:
             self._memo.update(self.cells.values_before(self._memo))
             self._memo[n] = evaluate([n], self._memo)[0]
         return self._memo[n]
 
     def client_value(self, n: Node) -> np.ndarray | None:
-        """The value of a node that depends on tensors of the client only; None for any other, and in an eager step."""
+        """Return the value of a node that depends only on tensors kept by the client.
+
+        Return None for any other node, and always None if the step is readable.
+        """
         known = None if self.readable else self.cells.client_values(n)
         return None if known is None else evaluate([n], known)[0]
 
     def pause(self) -> None:
-        """Stop recording, and stay the current step: what is recorded now is a mistake of the script."""
+        """Pause the recording: the step stays active, and creating or writing a tensor is an error of the script."""
         self._move("pause")
 
     def resume(self) -> None:
-        """Record again."""
+        """Continue recording after `pause`."""
         self._move("resume")
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """A block in which operations are recorded, whether or not they were before."""
+        """Record the operations of the block even if the step is paused."""
         is_paused = self.phase is CapturePhase.PAUSED
         if is_paused:
             self.resume()
@@ -235,63 +253,66 @@ class Capture:
                 self.pause()
 
     def run_at_end(self, action: Callable[[], None]) -> None:
-        """Have an action recorded after all else that the step does."""
+        """Register a function that is called at the end of the step; its operations are recorded after all others."""
         self._endings.append(action)
 
     def finish_recording(self) -> None:
-        """Run the actions of `at_end`."""
-        # Endings are recorded between two functions, where nothing else may be: they are our own operations.
+        """Call the functions registered by `run_at_end`."""
+        # These functions are internal, so they may record operations while the step is paused.
         if self._endings:
             with self.recording():
-                # They look back on the whole step (was its update skipped?), and may make cells that `living` has to
-                # see.
+                # They depend on the whole step (for example, whether its update was skipped), and may create storages
+                # that become outputs.
                 for action in self._endings:
                     action()
             self._endings.clear()
 
     def graph(self) -> tuple[Graph, list[Storage]]:
-        """The step as a pure function, and the cells that wait for its outputs."""
+        """Return the step as a graph, and the storages that get the values of its outputs."""
         self.finish_recording()
-        # Asked for at the end, so that what the body has let go of is no output.
+        # Determined at the end, so that tensors that the script has freed are not outputs.
         waiting = self.cells.live_storages()
         outputs = tuple(c.node for c in waiting if c.node is not None)
         inputs = tuple(fed.leaf for fed in self.cells.inputs)
         updates = self.cells.updates()
-        # What the script only read on the client is no state of a program that the wafer runs.
+        # On the wafer, tensors that the script only read on the client are not state of the program.
         state = self.cells.state() if self.readable else self.cells.used_state(outputs, updates)
         return Graph(inputs, state, outputs, updates), waiting
 
     def arrays(self) -> list[np.ndarray]:
-        """The batch, in order."""
+        """Return the arrays of the inputs, in order."""
         return [fed.array for fed in self.cells.inputs]
 
     def finish(self, waiting: Sequence[Storage], values: Sequence[np.ndarray]) -> None:
-        """Put the results of the executed step into the cells that wait, and send state home."""
+        """Store the results of the executed step:
+
+        `values[i]` becomes the value of `waiting[i]`. State is in the store.
+        """
         self._move("finish")
         self.cells.hand_out(waiting, values)
 
     def reveal(self, waiting: Sequence[Storage], values: Sequence[np.ndarray]) -> None:
-        """Leave the step for a while: its results and its state can be read from outside."""
+        """Leave the executed step temporarily: its results and its state can be read outside, until `hide` is called."""
         self._move("reveal")
         storage.set_active_capture(self._outer)
-        # Before the values: they take the place of the nodes that the next step needs again.
+        # Save the nodes before values replace them: the next step needs them again.
         self.cells.remember(waiting)
         self.client_state |= self.cells.keep_on_client()
         self.cells.hand_out(waiting, values)
 
     def hide(self) -> None:
-        """Come back after `reveal`: nothing has a value again."""
+        """Re-enter the step after `reveal`: its storages have symbolic values again."""
         self._move("hide")
         self.cells.restore_symbolic()
         self._outer = storage.set_active_capture(self)
 
     def leave(self) -> None:
-        """Stop being the current step without having run, and forget it."""
+        """Leave a step that was not executed, and restore all storages."""
         self._move("leave")
         storage.set_active_capture(self._outer)
         self.abandon()
 
     def abandon(self) -> None:
-        """Forget a step that is not the current one: every cell is as it was before."""
+        """Give all storages their values from before the step. The step must not be active."""
         self._move("abandon")
         self.cells.restore()

@@ -1,8 +1,8 @@
-"""The record of one step's cells: which it was fed, read or wrote, which it made, and how each gets out again.
+"""The storages of one captured step: its inputs, the state that it reads and writes, and the tensors that it creates.
 
-A cell leads two lives while a step is captured. Outside it points to a value, or to nothing while its value is at home
-in a store; inside it points to a node of the step. The record keeps the outside of each cell, so that the step can be
-forgotten, executed, or shown for a while with its results.
+While a step is captured, a storage that existed before refers to a node of the step; its value from before is kept
+here. With these records the step can be abandoned (`restore`), executed (`hand_out`), or shown with its results for a
+while and then continued (`remember`, `restore_symbolic`).
 """
 
 import weakref
@@ -21,13 +21,15 @@ from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.state_store import Store
 
 UNNAMED_PREFIX = "unnamed."
-"""The beginning of the names of tensors from before a step that no model, optimizer or metric has named."""
-# Of each store, which cell stands for a name now. A cell that lost its name to another one keeps its value by itself.
+"""Prefix of the names of state tensors that no model, optimizer or metric has registered."""
+# For each store, the storage that each name refers to. A storage that lost its name keeps a copy of its value.
 _named_storages: "weakref.WeakKeyDictionary[Store, dict[str, weakref.ref[Storage]]]" = weakref.WeakKeyDictionary()
 
 
 class InputStorage(NamedTuple):
-    """A cell of the batch: what it was outside, its leaf in the step, and the array that the step is executed on."""
+    """An input of a step: the storage, its value before the step, its `batch` node in the step, and the array to
+    execute on.
+    """
 
     cell: Storage
     before: Node | None
@@ -35,40 +37,46 @@ class InputStorage(NamedTuple):
     array: np.ndarray
 
 
-# A cell from before the step that the step reads or writes, what it was outside, and its leaf in the step. A plain
-# tuple: one is built for each parameter in each step, and a named one takes several times as long.
+# A storage from before the step that the step reads or writes, its value before the step, and its `state` node. A plain
+# tuple, because one is created for each parameter in each step, and a named tuple takes several times as long.
 StateStorage = tuple[Storage, Node | None, Node]
 
 
 class CapturedStorages:
-    """The cells of one step over one store; `epoch` is what they belong to while the step is recorded."""
+    """The storages of one step over one state store.
+
+    `epoch` is the capture that they belong to while it is recorded.
+    """
 
     def __init__(self, store: Store, epoch: ActiveCapture):
         self.store, self.epoch = store, epoch
         self._owners = _named_storages.setdefault(store, {})
         self.inputs: list[InputStorage] = []
         self.touched: list[StateStorage] = []
-        # Weakly: a value that nobody holds when the step ends is no output of it.
+        # Weak references: a storage that was freed before the step ends is not an output.
         self.born: list[weakref.ref[Storage]] = []
         self.settled: list[weakref.ref[Storage]] = []
         self._symbolic: list[tuple[Storage, Node | None]] = []
         self._unchanged: list[tuple[Storage, Node]] = []
-        # Cells that share memory with NumPy: the memory, and the value that the step began with.
+        # Storages that share memory with NumPy: the memory, and the value that the step began with.
         self._pinned: list[tuple[Storage, SharedMemory, Node]] = []
         self._has_run = False
 
     def feed(self, cell: Storage, index: int, name: str) -> None:
-        """Make the cell's value input number `index` of the step."""
+        """Make the value of `cell` input number `index` of the step, under `name`."""
         self._unpin(cell)
-        # Before the cell is changed: its value is read in the world outside.
+        # Read the value before the storage refers to the step.
         array = value_of(read(cell))
-        # Leaves go by index and name, not by array: the graph of the next batch is the same graph.
+        # The node is identified by index and name, not by its array, so the graph of the next batch is the same.
         batch = _batch_leaf(index, name, cell.type)
         self.inputs.append(InputStorage(cell, cell.node, batch, array))
         cell.node, cell.epoch = batch, self.epoch
 
     def new_input_storage(self, array: np.ndarray, type: Type) -> Storage:
-        """A new cell with a value for this step alone, which is one more input: the next one's graph is the same."""
+        """Return a new storage that becomes one more input of the step, with `array` as its value in this execution.
+
+        Random numbers use it: the value differs in each step, but the graph stays the same.
+        """
         place = len(self.inputs)
         before = leaf(array, type)
         batch = _batch_leaf(place, f"draw_{place}", type)
@@ -78,21 +86,22 @@ class CapturedStorages:
         return cell
 
     def touch(self, cell: Storage) -> None:
-        """Replace an outside cell by a state leaf, and see that the store holds its value.
+        """Make a storage from before the step part of its state: it gets a `state` node, and the store gets its value.
 
-        Raises StateError for a cell of another step, and for a second cell of this step under one name.
+        A storage without a name gets an automatic one. Raises StateError for a storage of another step, and for a
+        second storage of this step with the same name.
         """
         if cell.epoch is not None:
             raise StateError("a tensor of one step is used in another", where=source.where())
         self._unpin(cell)
-        # A tensor that nobody registered may still outlive the step, as a closure's running total does.
+        # An unregistered tensor may still outlive the step, such as the running total of a closure.
         if not cell.state:
             cell.state = f"{UNNAMED_PREFIX}{unique_id()}"
         if cell.home is not self.store:
             self._claim_name(cell)
         if cell.node is not None or cell.home is not self.store:
             self._bring(cell)
-        # The same leaf in each step: a step that is traced again then finds its own graph by identity.
+        # Use the same node in each step, so that a step that is traced again has an identical graph.
         state = cell.leaf
         if state is None or state.attrs["id"] != cell.state:
             state = cell.leaf = _state_leaf(cell.state, cell.type)
@@ -100,7 +109,7 @@ class CapturedStorages:
         cell.node, cell.epoch = state, self.epoch
 
     def _unpin(self, cell: Storage) -> None:
-        """Let a step compute with a copy of shared memory, as on a device, until it ends."""
+        """If a storage shares memory with NumPy, detach it until the step ends: the step computes with a copy."""
         memory = cell.home
         if isinstance(memory, SharedMemory):
             unpin(cell)
@@ -108,7 +117,9 @@ class CapturedStorages:
             self._pinned.append((cell, memory, cell.node))
 
     def _restore_pins(self) -> None:
-        """Let storages share memory with NumPy again, as before the step, and copy what the step wrote to it."""
+        """Make storages share memory with NumPy again, as before the step, and copy the values that the step wrote to
+        it.
+        """
         for cell, memory, before in self._pinned:
             if cell.epoch is not None or isinstance(cell.home, SharedMemory):
                 continue
@@ -117,14 +128,14 @@ class CapturedStorages:
                 assert cell.home is not None
                 n = leaf(cell.home.copy(cell.state), cell.type)
             value = value_of(n)
-            # What the script wrote to the array during the step stays, if the step wrote nothing.
+            # If the step did not change the value, keep what the script wrote to the array during the step.
             if not has_equal_bits(value, value_of(before), cell.type.dtype):
                 memory.write(n, value)
             cell.node, cell.home, cell.synced = None, memory, None
         self._pinned = []
 
     def _bring(self, cell: Storage) -> None:
-        """Give the store the cell's value, unless what the store has is the newest."""
+        """Write the value of a storage to the store, unless the store has the newest value."""
         if cell.node is None:
             if cell.home is not self.store:
                 assert cell.home is not None
@@ -135,7 +146,11 @@ class CapturedStorages:
             cell.home, cell.synced = self.store, cell.node
 
     def _claim_name(self, cell: Storage) -> None:
-        """Make a cell the one that its name stands for in the store. Raises StateError if this step uses another."""
+        """Make `cell` the storage that its name refers to in the store.
+
+        A storage that had the name before gets a copy of its value. Raises StateError if that storage belongs to this
+        step.
+        """
         owners = self._owners
         other = owners[cell.state]() if cell.state in owners else None
         if other is not None and other is not cell and other.home is self.store:
@@ -145,23 +160,27 @@ class CapturedStorages:
                     where=source.where(),
                     hint="Give each tensor that outlives the step a name of its own.",
                 )
-            # The other one's value is about to be overwritten in the store: it takes a copy along.
+            # The value of the other storage will be overwritten in the store, so copy it.
             if other.node is None:
                 other.node = leaf(self.store.array(cell.state).copy(), other.type)
             other.home, other.synced = None, None
         owners[cell.state] = weakref.ref(cell)
 
     def live_storages(self) -> list[Storage]:
-        """The cells that were made or written in this step and that somebody still holds."""
-        # By identity, since a cell that was written twice was noted twice; in order, which is the order of the outputs.
+        """Return the storages that were created or written in this step and are still referenced, in order of first
+        use.
+        """
+        # Remove duplicates of storages that were written twice, and keep the order, which is that of the outputs.
         return list({id(c): c for r in self.born if (c := r()) is not None}.values())
 
     def state(self) -> dict[str, Node]:
-        """The leaf of each piece of state that the step uses."""
+        """Return the `state` node of each state tensor of the step, by name."""
         return {c.state: state for c, _, state in self.touched}
 
     def used_state(self, outputs: Sequence[Node], updates: Mapping[str, Node]) -> dict[str, Node]:
-        """The same without unnamed state that the step neither changes nor needs for its results."""
+        """Return `state()` without unnamed tensors that are neither updated nor needed to compute `outputs` and
+        `updates`.
+        """
         state = self.state()
         if not any(name.startswith(UNNAMED_PREFIX) for name in state):
             return state
@@ -173,18 +192,21 @@ class CapturedStorages:
         }
 
     def updates(self) -> dict[str, Node]:
-        """The new value of each piece of state that the step changes."""
+        """Return the new value of each state tensor that the step changes, by name."""
         return {c.state: c.node for c, _, state in self.touched if c.node is not state and c.node is not None}
 
     def values_before(self, known: Container[Node] = ()) -> dict[Node, np.ndarray]:
-        """The values that the step begins with, by leaf, without those of the leaves that are known."""
+        """Return the arrays that the step starts with, by `batch` or `state` node; state nodes in `known` are left out."""
         batch = {fed.leaf: fed.array for fed in self.inputs}
         asked = [(c, state) for c, _, state in self.touched if state not in batch and state not in known]
-        # The store is overwritten by the step's end, and whoever reads may keep the array.
+        # Copy: the step overwrites the store at its end, and the reader may keep the array.
         return {**batch, **{state: self.store.copy(c.state) for c, state in asked}}
 
     def client_values(self, n: Node) -> dict[Node, np.ndarray] | None:
-        """The values of the leaves that a node depends on; None if one of them is of the batch or of named state."""
+        """Return the values of the `state` nodes that `n` depends on.
+
+        Return None if `n` depends on the batch or on named state. Unnamed state counts as kept by the client.
+        """
         outside = {
             state: (cell, before) for cell, before, state in self.touched if cell.state.startswith(UNNAMED_PREFIX)
         }
@@ -198,7 +220,11 @@ class CapturedStorages:
         return known
 
     def hand_out(self, waiting: Iterable[Storage], values: Sequence[np.ndarray]) -> None:
-        """Put the results of the executed step into the cells that wait, and send state home."""
+        """Store the results of the executed step: `values[i]` becomes the value of `waiting[i]`.
+
+        State tensors then refer to the store, and inputs get their value from before the step unless the step wrote
+        them.
+        """
         for cell, value in zip(waiting, values, strict=True):
             cell.node, cell.epoch = leaf(value, cell.type), None
         self._release()
@@ -212,14 +238,18 @@ class CapturedStorages:
             cell.epoch = None
 
     def _release(self) -> None:
-        """Let the cells whose values are known outlive the step."""
+        """Let storages whose values needed no computation outlive the step."""
         for cell in (c for r in self.settled if (c := r()) is not None):
             if cell.node is not None and cell.node.value is not None:
                 cell.epoch = None
 
     def keep_on_client(self) -> set[str]:
-        """Let unnamed tensors that the step only reads keep their values outside of it. Return their names as state."""
-        # In a step that is replayed every cell shows its state again, whatever the program does to it.
+        """Keep the values of unnamed tensors that the step only reads outside of the step. Return their names as state.
+
+        The set of these tensors is determined at the first execution of the step.
+        """
+        # In a replayed step every storage has its `state` node again, so only the first execution shows what is
+        # written.
         if not self._has_run:
             self._unchanged = [
                 (cell, before)
@@ -229,14 +259,17 @@ class CapturedStorages:
         return {cell.state for cell, _ in self._unchanged}
 
     def remember(self, waiting: Iterable[Storage]) -> None:
-        """Keep what cells are inside the step, while they are seen from outside."""
+        """Save the nodes that `waiting` storages have inside the step, for `restore_symbolic`."""
         self._symbolic = [(c, c.node) for c in waiting]
 
     def restore_symbolic(self) -> None:
-        """Make every cell what it was inside the step; state that was changed meanwhile goes to the store."""
+        """Make every storage refer to its node inside the step again.
+
+        State that was changed outside meanwhile, such as by a closure or a loaded checkpoint, is written to the store.
+        """
         for cell, _, state in self.touched:
-            # Written from outside, by a closure or a loaded checkpoint: what was only read is the same leaf still.
-            # A cell that still points to what was fetched was read and not written.
+            # A storage whose node differs from `synced` was written outside, by a closure or a loaded checkpoint. One
+            # that was only read still has the node that the store's value was copied to.
             if cell.node is not None and cell.node is not cell.synced:
                 self.store.hold(cell.state, _outside_value(cell.node))
             cell.node, cell.synced, cell.epoch = state, None, self.epoch
@@ -249,26 +282,29 @@ class CapturedStorages:
             cell.node, cell.epoch = batch, self.epoch
 
     def drop_fetched(self) -> None:
-        """Forget what was read of the state since it was shown: who reads again asks the store again."""
+        """Discard values of state that were copied from the store for reading; the next read copies them again."""
         for cell, _, _ in self.touched:
             if cell.node is cell.synced:
                 cell.node = cell.synced = None
 
     def restore(self) -> None:
-        """Make every cell what it was before the step."""
+        """Give every storage its value from before the step; if the step was executed, state has the values in the
+        store.
+        """
         self._release()
         for cell, before, _ in self.touched:
-            # Once the step has run the store has the newest value, whatever the cell was before.
+            # If the step was executed, the store has the newest value.
             cell.node, cell.epoch = None if self._has_run else before, None
         for cell, kept in self._unchanged:
-            # The script may change it before the next execution, which takes its value then.
+            # Detach it from the store: the script may change it before the next execution, which then uses the new
+            # value.
             cell.node, cell.home, cell.synced = kept, None, None
         for cell, before, _, _ in self.inputs:
             cell.node, cell.epoch = before, None
         self._restore_pins()
 
     def end(self) -> None:
-        """Let go of the step, which was executed, of its cells and of its batch."""
+        """Release the storages and the batch of an executed step, and restore shared memory with NumPy."""
         self._restore_pins()
         self.inputs, self.touched, self.born, self.settled, self._symbolic = [], [], [], [], []
         self._unchanged = []
@@ -276,19 +312,19 @@ class CapturedStorages:
 
 
 def _batch_leaf(index: int, name: str, type: Type) -> Node:
-    # As `node` makes it, which would sort the attributes.
+    # Equal to a node made by `node`, but faster: the attributes are already sorted.
     items = ("index", index, int), ("name", name, str), ("type", type, Type)
     return node_from_template(("batch", {"index": index, "name": name, "type": type}, items, type, None, False), ())
 
 
 def _state_leaf(id: str, type: Type) -> Node:
-    # Sorted as well.
+    # The attributes are already sorted, as above.
     items = ("id", id, str), ("type", type, Type)
     return node_from_template(("state", {"id": id, "type": type}, items, type, None, False), ())
 
 
 def _outside_value(n: Node) -> np.ndarray:
-    """The value of a node from before the step, while the step is being captured."""
+    """Return the value of a node from before the step, computing it if necessary, while a step is captured."""
     if n.value is None:
         n.value = evaluate([n], {})[0]
     return n.value

@@ -1,4 +1,4 @@
-"""Where a tensor lives, and the shape that it reports."""
+"""Devices of tensors, the default device, checks of reads, and the type of `Tensor.shape`."""
 
 import threading
 from collections.abc import Callable
@@ -14,12 +14,12 @@ ABSENT_DEVICE_MESSAGES = {
     "xpu": "Torch not compiled with XPU enabled",
     "mps": "PyTorch is not linked with support for mps devices",
 }
-"""Devices that scripts ask for and that are not there, with what a CPU build of PyTorch says of them."""
+"""Devices that are not available, with the error message of a CPU build of PyTorch."""
 _SCALAR_READS = (".item()", "bool()", "float()", "int()", "complex()", "an index")
 
 
 class Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple that prints as PyTorch's, with the name of the package in front.
+    """The shape of a tensor: a tuple whose repr has PyTorch's form, with the name of the package as its prefix.
 
     >>> import lazytensor as lt
     >>> lt.ones(2, 3).size()
@@ -30,12 +30,12 @@ class Size(tuple[int, ...]):
         return f"{Size.__module__.partition('.')[0]}.Size({list(self)})"
 
     def numel(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return int(np.prod(self)) if self else 1
 
 
 class Device:
-    """A device by name, such as "cpu", "lazy:0" or "meta".
+    """A device by name, such as "cpu", "lazy:0" or "meta". As a context manager, it is the default device in the block.
 
     >>> import lazytensor as lt
     >>> lt.Device("cpu", 0)
@@ -50,7 +50,7 @@ class Device:
 
     @property
     def text(self) -> str:
-        """As in "lazy:0"."""
+        """The device as a string, such as "lazy:0"; without an index, only the type."""
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __enter__(self) -> "Device":
@@ -78,7 +78,7 @@ CPU = Device("cpu")
 
 
 class _DefaultDevices(threading.local):
-    """The devices that each thread has chosen, as in PyTorch: outside of all blocks, then in each, outermost first."""
+    """The stack of default devices of each thread: first the thread's default, then that of each `with` block."""
 
     def __init__(self) -> None:
         self.stack = [CPU]
@@ -88,17 +88,22 @@ _default_devices = _DefaultDevices()
 
 
 def default_device() -> Device:
-    """Where new tensors live that name no device: that of the innermost `with device:` block, else the CPU."""
+    """Return the device of new tensors: that of the innermost `with device:` block, else the thread's default (the
+    CPU).
+    """
     return _default_devices.stack[-1]
 
 
 def set_thread_default_device(device: Device) -> None:
-    """Decide where new tensors live outside of all blocks, in this thread."""
+    """Set the device of new tensors outside of `with device:` blocks, in this thread."""
     _default_devices.stack[0] = device
 
 
 def resolve_device(device: "str | Device") -> Device:
-    """The device of this name as tensors have it. Raises DeviceAbsent for a GPU."""
+    """Return the Device for a name; every CPU index gives the same device `CPU`.
+
+    Raises DeviceAbsent for "cuda", "xpu" and "mps".
+    """
     target = device if isinstance(device, Device) else Device(device)
     if target.type in ABSENT_DEVICE_MESSAGES:
         raise DeviceAbsent(
@@ -106,7 +111,7 @@ def resolve_device(device: "str | Device") -> Device:
             where=source.where(),
             hint='Choose the device by what is_available() says, or use "cpu".',
         )
-    # There is one CPU: "cpu:0" is the same.
+    # There is only one CPU device, so "cpu:0" is the same.
     return CPU if target.type == "cpu" else target
 
 
@@ -114,12 +119,15 @@ _reading_rules: list[Callable[[Any, str], None]] = []
 
 
 def set_reading_rule(rule: Callable[[Any, str], None] | None) -> None:
-    """Call a function before each reading of a tensor's values, with the tensor and what reads; it may raise."""
+    """Call `rule(tensor, reading call)` before each read of a tensor's values; None removes it.
+
+    The rule may raise an error.
+    """
     _reading_rules[:] = [rule] if rule is not None else []
 
 
 def check_reading(t: Any, what: str) -> None:
-    """Apply the rules to a tensor whose values are read. Raises ValuesAbsent for one on the device "meta"."""
+    """Call the reading rule for a tensor that `what` is about to read. Raises ValuesAbsent for the device "meta"."""
     if t.device.type == "meta":
         is_number = what in _SCALAR_READS
         text = (

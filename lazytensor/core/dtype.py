@@ -1,8 +1,8 @@
-"""Element types: what a tensor reports, how the host holds it, and how the hardware rounds it.
+"""Element types of tensors: name, representation in host arrays, and rounding.
 
-Half types are held in float32 arrays and rounded where a kernel ends; `itemsize` is what the wafer and a file spend.
-Sources: IEEE 754 for float16; bfloat16 is the upper half of float32; cbfloat16 has 1 sign, 6 exponent and 9 mantissa
-bits (Cerebras documentation of the number formats).
+Half types are held in float32 arrays and rounded at the end of each kernel; `itemsize` is their size on the wafer and
+in files. Sources: IEEE 754 for float16; bfloat16 is the upper half of float32; cbfloat16 has 1 sign, 6 exponent and 9
+mantissa bits (Cerebras documentation of the number formats).
 """
 
 import math
@@ -14,16 +14,22 @@ from lazytensor.errors import ShapeError
 
 
 class DType:
-    """An element type; one object for each name, so identity is equality.
+    """An element type, such as `float32`. There is one object for each name, so equality is identity. Read-only.
 
-    Read-only. No dataclass: `dataclasses.asdict` of a user's own would take it apart, and leaves PyTorch's alone.
+    Fields:
+    - `name`: such as "float32".
+    - `host`: the NumPy type of host arrays.
+    - `itemsize`: bytes per element on the device and in files.
+    - `kind`: "b" for bool, "i" for integers, "f" for floating point.
+    - `mantissa_bits`, `exponent_bits`: 0 for types that are not floating point.
+    - `mlir`: the name of the type in MLIR.
     """
 
     __slots__ = ("exponent_bits", "host", "itemsize", "kind", "mantissa_bits", "mlir", "name")
     name: str
-    host: np.dtype  # how arrays hold it
-    itemsize: int  # bytes on the device and in files
-    kind: str  # "b" bool, "i" integer, "f" floating point
+    host: np.dtype
+    itemsize: int
+    kind: str
     mantissa_bits: int
     exponent_bits: int
     mlir: str
@@ -40,22 +46,22 @@ class DType:
 
     @property
     def is_floating_point(self) -> bool:
-        """Whether it holds fractions."""
+        """Whether it is a floating-point type."""
         return self.kind == "f"
 
     @property
     def is_complex(self) -> bool:
-        """False: there are no complex tensors."""
+        """False: complex tensors are not supported."""
         return False
 
     @property
     def is_signed(self) -> bool:
-        """Whether it holds numbers below zero."""
+        """Whether it can represent negative numbers."""
         return self.kind == "f" or (self.kind == "i" and self.host.kind == "i")
 
     @property
     def is_half(self) -> bool:
-        """True for the types that live in float32 arrays and are rounded."""
+        """Whether it is a 16-bit floating-point type. Host arrays hold its elements in float32, rounded to the type."""
         return self.kind == "f" and self.itemsize == 2
 
     @property
@@ -64,7 +70,7 @@ class DType:
         return float((2 - 2.0**-self.mantissa_bits) * 2.0 ** (2 ** (self.exponent_bits - 1) - 1))
 
     def __repr__(self) -> str:
-        # The import shim renames the class to `torch.dtype`, so that scripts print PyTorch's text.
+        # The import shim renames the class to `torch.dtype`, so that the repr is PyTorch's.
         return f"{DType.__module__.partition('.')[0]}.{self.name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -109,15 +115,15 @@ _FLOAT_RANK = {float16: 1, bfloat16: 1, cbfloat16: 1, float32: 2, float64: 3}
 
 
 def dtype_by_name(name: str) -> DType:
-    """The dtype called `name` ("float32", without the module). Raises ShapeError for an unknown name."""
+    """Return the dtype with this name ("float32", without the module). Raises ShapeError for an unknown name."""
     if name not in _BY_NAME:
         raise ShapeError(f"there is no element type {name!r}", hint=f"Use one of {', '.join(_BY_NAME)}.")
     return _BY_NAME[name]
 
 
 def dtype_of_array(array: np.ndarray) -> DType:
-    """The dtype under which PyTorch would take a NumPy array. Raises ShapeError if there is none."""
-    # Half types live in float32 arrays, so that the table of host types cannot say this.
+    """Return the dtype that a tensor has if PyTorch makes it from `array`. Raises ShapeError if there is none."""
+    # Half types have host type float32, so float16 is not in the table of host types.
     if array.dtype == np.float16:
         return float16
     dtype = _BY_NUMPY.get(array.dtype.newbyteorder("="))
@@ -130,7 +136,7 @@ def dtype_of_array(array: np.ndarray) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The common type of two tensor types of equal standing, by PyTorch's table.
+    """Return the type of the result of an operation on two tensors with dimensions, by PyTorch's promotion table.
 
     >>> import lazytensor as lt
     >>> lt.promote_types(lt.int32, lt.float16)
@@ -156,34 +162,41 @@ def _promote_integers(a: DType, b: DType) -> DType:
         signed, unsigned = (a, b) if a.is_signed else (b, a)
         if _INTEGER_RANK[signed] > _INTEGER_RANK[unsigned]:
             return signed
-        # Neither holds the other: the next wider signed type holds both.
+        # Neither type can represent all values of the other, but the next wider signed type can.
         return {1: int16, 2: int32}[_INTEGER_RANK[unsigned]]
     return a if _INTEGER_RANK[a] > _INTEGER_RANK[b] else b
 
 
 def wrap_integer(value: int, dtype: DType) -> int:
-    """A whole number in an integer type of as many bits as fit, as C converts it."""
+    """Return an integer converted to the integer type `dtype` as in C: modulo 2 ** bits, and negative if the type is
+    signed.
+    """
     bits = 8 * dtype.itemsize
     low = value & ((1 << bits) - 1)
     return low - (1 << bits) if dtype.is_signed and low >> (bits - 1) else low
 
 
 def can_hold(dtype: DType, least: float, largest: float) -> bool:
-    """Whether a type takes the numbers from `least` to `largest`, as PyTorch sees it; NaN no integer type does."""
+    """Return whether `dtype` can represent all numbers from `least` to `largest`, by PyTorch's overflow check.
+
+    A floating-point type accepts every number that is not beyond its largest finite one; infinity and NaN are accepted,
+    and rounding does not count. No integer type accepts NaN. An unsigned type accepts negative Python integers down to
+    minus its maximum, which wrap around, but no negative float.
+    """
     if dtype.kind == "f":
-        # Between two of its numbers it rounds, and beyond the last there is no other but infinity.
+        # Numbers in between are rounded; only finite numbers beyond the largest one do not fit.
         return not any(dtype.largest < abs(number) < math.inf for number in (least, largest))
     limits = np.iinfo(dtype.host)
     if not limits.min and isinstance(least, float | np.floating) and least < 0:
         return False
-    # Below zero an integer without sign counts down from the end, so that `a + 255 * b` may be written as `a - b`.
+    # Negative integers wrap around in an unsigned type, so that `a + 255 * b` may be written as `a - b`.
     return bool((limits.min or -limits.max) <= least and largest <= limits.max)
 
 
 def round_to(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """`array` (float32) with every element rounded to the nearest value of a half type, ties to even.
+    """Return a float32 array with every element rounded to the nearest value of the half type `dtype`, ties to even.
 
-    Overflow gives infinity, NaN stays NaN, subnormals are kept. Other types pass unchanged.
+    Overflow gives infinity, NaN stays NaN, and subnormals are kept. For any other type the array is returned unchanged.
     """
     if not dtype.is_half:
         return array
@@ -198,14 +211,14 @@ def round_to(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 def _round_bfloat16(array: np.ndarray) -> np.ndarray:
     bits = array.view(np.uint32)
-    # The bits of a NaN may wrap around, of which NumPy warns where it is a single number.
+    # Adding to the bits of a NaN may overflow, for which NumPy warns if the array is a scalar.
     with np.errstate(over="ignore"):
         rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(array), array, rounded.view(np.float32))
 
 
 def _round_generic(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Round by scaling to the spacing of the target type at each element's exponent."""
+    """Round by scaling each element with the spacing of the target type at the element's exponent."""
     bias = 2 ** (dtype.exponent_bits - 1) - 1
     smallest, largest = 1 - bias, bias
     wide = array.astype(np.float64)

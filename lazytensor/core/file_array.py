@@ -1,4 +1,4 @@
-"""An array in a file, read when asked for."""
+"""An array in a file that is read on demand."""
 
 import lzma
 import math
@@ -17,22 +17,31 @@ from lazytensor.core.dtype import DType, bfloat16
 from lazytensor.core.element_bytes import decode_elements
 from lazytensor.errors import CheckpointError
 
-# What readers of files (h5py, zipfile, json, struct, NumPy) raise for one that is not what it seems.
+# Exceptions that file readers (h5py, zipfile, json, struct, NumPy) raise for damaged or foreign files.
 FILE_READER_ERRORS = (
     *(OSError, EOFError, RuntimeError, ValueError, TypeError, LookupError, OverflowError, AttributeError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
-    # The header of an npy file is a text of Python's, and is split by its tokens.
+    # NumPy parses the header of an npy file, which is Python source, with `tokenize`.
     *(tokenize.TokenError, SyntaxError),
 )
 
 
-# By identity: equal fields do not say that two files hold the same numbers.
+# eq=False: equal fields do not mean that two files hold the same numbers.
 @dataclass(frozen=True, eq=False)
 class LazyArray:
-    """An array of numbers under a key of the file `where`.
+    """An array in the file `where`, under the name `key`, that is read on demand. Two objects are never equal.
 
-    `load` gives its elements as the file holds them (see `element_bytes`), of the NumPy type `kind`. `is_tensor` is
-    False for what was saved as a NumPy array; its `dtype` is None if no tensor type corresponds.
+    Fields:
+    - `key`: the name of the array in the file.
+    - `shape`: its shape.
+    - `dtype`: the tensor type of the elements; None if no tensor type corresponds to a NumPy array's type.
+    - `kind`: the NumPy type of the elements in the file (see `element_bytes`).
+    - `is_tensor`: False if it was saved as a NumPy array.
+    - `where`: the path of the file, for error messages.
+    - `load`: a function that returns the elements as stored in the file.
+    - `stored_bytes`: the size in the file; None if unknown.
+    - `packing`: the name of the compression; "" if there is none.
+    - `is_checked`: whether reading verifies a checksum.
     """
 
     key: str
@@ -42,45 +51,49 @@ class LazyArray:
     is_tensor: bool
     where: str
     load: Callable[[], np.ndarray] = field(repr=False)
-    stored_bytes: int | None = None  # what it takes in the file, where that is known
-    packing: str = ""  # how its bytes are compressed
-    is_checked: bool = False  # whether reading it compares a checksum
+    stored_bytes: int | None = None
+    packing: str = ""
+    is_checked: bool = False
 
     @property
     def nbytes(self) -> int:
-        """The size of its elements, uncompressed."""
+        """The uncompressed size of the elements in bytes."""
         return math.prod(self.shape) * self.kind.itemsize
 
     def stored(self) -> np.ndarray:
-        """A new array of the elements as the file holds them.
+        """Return a new array of the elements in the type `kind`, as stored in the file.
 
-        Works after the file was deleted or replaced. Raises CheckpointError when its bytes are damaged.
+        Works after the file was deleted or replaced. Raises CheckpointError if the data is damaged.
         """
         with report_file_errors(f"{self.key!r} cannot be read", self.where):
             return self.load()
 
     def read(self) -> np.ndarray:
-        """A new array of the values: in the host type of `dtype` for a tensor, in its own type for a NumPy array.
+        """Return a new array of the values: in the host type of `dtype` for a tensor, in its saved type for a NumPy
+        array.
 
-        Raises CheckpointError when its bytes are damaged.
+        bfloat16 values are always returned in their host type, float32. Raises CheckpointError if the data is damaged.
         """
         array = self.stored()
-        # bfloat16 is bits in the file whoever saved it; other NumPy arrays come back in the type that they had.
+        # bfloat16 elements are stored as bits and always decoded; other NumPy arrays keep their saved type.
         is_plain = self.dtype is None or not (self.is_tensor or self.dtype is bfloat16)
         return array if is_plain else decode_elements(array, self.dtype)  # type: ignore[arg-type]
 
 
 @contextmanager
 def report_file_errors(what: str, where: str = "", hint: str = "Restore the file from a copy.") -> Iterator[None]:
-    """Turn what others raise about a file into our error that says `what` failed."""
+    """Convert errors of file readers in the block into CheckpointError: "`what`: reason", for the file `where`.
+
+    A CheckpointError that already has a location passes unchanged; one without gets `where`, `what` and `hint`.
+    """
     try:
         yield
     except CheckpointError as e:
-        # The inner error names its file already; the outer would only say less.
+        # The inner error already has a location, which is more precise.
         if e.where:
             raise
         raise CheckpointError(f"{what}: {e.what}", where=where, hint=e.hint or hint) from e
     except FILE_READER_ERRORS as e:
-        # HDF5 tells an error of the system in a paragraph of addresses and sizes.
+        # HDF5's message for an operating system error is a paragraph of addresses and sizes; use the plain text.
         why = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else e
         raise CheckpointError(f"{what}: {why}", where=where, hint=hint) from e

@@ -1,8 +1,8 @@
-"""Values of many tensors in one array, of which each tensor gets its part when it is read.
+"""Store the values of many small tensors in one array; each tensor copies its part when it is read.
 
-An optimizer of ten thousand small parameters would spend its step on handing out gradients and state, which are mostly
-not read before the next step. Measured: without arrays of state, a step of Adam with 10,000 parameters takes 1.5 times
-as long; with gradients handed out one by one, a step whose 3,000 parameters were joined takes 3.5 times as long.
+With many small parameters, an optimizer would spend most of its time on creating gradient and state tensors, which are
+mostly not read before the next step. Measured: without these arrays for state, a step of Adam with 10,000 parameters
+takes 1.5 times as long; with separate gradients, a step whose 3,000 parameters were joined takes 3.5 times as long.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from lazytensor.ir.types import Type
 
 
 class Part:
-    """Where the value of one cell lives: a `storage.ValueStore` that is a part of a longer array."""
+    """A range of a `Whole` that holds the value of one storage; implements `storage.ValueStore`."""
 
     __slots__ = ("start", "stop", "type", "whole")
 
@@ -29,26 +29,28 @@ class Part:
         self.whole, self.start, self.stop, self.type = whole, start, start + type.size, type
 
     def copy(self, state: str) -> np.ndarray:
-        """The value, for the caller to keep: the whole has another one after the next step."""
+        """Return a copy of the value. The array may have another value after the next step."""
         return self.whole.array[self.start : self.stop].reshape(self.type.shape).copy()
 
     def claim(self, state: str) -> None:
-        """A value of its own is a node of the cell, which `stretch_of` sees."""
+        """Do nothing: a storage with a new value gets a node, which `stretch_of` detects."""
 
 
 class Whole:
-    """One array for the values of several cells: one that is there, or that a node stands for until somebody asks."""
+    """A flat array with the values of several storages: either an array, or a node that is computed at the first
+    access.
+    """
 
     def __init__(self, value: np.ndarray | Node):
         self._array = None if isinstance(value, Node) else value
-        # A cell, so that it is computed with all else that is pending, and lets go of what it was computed from.
+        # A storage, so that the node is computed with the other pending values and frees its operands afterwards.
         self._cell = new_storage(value) if isinstance(value, Node) else None
 
     @property
     def array(self) -> np.ndarray:
-        """The elements of all parts, one behind the other."""
+        """The flat array with the elements of all parts; computed now if it is not available yet."""
         if self._array is None:
-            # A step may be the first to ask, which brings what was there before it.
+            # The first access may happen inside a captured step, but the value is from before it.
             storage.run_outside_capture(self._compute)
         assert self._array is not None
         return self._array
@@ -58,7 +60,7 @@ class Whole:
         self._array, self._cell = value_of(self._cell.node).reshape(-1), None
 
     def take(self, members: Sequence[Storage]) -> None:
-        """Let cells look at the parts of an array, in their order."""
+        """Make each storage of `members` a part of the array, in order and without gaps, and increment its version."""
         at = 0
         for cell in members:
             cell.home = part = Part(self, at, cell.type)
@@ -67,16 +69,19 @@ class Whole:
             at = part.stop
 
     def replace(self, array: np.ndarray, members: Sequence[Storage]) -> None:
-        """Give all parts their new values; `members` are those that look at them."""
+        """Replace the array by `array`. `members` are the storages that are parts; their versions are incremented."""
         self._array = array
         for cell in members:
-            # What somebody has read stays what it was; the cell is asked again.
+            # Nodes that were read before keep their values; the storage reads the new array at the next access.
             cell.node = None
             cell.version += 1
 
 
 def stretch_of(members: Sequence[Storage]) -> tuple[Whole, int, int] | None:
-    """Where the values of cells lie one behind the other; None if one of them has another value, or another place."""
+    """Return (whole, start, stop) if the values of all storages are adjacent parts of one `Whole`, in order.
+
+    Return None if a storage is not such a part, or was written since.
+    """
     first = members[0].home
     if not isinstance(first, Part):
         return None
@@ -92,7 +97,10 @@ def stretch_of(members: Sequence[Storage]) -> tuple[Whole, int, int] | None:
 
 
 def values_of(members: Sequence[Storage]) -> np.ndarray | None:
-    """The values of cells that lie one behind the other."""
+    """Return the values of storages as a view of their common array.
+
+    Return None if they are not adjacent parts of one `Whole`.
+    """
     stretch = stretch_of(members)
     if stretch is None:
         return None
@@ -101,7 +109,7 @@ def values_of(members: Sequence[Storage]) -> np.ndarray | None:
 
 
 def whole_of(members: Sequence[Storage]) -> Whole | None:
-    """The array that all of these cells and no others look at, in this order."""
+    """Return the `Whole` whose parts are exactly these storages, in this order; None if there is none."""
     stretch = stretch_of(members)
     if stretch is None:
         return None

@@ -1,4 +1,4 @@
-"""Life cycles as tables: which event may follow in which phase, where it leads, and why there is such a transition."""
+"""State machines as tables of transitions: the phase, the event, the next phase, and the reason for the transition."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -11,7 +11,7 @@ P = TypeVar("P", bound=Enum)
 
 
 class Transition(NamedTuple, Generic[P]):
-    """One allowed transition."""
+    """An allowed transition from `phase` to `then` on `event`; `why` is its reason, for readers only."""
 
     phase: P
     event: str
@@ -20,18 +20,22 @@ class Transition(NamedTuple, Generic[P]):
 
 
 class LifeCycle(Generic[P]):
-    """The moves of one kind of thing, which errors call `subject`. The value of a phase is how an error says it."""
+    """A state machine over an Enum of phases.
+
+    `subject` names the object in error messages, and `moves` are the allowed transitions. The value of a phase is its
+    description in error messages.
+    """
 
     def __init__(self, subject: str, moves: Iterable[Transition[P]]):
         self.subject, self.moves = subject, tuple(moves)
-        # By event and then by identity: a lookup by phase would hash an Enum, in Python, several times a step.
+        # By event, then a search by identity: hashing an Enum member is slow, and this runs several times per step.
         self._by_event: dict[str, tuple[Transition[P], ...]] = {
             event: tuple(move for move in self.moves if move.event == event)
             for event in {move.event for move in self.moves}
         }
 
     def after(self, phase: P, event: str) -> P:
-        """The phase that an event leads to. Raises TraceError if it does not happen in that phase."""
+        """Return the phase that follows `phase` on `event`. Raises TraceError if there is no such transition."""
         for move in self._by_event.get(event, ()):
             if move.phase is phase:
                 return move.then

@@ -1,4 +1,4 @@
-"""Tensors of one element as numbers of Python: `item()`, `bool(x)`, `float(x)`, `int(x)`, an index, and formats."""
+"""Convert tensors of one element to Python numbers: `item()`, `bool(x)`, `float(x)`, `int(x)`, and use as an index."""
 
 from typing import Any
 
@@ -7,16 +7,20 @@ from lazytensor.errors import ShapeError
 
 
 class NumberProtocol:
-    """The methods of Tensor that give numbers."""
+    """Methods of Tensor that return Python numbers."""
 
     __slots__ = ()
 
     def tolist(self: Any) -> Any:
-        """The values as nested lists of Python numbers."""
+        """Return the values as nested lists of Python numbers; a single number for a tensor without dimensions."""
         return self.array(".tolist()").tolist()
 
     def item(self: Any, what: str = ".item()") -> float | int | bool:
-        """The one value as a Python number, which `what` needs. Raises ShapeError if there are several."""
+        """Return the value of a tensor with one element as a Python number.
+
+        `what` names the reading call in error messages. Raises ShapeError if the tensor does not have exactly one
+        element.
+        """
         value: float | int | bool = self._scalar(what)
         return value
 
@@ -39,7 +43,7 @@ class NumberProtocol:
         return int(self._scalar("int()"))
 
     def __index__(self: Any) -> int:
-        # PyTorch counts a tensor of one element as an index whatever its shape, as long as it is no float.
+        # PyTorch accepts any non-float tensor with one element as an index, whatever its shape.
         if self.dtype.kind == "f":
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self._scalar("an index"))

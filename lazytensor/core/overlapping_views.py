@@ -1,6 +1,7 @@
-"""Views whose elements overlap: writes to windows that see an element several times, and operands that are written to.
+"""Writes to tensors whose elements overlap, and checks of in-place operands that share memory with the result.
 
-The layout of a view is that of an array of one byte for each element of the storage, seen through the same view_ops.
+The memory layout of a view is computed with an array that has one byte per element of the storage: the view operations
+are applied to that array, and its strides and addresses are compared.
 """
 
 from collections.abc import Sequence
@@ -18,29 +19,29 @@ from lazytensor.ops.index import index_put_at
 from lazytensor.ops.strided import contiguous_strides, is_injective
 
 Tensor: TypeAlias = Any
-"""A `lazytensor.core.tensor.Tensor`, whose module is built on this one."""
+"""A `lazytensor.core.tensor.Tensor`; `Any` here, because that module imports this one."""
 
 
 MAX_OVERLAP_STEPS = 10_000
-"""Limit of NumPy's search for an element that two views share; beyond it they count as separate."""
+"""Maximum work of NumPy's search for an element that two views share. Beyond it the views count as separate."""
 
 
 def apply_views(array: np.ndarray, t: Tensor) -> np.ndarray:
-    """Return what an array in the shape of a storage shows through the view_ops of a tensor."""
+    """Apply the view operations of the tensor `t` to an array in the shape of its storage, and return the result."""
     for name, attrs in t.view_ops:
         array = OPS[name].eval(array, **dict(attrs))
     return array
 
 
 def is_contiguous(t: Tensor) -> bool:
-    """Return whether the elements of a tensor lie in memory in their order, without gaps."""
+    """Return whether the elements of a tensor are contiguous in memory, in C order."""
     return not t.view_ops or bool(apply_views(_layout_bytes(t), t).flags.c_contiguous)
 
 
 def arrange_in_memory_order(t: Tensor, values: np.ndarray) -> np.ndarray:
-    """Return values that were drawn one after the other, in the shape of `t`: the first for the first in memory.
+    """Return `values`, a flat array, in the shape of `t` so that the n-th value is the n-th element of `t` in memory.
 
-    PyTorch fills a tensor in the order of its memory, whatever the order of its dimensions.
+    PyTorch fills a tensor with random numbers in memory order, whatever the order of its dimensions.
     """
     if is_contiguous(t):
         return values.reshape(t.spec.shape)
@@ -50,7 +51,9 @@ def arrange_in_memory_order(t: Tensor, values: np.ndarray) -> np.ndarray:
 
 
 def has_repeats(t: Tensor) -> bool:
-    """Return whether a view in the view_ops of a tensor may see an element of the storage several times."""
+    """Return whether the view operations of a tensor may show one storage element several times (expanded or
+    overlapping).
+    """
     for name, attrs in t.view_ops:
         if name == "broadcast_in_dim":
             return True
@@ -60,10 +63,10 @@ def has_repeats(t: Tensor) -> bool:
 
 
 def write_overlapping_view(t: Tensor, base: Node, value: Node) -> Node | None:
-    """Return `base`, the value of the storage of `t`, with `value` at the elements that `t` shows.
+    """Return `base`, the value of the storage of `t`, with `value` written to the elements that `t` shows.
 
-    Return None if the view_ops has no view that sees elements several times, or if all of them get one value. Raises
-    ShapeError if `t` shows an element several times, unless all of them get one value.
+    Return None if the caller can use the usual way: no view operation repeats elements, or all elements get one value
+    through a window (`as_strided`). Raises ShapeError if `t` shows an element several times, as PyTorch does.
     """
     if not has_repeats(t):
         return None
@@ -83,7 +86,7 @@ def write_overlapping_view(t: Tensor, base: Node, value: Node) -> Node | None:
 
 
 def _is_expanded(t: Tensor) -> bool:
-    """Return whether all places of a dimension show one element; PyTorch compares no more than that."""
+    """Return whether a dimension of size > 1 has stride 0. PyTorch refuses only these tensors as targets of a fill."""
     layout = apply_views(np.empty(t.cell.type.shape, np.uint8), t)
     return any(s == 0 and e > 1 for s, e in zip(layout.strides, layout.shape, strict=True))
 
@@ -91,13 +94,13 @@ def _is_expanded(t: Tensor) -> bool:
 OVERLAP_REFUSING_FUNCTIONS = frozenset(
     ("index_put", "index_copy", "index_add", "scatter", "scatter_add", "scatter_reduce", "put")
 )
-"""Functions whose in-place forms refuse operands that show any element that is written to."""
+"""Functions whose in-place forms refuse any operand that shares an element with the result."""
 INDEX_CHECKED_FUNCTIONS = frozenset(("masked_fill", "masked_scatter", "index_fill"))
-"""Functions whose in-place forms compare the mask or the index only, and read the values freely."""
+"""Functions whose in-place forms check only the mask or index for shared memory, not the values."""
 
 
 def refuse_operands(name: str, x: Tensor, operands: Sequence[Any]) -> None:
-    """Raise ShapeError if an operand shares memory with `x` in a way that the in-place form of `name` refuses."""
+    """Raise ShapeError if an operand shares memory with `x` in a way that PyTorch's in-place form of `name` refuses."""
     tensors = [o for o in operands if hasattr(o, "view_ops")]
     if name in OVERLAP_REFUSING_FUNCTIONS or name == "index_fill":
         tensors += [i for o in operands if isinstance(o, tuple | list) for i in o if hasattr(i, "view_ops")]
@@ -107,10 +110,11 @@ def refuse_operands(name: str, x: Tensor, operands: Sequence[Any]) -> None:
 
 
 def refuse_overlap(x: Tensor, *operands: Tensor, is_copy: bool = False) -> None:
-    """Raise ShapeError if an operand shows some of the elements that are written to, or all of them otherwise than `x`.
+    """Raise ShapeError if an operand partly overlaps with `x`, the tensor that is written, as PyTorch does.
 
-    PyTorch's rule: only views without gaps are compared, and all their strides have to be equal. Views with gaps
-    are refused outside of steps if a loop over the elements of `x` would read what it has written.
+    An operand with the same elements and strides as `x` is allowed. PyTorch compares only views without gaps. For views
+    with gaps, outside of steps, this also raises if a loop in memory order would read an element after writing it,
+    because PyTorch's result is then undefined. With `is_copy`, writing an element to itself is allowed.
     """
     for o in operands:
         if o.cell is x.cell and o.view_ops != x.view_ops:
@@ -121,7 +125,7 @@ def refuse_overlap(x: Tensor, *operands: Tensor, is_copy: bool = False) -> None:
 
 
 def order_dependent_write_error() -> ShapeError:
-    """The error of an operation that reads elements which it has written."""
+    """Return the error for an in-place operation that reads elements after it has written them."""
     return ShapeError(
         "an operation in place reads elements of an operand after it has written them, so that PyTorch's "
         "result depends on the order of its loop",
@@ -131,12 +135,12 @@ def order_dependent_write_error() -> ShapeError:
 
 
 def refuse_shared(x: Tensor, *operands: Tensor) -> None:
-    """Raise ShapeError if an operand is `x` or shows elements that are written to.
+    """Raise ShapeError if an operand is `x` or shares elements with `x`, the tensor that is written.
 
-    Only views without gaps are compared.
+    Only views without gaps are compared. An empty `x` whose first dimension is 1 may be its own operand, as in PyTorch.
     """
     for o in operands:
-        # PyTorch sees a tensor whose first extent is 1 without it, as another tensor.
+        # PyTorch drops a first dimension of 1, so that the operand is another tensor object.
         if o is x and (x.spec.size or x.spec.shape[:1] != (1,)):
             raise _shared_memory_error()
         if o.cell is x.cell and _shares_elements(x, o, is_same_allowed=False):
@@ -144,9 +148,9 @@ def refuse_shared(x: Tensor, *operands: Tensor) -> None:
 
 
 def is_read_after_write(x: Tensor, o: Tensor, is_copy: bool) -> bool:
-    """Return whether a loop over the elements of `x`, in the order of the storage, reads them by `o` after a write.
+    """Return whether a loop over the elements of `x` in memory order reads an element of `o` after writing it.
 
-    A copy may write an element to itself.
+    `o` is broadcast to the shape of `x`. With `is_copy`, writing an element to itself does not count.
     """
     bytes_ = _layout_bytes(x, o)
     target, read = apply_views(bytes_, x), apply_views(bytes_, o)
@@ -180,7 +184,10 @@ def _shared_memory_error() -> ShapeError:
 
 
 def _shares_elements(x: Tensor, o: Tensor, is_same_allowed: bool) -> bool:
-    """Return whether two views of a storage, both without gaps, share elements."""
+    """Return whether two views of one storage share elements; False if one has gaps.
+
+    With `is_same_allowed`, views with the same range and strides do not count as sharing.
+    """
     bytes_ = _layout_bytes(x, o)
     target, other = _memory_range(bytes_, x), _memory_range(bytes_, o)
     if target is None or other is None or (is_same_allowed and target == other):
@@ -189,16 +196,16 @@ def _shares_elements(x: Tensor, o: Tensor, is_same_allowed: bool) -> bool:
 
 
 def _layout_bytes(*tensors: Tensor) -> np.ndarray:
-    """Return an array of one byte for each element of the storage of tensors, to be seen through their lenses."""
+    """Return an array of one byte per element of the storage of `tensors`, to which view operations can be applied."""
     shape = tensors[0].cell.type.shape
-    # A window copies what has gaps, and so needs bytes that are there.
+    # `as_strided` copies arrays with gaps, so it needs real memory; otherwise one byte with fake strides is enough.
     if any(name == "as_strided" for t in tensors for name, _ in t.view_ops):
         return np.empty(shape, np.uint8)
     return np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), shape, contiguous_strides(shape))
 
 
 def _memory_range(bytes_: np.ndarray, t: Tensor) -> tuple[int, int, tuple[int, ...]] | None:
-    """Return where a view begins and ends, and its strides; None for a view with gaps, or without elements."""
+    """Return (start address, end address, strides) of a view; None for an empty view and for one with gaps."""
     layout = apply_views(bytes_, t)
     step = 1
     for s, e in sorted((s, e) for s, e in zip(layout.strides, layout.shape, strict=True) if e != 1):

@@ -1,8 +1,8 @@
-"""Which release of PyTorch the random numbers follow, and what release 2.4 draws otherwise than 2.13.
+"""Select the PyTorch release whose random numbers are reproduced, and draw the numbers that differ in release 2.4.
 
-With 2.4 a probability that is one number and exponentials come from the vendor library's stream MCG31 (L'Ecuyer 1999),
-which one word of the twister seeds; normal numbers of half types are drawn in that type. Worked out from PyTorch's
-answers.
+In 2.4, Bernoulli numbers with one probability and exponential numbers come from the generator MCG31 (L'Ecuyer 1999) of
+the vendor library, seeded by one word of the Mersenne Twister; normal numbers of half types are computed in that type.
+The algorithms were derived from PyTorch's output.
 """
 
 import math
@@ -17,14 +17,14 @@ RELEASES = ("2.4", "2.13")
 LATEST = "2.13"
 current_release = LATEST
 MIN_TWO_WORD_SPAN = {"2.4": 1 << 32, "2.13": 1 << 28}
-"""The span of integers from which on two words are taken for each."""
+"""By release, the size of an integer range from which on each random integer takes two words of the twister."""
 _MODULUS, _MULTIPLIER = 2**31 - 1, 1132489760
 WordSource = Callable[[int], np.ndarray]
-"""The next n words of the twister."""
+"""A function that returns the next n words of the Mersenne Twister."""
 
 
 def follow_release(release: str) -> None:
-    """Draw as a release of PyTorch does. Raises ValueError for one that is not known here."""
+    """Set the PyTorch release whose random numbers are drawn. Raises ValueError if it is not in `RELEASES`."""
     global current_release
     if release not in RELEASES:
         raise ValueError(f"numbers of PyTorch {release!r} are not known here: choose one of {', '.join(RELEASES)}")
@@ -32,7 +32,10 @@ def follow_release(release: str) -> None:
 
 
 def vendor_uniform(words: WordSource, n: int, skip: int = 0) -> np.ndarray:
-    """n numbers between 0 and 1 of the stream that a word of the twister seeds, the one behind `skip` others."""
+    """Return n uniform numbers in (0, 1) from MCG31, seeded by the twister's next word after skipping `skip` words.
+
+    For n = 0 no word is taken.
+    """
     if not n:
         return np.zeros(0)
     seed = int(words(skip + 1)[-1]) % _MODULUS or 1
@@ -40,7 +43,10 @@ def vendor_uniform(words: WordSource, n: int, skip: int = 0) -> np.ndarray:
 
 
 def _stream(seed: int, n: int) -> np.ndarray:
-    """seed * a^0, seed * a^1, ... modulo 2^31 - 1, by doubling: products stay below 2^62."""
+    """Return the n numbers seed * a^0, seed * a^1, ... modulo 2^31 - 1, for a = 1132489760.
+
+    The known part of the array is doubled in each round; products stay below 2^62.
+    """
     numbers = np.empty(n, np.int64)
     numbers[0], known, factor = seed, 1, _MULTIPLIER
     while known < n:
@@ -51,14 +57,16 @@ def _stream(seed: int, n: int) -> np.ndarray:
 
 
 def exponential(words: WordSource, n: int, dtype: DType) -> np.ndarray:
-    """n exponential numbers of rate 1; those of float64 take their seed from the lower word of two."""
+    """Return n exponential numbers of rate 1. For float64, the first word of the twister is skipped."""
     if dtype is dt.float64:
         return np.asarray(-np.log(vendor_uniform(words, n, skip=1)))
     return np.asarray(-np.log(vendor_uniform(words, n).astype(np.float32).astype(np.float64)))
 
 
 def half_normal(words: WordSource, n: int, dtype: DType, mean: float, deviation: float) -> np.ndarray:
-    """n >= 16 normal numbers of a half type, from uniform ones that have as many bits as its mantissa holds."""
+    """Return n >= 16 normal numbers with the given mean and standard deviation, computed in a half type as in release
+    2.4.
+    """
     whole = n // 16 * 16
     drawn = np.empty(n, np.float32)
     drawn[:whole] = _box_muller_half(half_uniform(words, n, dtype)[:whole], dtype, mean, deviation)
@@ -68,13 +76,13 @@ def half_normal(words: WordSource, n: int, dtype: DType, mean: float, deviation:
 
 
 def half_uniform(words: WordSource, n: int, dtype: DType) -> np.ndarray:
-    """n uniform numbers of a half type below 1: as many low bits of a word each as its mantissa holds."""
+    """Return n uniform numbers in [0, 1) of a half type, each from the low `mantissa_bits + 1` bits of one word."""
     digits = dtype.mantissa_bits + 1
     return (words(n) & np.uint64((1 << digits) - 1)).astype(np.float32) * np.float32(2.0**-digits)
 
 
 def _box_muller_half(u: np.ndarray, dtype: DType, mean: float, deviation: float) -> np.ndarray:
-    """Box-Muller with each function rounded to the half type."""
+    """Apply the Box-Muller transform to uniform numbers, with each intermediate result rounded to the half type."""
     blocks = u.reshape(-1, 2, 8)
     logarithm = round_to(np.log(round_to(1 - blocks[:, 0], dtype)), dtype)
     radius = round_to(np.sqrt(-2 * logarithm), dtype)
@@ -85,9 +93,9 @@ def _box_muller_half(u: np.ndarray, dtype: DType, mean: float, deviation: float)
 
 
 def box_muller(u: np.ndarray) -> np.ndarray:
-    """Box-Muller over blocks of 16: element j with element j + 8."""
+    """Apply the Box-Muller transform to uniform numbers in blocks of 16, pairing element j with element j + 8."""
     blocks = u.reshape(-1, 2, 8)
-    # Uniforms can be 0 and never 1, so the logarithm is taken of 1 - u.
+    # Uniform numbers can be 0 but not 1, so take the logarithm of 1 - u.
     radius = np.sqrt(-2 * np.log(1 - blocks[:, 0]))
     angle = u.dtype.type(2 * math.pi) * blocks[:, 1]
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1)

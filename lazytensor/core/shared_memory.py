@@ -1,7 +1,7 @@
 """Memory that a storage shares with NumPy arrays.
 
-Values of tensors never change, arrays of NumPy do. A storage whose memory an array of the script shows is pinned to it:
-each read of the storage takes a snapshot, and each write is carried out in the memory at once.
+Node values are immutable, but NumPy arrays are not. A storage that shares memory with an array of the script is pinned
+to it: each read takes a snapshot of the memory, and each write goes to the memory immediately.
 """
 
 import weakref
@@ -14,7 +14,7 @@ from lazytensor.ir.types import Type
 
 
 class WriteCounter:
-    """How often a storage was written to, by writes that backward notices."""
+    """The number of counted writes to shared memory. Backward compares it with the number at the time of a snapshot."""
 
     __slots__ = ("count",)
 
@@ -23,9 +23,9 @@ class WriteCounter:
 
 
 class SharedMemory:
-    """The home of a storage whose elements are in an array that the script can read and write.
+    """The elements of a storage, in an array that the script can read and write; implements `storage.ValueStore`.
 
-    `array` holds the elements in NumPy's type for `type.dtype`; the shape of `array` is that of the storage.
+    `array` has the shape of the storage and NumPy's type for `type.dtype` (float16 for float16, see `numpy_type`).
     """
 
     __slots__ = ("array", "type", "history", "counter", "_snapshot", "_exported", "_is_exported")
@@ -33,15 +33,15 @@ class SharedMemory:
     def __init__(self, array: np.ndarray, type: Type):
         self.array: np.ndarray = array
         self.type: Type = type
-        self.history: Node | None = None  # the node of the last write, if gradients pass it
+        self.history: Node | None = None  # the node of the last write, if it has a gradient history
         self.counter: WriteCounter = WriteCounter()
-        self._snapshot: weakref.ref[Node] | None = None  # weakly: its node refers to the array
+        self._snapshot: weakref.ref[Node] | None = None  # weak, because the node refers to the array
         self._exported: weakref.ref[np.ndarray] | None = None
         self._is_exported = False
 
     @classmethod
     def of_value(cls, n: Node) -> "SharedMemory":
-        """New memory with a copy of the value of a node, which has been computed."""
+        """Return new memory with a copy of the value of `n`, which must have been computed."""
         assert n.value is not None
         array = np.array(n.value, numpy_type(n.type.dtype), order="C")
         memory = cls(array, n.type)
@@ -49,25 +49,28 @@ class SharedMemory:
         return memory
 
     def export(self) -> np.ndarray:
-        """Return an array over the memory for the script. Its views keep it alive."""
+        """Return an array over the memory for the script.
+
+        The memory counts as shared while it or a view of it exists.
+        """
         if not self._is_exported:
             return self.array.view()
         flat = self._exported() if self._exported is not None else None
         if flat is None:
-            # Over a memoryview: NumPy takes `flat` for the base of all views then, and not the array below it.
+            # Created over a memoryview, so that `flat`, and not the array below, is the base of all views.
             flat = np.frombuffer(self.array.reshape(-1).view(np.uint8).data, self.array.dtype)
             self._exported = weakref.ref(flat)
         return flat.reshape(self.array.shape)
 
     @property
     def is_released(self) -> bool:
-        """Whether no array of the script shows the memory any more."""
+        """Whether memory that this package allocated is no longer referenced by any array of the script."""
         return self._is_exported and (self._exported is None or self._exported() is None)
 
     def node(self) -> Node:
-        """Return a node with a snapshot of all elements; the same node while the elements stay the same.
+        """Return a node with a snapshot of all elements; the previous node if the elements are unchanged.
 
-        Elements that the script changed in the array of a tensor with a gradient history leave the history as it is.
+        If the script changed elements through NumPy, the gradient history stays that of the last write.
         """
         known = self._snapshot() if self._snapshot is not None else None
         if known is not None and known.value is not None and has_equal_bits(self.array, known.value, self.type.dtype):
@@ -82,16 +85,19 @@ class SharedMemory:
         return known
 
     def write(self, n: Node, value: np.ndarray, is_counted: bool = True) -> None:
-        """Write the value of a node to all elements."""
+        """Write `value`, the value of `n`, to all elements. The write counter is incremented if `is_counted`.
+
+        Read-only memory is replaced by a new array, which is not shared with the script.
+        """
         self.counter.count += is_counted
         if not self.array.flags.writeable:
-            # The script cannot write to it either: new memory holds what the tensor alone shows from now on.
+            # The script cannot write to it either, so the tensor gets separate memory.
             self.array = np.array(self.array)
         self.array[...] = value
         self._snapshot, self.history = (weakref.ref(n), n) if n.tracks else (None, None)
 
     def copy(self, state: str) -> np.ndarray:
-        """Return a new array of the present values."""
+        """Return a new array with the current values. `state` is ignored."""
         return copy_values(self.array, self.type.dtype)
 
     def claim(self, state: str) -> None:
@@ -99,17 +105,19 @@ class SharedMemory:
 
 
 def numpy_type(dtype: DType) -> np.dtype:
-    """Return the type in which NumPy holds elements of `dtype`: float16 for float16, else the host type."""
+    """Return the NumPy type for elements of `dtype`: float16 for float16, otherwise the host type (float32 for half
+    types).
+    """
     return np.dtype(np.float16) if dtype.name == "float16" else np.dtype(dtype.host)
 
 
 def copy_values(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return a copy of an array in the host type of `dtype`."""
+    """Return a copy of an array, in C order and in the host type of `dtype`."""
     return np.array(array, dtype.host, order="C")
 
 
 def has_equal_bits(array: np.ndarray, value: np.ndarray, dtype: DType) -> bool:
-    """Return whether the elements of an array are `value` to the last bit, so that -0.0 is not 0.0."""
+    """Return whether `array`, converted to the host type of `dtype`, equals `value` bit by bit: -0.0 and 0.0 differ."""
     present = np.asarray(array, dtype.host)
     if present.shape != value.shape or present.dtype != value.dtype:
         return False

@@ -1,9 +1,9 @@
-"""Tensors that see memory shared with NumPy: the part of an array that a tensor shows, read and written in place.
+"""Read and write tensors whose storage shares memory with NumPy arrays.
 
-The rule, which is PyTorch's. `from_numpy`, `as_tensor` of an array, `numpy()`, `__array__`, DLPack, views, `.data` and
-`.detach()` share memory. A read gives what the memory holds at the moment of the call, and a write is in the memory
-when the call returns. Exceptions: a step computes with copies, as on a device; `numpy()` of a tensor that a backend
-stores between steps, and of one whose view NumPy cannot describe, gives an array that refuses writes.
+As in PyTorch, `from_numpy`, `as_tensor` of an array, `numpy()`, `__array__`, DLPack, views, `.data` and `.detach()`
+share memory. A read returns the content of the memory at the time of the call, and a write is visible in the memory
+when the call returns. Exceptions: a captured step computes with copies, as on a device. `numpy()` returns a read-only
+array for a tensor in a backend's state store, and for a view that NumPy cannot describe.
 """
 
 from typing import Any, TypeAlias
@@ -19,11 +19,14 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import OPS
 
 Tensor: TypeAlias = Any
-"""A `lazytensor.core.tensor.Tensor`, whose module is built on this one."""
+"""A `lazytensor.core.tensor.Tensor`; `Any` here, because that module imports this one."""
 
 
 def apply_views_without_copy(array: np.ndarray, t: Tensor) -> np.ndarray | None:
-    """Return the elements of a storage's array that a tensor shows, as a view; None if NumPy would copy them."""
+    """Return the elements of a storage's array that the tensor `t` shows, as a NumPy view.
+
+    Return None if NumPy would copy them.
+    """
     part = array
     for name, attrs in t.view_ops:
         part = OPS[name].eval(part, **dict(attrs))
@@ -31,7 +34,10 @@ def apply_views_without_copy(array: np.ndarray, t: Tensor) -> np.ndarray | None:
 
 
 def shared_elements(t: Tensor) -> np.ndarray | None:
-    """Return the elements in memory that a tensor over a pinned cell shows; None if gradients take part."""
+    """Return the elements of shared memory that a tensor over a pinned storage shows, as a NumPy view.
+
+    Return None if the tensor has a gradient history or NumPy would copy the elements.
+    """
     memory = t.cell.home
     assert isinstance(memory, SharedMemory)
     has_history = memory.history is not None or (t.history is not None and not t.history.is_empty)
@@ -41,11 +47,12 @@ def shared_elements(t: Tensor) -> np.ndarray | None:
 
 
 def snapshot(t: Tensor) -> Node | None:
-    """Return a node with the present elements of a tensor over a pinned cell.
+    """Return a node with the current elements of a view over a pinned storage.
 
-    Return None if the whole storage has to be read. The node is the last one while the elements stay the same.
+    The previous node is returned if the elements are unchanged. Return None for a tensor that is not a view, or if
+    `shared_elements` is None: the caller then reads the whole storage.
     """
-    # The cell itself remembers its last snapshot.
+    # For the whole storage, `SharedMemory.node` caches the last snapshot.
     part = shared_elements(t) if t.view_ops else None
     if part is None:
         return None
@@ -58,10 +65,11 @@ def snapshot(t: Tensor) -> Node | None:
 
 
 def gather_shared_elements(t: Tensor, op: str, *places: Node, **attrs: Any) -> Node | None:
-    """Return a node with what an operation such as `index_get` picks from a tensor over a pinned cell, read now.
+    """Return a new node with the elements that the operation `op` picks from a tensor over a pinned storage.
 
-    Without it the whole storage would be compared with its last snapshot at each batch: 250 ms in place of 0.1 ms for
-    64 rows of 160 MB. Return None for any other tensor, and if gradients take part.
+    `op` is a gathering operation such as `index_get`, with the indices `places`. The memory is read now. Return None
+    for a tensor that shares no memory, and if it has a gradient history. Without this function, each batch would
+    compare the whole storage with its last snapshot: 250 ms instead of 0.1 ms for 64 rows of 160 MB.
     """
     part = shared_elements(t) if storage.is_pinned(t.cell) else None
     if part is None:
@@ -71,9 +79,11 @@ def gather_shared_elements(t: Tensor, op: str, *places: Node, **attrs: Any) -> N
 
 
 def try_write_shared_elements(t: Tensor, n: Node, is_counted: bool) -> bool:
-    """Write the value of a node to the elements that a view of a pinned cell shows.
+    """Write the value of `n` to the elements of shared memory that a view of a pinned storage shows; return whether it
+    did.
 
-    Return False, and write nothing, if the whole storage has to be written.
+    Return False, and write nothing, if the whole storage has to be written: `n` has a gradient history, the tensor is
+    no view or repeats elements, or the memory is read-only. The version is incremented if `is_counted`.
     """
     part = None if n.tracks or not t.view_ops or has_repeats(t) else shared_elements(t)
     if part is None or not part.flags.writeable:
@@ -85,13 +95,17 @@ def try_write_shared_elements(t: Tensor, n: Node, is_counted: bool) -> bool:
 
 
 def export_array(t: Tensor) -> np.ndarray:
-    """Return the elements of a tensor as an array of NumPy, which shares its memory if it can; see the module."""
+    """Return the elements of a tensor as a NumPy array, which shares memory with the tensor if possible.
+
+    Otherwise the array is a copy. A copy of a non-empty CPU tensor is read-only outside of abstract runs, because
+    writes to it would be lost.
+    """
     memory = storage.pin(t.cell) if t.device.type == "cpu" else None
     if memory is not None:
         part = apply_views_without_copy(memory.export(), t)
         if part is not None:
             return part
     array = np.array(t.array(".numpy()"), numpy_type(t.dtype))
-    # A write to it would be lost: refused by NumPy, "assignment destination is read-only".
+    # A write to the copy would be lost, so NumPy refuses it: "assignment destination is read-only".
     array.flags.writeable = not array.size or t.device.type != "cpu" or storage.is_abstract
     return array

@@ -1,4 +1,4 @@
-"""Finds the line of user code that is being executed, for errors and for the locations in printed graphs."""
+"""Find the line of user code that is being executed, for error messages and for locations in printed graphs."""
 
 import copy
 import os
@@ -15,22 +15,24 @@ import numpy as np
 from lazytensor.ir.types import Where
 
 Frames = tuple[tuple[str, str, int], ...]
-"""Functions with file and line, innermost first."""
+"""Function name, file and line of each call frame, innermost first."""
 CachedLocation = list[Where]
-"""The place that waits for a call of the house, once somebody has looked for it; see `enter_call`."""
+"""The location of the running library call: empty until `where` has computed it, then one element. See `enter_call`."""
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
 _PACKAGE_FOLDERS = tuple(str(_PACKAGE.with_name(name)) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
 _LAYER_FOLDERS = tuple(str(_PACKAGE / name) for name in ("nn", "functional"))
 NUMPY_FOLDER = str(pathlib.Path(np.__file__).parent)
-"""Where NumPy is, which calls back what it is given: tensors among it."""
-# In a worker the outermost frames are those that started its process, and then the loop over the loader.
+"""The folder of NumPy, whose functions may call back into tensors."""
+# The outermost frames of a data loader's worker process are those of multiprocessing.
 _MULTIPROCESSING_FOLDER = str(pathlib.Path(os.__file__).parent / "multiprocessing")
 _SKIPPED_PREFIXES = (*_PACKAGE_FOLDERS, NUMPY_FOLDER, _MULTIPROCESSING_FOLDER, str(copy.__file__), "<frozen importlib")
 
 
 class _ThreadLocation(threading.local):
-    """Where each thread stands in the user's model."""
+    """Location state of each thread: a fixed location, whether call frames are recorded, the cached location, and the
+    scopes.
+    """
 
     fixed: Where | None = None
     keeps_frames = False
@@ -42,23 +44,26 @@ class _ThreadLocation(threading.local):
 
 _thread_location = _ThreadLocation()
 block_names: dict[str, str] = {}
-"""By path, the names of blocks that are no modules."""
-# Every operation asks where it was called, mostly from few lines of few files.
+"""Names of scopes that the script named itself and that are not modules, by scope path."""
+# Caches: every operation looks up its location, mostly for few lines of few files.
 _is_internal: dict[str, bool] = {}
 _locations: dict[tuple[str, int, str, Frames], Where] = {}
 
 
 def push_scope(name: str) -> None:
-    """Enter a module or name scope; nodes made from now on carry its path."""
-    # An empty name adds no part to the path, but has to be pushed: every push has its pop.
+    """Enter a module or name scope: nodes created from now on have its path as their scope.
+
+    An empty name adds nothing to the path, but still needs its `pop_scope`.
+    """
+    # An empty name repeats the current path, because every push has its pop.
     scopes = _thread_location.scopes
     scopes.append(f"{scopes[-1]}.{name}" if scopes and name else name or (scopes[-1] if scopes else ""))
 
 
 def push_block(name: str) -> None:
-    """Enter a block that the script names itself, which printed graphs call by that name alone."""
+    """Enter a scope that printed graphs show as `name` only, without the path. An empty name adds nothing."""
     push_scope(name)
-    # Without a name it is the module around it.
+    # A block without a name belongs to the enclosing module.
     if name:
         block_names[_thread_location.scopes[-1]] = name
 
@@ -69,13 +74,16 @@ def pop_scope() -> None:
 
 
 def reset() -> None:
-    """Be outside of every scope."""
+    """Leave all scopes and forget the names of blocks."""
     _thread_location.scopes.clear()
     block_names.clear()
 
 
 def where() -> Where:
-    """The line of `user_frame`, or the place that a block is fixed to."""
+    """Return the location of the user's code that is running: file, line, scope, and call frames if they are recorded.
+
+    Inside `fixed_location`, return the fixed location.
+    """
     if _thread_location.fixed is not None:
         return _thread_location.fixed
     line, scopes = _thread_location.line, _thread_location.scopes
@@ -97,9 +105,10 @@ def where() -> Where:
 
 
 def enter_call(function: Any) -> CachedLocation | None:
-    """Note that a function begins, and give what `leave_call` is told when it ends.
+    """Mark the start of a call of `function`, and return the state to pass to `leave_call` when it ends.
 
-    While a layer of ours runs, the line that called it stays where it is: one look finds it for all nodes.
+    During a call of a function of `lazytensor.nn` or `lazytensor.functional`, the user's line is computed once and
+    cached for all nodes that the call creates.
     """
     before = _thread_location.line
     while hasattr(function, "__wrapped__"):
@@ -113,7 +122,10 @@ def enter_call(function: Any) -> CachedLocation | None:
 
 
 def call_user_function(function: Any, *arguments: Any) -> Any:
-    """What a function gives that a layer of ours was handed: it may be the user's."""
+    """Return `function(*arguments)`, for a function that a library function received and that may be the user's.
+
+    Locations inside of it are computed as for user code.
+    """
     before = enter_call(function)
     try:
         return function(*arguments)
@@ -122,16 +134,19 @@ def call_user_function(function: Any, *arguments: Any) -> Any:
 
 
 def leave_call(before: CachedLocation | None) -> None:
-    """Note that the function has ended."""
+    """Mark the end of a call; `before` is the result of `enter_call`."""
     _thread_location.line = before
 
 
 def user_frame() -> FrameType:
-    """The innermost frame outside the house, or the outermost frame if all of it is ours."""
-    # No `inspect.stack()`: it reads source files for every frame, and this runs for every new node.
-    frame = sys._getframe(2)  # neither this one nor its caller, which is of the house
-    # A user may subclass one of our modules: the innermost of their frames is the line to name.
-    # A dozen frames for each node: files that are known are looked up here, without a call.
+    """Return the innermost call frame of user code.
+
+    Frames of this package, NumPy, `copy`, multiprocessing and the import machinery do not count. Return the outermost
+    frame if all frames are internal.
+    """
+    # `inspect.stack()` would read source files for every frame, and this function runs for every new node.
+    frame = sys._getframe(2)  # skip this frame and its caller, which is internal
+    # The loop visits a dozen frames per node, so cached files are looked up here without a function call.
     while (outer := frame.f_back) is not None:
         file = frame.f_code.co_filename
         if not (_is_internal[file] if file in _is_internal else is_internal_file(file)):
@@ -141,7 +156,7 @@ def user_frame() -> FrameType:
 
 
 def _frames(frame: FrameType | None) -> Frames:
-    """The user's functions from this frame outwards, as far as the script itself: what started it is not theirs."""
+    """Return the user's frames from `frame` outwards, up to the module that runs as `__main__`."""
     frames = []
     while frame is not None:
         code = frame.f_code
@@ -155,7 +170,7 @@ def _frames(frame: FrameType | None) -> Frames:
 
 @contextmanager
 def record_call_frames() -> Iterator[None]:
-    """A block in which places have their callers too, which takes longer: for graphs that are to be printed."""
+    """Record the call frames of each location in the block, for graphs that are printed. This is slower."""
     before, _thread_location.keeps_frames = _thread_location.keeps_frames, True
     try:
         yield
@@ -164,7 +179,7 @@ def record_call_frames() -> Iterator[None]:
 
 
 def is_internal_file(file: str) -> bool:
-    """Whether a file belongs to the house or to the import machinery, and is not the user's."""
+    """Return whether a file belongs to this package, NumPy or the import machinery rather than to the user."""
     ours = _is_internal.get(file)
     if ours is None:
         ours = _is_internal[file] = file.startswith(_SKIPPED_PREFIXES)
@@ -172,7 +187,10 @@ def is_internal_file(file: str) -> bool:
 
 
 class fixed_location:
-    """Give every node made in the block this place: a gradient belongs to the line of its forward operation."""
+    """A context manager that gives all nodes created in the block the location `place`.
+
+    The backward pass uses it: a gradient has the location of its forward operation. Blocks can be nested.
+    """
 
     __slots__ = ("_before", "_place")
 
@@ -180,7 +198,7 @@ class fixed_location:
         self._place = place
 
     def __enter__(self) -> None:
-        # Blocks nest: the gradient of a gradient is recorded while another place is fixed.
+        # Blocks can be nested: the gradient of a gradient is recorded while another location is fixed.
         self._before, _thread_location.fixed = _thread_location.fixed, self._place
 
     def __exit__(self, *error: object) -> None:

@@ -1,7 +1,7 @@
-"""Runs captured steps: compiles each distinct graph once, and interprets those that are not worth it.
+"""Run captured steps: compile each distinct graph once and cache the result.
 
-Because nodes are interned, a step that was traced again and came out the same has the same root nodes: finding its
-compilation is one look-up.
+Nodes are interned, so a step that is traced again with the same operations has the same root nodes. Finding its
+compiled program is one dict lookup. A graph that is seen for the first time is usually interpreted instead.
 """
 
 from collections import OrderedDict
@@ -20,11 +20,11 @@ from lazytensor.runtime.state_store import Store
 from lazytensor.runtime.unfused_program import Unfused
 
 MAX_CACHED_COMPILATIONS = 64
-"""Compilations kept; the least recently used one goes first."""
+"""Maximum number of cached compilations; the least recently used one is evicted first."""
 
 
 class StepRunner:
-    """Executes captured steps on one backend, over one store of state, and keeps what was compiled for them."""
+    """Executes captured steps on `backend`, with state in `store`, and caches compiled programs."""
 
     def __init__(self, backend: Backend, store: Store, target: Target = HOST):
         self.backend, self.store, self.target = backend, store, target
@@ -33,11 +33,14 @@ class StepRunner:
 
     @property
     def has_lowered(self) -> bool:
-        """Whether any graph was sent through the passes."""
+        """Whether any graph was compiled."""
         return bool(self._compilations)
 
     def run(self, capture: Capture) -> None:
-        """Execute what was captured and hand out the results."""
+        """Execute a captured step and store the results in its storages.
+
+        The graph is compiled if it is the first graph of all or was seen before; otherwise it is interpreted.
+        """
         graph, waiting = capture.graph()
         key = graph.key
         compilation = self._compilations.get(key)
@@ -54,30 +57,33 @@ class StepRunner:
             capture.finish(waiting, [v if k in executable.owned else v.copy() for k, v in values])
 
     def is_worth_compiling(self, key: GraphKey) -> bool:
-        """Whether a graph was seen before, or is the first one of all: it then comes again, mostly."""
+        """Return whether to compile a graph: it was seen before, or nothing was compiled yet."""
         return not self._compilations or key in self._seen
 
     def compilation(self, graph: Graph, heading: Heading = NO_HEADING) -> Compilation:
-        """The way of a graph through the passes; the same one for an equal graph, so that no pass runs twice."""
+        """Return the compilation of a graph; an equal graph with the same `heading` gives the cached one.
+
+        `heading` is the text above printed graphs. A compilation with another heading replaces the cached one.
+        """
         key = graph.key
         known = self._compilations.get(key)
-        # Another heading is another text: an execution under other settings takes the place of the one before.
+        # The heading is part of the printed text, so a new heading needs a new compilation.
         if known is not None and known.heading == heading:
             self._compilations.move_to_end(key)
             return known
         new = Compilation(graph, self.target, heading=heading, backend=self.backend, store=self.store)
         self._seen.discard(key)
         self._compilations[key] = new
-        # Each holds its arena and its constants, so that a script with ever new shapes would grow without bound.
+        # Each compilation holds its arena and constants, so a script with many shapes would use more and more memory.
         if len(self._compilations) > MAX_CACHED_COMPILATIONS:
             self._compilations.popitem(last=False)
         return new
 
     def _interpret(self, graph: Graph, capture: Capture) -> list[np.ndarray]:
-        """A graph that was not seen before may never come again: run it one operation after the other."""
+        """Run a graph one operation at a time, write the new state to the store, and return copies of the outputs."""
         values = self._values(graph, capture)
         changed, outputs = values[: len(graph.updates)], values[len(graph.updates) :]
-        # An output may be a state's own array, which the updates below overwrite; and so may another new value.
+        # Outputs and new values may be the array of a state, which the updates below overwrite.
         outputs = [v.copy() for v in outputs]
         changed = [v.copy() for v in changed]
         for state, value in zip(graph.updates, changed, strict=True):
@@ -85,13 +91,17 @@ class StepRunner:
         return outputs
 
     def _values(self, graph: Graph, capture: Capture) -> list[np.ndarray]:
-        """The values of all roots; on the host backend, with the bits of its compiled program."""
+        """Return the values of all roots of the graph.
+
+        On the host backend with the JIT enabled, they are computed with compiled kernels, so that they equal those of
+        the compiled program bit by bit. Otherwise, or if that fails, NumPy computes them.
+        """
         arrays = capture.arrays()
         state = {s: self.store.array(s) for s in graph.state}
         if config.current().jit and isinstance(self.backend, HostBackend):
             try:
                 return Unfused(graph, self.target).run(arrays, state)
-            # NumPy tells the operation and its line.
+            # NumPy, below, raises an error that names the operation and its line.
             except (LazyError, ValueError, TypeError, MemoryError):
                 pass
         env = dict(zip(graph.inputs, arrays, strict=True)) | {leaf: state[s] for s, leaf in graph.state.items()}

@@ -1,7 +1,8 @@
-"""Cells, the storage of tensors, and the step that is being captured, if there is one.
+"""Tensor storages: reading, writing and computing their values, inside and outside of a captured step.
 
-A cell points to the node that is its present value. Outside a step, nodes are run when somebody reads; inside one, the
-step (see `capture`) is told of every cell that is read, written or made.
+A `Storage` refers to a graph node, which is its current value. Outside of a captured step, a node is computed when its
+value is read. Inside one, the active `capture.Capture` is notified of each storage that is read, written or created.
+Variables of type `Storage` are often called `cell` in this package.
 """
 
 import threading
@@ -33,42 +34,56 @@ from lazytensor.runtime import blas, repeated_graphs, shared_products, unfused_p
 from lazytensor.runtime.reference import evaluate
 
 MAX_PENDING_STORAGES = 4000
-"""Unread operations after which everything alive is computed, so that a loop that reads nothing cannot grow."""
+"""Number of uncomputed storages after which all live ones are computed, so that a loop without reads has bounded
+memory.
+"""
 MAX_CACHED_ELEMENTS = 65536
-"""Elements up to which a value that was computed for a reader is kept where else nothing is computed."""
+"""Largest size, in elements, of a value that an abstract run caches on its node after a read."""
 
 
 FREED_COUNT_KEY = "spent"
-"""Key in a node's memo: how often gradients have passed it and needed its values."""
+"""Key in `Node.memo`: the number of backward passes that have freed the saved values of the node."""
 
 
 class Storage:
-    """Storage of a tensor. `node` is its value; None while the value lives in the store between steps."""
+    """The elements that a tensor and its views share, like PyTorch's `UntypedStorage`.
+
+    Fields:
+    - `node`: the current value; None while the value is in `home`.
+    - `type`: shape and element type.
+    - `epoch`: the capture that the storage belongs to; None outside of captured steps.
+    - `state`: the name of the storage as state of a step; "" before it has one.
+    - `home`: the store, file or NumPy memory that holds the value while `node` is None.
+    - `synced`: the node that the store's current value was read into; the store is up to date while it equals `node`.
+    - `version`: the number of writes that backward notices.
+    - `leaf`: the `state` node that represents the storage inside captured steps.
+    - `is_inference`: whether the storage was created in inference mode.
+    """
 
     __slots__ = ("node", "type", "epoch", "state", "home", "synced", "version", "leaf", "is_inference", "__weakref__")
 
     def __init__(self, n: Node):
         self.node: Node | None = n
         self.type: Type = n.type
-        self.epoch: ActiveCapture | None = thread_state.current  # the step that it belongs to
-        self.state: str = ""  # StateId, given on registration or at the first step that reads the cell
-        self.home: ValueStore | None = None  # the store that holds its value between steps
-        self.synced: Node | None = None  # the leaf that the store's present value was read into
-        self.version: int = 0  # counts writes
-        self.leaf: Node | None = None  # the leaf that stands for it in steps
-        self.is_inference: bool = False  # whether inference mode made it
+        self.epoch: ActiveCapture | None = thread_state.current
+        self.state: str = ""  # set by `register`, or by the first step that reads the storage
+        self.home: ValueStore | None = None
+        self.synced: Node | None = None
+        self.version: int = 0
+        self.leaf: Node | None = None
+        self.is_inference: bool = False
         n.cells += 1
 
     @classmethod
     def outside(cls, n: Node) -> "Storage":
-        """A cell that counts as made before the step that is being captured."""
+        """Return a storage with value `n` that counts as created before the step that is being captured."""
         cell = cls(n)
         cell.epoch = None
         return cell
 
     @classmethod
     def from_store(cls, home: "ValueStore", type: Type) -> "Storage":
-        """A cell whose value is brought from `home` when somebody reads it."""
+        """Return a storage whose value is copied from `home` at the first read."""
         cell = cls.__new__(cls)
         cell.node, cell.type, cell.epoch, cell.state = None, type, None, ""
         cell.home, cell.synced, cell.version, cell.leaf, cell.is_inference = home, None, 0, None, False
@@ -76,72 +91,95 @@ class Storage:
 
 
 class ValueStore(Protocol):
-    """Where a value lives while no node stands for it: the store of a backend, or a file."""
+    """The place of a storage's value while the storage has no node: a backend's state store, a file, or NumPy memory."""
 
     def copy(self, state: str) -> np.ndarray:
-        """The value, for the caller to keep. Raises StateError where it cannot be fetched now."""
+        """Return a new array with the value of the storage that has the name `state`.
+
+        Raises StateError if the value cannot be fetched now.
+        """
 
     def claim(self, state: str) -> None:
-        """Called before the value is changed outside a step; raises StateError if that is not allowed now."""
+        """Prepare for a change of the value outside of a step. Raises StateError if a change is not allowed now."""
 
 
 class ActiveCapture(Protocol):
-    """The step that is being captured, as cells know it: `capture.Capture`."""
+    """The interface of `capture.Capture` that storages use.
+
+    Fields:
+    - `rules`: the number of nodes with a custom gradient rule that were created in the step.
+    - `readable`: whether values can be read while the step is captured.
+    - `has_calls`: whether the graph may contain function calls that are not inlined.
+    """
 
     rules: int
     readable: bool
     has_calls: bool
 
     def new_input_storage(self, array: np.ndarray, type: Type) -> Storage:
-        """A new cell with a value that is known now and another one in the next step."""
+        """Return a new storage that is one more input of the step: it has the value `array` now and another in the next
+        step.
+        """
 
     def record_written(self, cell: Storage) -> None:
-        """Note a cell that was made or written in the step."""
+        """Record that a storage was created or written in the step."""
 
     def settle(self, cell: Storage) -> None:
-        """Note a cell that was made in the step around a value that is known."""
+        """Record that a storage was created in the step with a value that needs no computation."""
 
     def touch(self, cell: Storage) -> None:
-        """Take a cell from before the step into it."""
+        """Make a storage that was created before the step part of the step's state."""
 
     def uses(self, n: Node) -> bool:
-        """Whether a gradient may come to a node from what was computed in the step."""
+        """Return whether `n` is an operand of a differentiable operation that the step has computed."""
 
     def shows(self, n: Node, cell: Storage) -> bool:
-        """Whether another cell of the step than `cell` has the node for its value."""
+        """Return whether the value of a live storage of the step, other than `cell`, is `n`."""
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
-        """The value of a node of the step; `what` says in an error who asks. Raises TraceError where it has none."""
+        """Return the value of a node of the step. `what` names the reading call in the error message.
+
+        Raises TraceError if the step is not readable.
+        """
 
     def client_value(self, n: Node) -> np.ndarray | None:
-        """The value of a node that depends on tensors of the client only; None for any other, and in an eager step."""
+        """Return the value of a node that depends only on tensors kept by the client, such as counters of the script.
+
+        Return None for any other node, and always None if the step is readable.
+        """
 
     def run_at_end(self, action: Callable[[], None]) -> None:
-        """Have an action recorded after all else that the step does."""
+        """Register a function that is called at the end of the step; its operations are recorded after all others."""
 
 
 class ThreadState(threading.local):
-    """What each thread has for itself: a loader's thread makes tensors beside a step that another one records."""
+    """State of each thread: the active capture, and the storages that wait for their computation.
+
+    It is thread-local because a data loader's thread creates tensors while another thread captures a step.
+    """
 
     current: ActiveCapture | None = None
 
     def __init__(self) -> None:
-        # Cells with a value to be computed outside of steps. Weakly: what nobody holds is never computed.
+        # Storages with uncomputed values, outside of steps. Weak references: freed storages need no computation.
         self.pending: list[weakref.ref[Storage]] = []
 
 
 thread_state = ThreadState()
-_capturing_thread: threading.Thread | None = None  # who records a step
+_capturing_thread: threading.Thread | None = None  # the thread that captures a step
 has_used_inference_mode = False
-"""Whether a block of this process was in inference mode."""
+"""Whether inference mode was ever enabled in this process. Until then no checks of inference tensors are made."""
 is_abstract = False
-"""Whether parameters have a type and no array, and nothing is computed that nobody reads (see `abstract_step`)."""
+"""Whether an abstract run is active: parameters have a type and no array, and only read values are computed.
+
+See `abstract_step`.
+"""
 
 
 def set_active_capture(step: ActiveCapture | None) -> ActiveCapture | None:
-    """Make a step the current one of this thread, or none; returns the one before.
+    """Set the active capture of this thread, or clear it with None, and return the previous one.
 
-    Raises TraceError while another thread records: both would number their inputs, and name their state, from one run.
+    Raises TraceError if another live thread is capturing a step: inputs and state names are numbered per process.
     """
     global _capturing_thread
     thread, other = threading.current_thread(), _capturing_thread
@@ -158,15 +196,17 @@ def set_active_capture(step: ActiveCapture | None) -> ActiveCapture | None:
 
 
 def new_storage(n: Node) -> Storage:
-    """A cell for a value that was just computed; it will be fetched or materialized if it outlives its use.
+    """Return a new storage with value `n`.
 
-    Outside of a step each cell has a node of its own, by which backward finds what became of its storage.
+    Inside a captured step, the storage is registered with the capture. Outside, an uncomputed value is queued for
+    computation, and all queued values are computed once there are more than `MAX_PENDING_STORAGES`. Outside, a node
+    that another storage already has is replaced by a distinct one: backward finds a storage by its node.
     """
     if (n.cells or n.op == "full") and thread_state.current is None and not is_abstract:
         n = _make_distinct_node(n)
     cell = Storage(n)
     if (step := cell.epoch) is not None:
-        # Not by n.value: whether a constant was computed before must not change what the step returns.
+        # The test does not use n.value: whether a constant was computed before must not change the step's outputs.
         (step.settle if n.op in ("const", "leaf") else step.record_written)(cell)
     elif n.value is None and not is_abstract:
         thread_state.pending.append(weakref.ref(cell))
@@ -179,18 +219,20 @@ def new_storage(n: Node) -> Storage:
 
 
 def _note_inference(cell: Storage) -> None:
-    """Note in the node of a cell that inference mode made the cell."""
+    """Record on the node of a storage that the storage was created in inference mode."""
     if cell.node is not None:
         record_of_node(cell.node).inference = weakref.ref(cell)
 
 
 def _make_distinct_node(n: Node) -> Node:
-    """Return a node for a cell whose value another cell shows, or a formula has for a constant."""
+    """Return a new node equal to `n`, for a storage whose value is also that of another storage or a constant of a
+    formula.
+    """
     if n.op == "full":
         twin = new_uninterned_node(node_template(n), ())
         twin.value = n.value
         return twin
-    # Equal computations are one node, so that as many walks back may pass it as there are tensors of it.
+    # Equal computations share one node. Each storage counts as one use, so each may run backward once.
     n.cells += 1
     record_of_node(n).clones += 1
     return _clone_node(n)
@@ -201,22 +243,29 @@ def _clone_node(n: Node) -> Node:
 
 
 def clone_if_tracked(n: Node) -> Node:
-    """Return the value of a copy of a tensor with the value `n`: for autograd, it is another node outside of steps."""
+    """Return the value of a copy of a tensor with value `n`.
+
+    This is a new `clone` node if gradients pass `n`, outside of steps and abstract runs; otherwise `n` itself.
+    """
     return _clone_node(n) if n.tracks and thread_state.current is None and not is_abstract else n
 
 
 def new_abstract_leaf(type: Type) -> Node:
-    """A new leaf that has a type and stands for no array."""
+    """Return a new leaf node that has a type and no array."""
     return new_unshared_leaf("leaf", type)
 
 
 def is_abstract_leaf(n: Node) -> bool:
-    """Whether a node is such a leaf: every other one is made around its array."""
+    """Return whether a node is a leaf without an array, as `new_abstract_leaf` makes it."""
     return n.op == "leaf" and n.value is None
 
 
 def read(cell: Storage) -> Node:
-    """The present value of a cell, as a node of the step being captured or of the outside."""
+    """Return the current value of a storage as a node.
+
+    Inside a captured step, a storage from before the step becomes part of the step's state first. Outside, a value that
+    is in a store is copied from it, and a storage that shares memory with NumPy gives a snapshot of the memory.
+    """
     if (step := thread_state.current) is not None:
         if cell.epoch is not step:
             step.touch(cell)
@@ -229,7 +278,10 @@ def read(cell: Storage) -> Node:
 
 
 def _snapshot(cell: Storage) -> Node:
-    """Return the present value of a pinned cell; end the pin if no array of the script is left."""
+    """Return a snapshot of the memory of a pinned storage.
+
+    Unpin the storage if no NumPy array of the script is left.
+    """
     memory = cell.home
     assert isinstance(memory, SharedMemory)
     n = memory.node()
@@ -241,12 +293,15 @@ def _snapshot(cell: Storage) -> Node:
 
 
 def is_pinned(cell: Storage) -> bool:
-    """Return whether a cell shares memory with an array of the script, and is read outside of a step."""
+    """Return whether the current value of a storage is in memory that it shares with NumPy; always False inside a step.
+
+    "Pinned" in this module means "shares memory with NumPy"; it is unrelated to PyTorch's page-locked memory.
+    """
     return cell.home.__class__ is SharedMemory and thread_state.current is None and cell.node is None
 
 
 def unpin(cell: Storage) -> None:
-    """Give a cell the present value of its memory, which it does not share from now on."""
+    """Stop sharing memory with NumPy: the storage gets the current content of the memory as its value."""
     if isinstance(cell.home, SharedMemory):
         if cell.node is None:
             cell.node = cell.home.node()
@@ -254,9 +309,10 @@ def unpin(cell: Storage) -> None:
 
 
 def pin(cell: Storage) -> SharedMemory | None:
-    """Move the value of a cell to memory that NumPy can share, and return the memory.
+    """Move the value of a storage to memory that NumPy can share, and return the memory.
 
-    Return None for a cell that a step or a store uses, and in an abstract run.
+    A pinned storage returns the memory that it has. Return None, and change nothing, if the storage is empty or belongs
+    to a step, a step is being captured, an abstract run is active, or a store holds the storage under a name.
     """
     home = cell.home
     if isinstance(home, SharedMemory):
@@ -274,7 +330,7 @@ def pin(cell: Storage) -> SharedMemory | None:
 
 
 def write_pinned(cell: Storage, n: Node, is_counted: bool = True) -> None:
-    """Make `n` the value of a pinned cell: its value is computed, and written to the memory, at once."""
+    """Compute `n` and write its value to the memory of a pinned storage. The version is incremented if `is_counted`."""
     memory = cell.home
     assert isinstance(memory, SharedMemory)
     memory.write(n, value_of(n), is_counted)
@@ -282,19 +338,24 @@ def write_pinned(cell: Storage, n: Node, is_counted: bool = True) -> None:
 
 
 def write(cell: Storage, n: Node, is_counted: bool = True) -> None:
-    """Make `n` the value of a cell; what is not counted is a write that backward does not notice."""
+    """Make `n` the value of a storage.
+
+    The version of the storage is incremented if `is_counted`; otherwise backward does not notice the write (`.data`).
+    A pinned storage is written at once. In an abstract run, a write to a storage without an array is ignored.
+    Raises StateError if the store that holds the value allows no change now.
+    """
     if thread_state.current is None:
         if cell.home.__class__ is SharedMemory and cell.node is None:
             write_pinned(cell, n, is_counted)
             return
-        # Initial values of what has none: they would be drawn, and never seen.
+        # Skip the initialisation of parameters without an array: the values would never be read.
         if is_abstract and cell.node is not None and is_abstract_leaf(cell.node):
             return
         if cell.home is not None:
             cell.home.claim(cell.state)
         if n.op == "full" and not is_abstract:
             n = _make_distinct_node(n)
-        # It shows this value again, perhaps: a constant that it began with may come back, as by `weight.data.zero_()`.
+        # The storage may have had this value before, such as a constant that `weight.data.zero_()` restores.
         if n.storage is not None:
             n.storage.losses.pop(id(cell), None)
         if cell.node is not None and cell.node is not n:
@@ -314,7 +375,10 @@ def write(cell: Storage, n: Node, is_counted: bool = True) -> None:
 
 
 def write_all(members: Sequence[Storage], nodes: Sequence[Node]) -> None:
-    """As `write` for each, outside of a step and of the abstract one, of new leaves that no cell was given before."""
+    """Write each node of `nodes` to the storage of the same index in `members`, as `write` does but faster.
+
+    Only valid outside of captured steps and abstract runs, for new nodes that no storage has as its value.
+    """
     for cell, n in zip(members, nodes, strict=True):
         if cell.home is not None:
             if cell.home.__class__ is SharedMemory:
@@ -330,7 +394,10 @@ def write_all(members: Sequence[Storage], nodes: Sequence[Node]) -> None:
 
 
 def write_in_step(members: Sequence[Storage], nodes: Sequence[Node]) -> None:
-    """As `write` for each, of cells that the step being captured has read."""
+    """Write each node of `nodes` to the storage of the same index in `members`, as `write` does but faster.
+
+    Only valid inside a captured step that has read all of these storages. Unchanged storages are skipped.
+    """
     step = thread_state.current
     assert step is not None
     for cell, n in zip(members, nodes, strict=True):
@@ -347,7 +414,11 @@ def _fetch(cell: Storage) -> None:
 
 
 def register(cell: Storage, state: str) -> None:
-    """Give a cell its identity. Raises StateError if it has another one already."""
+    """Set the name of a storage, under which steps and stores identify it.
+
+    A storage without a name, or with an automatic name ("unnamed."), is renamed: its value is first fetched from a
+    store that has it under the old name. Raises StateError if the storage has another name.
+    """
     if cell.state and cell.state != state and not cell.state.startswith("unnamed."):
         raise StateError(
             f"the tensor called {cell.state!r} was given a second name, {state!r}",
@@ -355,19 +426,23 @@ def register(cell: Storage, state: str) -> None:
             hint="Register a tensor once; a module that shares a tensor keeps the first name.",
         )
     if cell.state != state and cell.home is not None and cell.home.__class__ is not SharedMemory:
-        # The store knows the value by the old name, so the cell takes it along.
+        # The store has the value under the old name, so fetch it before the name changes.
         read(cell)
         cell.home, cell.synced = None, None
     cell.state = state
 
 
 def _evaluate_roots(roots: list[Node], remember: bool = False) -> list[np.ndarray]:
+    """Return the values of nodes outside of steps. With `remember`, also keep the values that backward will need.
+
+    A graph that was evaluated before is run as a compiled program, if there is one; otherwise each operation is
+    evaluated.
+    """
     kept = _values_for_backward(roots) if remember else []
     wanted = [*roots, *kept]
     values = repeated_graphs.evaluated(wanted, topological(wanted, _has_value))
     if values is None:
-        # With one thread of BLAS, whose results differ by how many it has; large products are shared in parts of our
-        # own.
+        # Results of BLAS depend on its number of threads, so use one; large products are split by `shared_products`.
         with blas.one_thread():
             return evaluate(roots, {}, remember, _evaluate_as_compiled)
     for n, value in zip(wanted, values, strict=True):
@@ -376,13 +451,16 @@ def _evaluate_roots(roots: list[Node], remember: bool = False) -> list[np.ndarra
 
 
 def _evaluate_as_compiled(n: Node, arrays: list[np.ndarray]) -> np.ndarray | None:
-    """The value of a node that a compiled program would round otherwise than NumPy; None for any other."""
+    """Return the value of a node whose compiled program rounds differently from NumPy, computed as the program does.
+
+    Return None for any other node.
+    """
     product = shared_products.shared(n, arrays)
     return product if product is not None or not config.current().jit else unfused_program.shared(n, arrays)
 
 
 def _values_for_backward(roots: list[Node]) -> list[Node]:
-    """The nodes below `roots` whose values a gradient will ask for: no walk back has used them up."""
+    """Return the uncomputed nodes that a backward pass from `roots` may need, without graphs that were freed."""
     open = [r for r in roots if r.tracks and not (r.memo and FREED_COUNT_KEY in r.memo)]
     return [n for n in topological(open, _has_value) if n.tracks and n.value is None and isinstance(n.type, Type)]
 
@@ -392,15 +470,18 @@ def _has_value(n: Node) -> bool:
 
 
 def sync() -> None:
-    """Compute every live value that is still pending outside a step; without gradient history it becomes a leaf."""
+    """Compute all pending values of live storages outside of steps.
+
+    A computed value without gradient history becomes a leaf, which frees the nodes that it was computed from.
+    """
     cells = [c for r in thread_state.pending if (c := r()) is not None]
     thread_state.pending = []
-    # All at once, so that what they share is computed once.
+    # Evaluate all roots together, so that common operands are computed once.
     roots = list(dict.fromkeys(c.node for c in cells if c.node is not None and c.node.value is None))
     for n, value in zip(roots, _evaluate_roots(roots, remember=True), strict=True):
         n.value = value
     for c in cells:
-        # A value without history lets go of the nodes that it was computed from, and of their values.
+        # Without gradient history the operands are no longer needed: a leaf frees them.
         if c.node is not None and c.node.value is not None and c.node.inputs and not c.node.tracks:
             c.node = leaf(c.node.value, c.type)
             c.node.cells = 1
@@ -409,7 +490,7 @@ def sync() -> None:
 
 
 def reset() -> None:
-    """Leave whatever step is being captured, and compute nothing of what is pending until somebody reads it."""
+    """End any capture and abstract run, and clear the queue of pending values and the caches of repeated graphs."""
     global is_abstract, _capturing_thread
     thread_state.current, is_abstract, _capturing_thread = None, False, None
     set_merging(False)
@@ -419,9 +500,11 @@ def reset() -> None:
 
 
 def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> np.ndarray:
-    """The array that a node stands for. Raise a TraceError inside a step whose values do not exist yet.
+    """Return the value of a node as an array, computing it if necessary.
 
-    The value of a tensor that `is_on_client` exists if it depends on tensors of the client only.
+    `what` names the reading call in error messages. Inside a captured step whose values do not exist yet, this raises
+    TraceError, unless `is_on_client` and the node depends only on tensors kept by the client. Outside of steps, all
+    other pending values are computed too.
     """
     if n.value is not None:
         return n.value
@@ -437,28 +520,31 @@ def value_of(n: Node, what: str = "reading it", is_on_client: bool = False) -> n
 
 
 def is_computable(n: Node) -> bool:
-    """Whether a value of the outside depends on nothing that has none."""
+    """Return whether a node depends on no leaf without an array."""
     return not any(is_abstract_leaf(i) for i in topological([n], lambda i: i.value is not None))
 
 
 def is_unknown_in_plan(n: Node) -> bool:
-    """Whether a plan has no value for a node of the outside: what is read of it are zeros."""
+    """Return whether an abstract run is active, outside of its step, and has no value for a node: a read gives zeros."""
     return is_abstract and thread_state.current is None and not is_computable(n)
 
 
 def _evaluate_abstract(n: Node) -> np.ndarray:
-    """What is seen of a value outside of the abstract step: zeros where it depends on what has no value."""
+    """Return the value of a node outside of an abstract step; zeros if it depends on a leaf without an array.
+
+    A value of at most `MAX_CACHED_ELEMENTS` elements is cached on the node.
+    """
     if is_computable(n):
         array = evaluate([n], {})[0]
-        # Small ones are asked for again and again; a large one is the caller's alone.
+        # Small values are read repeatedly; a large one is not cached, to save memory.
         n.value = array if n.type.size <= MAX_CACHED_ELEMENTS else None
         return array
-    # One zero under all elements: what is asked for may be as large as a model.
+    # A broadcast of one zero: the value may be as large as a model.
     return np.broadcast_to(np.zeros((), n.type.dtype.host), n.type.shape)
 
 
 def run_outside_capture(action: Callable[[], None]) -> None:
-    """Run something as if no step were being traced: making state, for example."""
+    """Call `action` as if no step were being captured in this thread."""
     before, thread_state.current = thread_state.current, None
     try:
         action()

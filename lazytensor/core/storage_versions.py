@@ -1,9 +1,9 @@
-"""What became of the storages that had a value: the version counters by which backward notices changes in place.
+"""Version counters: how backward detects that a saved tensor was modified in place.
 
-A node is a value, and a tensor's storage has one value after another. PyTorch saves a tensor for backward with the
-version of its storage, reads the storage again in backward, and refuses it if the version differs. Here the node of
-the old value notes, at each write, which storage lost it and at which version. A write through `.data` or through an
-array of NumPy does not count, so that backward goes on, with the present value of the storage.
+PyTorch saves a tensor for backward with the version of its storage and refuses it in backward if the version differs.
+Here values are immutable nodes, and a storage refers to one node after another. When a storage is written, the node of
+the old value records which storage was overwritten, and at which version. A write through `.data` or through a NumPy
+array is not counted: backward proceeds, with the current value of the storage.
 """
 
 import weakref
@@ -17,18 +17,25 @@ from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 
 Storage: TypeAlias = Any
-"""A `storage.Storage`, whose module is built on this one."""
+"""A `storage.Storage`; `Any` here, because the module `storage` imports this one."""
 
 has_uncounted_writes = False
-"""Whether this process wrote to a storage through `.data`, or shared one with NumPy: backward then reads again."""
+"""Whether this process ever wrote through `.data` or shared a storage with NumPy.
+
+If so, backward reads storages again.
+"""
 MAX_DEAD_STORAGES = 32
-"""Cells that are remembered to have lost a value, before those that are gone are dropped."""
+"""Number of overwrite records on one node from which on those of freed storages are removed."""
 
 
 class Overwrite(NamedTuple):
-    """How a value was lost: the cell that had it, the version of the cell then, and the value that was written.
+    """A record on a node that a storage had the node as its value and was overwritten.
 
-    `holder` is the cell if the write did not count: backward reads its present value.
+    Fields:
+    - `cell`: a weak reference to the storage.
+    - `version`: the version of the storage before the write.
+    - `by`: a weak reference to the node that was written.
+    - `holder`: the storage itself if the write was not counted; backward then uses its current value. Otherwise None.
     """
 
     cell: Callable[[], Storage | None]
@@ -38,12 +45,17 @@ class Overwrite(NamedTuple):
 
     @property
     def is_counted(self) -> bool:
-        """Whether the cell has a later version than the lost value."""
+        """Whether backward must refuse the old value: the overwriting write, or a later one to the storage, was
+        counted.
+        """
         return self.holder is None or self.holder.version != self.version
 
 
 class Snapshot:
-    """The part of an array that a value was copied from, with the version of the storage then."""
+    """The part of a NumPy array that a value was copied from, with the version of the storage at that time.
+
+    Creating one sets `has_uncounted_writes`.
+    """
 
     __slots__ = ("array", "memory", "type", "version")
 
@@ -56,7 +68,7 @@ class Snapshot:
         self.version: int = memory.counter.count
 
     def current_value(self, n: Node) -> Node:
-        """Return the present value; `n` if the elements are the same."""
+        """Return a node with the current elements of the array: `n` itself if they are unchanged, else a new leaf."""
         assert n.value is not None
         if has_equal_bits(self.array, n.value, self.type.dtype):
             return n
@@ -64,23 +76,30 @@ class Snapshot:
 
 
 def return_none(*_: object) -> None:
-    """Return None, as a weak reference to what is gone does."""
+    """Return None, like a weak reference whose object was freed."""
 
 
 class StorageRecord:
-    """The storages that had the value of a node, as far as something became of them."""
+    """Information on the storages that had a node as their value.
+
+    Fields:
+    - `clones`: the number of storages that have a clone of the node instead of the node.
+    - `losses`: the overwrites of storages that had this value, by `id` of the storage.
+    - `snapshot`: the shared memory that the value was copied from, if any.
+    - `inference`: a weak reference to the storage if it was created in inference mode.
+    """
 
     __slots__ = ("clones", "inference", "losses", "snapshot")
 
     def __init__(self) -> None:
-        self.clones: int = 0  # cells that have a node of their own, the clone of this one
+        self.clones: int = 0
         self.losses: dict[int, Overwrite] = {}
         self.snapshot: Snapshot | None = None
-        self.inference: Callable[[], Storage | None] = return_none  # the cell, if inference mode made it
+        self.inference: Callable[[], Storage | None] = return_none
 
 
 def record_of_node(n: Node) -> StorageRecord:
-    """Return the notes of a node, made if there are none."""
+    """Return the storage record of a node; create it if there is none."""
     if n.storage is None:
         n.storage = StorageRecord()
     notes: StorageRecord = n.storage
@@ -88,9 +107,10 @@ def record_of_node(n: Node) -> StorageRecord:
 
 
 def mark_operand_aliased(cell: Storage, old: Node) -> None:
-    """Note that the operation in place which replaced `old` read it through another operand, too.
+    """Record that the in-place operation which replaced `old` in `cell` also read it through another operand.
 
-    PyTorch copies what it writes over; it does not copy an operand.
+    An in-place operation keeps a copy of what it overwrites, but not of its other operands. Backward must therefore
+    refuse `old` even for that operation.
     """
     lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
     if lost is not None:
@@ -98,28 +118,29 @@ def mark_operand_aliased(cell: Storage, old: Node) -> None:
 
 
 def record_writer(cell: Storage, old: Node, n: Node) -> None:
-    """Note that `n` is the result of the operation in place that replaced `old`, whose values alone were written."""
+    """Set the in-place operation that replaced `old` in `cell` to `n`, when another node was written in its place."""
     lost = old.storage.losses.get(id(cell)) if old.storage is not None else None
     if lost is not None:
         old.storage.losses[id(cell)] = lost._replace(by=weakref.ref(n))
 
 
 def record_overwrite(cell: Storage, old: Node, n: Node, is_counted: bool) -> None:
-    """Record at node `old` that `cell`, which had it as its value, was written and has the value `n` now.
+    """Record on the node `old`, the previous value of `cell`, that `cell` was overwritten with `n`.
 
-    Backward refuses a saved `old` after a counted write; after one that is not (`.data`), it reads the cell again.
+    Call it before the storage is changed. After a counted write, backward refuses a saved `old`; otherwise it reads the
+    storage again. Records of freed storages are removed when the node has many records.
     """
     global has_uncounted_writes
     has_uncounted_writes |= not is_counted
     losses = record_of_node(old).losses
-    # A constant may be the first value of any number of cells: looked through each time they are twice as many.
+    # A constant may be the first value of many storages: clean up each time the number of records has doubled.
     if len(losses) >= MAX_DEAD_STORAGES and not len(losses) & (len(losses) - 1):
-        # Of a copy: other threads give cells the same value, and take theirs away. A list of pairs is not made at once:
-        # they may have Python search for garbage.
+        # Iterate over a copy: other threads may change the dict meanwhile. `copy` is atomic, unlike a list of its
+        # items, whose allocation may trigger a garbage collection.
         for key, lost in losses.copy().items():
             if lost.cell() is None:
                 newest = losses.pop(key, None)
-                # A new cell may have the number of the one that is gone by now.
+                # A new storage may have the same id as the freed one.
                 if newest is not None and newest is not lost:
                     losses.setdefault(key, newest)
     losses[id(cell)] = Overwrite(weakref.ref(cell), cell.version, weakref.ref(n), None if is_counted else cell)

@@ -1,8 +1,9 @@
-"""Tensor: a mutable handle on an immutable value.
+"""The Tensor class: a mutable handle on immutable graph nodes.
 
-A tensor is a cell (its storage) and a view_ops (the views through which it sees it). Reading replays the view_ops on
-the cell's present node; writing folds the new value back through each view's `put`, so that every alias sees it.
-The operations themselves live in `lazytensor.functional`, which attaches them as methods.
+A tensor has a storage (`cell`) and a chain of view operations (`view_ops`) from the storage to its own elements.
+Reading applies the view operations to the storage's current node. Writing puts the new elements back into the value of
+the whole storage, by each view operation's `put` function, so that all views of the storage see the write. The
+operations are in `lazytensor.functional`, which attaches them to the class as methods.
 """
 
 import weakref
@@ -48,14 +49,20 @@ from lazytensor.ops.elementwise import cast
 
 ViewOps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 MAX_CONST_BYTES = 65536
-"""Bytes up to which data made inside a step is compared by content, so that tracing it again finds the same graph."""
+"""Largest size, in bytes, of data that becomes a constant when a step creates a tensor from it.
+
+Constants are compared by content, so that a second trace of the step gives the same graph.
+"""
 
 SILENT_WRITES_ATTRIBUTE = "_silent_writes"
-"""Attribute of `.data` and its views: a list with the number of writes, which the version of the storage leaves out."""
+"""Attribute of a `.data` tensor and its views: a one-element list with the number of writes through them.
+
+These writes do not increment the version of the storage.
+"""
 MULTI_OUTPUT_VIEW_ATTRIBUTE = "_is_one_of_several_views"
-"""Attribute of the views that one call gave: the name of the function, and which of its outputs the view is."""
+"""Attribute of a view that a function with several views as results returned: (function name, index of the view)."""
 READ_ONLY_ATTRIBUTE = "_is_read_only"
-"""Attribute of a tensor that is a copy where PyTorch has a view: why it cannot be written, and what to do."""
+"""Attribute of a tensor that is a copy where PyTorch returns a view: (error text, hint) for an in-place write."""
 UNCOPIED_ATTRIBUTES = (
     "_hooks",
     "_after_hooks",
@@ -64,17 +71,18 @@ UNCOPIED_ATTRIBUTES = (
     MULTI_OUTPUT_VIEW_ATTRIBUTE,
     READ_ONLY_ATTRIBUTE,
 )
-"""Attributes of a tensor that are not attributes of a copy."""
+"""Instance attributes that a copy of a tensor does not get."""
 
 leaf_tensors: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
+"""Live leaf tensors by `leaf_id`."""
 
 T = TypeVar("T", bound="Tensor")
 
 
 class Tensor(NumberProtocol, Methods):
-    """A multi-dimensional array that is computed when somebody looks.
+    """A multi-dimensional array whose value is computed when it is first read.
 
-    Made by `lazytensor.tensor(...)` and the other factories, by operations, and by a module's parameters.
+    Create tensors with `lazytensor.tensor(...)` and the other factory functions. Operations return new tensors.
 
     >>> import lazytensor as lt
     >>> x = lt.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
@@ -105,15 +113,13 @@ class Tensor(NumberProtocol, Methods):
     grad: "Tensor | None"
     _forced_requires_grad = False
     __array_priority__ = 1000
-    """PyTorch's: with a NumPy number or array on the left, the tensor's operator is asked before NumPy's."""
+    """PyTorch's value: in `numpy_array + tensor`, the tensor's operator is tried before NumPy's."""
 
     constructed: "ClassVar[Callable[..., Tensor]]"
-    """What makes a tensor of sizes or of data; it lies above this file, and `functional.attach_members` leaves it
-    here.
-    """
+    """The function behind `Tensor(2, 3)` and `Tensor(data)`; `functional.attach_members` sets it."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "Tensor":
-        # As scripts of old have it, `torch.Tensor(2, 3)`; the house makes its tensors by `tensor_from_storage`.
+        # For scripts that call `torch.Tensor(2, 3)`; this package makes its tensors with `tensor_from_storage`.
         given = Tensor.constructed(*args, **kwargs)
         tensor = tensor_of_class(cls, given.cell, given.view_ops, given.history)
         tensor.device = given.device
@@ -121,7 +127,7 @@ class Tensor(NumberProtocol, Methods):
 
     @staticmethod
     def _make_subclass(kind: "type[T]", data: "Tensor", require_grad: bool = False) -> "T":
-        """Another handle on the storage of `data`, of a class of tensors."""
+        """Return a tensor of the subclass `kind` that shares the storage of `data` and has no gradient history."""
         tensor = tensor_of_class(kind, data.cell, data.view_ops, History())
         tensor.device = data.device
         if require_grad:
@@ -129,23 +135,27 @@ class Tensor(NumberProtocol, Methods):
         return tensor
 
     def _init(self, cell: Storage, view_ops: ViewOps = (), history: History | None = None) -> Self:
-        """Be a handle on a cell, seen through a view_ops, with the gradient history of the cell or one apart from
-        it.
+        """Initialise the tensor over the storage `cell`, read through `view_ops`, and return it.
+
+        With `history`, the tensor has this gradient history; with None, it has that of the storage.
         """
         self.cell, self.view_ops, self.history = cell, view_ops, history
-        self.leaf_id = 0  # unlike 0 for a leaf whose gradient is asked for
+        self.leaf_id = 0  # not 0 for a leaf that requires a gradient
         set_grad(self, None)
         self.device = CPU
         self._seen: Node | None = None
         self._node: Node | None = None
-        self._spent: Node | None = None  # the value whose graph backward has used up
+        self._spent: Node | None = None  # the value whose graph was freed by backward inside a step
         return self
 
     @property
     def node(self) -> Node:
-        """The node of the present value, as autograd sees it through this handle."""
-        # Reading a value is the hottest path of the package: the last answer is kept, and holds as long as the cell
-        # shows the same node in the same step.
+        """The node of the current value, with the gradient history of this tensor.
+
+        The result is cached until the storage has another node or another step is active.
+        """
+        # This is the hottest path of the package, so the last result is cached. It is valid as long as the storage has
+        # the same node in the same step.
         cell = self.cell
         stored = cell.node
         if stored is None or cell.epoch is not thread_state.current:
@@ -157,16 +167,22 @@ class Tensor(NumberProtocol, Methods):
         seen = stored if self.history is None else self.history.seen(stored)
         for name, attrs in self.view_ops:
             seen = call(name, seen, **dict(attrs))
-            # A view of a leaf passes the leaf's own variable, and is tracked from there on.
+            # A view of a leaf goes through the leaf's `variable` node and is tracked from there on.
             seen.tracks = seen.tracks or name == "variable"
         if self.leaf_id:
-            # The number tells two leaves with equal values apart, which are one node otherwise.
+            # The number distinguishes leaves with equal values, which would be one node otherwise.
             seen = _leaf_variable(seen, self.leaf_id)
         self._seen, self._node = stored, seen
         return seen
 
     def write(self, n: Node) -> None:
-        """Make `n` (of the same type) the value, through the view_ops. Raises ShapeError if the type differs."""
+        """Write the value `n` to the elements of this tensor, in place.
+
+        A view writes to its part of the storage. While gradients are not recorded, the gradient history of the storage
+        stays as it is. Raises ShapeError if the type of `n` differs, and AutogradError for a leaf that requires a
+        gradient (while gradients are recorded), an inference tensor outside of inference mode, or one of several views
+        of one call.
+        """
         if n.type != self.spec:
             raise ShapeError(f"a value of {n.type} cannot be written to a {self.spec}", where=source.where())
         self._refuse_write()
@@ -175,10 +191,10 @@ class Tensor(NumberProtocol, Methods):
             return
         if self.__dict__:
             self._before_write(n)
-        # The gradient history of the storage stays what it is.
+        # In these cases the gradient history of the storage does not change.
         is_past = thread_state.current is None and (self.history is not None or not _mode.records_gradients)
         if self.view_ops:
-            # A view of nothing may lie outside of its base, where `put` has no place for it.
+            # An empty view may be outside of the bounds of its base, where `put` fails.
             if not n.type.size:
                 self._write_empty(n, is_past)
                 return
@@ -189,12 +205,16 @@ class Tensor(NumberProtocol, Methods):
                 base, n = detach_node(base), detach_node(n)
             n = self._whole(base, n)
         else:
-            # What was seen last is not needed any more, and by nobody perhaps.
+            # Drop the cached nodes, which may be the last references to the old value.
             self._seen = self._node = None
         write(self.cell, attach_storage_history(self.cell, n) if is_past else n, self._is_counted)
 
     def _refuse_write(self) -> None:
-        """Raise AutogradError for a leaf that requires a gradient, and for a tensor of inference mode."""
+        """Raise AutogradError if an in-place write is not allowed.
+
+        This is the case for a leaf that requires a gradient and its views, while gradients are recorded, and for an
+        inference tensor outside of inference mode.
+        """
         if (self.leaf_id or any(name == "variable" for name, _ in self.view_ops)) and _mode.records_gradients:
             raise AutogradError(
                 f"a {'view of a ' if self.view_ops else ''}leaf Variable that requires grad is being used "
@@ -211,21 +231,23 @@ class Tensor(NumberProtocol, Methods):
             )
 
     def _whole(self, base: Node, n: Node) -> Node:
-        """Return the value of the storage, `base` until now, with `n` at the elements that this view shows."""
+        """Return the value of the whole storage, which was `base`, after a write of `n` to the elements of this view."""
         by_places = overlapping_views.write_overlapping_view(self, base, n)
         value = self._put(base, self.view_ops, n) if by_places is None else by_places
-        # A view may show all elements: what was there has a gradient of zero.
+        # If the view covers all elements, the old value has a gradient of zero.
         is_lost = base.tracks and not value.tracks and thread_state.current is None
         return call("overwritten", value, base) if is_lost else value
 
     def has_separate_history(self, n: Node) -> bool:
-        """Return whether a write of `n` goes on with a gradient history that the storage does not have."""
+        """Return whether a write of `n` extends a gradient history that only this tensor and its views have."""
         if self.history is None or not _mode.records_gradients or thread_state.current is not None:
             return False
         return n.tracks or not self.history.is_empty
 
     def _write_separate_history(self, n: Node) -> None:
-        """Write the values of `n` to the storage, and its gradient history to that of this tensor and its views."""
+        """Write the values of `n` to the storage, and add its gradient history to that of this tensor and its views
+        only.
+        """
         assert self.history is not None
         if self.__dict__:
             self._before_write(n)
@@ -240,21 +262,28 @@ class Tensor(NumberProtocol, Methods):
         self._seen = self._node = None
 
     def _write_empty(self, n: Node, is_past: bool) -> None:
-        """Give the storage the history of `n`, which has no elements, outside of steps."""
+        """Add the gradient history of `n`, which has no elements, to the storage; outside of steps, while gradients are
+        recorded.
+        """
         if n.tracks and not is_past and thread_state.current is None:
             write(self.cell, merge_empty_write(read(self.cell), n), self._is_counted)
 
     def storage_node(self) -> Node | None:
-        """Return the present value of the whole storage with the gradient history of this tensor; None if unread."""
+        """Return the value of the whole storage with the gradient history of this tensor; None if the storage has no
+        node now.
+        """
         return self.cell.node if self.history is None or self.history.is_empty else self.history.node
 
     def last_written_node(self) -> Node | None:
-        """Return the result of the last operation in place, for the whole storage; None if it is gone."""
+        """Return the value of the whole storage after the last in-place operation.
+
+        Return None if it is no longer available.
+        """
         return self.cell.node if self.history is None or self.history.is_empty else self.history.written
 
     @property
     def _is_counted(self) -> bool:
-        """Whether backward notices a write through this handle."""
+        """Whether a write through this tensor increments the version of the storage; False for `.data` and its views."""
         return not (self.__dict__ and SILENT_WRITES_ATTRIBUTE in self.__dict__)
 
     def _before_write(self, n: Node) -> None:
@@ -277,8 +306,7 @@ class Tensor(NumberProtocol, Methods):
             )
 
     def _put(self, base: Node, view_ops: ViewOps, value: Node) -> Node:
-        # From the innermost view outwards: what is written to a view of a view is first put into the outer view, whose
-        # new value is then put into the base.
+        # For a view of a view, put the value into the outer view first, then put that view's new value into the base.
         (name, attrs), rest = view_ops[0], view_ops[1:]
         if rest:
             value = self._put(call(name, base, **dict(attrs)), rest, value)
@@ -292,11 +320,16 @@ class Tensor(NumberProtocol, Methods):
         return put(base, value, **dict(attrs))
 
     def make_view(self, name: str, **attrs: Any) -> "Tensor":
-        """A tensor that shares this one's storage and sees it through one more view operation."""
-        # Refuses a wrong shape here, at the user's line. A view of an array does not need its elements.
+        """Return a view of this tensor: a tensor with the same storage and one more view operation, `name(...,
+        **attrs)`.
+
+        Raises ShapeError, at the user's line, if the operation does not fit the shape.
+        """
+        # Call the operation now, so that a wrong shape is reported at the user's line. A view of shared memory needs
+        # only its type.
         is_unread = is_pinned(self.cell) and shared_memory_views.shared_elements(self) is not None
         seen = call(name, new_abstract_leaf(self.spec) if is_unread else self.node, **attrs)
-        # A view of a leaf belongs to the leaf's graph: it is read through the leaf's own variable.
+        # A view of a leaf belongs to the leaf's graph: it is read through the leaf's `variable` node.
         leaf_step: ViewOps = (("variable", (("uid", self.leaf_id),)),) if self.leaf_id else ()
         view = tensor_from_storage(self.cell, (*self.view_ops, *leaf_step, (name, tuple(attrs.items()))), self.history)
         view.device = self.device
@@ -308,14 +341,14 @@ class Tensor(NumberProtocol, Methods):
                     if k in (SILENT_WRITES_ATTRIBUTE, MULTI_OUTPUT_VIEW_ATTRIBUTE, READ_ONLY_ATTRIBUTE)
                 }
             )
-        # What the view_ops would give once more, as long as the storage shows the same.
+        # Cache the node, which is valid as long as the storage has the same value.
         if not is_unread:
             view._seen, view._node = self._seen, seen
         return view
 
     @property
     def spec(self) -> Type:
-        """Shape and dtype as the compiler sees them."""
+        """Shape and element type of the tensor."""
         if not self.view_ops:
             return self.cell.type
         part = shared_memory_views.shared_elements(self) if is_pinned(self.cell) else None
@@ -323,15 +356,19 @@ class Tensor(NumberProtocol, Methods):
         return shown
 
     def array(self, what: str = "reading it") -> np.ndarray:
-        """The values as a NumPy array that must not be written to. Half types come in float32."""
+        """Return the values as a NumPy array that must not be written to. Elements of a half type are in float32.
+
+        `what` names the reading call in error messages. Raises TraceError if the value does not exist yet inside a
+        captured step, and ValuesAbsent for a tensor on the device "meta".
+        """
         check_reading(self, what)
         return value_of(self.node, what, self.device.type == "cpu")
 
     @property
     def _version(self) -> int:
-        """How often the storage was written to; of `.data`, how often through `.data`.
+        """The number of counted writes to the storage; for `.data` and its views, the number of writes through them.
 
-        Raises AutogradError for a tensor that inference mode made.
+        Raises AutogradError for a tensor that was created in inference mode.
         """
         if self.cell.is_inference:
             raise AutogradError("Inference tensors do not track version counter.", where=source.where())
@@ -340,27 +377,27 @@ class Tensor(NumberProtocol, Methods):
 
     @property
     def shape(self) -> Size:
-        """Its extents."""
+        """The size of each dimension."""
         return Size(self.spec.shape)
 
     @property
     def dtype(self) -> DType:
-        """The type of its elements."""
+        """The element type."""
         return self.cell.type.dtype
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions."""
         return len(self.spec.shape)
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no operation that gradients pass made it."""
+        """Whether the tensor is a leaf: it requires no gradient, or it is no result of a differentiable operation."""
         return bool(self.leaf_id) or not self.node.tracks
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients reach it or pass it."""
+        """Whether backward computes a gradient for this tensor or passes one through it."""
         return bool(self.leaf_id) or self.node.tracks
 
     @requires_grad.setter
@@ -368,7 +405,11 @@ class Tensor(NumberProtocol, Methods):
         self.requires_grad_(flag)
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
-        """Ask for a gradient (leaves only), or stop asking. Raises AutogradError for integers and non-leaves."""
+        """Set `requires_grad` of a leaf in place and return the tensor.
+
+        Raises AutogradError to set it on a tensor that is not floating point or is an inference tensor, and to clear it
+        on a tensor that is not a leaf. Setting it on a tensor that is not a leaf but has it already does nothing.
+        """
         if requires_grad and self.dtype.kind != "f":
             raise AutogradError(
                 "only Tensors of floating point dtype can require gradients", where=source.where(), hint="Use .float()."
@@ -394,7 +435,10 @@ class Tensor(NumberProtocol, Methods):
 
     @property
     def data(self) -> "Tensor":
-        """The same storage without gradient history; backward does not notice what is written through it."""
+        """A tensor that shares the storage, without gradient history.
+
+        Writes through it do not increment the version.
+        """
         data = self.detach()
         data.__dict__[SILENT_WRITES_ATTRIBUTE] = [0]
         return data
@@ -403,23 +447,24 @@ class Tensor(NumberProtocol, Methods):
     def data(self, value: "Tensor") -> None:
         if value.dtype is not self.dtype or self.view_ops:
             raise ShapeError(f"data of {value.spec} cannot be set on a {self.spec}", where=source.where())
-        # A cell that is loop-carried state of a step stays it: only its value is another tensor's now.
+        # A storage that is loop-carried state of a step keeps its name: only the value changes.
         before = self.cell
         state, self.cell = before.state, value.detach().contiguous_storage()
         if self.leaf_id and before.node is not None and thread_state.current is None:
-            # Backward reads a leaf again.
+            # Backward reads the current value of the leaf.
             record_overwrite(self.cell, before.node, read(self.cell), False)
         if state:
             self.cell.state = state
         self._seen = None
 
     def contiguous_storage(self) -> Storage:
-        """This storage if it is seen whole, else a new one that holds what is seen."""
+        """Return the storage of this tensor; for a view, a new storage that holds only the elements of the view."""
         return new_storage(self.node) if self.view_ops else self.cell
 
     def detach(self) -> "Tensor":
-        """A tensor that shares the storage and carries no gradient."""
-        # Writing through a detached view of a leaf is allowed, so the leaf's variable has to leave the view_ops.
+        """Return a tensor that shares the storage and has no gradient history."""
+        # Writing through a detached view of a leaf is allowed, so remove the leaf's `variable` from the view
+        # operations.
         view_ops = tuple(step for step in self.view_ops if step[0] != "variable")
         detached = tensor_from_storage(self.cell, view_ops, History())
         detached.device = self.device
@@ -428,9 +473,11 @@ class Tensor(NumberProtocol, Methods):
         return detached
 
     def free_graph(self, is_retained: bool | None, wanted: Collection[Node] | None = None) -> None:
-        """Note that the graph between this tensor and the `wanted` nodes (all of it if None) is used up.
+        """Check that backward from this tensor is possible, and mark the graph as freed unless `is_retained`.
 
-        Raises AutogradError if it was, and values were needed.
+        `wanted` limits both to the part of the graph between this tensor and these nodes; None means all of it. Raises
+        AutogradError if the graph was freed before and saved values are needed, or if a saved value was modified in
+        place.
         """
         root = self.node
         if thread_state.current is None:
@@ -438,13 +485,17 @@ class Tensor(NumberProtocol, Methods):
             if not is_retained:
                 saved_tensors.free_graph(root, wanted)
             return
-        # The nodes of a step are found again by the next one, so that only the tensor can remember.
+        # The next trace of a step reuses the nodes, so the mark must be on the tensor.
         if self._spent is root and any(map(saves_values, gradient_graph.tracked_nodes([root]))):
             raise saved_tensors.graph_freed_error()
         if not is_retained:
             self._spent = root
 
     def _seed(self, gradient: "Tensor | None") -> Node:
+        """Return the gradient that backward starts with: `gradient`, or 1 for a tensor with one element.
+
+        Raises AutogradError if `gradient` has another shape, or is None for a tensor with several elements.
+        """
         if gradient is not None:
             if gradient.shape != self.shape:
                 raise AutogradError(
@@ -463,10 +514,11 @@ class Tensor(NumberProtocol, Methods):
         return full(1, self.spec)
 
     def accumulate(self, g: Node) -> None:
-        """Add a gradient to `.grad` in place; while gradients are recorded, `.grad` is a new tensor.
+        """Add the gradient `g` to `.grad`.
 
-        The gradient of another loop's step is replaced, because it has no value any more. A step that finds a gradient
-        from before it makes a new tensor, too.
+        `.grad` is updated in place if it was created in the same step. It becomes a new tensor while gradients are
+        recorded, or if it was created before the step. A `.grad` of another step is replaced, because it has no value
+        any more.
         """
         known = self.grad
         if known is None or known.cell.epoch not in (None, thread_state.current):
@@ -477,22 +529,24 @@ class Tensor(NumberProtocol, Methods):
             known.write(cast(known.node + g, known.dtype))
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values as an array that shares the memory of the tensor (see `shared_memory_views`).
+        """Return the values as a NumPy array that shares memory with the tensor if possible (see
+        `shared_memory_views`).
 
-        Raises AutogradError for a tensor that requires a gradient, unless `force` is set.
+        Raises AutogradError if the tensor requires a gradient and `force` is False, and TypeError for a half type other
+        than float16.
         """
         if self.requires_grad and not force:
             raise AutogradError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
                 where=source.where(),
             )
-        # NumPy has one half type; PyTorch refuses the others with these words.
+        # NumPy has one half type; the message for others is PyTorch's.
         if self.dtype.is_half and self.dtype is not float16:
             raise TypeError("Got unsupported ScalarType BFloat16: use .float().numpy()")
         return shared_memory_views.export_array(self)
 
     def __format__(self, spec: str) -> str:
-        """A tensor without dimensions is formatted as its number, which is why it takes specs such as ".3f"."""
+        """Format a tensor without dimensions as its number, so that specifications such as ".3f" work."""
         if type(self) is Tensor and not self.spec.shape:
             return format(self._scalar("print()"), spec)
         return object.__format__(self, spec)
@@ -508,7 +562,7 @@ class Tensor(NumberProtocol, Methods):
         return (self[i] for i in range(self.spec.shape[0]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        # As in PyTorch, which has not the argument: NumPy cannot be promised that nothing is copied.
+        # As in PyTorch, copy=False is not supported: a copy may be unavoidable.
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         array = self.numpy()
@@ -519,42 +573,45 @@ class Tensor(NumberProtocol, Methods):
 
 
 def _leaf_variable(n: Node, leaf_id: int) -> Node:
-    """The node for the leaf of that number, as it is now. There is one for each parameter in each step."""
+    """Return the `variable` node of the leaf `leaf_id` with the current value `n`.
+
+    Within a step, each value of a leaf has one such node: the same arguments give the same node.
+    """
     key, known = find("variable", (n,), {"uid": leaf_id})
     if known is None:
         known = intern(key, "variable", (n,), {"uid": leaf_id}, n.type)
         known.where = source.where()
     known.tracks = True
     if thread_state.current is None:
-        # It is the leaf, so that nobody has to compute it.
+        # The node has the value of the leaf, so it needs no computation.
         known.value = n.value
     return known
 
 
-new_uninitialized = object.__new__  # past the constructor, which takes what scripts give
+new_uninitialized = object.__new__  # bypasses `Tensor.__new__`, which takes sizes or data
 
 
 def tensor_of_class(kind: type[T], cell: Storage, view_ops: ViewOps = (), history: History | None = None) -> T:
-    """A tensor of a class, over a cell seen through a view_ops."""
+    """Return a tensor of the class `kind` over a storage, without calling the constructor of the class."""
     return new_uninitialized(kind)._init(cell, view_ops, history)
 
 
 def tensor_from_storage(cell: Storage, view_ops: ViewOps = (), history: History | None = None) -> Tensor:
-    """A tensor over a cell seen through a view_ops."""
+    """Return a tensor over the storage `cell`, read through `view_ops`; see `Tensor._init`."""
     return new_uninitialized(Tensor)._init(cell, view_ops, history)
 
 
 def storage_of_leaf(leaf_id: int) -> Storage | None:
-    """The cell of a leaf that somebody still holds."""
+    """Return the storage of the leaf `leaf_id`; None if the leaf was freed."""
     leaf_tensor = leaf_tensors.get(leaf_id)
     return leaf_tensor.cell if leaf_tensor is not None else None
 
 
-set_grad = vars(Tensor)["grad"].__set__  # an assignment passes the checks of `lazytensor.autograd.function`
+set_grad = vars(Tensor)["grad"].__set__  # sets `.grad` without the checks of `lazytensor.autograd.function`
 
 
 def wrap(n: Node, device: Device = CPU) -> Tensor:
-    """A new tensor with the value `n`, on `device`. Raises MemoryMissing if the machine cannot hold it."""
+    """Return a new tensor with value `n` on `device`. Raises MemoryMissing if the machine cannot hold it."""
     tensor = new_uninitialized(Tensor)._init(new_storage(require_node_memory(n, device)))
     if device is not CPU:
         tensor.device = device
@@ -562,7 +619,10 @@ def wrap(n: Node, device: Device = CPU) -> Tensor:
 
 
 def operand_node(t: Tensor) -> Node:
-    """The node of an operand: without gradient while gradients are switched off."""
+    """Return the node of an operand; without gradient history while gradients are not recorded.
+
+    Raises TypeError if `t` is not a tensor.
+    """
     try:
         n = t.node
     except AttributeError:
@@ -575,9 +635,9 @@ def operand_node(t: Tensor) -> Node:
 
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
-    """A tensor over NumPy data, which is copied.
+    """Return a new tensor with a copy of the data of a NumPy array, converted to `dtype` if that is given.
 
-    Inside a step, small data becomes a constant that is compared by content.
+    Inside a step, data of at most `MAX_CONST_BYTES` becomes a constant that is compared by content.
     """
     dtype = dtype or dtype_of_array(array)
     values = np.array(array, dtype.host, order="C")

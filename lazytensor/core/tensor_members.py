@@ -1,8 +1,7 @@
-"""How a function says that it is a member of Tensor: a method, a form that writes in place, an operator, a fact.
+"""Decorators that mark a function as a member of Tensor: method, in-place method, operator or property.
 
-The mark stays on the function, where a reader sees it; `functional.attach_members` reads the marks and gives Tensor its
-members. What an editor and a type checker see of them stands in `lazytensor/core/tensor_methods.pyi`, written from the
-marks.
+A mark is stored on the function. `functional.attach_members` reads the marks and adds the members to Tensor. The stub
+`lazytensor/core/tensor_methods.pyi`, for editors and type checkers, is generated from the marks.
 """
 
 from collections.abc import Callable
@@ -14,7 +13,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class MemberMark:
-    """Under which names Tensor has a function, and in which forms."""
+    """How a function becomes a member of Tensor.
+
+    Fields:
+    - `names`: the names of the member.
+    - `in_place`: whether there is also an in-place form `name_`.
+    - `operator`: the name of the operator that it implements, such as "add"; "" for none.
+    - `is_comparison`: whether it implements the comparison operator of its name.
+    - `is_property`: whether it is a property instead of a method.
+    """
 
     names: tuple[str, ...]
     in_place: bool = False
@@ -43,10 +50,12 @@ def method(
     operator: str = "",
     is_comparison: bool = False,
 ) -> F | Callable[[F], F]:
-    """Mark a function as a method of Tensor, under its own name or under `names`; its first argument is the tensor.
+    """Mark a function as a method of Tensor; its first argument is the tensor.
 
-    With `in_place` there is `name_` too, which writes the result back. `operator="add"` serves `+`, also reflected and
-    as `+=`; a comparison serves the operator of its own name.
+    - `names`: the method's names, separated by spaces; default is the name of the function.
+    - `in_place`: also add the method `name_`, which writes the result to the tensor.
+    - `operator`: "add" also implements `+`, reflected `+` and `+=`.
+    - `is_comparison`: also implement the comparison operator of the function's name.
     """
 
     def marked(f: F) -> F:
@@ -57,16 +66,19 @@ def method(
 
 
 def tensor_property(*, names: str = "") -> Callable[[F], F]:
-    """Mark a function of one tensor as a property of Tensor, under its own name or under `names`."""
+    """Mark a function of one tensor as a property of Tensor.
+
+    `names` are its names, separated by spaces; default is the name of the function.
+    """
     return lambda f: _add_mark(f, MemberMark(tuple(names.split()) or (f.__name__,), is_property=True))
 
 
 def _add_mark(function: F, mark: MemberMark) -> F:
-    # In the function's own namespace: a table to register in would have to be filled by importing.
+    # Stored on the function, because a registry would depend on which modules have been imported.
     function.__dict__["members"] = (*member_marks(function), mark)
     return function
 
 
 def member_marks(function: Any) -> tuple[MemberMark, ...]:
-    """What a function says of itself; nothing for any other object."""
+    """Return the marks of a function; an empty tuple for any other object."""
     return tuple(getattr(function, "__dict__", {}).get("members", ()))

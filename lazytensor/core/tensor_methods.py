@@ -1,7 +1,7 @@
-"""The methods of Tensor that are functions of `lazytensor.functional`, which attaches them when it is imported.
+"""Base class for the methods of Tensor that are functions of `lazytensor.functional`.
 
-They need tensors, so they cannot stand in Tensor's file. What an editor and a type checker see of them is the stub
-beside this file, written from the functions' signatures by `python -m tests.method_stub`.
+`lazytensor.functional` attaches them when it is imported. The stub file next to this one declares them for editors and
+type checkers; `python -m tests.method_stub` generates it from the functions' signatures.
 """
 
 

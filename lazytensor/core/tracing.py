@@ -1,4 +1,4 @@
-"""`trace`: a function of tensors as the program that a backend or a simulator is given."""
+"""Trace a function of tensors into a graph (`trace_graph`) or a compiled program (`trace`) without computing it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +16,13 @@ from lazytensor.ir.program import Program
 
 
 def trace(step: Callable[..., Any], *examples: Any, half: DType | None = None) -> Program:
-    """The program of `step(*examples)`: what it reads, computes, changes and returns. Nothing is computed.
+    """Return the program that computes `step(*examples)`: its inputs, instructions, state and results.
 
-    Of the examples, tensors or NumPy arrays, also in lists and dicts, the types alone are used; what else they hold is
-    given to the step as it is and becomes a part of the program. Tensors that were there before, parameters and states
-    of optimizers, are its state, and are afterwards as they were. `half` is the type that products run in.
-    Raises TraceError, with the user's line, where the step asks for a value, and CompileError without any tensor.
+    Nothing is computed. Tensors and NumPy arrays in `examples`, also in nested lists and dicts, become inputs: only
+    their shapes and types are used. Other values are passed to `step` unchanged and become part of the program. Tensors
+    that existed before, such as parameters and optimizer state, are the program's state; their values and gradients are
+    unchanged afterwards. `half` is the type for matrix products, as in `autocast`; None means no automatic casts.
+    Raises TraceError, with the user's line, if `step` reads a value, and CompileError if `examples` has no tensor.
 
     >>> import lazytensor as lt
     >>> layer = lt.nn.Linear(8, 4)
@@ -35,7 +36,9 @@ def trace(step: Callable[..., Any], *examples: Any, half: DType | None = None) -
 
 
 def trace_graph(step: Callable[..., Any], *examples: Any, half: DType | None = None) -> Graph:
-    """The graph of `step(*examples)` as it is recorded, before any pass; for the rest see `trace`.
+    """Return the graph of `step(*examples)` as recorded, before any compiler pass.
+
+    See `trace` for the arguments and errors.
 
     >>> import lazytensor as lt
     >>> [node.op for node in lt.trace_graph(lambda x: (x + x).tanh(), lt.ones(3)).nodes()]
@@ -55,8 +58,8 @@ def trace_graph(step: Callable[..., Any], *examples: Any, half: DType | None = N
     arguments = tree_map(without_value, list(examples))
     if not inputs:
         raise CompileError("none of the examples is a tensor", hint="Give the step its batch: trace(step, lt.ones(4))")
-    # Cells go back by themselves; a gradient is a new tensor, which nothing outside of the step could compute.
-    # Taken as references: another thread may make a leaf meanwhile.
+    # The capture restores storages, but not `.grad` attributes, which would refer to tensors of the step. Iterate over
+    # a copy of the references, because another thread may create a leaf meanwhile.
     gradients = [(t, t.grad) for weak in leaf_tensors.valuerefs() if (t := weak()) is not None]
     try:
         return inline_calls(graph_of_step(lambda: step(*arguments), {str(i): t for i, t in enumerate(inputs)}, half))
