@@ -1,1 +1,1 @@
-"""Gradients: the graph of derivatives, what backward saves, hooks, functions with a backward of their own."""
+"""Automatic differentiation: gradient graphs, saved tensors, hooks, gradient modes and custom autograd functions."""

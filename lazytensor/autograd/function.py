@@ -1,7 +1,7 @@
-"""Gradients asked for by name, and functions that bring their own backward.
+"""`autograd.grad`, `backward`, the `.grad` attribute, and custom functions (`Function`).
 
-Values are immutable, so what a gradient needs cannot be overwritten. That a tensor was changed in place which backward
-needs is refused as in PyTorch all the same, by `saved_tensors`.
+Nodes are immutable, so the values that a gradient needs are always available. Using a tensor in backward that was
+modified in place is still an error, as in PyTorch; `saved_tensors` raises it.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,9 +58,25 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of the (weighted) outputs with respect to the inputs, one for each; `.grad` stays as it is.
+    """Return the gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to each tensor of
+    `inputs`.
 
-    Raises AutogradError if an input requires no gradient, or is not used and `allow_unused` does not say so.
+    `.grad` attributes do not change. The arguments are those of `torch.autograd.grad`:
+
+    - `grad_outputs`: a tensor in the shape of each output; None means 1 for an output with one element.
+    - `retain_graph`: whether the graph can be used again; default is `create_graph`.
+    - `create_graph`: record gradients of the gradients.
+    - `allow_unused`: return None for an input that the outputs do not depend on.
+    - `materialize_grads`: return zeros for such an input.
+    - `is_grads_batched`: not supported.
+
+    Raises AutogradError if an input requires no gradient, if an input is not used and neither `allow_unused` nor
+    `materialize_grads` is set, or if the graph was freed before.
+
+    >>> import lazytensor as lt
+    >>> x = lt.tensor([1.0, 2.0], requires_grad=True)
+    >>> lt.autograd.grad((x * x).sum(), x)
+    (tensor([2., 4.]),)
     """
     roots, wanted = _as_list(outputs), _as_list(inputs)
     if is_grads_batched:
@@ -68,11 +84,11 @@ def grad(
     if not all(t.requires_grad for t in wanted):
         raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
     nodes = [o.node for o in roots]
-    # One walk of the graph for all: each input asks at every node where it stands, and gets the sum.
+    # One backward pass for all inputs. An input may have several nodes; its gradient is their sum.
     uses = _nodes_of_tensors(nodes, wanted)
     ends = {n for places in uses for n in places}
     for i, o in enumerate(roots):
-        # What several outputs share is used up with the last of them.
+        # Parts of the graph that outputs share are freed with the last output.
         o.free_graph(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots), ends)
     update_retained_tensors()
     with grad_mode(create_graph):
@@ -104,9 +120,10 @@ def grad(
 
 
 def _nodes_of_tensors(roots: list[Node], wanted: list[Tensor]) -> list[list[Node]]:
-    """Where each tensor stands in the graph: a leaf may have had several values."""
-    # Tensors are mutable and nodes are not: a leaf that was changed between two uses is two `variable` nodes, with one
-    # number.
+    """Return the nodes of each tensor of `wanted` in the graph of `roots`: several for a leaf that was modified in
+    between.
+    """
+    # A leaf that was modified between two uses has two `variable` nodes with the same number.
     by_uid: dict[int, list[Node]] = {}
     if any(t.leaf_id for t in wanted) and all(r.tracks for r in roots):
         for n in gradient_graph.leaf_variables(roots):
@@ -136,15 +153,18 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of several tensors to `.grad` of the leaves."""
+    """Compute the gradients of several tensors, weighted by `grad_tensors`, and add them to `.grad` of the leaves.
+
+    The other arguments are those of `Tensor.backward`.
+    """
     roots, given = _as_list(tensors), _as_list(grad_tensors)
     if len(roots) == 1 and len(given) <= 1:
-        # Through the method, which those who watch a script's losses replace.
+        # Call the method, which tools may replace in order to observe losses.
         roots[0].backward(given[0] if given else None, retain_graph, create_graph, inputs)
         return
     seeds = _seeds(roots, grad_tensors)
     for i, t in enumerate(roots):
-        # What several roots share is used up with the last of them.
+        # Parts of the graph that roots share are freed with the last root.
         t.free_graph(i + 1 < len(roots) or (create_graph if retain_graph is None else retain_graph))
     run_backward([t.node for t in roots], seeds, create_graph, inputs)
 
@@ -157,10 +177,15 @@ def backward_of(
     create_graph: bool = False,
     inputs: Tensors | None = None,
 ) -> None:
-    """Add the gradient of this tensor to `.grad` of every leaf it was computed from, or of those in `inputs`.
+    """Compute the gradient of this tensor and add it to `.grad` of every leaf that the tensor depends on.
 
-    Raises AutogradError if it is no scalar and no `gradient` is given, if nothing requires a gradient, or the
-    second time on the same tensor unless `retain_graph` was asked for.
+    - `gradient`: the gradient of the tensor itself; default is 1 for a tensor with one element.
+    - `retain_graph`: whether backward can be called again; default is `create_graph`.
+    - `create_graph`: record gradients of the gradients.
+    - `inputs`: the tensors that get a gradient, instead of all leaves. They need not be leaves.
+
+    Raises AutogradError if the tensor has several elements and there is no `gradient`, if it requires no gradient, or
+    if the graph was freed by an earlier call.
     """
     root, seed = t.node, t._seed(gradient)
     if not root.tracks:
@@ -171,7 +196,11 @@ def backward_of(
 
 
 def _assign_grad(t: Tensor, value: Any) -> None:
-    """Set `.grad`. Raises AutogradError for a gradient of another shape or type, TypeError for anything else."""
+    """Set `.grad`.
+
+    Raises AutogradError if `value` has another shape or type, or is `t` itself, and TypeError if it is not a tensor.
+    Tensors on other devices than the CPU may differ in shape and type.
+    """
     if value is not None and (value is t or not isinstance(value, Tensor) or value.spec != t.spec):
         _refuse_grad(t, value)
     set_grad(t, value)
@@ -198,12 +227,12 @@ def _refuse_grad(t: Tensor, value: Any) -> None:
     )
 
 
-# The getter is that of the slot, so that reading costs nothing more.
+# The getter is that of the slot, so that reading `.grad` is fast.
 Tensor.grad = property(vars(Tensor)["grad"].__get__, _assign_grad)  # type: ignore[assignment]
 
 
 class Context:
-    """What `forward` leaves for `backward`: saved tensors, and whatever is set as an attribute."""
+    """The `ctx` object of a custom function, with which `forward` passes saved tensors and attributes to `backward`."""
 
     def __init__(self, needs: tuple[bool, ...]):
         self.needs_input_grad = needs
@@ -214,7 +243,7 @@ class Context:
         self._dirty: list[Tensor] = []
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for backward, which is refused if they are changed in place until then; None is kept as None.
+        """Save tensors for `backward`; None is kept as None. Modifying one in place before backward is an error.
 
         Raises ArgumentInvalid for any other object.
         """
@@ -225,59 +254,66 @@ class Context:
         self._kept = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say of outputs that no gradient flows through them."""
+        """Mark outputs of `forward` as not differentiable."""
         self._fixed += tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say of inputs that forward has changed them in place and returns them."""
+        """Mark inputs that `forward` modifies in place. `forward` must return them."""
         self._dirty += tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether a gradient that nobody asked for comes as zeros (the default) or as None."""
+        """Set whether `backward` gets zeros (the default) or None as the gradient of an output that was not used."""
         self.materialize = value
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors given to `save_for_backward`."""
+        """The tensors passed to `save_for_backward`. Raises AutogradError if one was modified in place since."""
         return tuple(None if s is None else _unpack_saved_tensor(*s) for s in self._saved)
 
     def freeze(self, outputs: dict[int, Node]) -> None:
-        """Remember the values of the kept tensors; `outputs` gives the tracked nodes of those that are results."""
-        # What was saved is what backward sees, whatever is written to the tensors in between.
+        """Save the current values of the tensors passed to `save_for_backward`.
+
+        `outputs` gives the nodes of tensors that are differentiable outputs, by `id` of the tensor.
+        """
+        # Save nodes: backward then detects whether a tensor was modified since.
         self._saved = [None if t is None else (outputs.get(id(t), t.node), t) for t in self._kept]
         self._kept = ()
 
 
 def _unpack_saved_tensor(n: Node, kept: Tensor) -> Tensor:
-    """Return a saved tensor: the tensor that was saved, as long as it has the value, so that they share memory."""
+    """Return the saved tensor `kept` itself if it still has the value `n`, so that they share memory, else a new
+    tensor.
+    """
     if storage.thread_state.current is None:
         if kept.node is n:
             return kept
         n = unpack_saved_node(n, storage_of_leaf)
-        # A write through `.data` does not make it another tensor.
+        # After a write through `.data`, it is still the same tensor.
         if kept.node is n:
             return kept
     tensor = wrap(n, kept.device)
-    # Another handle on a saved value: the storage that had it is still the only one.
+    # `wrap` counted the new tensor as another storage with this value; undo that, because it only shows a saved value.
     n.cells -= 1
     return tensor
 
 
 class Function:
-    """A function with a gradient of its own: static methods `forward(ctx, ...)` and `backward(ctx, *gradients)`.
+    """Base class of custom autograd functions: subclasses define static methods `forward(ctx, ...)` and `backward(ctx,
+    ...)`.
 
-    With several differentiable outputs `backward` runs once for each, with zeros for the others; since it is linear
-    in the gradients, the sum is the same.
+    As in PyTorch, `forward` may omit `ctx` if there is a method `setup_context(ctx, inputs, output)`. If there are
+    several differentiable outputs, `backward` is called once for each, with zeros as the gradients of the others. The
+    sum is the same as that of one call, because `backward` is linear in the gradients.
     """
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """To be defined by the subclass, with or without `ctx` as the first argument."""
+        """Compute the outputs; the subclass defines it, with `ctx` as first argument unless it defines `setup_context`."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        """One gradient, or None, for each argument of forward."""
+        """Return a gradient, or None, for each argument of `forward`, given the gradients of its outputs."""
         raise NotImplementedError("You must implement either the backward or vjp method for your custom Function.")
 
     vjp: Any = None
@@ -285,10 +321,10 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward without recording, and attach backward to what it returns."""
+        """Call `forward` with gradients disabled, and attach `backward` to its floating-point outputs."""
         ctx = Context(tuple(isinstance(a, Tensor) and a.requires_grad for a in args))
         inputs = [a.node for a in args if isinstance(a, Tensor)]
-        # Two styles of PyTorch's: forward with ctx as its first argument, or without it and `setup_context` after it.
+        # PyTorch's two styles: `forward(ctx, ...)`, or `forward(...)` followed by `setup_context`.
         with grad_mode(False):
             if cls.setup_context is None:
                 out = cls.forward(ctx, *args, **kwargs)
@@ -309,15 +345,18 @@ class Function:
 
 
 def custom_vjp(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
-    """x as a node whose gradient goes through `rule`, which gives one for x, or None, and one for each input."""
-    # The rule is no attribute: attributes are part of what makes nodes equal, and a closure is equal to nothing.
+    """Return a node with the value of `x` and a custom gradient rule.
+
+    `rule(g)` returns a gradient, or None, for `x` and for each node of `inputs`.
+    """
+    # The rule is stored in `memo`, because attributes determine which nodes are equal and closures are never equal.
     node = call("custom_vjp", x, *inputs, uid=new_rule_id())
     node.memo = {**(node.memo or {}), VJP_KEY: rule}
     return node
 
 
 def observe_gradient(n: Node, report: Callable[[Node], Node]) -> Node:
-    """The same value as a node whose gradient passes through `report`."""
+    """Return a node with the value of `n` whose gradient is replaced by `report(gradient)` in backward."""
     return custom_vjp(n, (), lambda g: (report(g),))
 
 
@@ -325,7 +364,7 @@ def _attach_backward(
     cls: Any, ctx: Context, args: tuple[Any, ...], inputs: list[Node], results: list[Any], tracked: dict[int, Node]
 ) -> list[Any]:
     fixed = {id(t) for t in ctx._fixed}
-    # Not the tensors themselves: the rule would keep them.
+    # Keep types and devices only, so that the rule does not keep the tensors alive.
     types = [r.spec if isinstance(r, Tensor) else None for r in results]
     devices = [r.device if isinstance(r, Tensor) else CPU for r in results]
     attached = []
@@ -334,7 +373,7 @@ def _attach_backward(
             attached.append(r)
             continue
 
-        # `i` as a default: the rule runs when the loop is long over.
+        # `i` is a default argument, because the rule is called after the loop.
 
         def rule(g: Node, i: int = i) -> tuple[Node | None, ...]:
             zeros = [None if t is None or not ctx.materialize else call("full", value=0.0, type=t) for t in types]
@@ -350,7 +389,7 @@ def _attach_backward(
 
 
 def _check_dirty(ctx: Context, results: Sequence[Any]) -> None:
-    """Raise AutogradError for a tensor that `mark_dirty` was given, if it is a leaf or if it is not returned."""
+    """Raise AutogradError if a tensor passed to `mark_dirty` is not returned, or is a leaf or a view of one."""
     for t in ctx._dirty:
         if not any(r is t for r in results):
             raise AutogradError(
@@ -368,7 +407,7 @@ def _check_dirty(ctx: Context, results: Sequence[Any]) -> None:
 
 
 def _check_saved(ctx: Context) -> None:
-    """Raise AutogradError for a tensor of inference mode among the saved ones."""
+    """Raise AutogradError if a tensor passed to `save_for_backward` was created in inference mode, outside of steps."""
     if storage.thread_state.current is None and any(t is not None and t.cell.is_inference for t in ctx._kept):
         raise inference_tensor_saved_error()
 
@@ -382,7 +421,10 @@ def _result_tensor(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
 
 
 def _call_backward(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]) -> list[Node | None]:
-    """The gradients of the tensor arguments. Raises AutogradError if there are too few, too many or misshapen ones."""
+    """Call the custom backward and return the gradients of the tensor arguments as nodes.
+
+    Raises AutogradError if the number, types or shapes of the returned gradients do not fit the arguments.
+    """
     answer = (cls.vjp or cls.backward)(ctx, *given)
     answers = list(answer) if isinstance(answer, tuple | list) else [answer]
     _check_gradient_types(cls, answers, args)
@@ -392,7 +434,7 @@ def _call_backward(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ..
             f"got {len(answers)})",
             where=source.where(),
         )
-    # More answers than arguments are fine as long as they are None, as PyTorch has it.
+    # As in PyTorch, there may be more gradients than arguments if the additional ones are None.
     pairs = zip(answers, args, strict=False)
     return [_fit_gradient(cls, i, g, a) for i, (g, a) in enumerate(pairs) if isinstance(a, Tensor)]
 
@@ -422,14 +464,14 @@ def _fit_gradient(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:
             f"expected shape compatible with {list(shape)}",
             where=source.where(),
         )
-    # A gradient in the broadcast shape of its argument is summed back.
+    # A gradient that has a broadcast shape of its argument is summed to the shape of the argument.
     if n.type.shape != shape:
         n = sum_to(n, shape, tuple(range(lead, len(n.type.shape))))
     return cast(n, a.dtype)
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Backward without a record of its own: its result has no second derivative."""
+    """Decorate a `backward` method so that gradients are disabled in it: its results have no second derivative."""
 
     def silent(ctx: Context, *gradients: Any) -> Any:
         with grad_mode(False):
@@ -439,18 +481,18 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class GradientFunction:
-    """What a tensor was computed by: a name to look at, and the functions before it."""
+    """The function that computed a tensor, as `grad_fn` returns it: a name and the functions of its operands."""
 
     def __init__(self, n: Node):
         self._node = n
 
     def name(self) -> str:
-        """As in "MulBackward0"."""
+        """Return PyTorch's name of the function, such as "MulBackward0"."""
         return grad_fn_name(self._node)
 
     @property
     def next_functions(self) -> tuple[tuple["GradientFunction | None", int], ...]:
-        """One for each input; None where no gradient flows."""
+        """A pair (function, 0) for each operand; the function is None if the operand requires no gradient."""
         return tuple((GradientFunction(i) if i.tracks else None, 0) for i in self._node.inputs)
 
     def __repr__(self) -> str:
@@ -459,6 +501,6 @@ class GradientFunction:
 
 @tensor_property()
 def grad_fn(t: Tensor) -> GradientFunction | None:
-    """The function that computed t; None for a leaf."""
+    """The function that computed this tensor; None for a leaf."""
     n = t.node
     return GradientFunction(n) if n.tracks and not t.leaf_id else None

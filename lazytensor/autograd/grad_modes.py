@@ -1,4 +1,4 @@
-"""Switches for the recording of gradients: context managers that are decorators too."""
+"""Context managers and decorators that switch the recording of gradients on and off."""
 
 import functools
 import inspect
@@ -17,7 +17,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _decorate_generator(function: Callable[..., Any], mode: Callable[[], Any]) -> Callable[..., Any]:
-    """A generator function whose body runs in a mode, and the code between its values outside."""
+    """Return a generator function whose body runs in a mode; code of the consumer between two values runs outside of
+    it.
+    """
 
     @functools.wraps(function)
     def stepping(*args: Any, **kwargs: Any) -> Any:
@@ -43,7 +45,9 @@ def _decorate_generator(function: Callable[..., Any], mode: Callable[[], Any]) -
 
 
 class set_grad_enabled(ContextDecorator):
-    """Switch recording on or off, at once; as a context manager only in the block.
+    """Enable or disable gradients in this thread, immediately; as a context manager, only in the block.
+
+    As a decorator, it applies while the function runs.
 
     >>> import lazytensor as lt
     >>> with lt.set_grad_enabled(False):
@@ -56,14 +60,14 @@ class set_grad_enabled(ContextDecorator):
         self._before = is_grad_enabled()
         switch(mode)
 
-    # Called by ContextDecorator for each call of a decorated function: a recursive one needs a state for each level.
+    # ContextDecorator calls this for each call of a decorated function; recursive calls need separate states.
     def _recreate_cm(self) -> "set_grad_enabled":
         return type(self)(self.mode)
 
     def __call__(self, function: F) -> F:
-        """As a decorator: only while the function runs."""
-        # The constructor has switched at once, for `torch.set_grad_enabled(False)` as a statement; a decorator takes
-        # that back until the function is called.
+        """Decorate `function` so that the mode applies only while it runs."""
+        # The constructor has switched the mode, for `torch.set_grad_enabled(False)` as a statement. A decorator
+        # restores the previous mode until the function is called.
         switch(self._before)
         if inspect.isgeneratorfunction(function):
             return cast(F, _decorate_generator(function, lambda: _GradModeBlock(self.mode)))
@@ -84,7 +88,7 @@ class _GradModeDecorator(ContextDecorator):
         return _GradModeBlock(self.enabled)
 
     def __call__(self, function: F) -> F:
-        """Return the function in this mode; a generator has the mode while it runs, not while it waits at a yield."""
+        """Return `function` running in this mode; for a generator function, the mode applies only while its body runs."""
         if inspect.isgeneratorfunction(function):
             return cast(F, _decorate_generator(function, self._recreate_cm))
         decorated: F = super().__call__(function)
@@ -99,14 +103,14 @@ class _GradModeDecorator(ContextDecorator):
 
 
 class _GradModeBlock(_GradModeDecorator):
-    """A block with recording on or off."""
+    """A context manager that enables or disables gradients."""
 
     def __init__(self, enabled: bool):
         self.enabled = enabled
 
 
 class enable_grad(_GradModeDecorator):
-    """Record gradients in the block.
+    """Enable gradients in the block or in the decorated function.
 
     >>> import lazytensor as lt
     >>> with lt.no_grad(), lt.enable_grad():
@@ -116,7 +120,7 @@ class enable_grad(_GradModeDecorator):
 
 
 class no_grad(_GradModeDecorator):
-    """Record no gradients in the block.
+    """Disable gradients in the block or in the decorated function: results do not require a gradient.
 
     >>> import lazytensor as lt
     >>> w = lt.ones(2, requires_grad=True)
@@ -129,13 +133,15 @@ class no_grad(_GradModeDecorator):
     enabled = False
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        """`@no_grad` without brackets decorates as well."""
+        """Return the mode; for `@no_grad` without parentheses, return the decorated function."""
         mode = super().__new__(cls)
         return mode if function is None else mode(function)
 
 
 class inference_mode(no_grad):
-    """Record no gradients in the block, whose new tensors cannot be changed or saved for backward outside of it.
+    """Disable gradients in the block; tensors created in it cannot be modified or saved for backward outside of it.
+
+    With `mode=False`, it enables gradients and leaves inference mode in the block.
 
     >>> import lazytensor as lt
     >>> with lt.inference_mode():
@@ -144,7 +150,7 @@ class inference_mode(no_grad):
     """
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
-        """With mode=False the block records as usual."""
+        """Return the mode; for `@inference_mode` without parentheses, return the decorated function."""
         switched = super().__new__(cls)
         if callable(mode):
             return switched(mode)
@@ -152,7 +158,7 @@ class inference_mode(no_grad):
         return switched
 
     def __init__(self, mode: bool | Callable[..., Any] = True):
-        """Takes the mode; `__new__` has used it."""
+        """Do nothing: `__new__` uses the argument."""
 
     def _recreate_cm(self) -> "inference_mode":
         block: inference_mode = type(self)(not self.enabled)
@@ -173,7 +179,7 @@ class inference_mode(no_grad):
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is in a block of inference mode.
+    """Return whether this thread is in inference mode.
 
     >>> import lazytensor as lt
     >>> with lt.inference_mode():

@@ -1,10 +1,10 @@
-"""Whether operations of a thread record what gradients need."""
+"""The state of gradient recording in each thread."""
 
 import threading
 
 
 class _GradRecording(threading.local):
-    """What each thread switches for itself, as in PyTorch; a new thread begins with recording on."""
+    """Gradient modes of each thread, as in PyTorch; in a new thread, gradients are enabled."""
 
     records_gradients = True
     is_inference = False
@@ -14,7 +14,7 @@ grad_recording_state = _GradRecording()
 
 
 class grad_mode:
-    """A block in which the recording of gradients is switched on or off, in this thread."""
+    """A context manager that enables or disables gradients in this thread."""
 
     __slots__ = ("_before", "_enabled")
 
@@ -29,7 +29,7 @@ class grad_mode:
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations record gradients now.
+    """Return whether operations of this thread record gradients.
 
     >>> import lazytensor as lt
     >>> lt.is_grad_enabled()
@@ -39,5 +39,5 @@ def is_grad_enabled() -> bool:
 
 
 def set_grad_enabled(enabled: bool) -> None:
-    """Switch the recording of gradients on or off for good, in this thread."""
+    """Enable or disable gradients in this thread until the next change."""
     grad_recording_state.records_gradients = enabled

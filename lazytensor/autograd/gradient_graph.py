@@ -1,4 +1,4 @@
-"""Gradients as a graph: from output nodes to nodes for the derivatives, by the `vjp` rule of each op."""
+"""Build the graph of gradients of a graph of nodes, with the `vjp` rule of each operation."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -11,12 +11,13 @@ from lazytensor.ops.buffer_slices import GradientSlice, materialize_slice
 from lazytensor.ops.formula import Gradients, accumulate_gradient, pullback, push_gradient
 
 NODE_HOOK_KEY = "arrival"
-"""Key in a node's memo of a function that is given its gradient when that is complete, and answers what goes on."""
+"""Key in `Node.memo` of a function that is called with the complete gradient of the node and returns its replacement.
+"""
 _hook_count = 0
 
 
 class _NodeOrder(threading.local):
-    """What the walk back that this thread is at has to pass: from where, and the nodes."""
+    """The cached result of `tracked_nodes` for this thread's current backward pass: the roots and the nodes."""
 
     roots: tuple[Node, ...] | None = None
     order: list[Node] | None = None
@@ -26,7 +27,7 @@ _node_order = _NodeOrder()
 
 
 class cached_node_order:
-    """A block that asks more than once for the nodes below `outputs`, of which no more are made in it."""
+    """A context manager that caches `tracked_nodes(outputs)`. No nodes below `outputs` may be changed inside of it."""
 
     __slots__ = ("_before", "_outputs")
 
@@ -42,9 +43,9 @@ class cached_node_order:
 
 
 def register_node_hook(n: Node, arrival: Callable[[Node], Node]) -> None:
-    """Have a function called with the gradient of a node, in walks to come."""
+    """Call `arrival` with the gradient of `n` in later backward passes; its result replaces the gradient."""
     global _hook_count
-    # A gradient that is remembered was computed without the function.
+    # The count is part of cache keys: cached gradients were computed without this hook.
     _hook_count += 1
     if n.memo is None:
         n.memo = {}
@@ -52,9 +53,11 @@ def register_node_hook(n: Node, arrival: Callable[[Node], Node]) -> None:
 
 
 def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
-    """The derivative of sum(seed * output) with respect to each node of `wrt`; None where no path leads.
+    """Return the derivative of sum(seed * output) with respect to each node of `wrt`.
 
-    Raises AutogradError if an output carries no gradient.
+    Return None if the outputs do not depend on it.
+
+    Raises AutogradError if an output requires no gradient.
     """
     return [materialize_slice(g) for g in gradients_of(outputs, seeds, wrt)]
 
@@ -66,16 +69,18 @@ def gradients_of(
     is_everywhere: bool = False,
     is_recurring: bool = False,
 ) -> list[Node | GradientSlice | None]:
-    """As `grad`, but what is a piece of a longer gradient comes as that.
+    """Return gradients as `grad` does, except that a part of a longer gradient is returned as a `GradientSlice`.
 
-    With `is_everywhere` those who watch are told of gradients that lead to no node of `wrt` too.
-    With `is_recurring` the question may have been asked of equal nodes that are gone.
+    The result is cached on the first output: the same arguments give the same nodes, so a step that is traced
+    repeatedly builds its gradients once. Graphs with hooks or custom rules are not cached, because these functions must
+    be called.
 
-    Equal questions get the same nodes back without walking the graph again, so a step that is traced anew each time
-    pays once.
-    Raises AutogradError if an output carries no gradient.
+    - `is_everywhere`: call the hooks of all nodes, not only of those on a path to a node of `wrt`.
+    - `is_recurring`: also reuse the result for equal graphs whose nodes were freed (see `node_replay`).
+
+    Raises AutogradError if an output requires no gradient.
     """
-    # Not the node that remembers: it would be in a cycle with all below it, whose arrays then wait for a search.
+    # The key leaves out outputs[0], which holds the cache: a reference cycle would delay the release of arrays.
     question = (tuple(outputs[1:]), tuple(seeds), tuple(wrt), _hook_count)
     memo = outputs[0].memo
     if memo is None:
@@ -88,7 +93,7 @@ def gradients_of(
     if any(n.op == "custom_vjp" or (n.memo is not None and NODE_HOOK_KEY in n.memo) for n in order):
         return _pull_back_with_hooks(
             order, gradients, wrt, is_everywhere
-        )  # a user's function is to be called each time
+        )  # not cached, because functions of the user must be called each time
     turn = GradientQuery(order, seeds, wrt) if is_recurring and len(order) <= MAX_REPLAYED_NODES else None
     replayed = turn.answers() if turn is not None else None
     if replayed is not None:
@@ -103,10 +108,10 @@ def gradients_of(
 
 
 def tracked_nodes(outputs: Sequence[Node]) -> list[Node]:
-    """The nodes below `outputs` through which a gradient may flow, inputs before users."""
+    """Return the nodes that `outputs` depend on and that gradients pass, operands before their users."""
     if _node_order.order is not None and _node_order.roots == tuple(outputs):
         return _node_order.order
-    # What a leaf shows was computed without gradients.
+    # Nodes below a `variable` have no gradients.
     order = [n for n in topological(outputs, lambda n: not n.tracks or n.op == "variable") if n.tracks]
     if _node_order.roots == tuple(outputs):
         _node_order.order = order
@@ -129,7 +134,10 @@ def _seed_gradients(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients
 def _pull_back_with_hooks(
     order: Sequence[Node], gradients: Gradients, wrt: Sequence[Node], is_everywhere: bool
 ) -> list[Node | GradientSlice | None]:
-    """The gradients of `wrt`, in a walk that tells those who watch and goes only where somebody waits for it."""
+    """Return the gradients of `wrt`, calling hooks and custom rules.
+
+    Only nodes on a path to a node of `wrt` are visited, unless `is_everywhere` is set.
+    """
     wanted = set(wrt)
     passed: set[Node] = set()
     for n in order:
@@ -142,7 +150,7 @@ def _pull_back_with_hooks(
             continue
         arrival = n.memo.get(NODE_HOOK_KEY) if n.memo is not None else None
         after = before if arrival is None else arrival(before)
-        # Recorded from PyTorch 2.13.0: who asks for a gradient that also goes on gets it as it was before the hooks.
+        # As PyTorch 2.13.0: a requested gradient that is also passed on is returned as it was before the hooks.
         answers[n] = before if n in passed and not is_everywhere else after
         if n in passed and n.inputs:
             push_gradient(gradients, n, after, wanted)
@@ -150,13 +158,15 @@ def _pull_back_with_hooks(
 
 
 def leaf_variables(outputs: Sequence[Node]) -> list[Node]:
-    """The `variable` nodes that `outputs` depend on, in the order of the walk."""
+    """Return the `variable` nodes that `outputs` depend on, in topological order; the result is cached on the first
+    output.
+    """
     memo = outputs[0].memo
     if memo is None:
         memo = outputs[0].memo = {}
-    key = ("leaves", *outputs[1:])  # without the node itself, as in `gradients_of`
+    key = ("leaves", *outputs[1:])  # without outputs[0], as in `gradients_of`
     if key not in memo:
-        # A leaf that several tensors share appears once; the order decides in which order hooks run.
+        # The order determines the order in which hooks run.
         memo[key] = [n for n in tracked_nodes(outputs) if n.op == "variable"]
     variables: list[Node] = memo[key]
     return variables

@@ -1,10 +1,10 @@
-"""Gradients that arrive: in `.grad`, and at the hooks of tensors.
+"""Run backward: accumulate gradients in `.grad`, and call the hooks of tensors.
 
-Hooks stand at the node that a tensor shows when they are registered, as PyTorch's stand at its `grad_fn`: what was
-computed from it before is seen too, and a later write in place leaves them where they are. Equal computations are one
-node, so the node is set apart from those to come; where an equal tensor has it already and nothing was computed from
-either, a node of its own is put between the tensor and its uses. Only for one of two equal tensors that may both have
-been used it is too late, and refused.
+A hook is registered on the node that the tensor has at that time, as PyTorch's is on its `grad_fn`. It is called for
+uses of the tensor before and after the registration; a later in-place write does not move it. Equal computations share
+a node, so the node is first separated from later equal ones. If an equal tensor has the node already and neither was
+used, a separate node is inserted between the tensor and its uses. If both may have been used, registration raises
+AutogradError.
 """
 
 import threading
@@ -33,11 +33,11 @@ from lazytensor.ops.buffer_slices import GradientSlice, JoinedGradient, material
 
 Hook = Callable[..., Any]
 TensorsById = weakref.WeakValueDictionary[int, Tensor]
-"""Tensors by their identity: `==` of tensors compares elements."""
+"""Tensors by `id`, because `==` of tensors compares elements."""
 
 
 class _RetainedTensors(threading.local):
-    """Tensors that keep their gradient, of each thread: one that walks back does not look at what others compute."""
+    """The tensors of each thread for which `retain_grad` was called."""
 
     def __init__(self) -> None:
         self.tensors = TensorsById()
@@ -47,19 +47,25 @@ _retained = _RetainedTensors()
 
 
 class RemovableHandle:
-    """Removes a hook again. Made without a hook, as libraries make it, it has the number under which to put one."""
+    """A handle that removes a hook from `table`.
+
+    It is also a context manager that removes the hook at the end of the block.
+
+    Without a hook, only `id` is assigned, under which the caller can add one. `extra_dict` is a dict, or a list of
+    dicts, from which `remove` deletes the same id.
+    """
 
     id: int
 
     def __init__(self, table: dict[int, Hook], hook: Hook | None = None, *, extra_dict: Any = None):
         self._table, self.id = table, unique_id()
-        # What is kept beside the hooks under the same numbers goes with them.
+        # Other dicts with the same ids as keys, whose entries are removed with the hook.
         self._beside = extra_dict if isinstance(extra_dict, list) else [extra_dict] if extra_dict is not None else []
         if hook is not None:
             table[self.id] = hook
 
     def remove(self) -> None:
-        """Take the hook away."""
+        """Remove the hook; do nothing if it was removed before."""
         for table in (self._table, *self._beside):
             table.pop(self.id, None)
 
@@ -71,8 +77,11 @@ class RemovableHandle:
 
 
 def new_rule_id() -> Any:
-    """A number for a node with a rule; inside a step counted from its start, so that the next trace finds the same."""
-    # A number from a counter that never goes back would make each trace of a step another graph, compiled anew.
+    """Return an identifier for a node with a custom rule.
+
+    Inside a step it is a count from the start of the step, so that the next trace of the step gives an equal graph.
+    """
+    # With a global counter, each trace of a step would be a different graph and be compiled again.
     step = storage.thread_state.current
     if step is None:
         return unique_id()
@@ -81,17 +90,20 @@ def new_rule_id() -> Any:
 
 
 class _GradientHooks:
-    """What waits for the gradient of one node: hooks, and tensors that keep it."""
+    """The hooks of one node, and the tensors that retain its gradient. Call it with the gradient to run them.
+
+    It applies only in the step, or outside of steps, where it was created.
+    """
 
     def __init__(self, device: Any):
         self.table: dict[int, Hook] = {}
         self.keepers = TensorsById()
         self.device = device
-        # Nodes of a step are found again by its next trace, which registers its own hooks.
+        # The next trace of a step reuses the nodes but registers new hooks, so remember the step.
         self._epoch = None if storage.thread_state.current is None else weakref.ref(storage.thread_state.current)
 
     def is_due(self) -> bool:
-        """Whether it was registered in the step that is being traced, or outside like this walk."""
+        """Return whether the hooks were registered in the step that is active now, or both are outside of steps."""
         return (
             storage.thread_state.current is None
             if self._epoch is None
@@ -103,20 +115,20 @@ class _GradientHooks:
             return g
         g = run_hooks(self.table, g, self.device)
         for t in list(self.keepers.values()):
-            # A tensor that was written to since keeps the gradient of what it is now.
+            # A tensor that was written since retains the gradient of its current value, at another node.
             if hooks_at(t.node) is self:
                 t.accumulate(g if is_grad_enabled() else detach_node(g))
         return g
 
 
 def hooks_at(n: Node) -> _GradientHooks | None:
-    """What waits at a node in this step, or outside of steps."""
+    """Return the hooks of a node that apply in the active step, or outside of steps; None if there are none."""
     arrival = n.memo.get(gradient_graph.NODE_HOOK_KEY) if n.memo is not None else None
     return arrival if isinstance(arrival, _GradientHooks) and arrival.is_due() else None
 
 
 def _get_or_add_hooks(t: Tensor) -> _GradientHooks:
-    """What waits for the gradient of what a tensor is now; registered where nothing waits yet."""
+    """Return the hooks of the node of a tensor; create and register them if there are none."""
     n = _unshared_node(t)
     arrival = hooks_at(n)
     if arrival is None:
@@ -125,7 +137,10 @@ def _get_or_add_hooks(t: Tensor) -> _GradientHooks:
 
 
 def _unshared_node(t: Tensor) -> Node:
-    """The node of a tensor, as one that no equal tensor has if that can be had."""
+    """Return the node of a tensor, after separating it from equal tensors if possible.
+
+    Raises AutogradError if an equal tensor has the same node and the node was used.
+    """
     n, step = t.node, storage.thread_state.current
     if hooks_at(n) is not None:
         return n
@@ -153,11 +168,14 @@ def _ambiguous_gradient_error() -> AutogradError:
 
 
 def run_hooks(table: dict[int, Hook], g: Node, device: Any) -> Node:
-    """The gradient after all hooks. Raises TypeError or AutogradError for an answer that cannot take its place."""
+    """Return the gradient `g` after calling all hooks of `table` with it.
+
+    Raises ArgumentInvalid or AutogradError if a hook returns something that is not a tensor of the same shape and type.
+    """
     for hook in list(table.values()):
         given = wrap(g if is_grad_enabled() else detach_node(g), device)
         answer = hook(given)
-        # A hook may as well write to what it was given.
+        # A hook may also modify the given gradient in place.
         g = _check_hook_result(hook, given if answer is None else answer, g)
     return g
 
@@ -178,17 +196,17 @@ def _check_hook_result(hook: Hook, answer: Any, g: Node) -> Node:
 
 
 def run_leaf_hooks(t: Tensor, g: Node) -> Node:
-    """The gradient of a leaf after the hooks that were registered on it."""
+    """Return the gradient `g` of a leaf after calling the leaf's hooks."""
     table = t.__dict__.get("_hooks")
     return run_hooks(table, g, t.device) if table else g
 
 
 def update_retained_tensors() -> None:
-    """Let tensors that keep their gradient wait for it where they are now: they may have been written to."""
+    """Register tensors with `retain_grad` on their current nodes, which in-place writes may have changed."""
     if not _retained.tensors:
         return
     for t in list(_retained.tensors.values()):
-        # A tensor from another step is no part of what is walked, and looking at it would draw it in.
+        # Skip tensors of other steps: reading `node` would make them part of this step.
         if t.cell.node is not None and t.cell.epoch is storage.thread_state.current and t.node.tracks:
             arrival = hooks_at(t.node)
             if arrival is None or id(t) not in arrival.keepers:
@@ -198,17 +216,17 @@ def update_retained_tensors() -> None:
 def run_backward(
     roots: Sequence[Node], seeds: Sequence[Node], create_graph: bool, inputs: Tensor | Sequence[Tensor] | None
 ) -> None:
-    """Add the gradients of sum(seed * root) to `.grad` of every leaf, or of those in `inputs`."""
+    """Compute the gradients of sum(seed * root) and add them to `.grad` of every leaf, or of the tensors in `inputs`."""
     update_retained_tensors()
     is_recurring = storage.thread_state.current is None and not storage.is_abstract
-    # A leaf that nobody holds any more has no `.grad` to be added to.
+    # Skip leaves whose tensors were freed.
     wanted = [
         (n, t) for n in gradient_graph.leaf_variables(roots) if (t := leaf_tensors.get(n.attrs["uid"])) is not None
     ]
     if inputs is not None:
         chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
         wanted = [(n, t) for n, t in wanted if any(t is c for c in chosen)]
-        # What is asked for and is no leaf gets its gradient at its present value.
+        # A tensor that is not a leaf gets the gradient at its current node.
         wanted += [(c.node, c) for c in chosen if not c.leaf_id]
     with grad_mode(create_graph):
         gradients = gradient_graph.gradients_of(roots, seeds, [n for n, _ in wanted], inputs is None, is_recurring)
@@ -224,8 +242,11 @@ def run_backward(
 
 
 def prepare_double_backward(roots: Sequence[Node], gradients: Sequence[Node | None]) -> None:
-    """Prepare gradients for a walk back through them: what they were computed from may have been written over."""
-    # In a step nothing is checked.
+    """Mark overwritten values that `gradients` were computed from as kept, so that backward through them is allowed.
+
+    Inside a step it does nothing, because saved values are not checked there.
+    """
+    # Inside a step, saved values are not checked.
     if storage.thread_state.current is None:
         saved_tensors.mark_kept_values(roots, [g for g in gradients if g is not None], storage_of_leaf)
 
@@ -233,10 +254,13 @@ def prepare_double_backward(roots: Sequence[Node], gradients: Sequence[Node | No
 def _accumulate_gradients(
     tensors: Sequence[Tensor], gradients: Sequence[Node | GradientSlice | None], create_graph: bool
 ) -> None:
-    """Add each gradient to its tensor; pieces of one that is computed late stay together until somebody reads one."""
+    """Add each gradient to `.grad` of its tensor.
+
+    Outside of steps, gradients that are slices of one joined gradient stay in one array until one of them is read.
+    """
     wholes: dict[JoinedGradient, Whole] = {}
     is_late = storage.thread_state.current is None and not (create_graph or storage.is_abstract)
-    # Of new nodes; a step mostly finds those of the step before.
+    # The location of new nodes; a step mostly reuses the nodes of its previous trace.
     place = None if storage.thread_state.current is not None else source.where()
     for t, g in zip(tensors, gradients, strict=True):
         if isinstance(g, GradientSlice) and is_late and t.grad is None and g.of.is_in_order and not _has_leaf_hooks(t):
@@ -247,7 +271,7 @@ def _accumulate_gradients(
             t.grad.device = t.device
         elif g is not None:
             n = g.slice() if isinstance(g, GradientSlice) else g
-            # Hooks live in the instance's dictionary, which most tensors leave empty.
+            # Hooks are in the instance's `__dict__`, which is empty for most tensors.
             if t.__dict__:
                 _accumulate_gradient(t, n, create_graph)
             else:
@@ -271,19 +295,23 @@ def _accumulate_gradient(t: Tensor, g: Node, create_graph: bool) -> None:
 
 @method
 def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call hook(gradient) when the gradient of t is known; what it returns replaces it.
+    """Call `hook(gradient)` in backward when the gradient of this tensor is complete; a returned tensor replaces the
+    gradient.
 
-    Raises AutogradError for a tensor that requires no gradient.
+    Return a handle that removes the hook. Raises AutogradError for a tensor that requires no gradient.
     """
     if not t.requires_grad:
         raise AutogradError("cannot register a hook on a tensor that doesn't require gradient", where=source.where())
-    # A leaf's hooks run when its gradient is complete: it may have had several values, and is several nodes then.
+    # The hooks of a leaf are on the tensor, because a leaf that was modified has several nodes.
     return RemovableHandle(t.__dict__.setdefault("_hooks", {}) if t.leaf_id else _get_or_add_hooks(t).table, hook)
 
 
 @method
 def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
-    """Call hook(t) whenever backward has added to t.grad. Raises AutogradError for what is no leaf."""
+    """Call `hook(t)` after backward has added to `t.grad`. Return a handle that removes the hook.
+
+    Raises AutogradError for a tensor that is not a leaf.
+    """
     if not t.leaf_id:
         raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors", where=source.where())
     return RemovableHandle(t.__dict__.setdefault("_after_hooks", {}), hook)
@@ -291,7 +319,10 @@ def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[[Tensor], None]
 
 @method
 def retain_grad(t: Tensor) -> None:
-    """Fill `.grad` of a tensor that is no leaf as well. Raises AutogradError if it requires no gradient."""
+    """Make backward also set `.grad` of this tensor, which is not a leaf. It does nothing for a leaf.
+
+    Raises AutogradError if the tensor requires no gradient.
+    """
     if not t.requires_grad:
         raise AutogradError("can't retain_grad on Tensor that has requires_grad=False", where=source.where())
     if t.leaf_id or t.__dict__.get("_retains_grad"):
@@ -303,5 +334,5 @@ def retain_grad(t: Tensor) -> None:
 
 @tensor_property()
 def retains_grad(t: Tensor) -> bool:
-    """Whether `retain_grad` was called on a tensor that is no leaf."""
+    """Whether `retain_grad` was called on this tensor and it is not a leaf."""
     return bool(t.__dict__.get("_retains_grad"))

@@ -1,7 +1,7 @@
-"""What backward needs of the forward pass, and whether it is still there.
+"""Check that the values of the forward pass that backward needs are unmodified and not freed.
 
-Values are immutable here, so that a gradient could always be computed. PyTorch cannot: a tensor that was written to
-after an operation kept it, and a graph whose values were freed, are errors there, and so they are here.
+Nodes are immutable, so gradients could always be computed. PyTorch raises an error if a saved tensor was modified in
+place or if the graph was freed by an earlier backward, and so does this module.
 """
 
 import threading
@@ -21,26 +21,28 @@ from lazytensor.ops.buffer_slices import materialize_slice
 
 TENSOR_TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
 _KEPT_VALUES_KEY = "kept"
-"""Key in a node's memo: its result (0) and operands (from 1) that were lost already when a walk made the node."""
+"""Key in `Node.memo` of a node of a gradient: indices of its result (0) and operands (1, ...) that were overwritten
+before the node was created, and that backward accepts nevertheless.
+"""
 SAVES_TENSORS_KEY = "saves"
-"""Key in a node's memo: a function of the user's kept tensors for its backward."""
+"""Key in `Node.memo` of a node with a custom rule: the rule uses tensors from `save_for_backward`."""
 _ENCLOSING_WRITE_KEY = "within"
-"""Key in a node's memo: the result of the operation in place that it is a part of."""
+"""Key in `Node.memo`: a weak reference to the result of the in-place operation that the node is a part of."""
 SAVES_TENSORS_KEY = "saves"
 """Key in the memo of a node with a gradient rule of the script: the rule needs saved tensors."""
 _CONVERSION_OPS = frozenset({"cast", "convert", "detach"})
 _OPERAND_ADAPTING_OPS = frozenset({"broadcast_in_dim", "cast", "written_past"})
-"""How an operation takes an operand of another shape, type or history than its own; PyTorch keeps the operand."""
+"""Operations that adapt an operand's shape, type or history for another operation; PyTorch saves the operand itself."""
 
 
 def _backward_nodes(root: Node, wanted: Collection[Node] | None) -> Iterator[Node]:
-    """Yield the nodes that a walk back from `root` passes: all, or those between it and the `wanted` ones."""
+    """Yield the nodes that a backward pass from `root` visits: all, or only those on a path to a node of `wanted`."""
     reaching: set[Node] = set()
     for n in gradient_graph.tracked_nodes([root]):
         if wanted is not None and n not in wanted and reaching.isdisjoint(n.inputs):
             continue
         reaching.add(n)
-        # The walk ends at the result of a function that is wanted itself.
+        # A wanted node is visited only if a path leads from it to another wanted node.
         if wanted is None or not reaching.isdisjoint(n.inputs):
             yield n
 
@@ -48,14 +50,13 @@ def _backward_nodes(root: Node, wanted: Collection[Node] | None) -> Iterator[Nod
 def check_saved_values(
     root: Node, cell_of: Callable[[int], Storage | None], wanted: Collection[Node] | None = None
 ) -> None:
-    """Refuse a walk back from `root` that needs values which were written over, or used up by another walk.
+    """Raise AutogradError, with PyTorch's message, if backward from `root` needs values that were overwritten or freed.
 
-    `cell_of` gives the cell of a leaf by its number. With `wanted`, the walk ends at these nodes. Raises AutogradError
-    in PyTorch's words.
+    `cell_of` returns the storage of a leaf by its number. With `wanted`, backward ends at these nodes.
     """
     for n in _backward_nodes(root, wanted):
-        # Equal computations are one node: it is used up when as many walks have passed it.
-        # A function of the user's is never the same node, but its backward may make tensors of it.
+        # Equal computations share one node, which is freed after one backward pass for each tensor that has it. A node
+        # with a custom rule is never shared, but its backward may create tensors with it.
         if n.memo is not None and n.memo.get(FREED_COUNT_KEY, 0) >= (
             1 if SAVES_TENSORS_KEY in n.memo else max(n.cells, 1)
         ):
@@ -66,7 +67,7 @@ def check_saved_values(
 
 
 class _SavedValueQuery(threading.local):
-    """Whether this thread runs a gradient rule only to see which saved values the rule reads."""
+    """Whether this thread calls a gradient rule only to find out which saved values the rule reads."""
 
     is_open = False
 
@@ -75,13 +76,16 @@ _saved_value_query = _SavedValueQuery()
 
 
 def refuse_inference(n: Node) -> None:
-    """Raise AutogradError if the gradient of a node needs a tensor that inference mode made."""
+    """Raise AutogradError if the gradient of a node needs a tensor that was created in inference mode.
+
+    Inside a step, nothing is checked.
+    """
     if thread_state.current is not None or _saved_value_query.is_open or not OPS[n.op].saves:
         return
     made = [i for i in n.inputs if _is_inference(i)]
     if not made:
         return
-    # The rule of the gradient makes nodes, too.
+    # The gradient rule creates nodes, which would call this function again.
     _saved_value_query.is_open = True
     try:
         is_needed = not _needed_by_gradient(n).isdisjoint(made)
@@ -92,7 +96,7 @@ def refuse_inference(n: Node) -> None:
 
 
 def inference_tensor_saved_error() -> AutogradError:
-    """The error of a tensor of inference mode that a gradient needs, in PyTorch's words."""
+    """Return PyTorch's error for saving an inference tensor for backward."""
     return AutogradError(
         "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
         "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
@@ -102,7 +106,7 @@ def inference_tensor_saved_error() -> AutogradError:
 
 
 def _is_inference(n: Node) -> bool:
-    # An operand that is broadcast is kept as it was before.
+    # Of a broadcast operand or a view, PyTorch saves the operand.
     while n.inputs and not n.cells and (OPS[n.op].put is not None or n.op == "broadcast_in_dim"):
         n = n.inputs[0]
     cell = n.storage.inference() if n.storage is not None else None
@@ -110,7 +114,7 @@ def _is_inference(n: Node) -> bool:
 
 
 def graph_freed_error() -> AutogradError:
-    """The error of a second walk back, in PyTorch's words."""
+    """Return PyTorch's error for backward through a freed graph."""
     return AutogradError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
         "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
@@ -121,9 +125,9 @@ def graph_freed_error() -> AutogradError:
 
 
 def free_graph(root: Node, wanted: Collection[Node] | None = None) -> None:
-    """Note that a walk back from `root`, to the `wanted` nodes, has used up the values that its operations kept."""
+    """Mark the saved values of all operations between `root` and the `wanted` nodes (all if None) as freed."""
     for n in _backward_nodes(root, wanted):
-        # Only what a tensor shows: parts of a formula may be parts of another one, which is computed later.
+        # Only nodes that a tensor has: inner nodes of a formula may be reused by another formula later.
         if n.cells and (saves_values(n) or (n.memo is not None and SAVES_TENSORS_KEY in n.memo)):
             if n.memo is None:
                 n.memo = {}
@@ -131,7 +135,10 @@ def free_graph(root: Node, wanted: Collection[Node] | None = None) -> None:
 
 
 def unpack_saved_node(n: Node, cell_of: Callable[[int], Storage | None]) -> Node:
-    """Return the present value of a tensor that a custom function saved. Raises AutogradError if it was changed."""
+    """Return the value of a tensor that a custom function saved; the current one after writes that are not counted.
+
+    Raises AutogradError if the tensor was modified in place.
+    """
     lost = _find_overwrite(n, cell_of)
     if lost is not None:
         raise _modified_in_place_error(n, n, lost)
@@ -139,9 +146,9 @@ def unpack_saved_node(n: Node, cell_of: Callable[[int], Storage | None]) -> Node
 
 
 def mark_as_one_operation(result: Node, operands: Collection[Node | None]) -> None:
-    """Note that the nodes between operands and what was written over one of them are one operation.
+    """Mark the nodes between `operands` and `result` as parts of one in-place operation, which wrote `result`.
 
-    It keeps what it writes over, as the one kernel does that PyTorch has for it.
+    PyTorch has a single kernel for it that keeps the overwritten value, so backward of these nodes may use that value.
     """
     if all(i in operands for i in result.inputs):
         return
@@ -155,9 +162,10 @@ def mark_as_one_operation(result: Node, operands: Collection[Node | None]) -> No
 def mark_kept_values(
     roots: Sequence[Node], gradients: Sequence[Node], cell_of: Callable[[int], Storage | None]
 ) -> None:
-    """Note of gradients, which a walk back from `roots` made, that they have the lost values that they are made of.
+    """Mark overwritten values that nodes of `gradients` use as kept, after a backward pass from `roots` made the
+    gradients.
 
-    That walk was let through: what it used of them had been kept by operations that write in place.
+    That backward pass was allowed, so the values were kept by in-place operations.
     """
     walked = set(gradient_graph.tracked_nodes(roots))
     for n in topological(gradients, lambda n: not n.tracks or n in walked):
@@ -169,7 +177,7 @@ def mark_kept_values(
 
 
 def _overwritten_values(n: Node, cell_of: Callable[[int], Storage | None]) -> Iterator[tuple[Node, Overwrite]]:
-    """The values that the gradient of a node needs and that were written over."""
+    """Yield (value, overwrite) for each value that the gradient of a node needs and that was overwritten."""
     kept = n.memo.get(_KEPT_VALUES_KEY, ()) if n.memo is not None else ()
     ends = [i for k, i in enumerate((n, *n.inputs)) if k not in kept]
     candidates = [(i, lost) for i in ends if (lost := _find_overwrite(i, cell_of)) is not None]
@@ -179,20 +187,23 @@ def _overwritten_values(n: Node, cell_of: Callable[[int], Storage | None]) -> It
     for at, lost in candidates:
         if keeps == "neither" or keeps == ("operands" if at is n else "result"):
             continue
-        # An operation that writes in place keeps a copy of what it replaces.
+        # An in-place operation keeps a copy of the value that it overwrites.
         by = lost.by()
         if at in needed and n is not by and not (by is not None and _is_part_of_write(n, by)):
             yield at, lost
 
 
 def _is_part_of_write(n: Node, by: Node) -> bool:
-    """Whether a node is a part of the operation whose result was written."""
+    """Return whether a node is part of the in-place operation with the result `by`."""
     within = n.memo.get(_ENCLOSING_WRITE_KEY) if n.memo is not None else None
     return (within is not None and within() is by) or (by.op in _CONVERSION_OPS and n in by.inputs)
 
 
 def _find_overwrite(n: Node, cell_of: Callable[[int], Storage | None]) -> Overwrite | None:
-    """How the value of a node, or of what a chain of views shows, was lost to all storages that had it."""
+    """Return the counted overwrite of the storage of a node, or of the base of a chain of views.
+
+    Return None if there is none.
+    """
     notes, lost = _find_storage_record(n, cell_of)
     if lost is not None:
         return lost if lost.is_counted else None
@@ -205,9 +216,12 @@ def _find_overwrite(n: Node, cell_of: Callable[[int], Storage | None]) -> Overwr
 def _find_storage_record(
     n: Node, cell_of: Callable[[int], Storage | None]
 ) -> tuple[StorageRecord | None, Overwrite | None]:
-    """What is known of the storage of a node, or of what a chain of views shows, and how it lost the value."""
+    """Return the storage record of a node, or of the base of a chain of views, and its overwrite.
+
+    Return None for missing ones.
+    """
     uid = None
-    # A value that a tensor holds of its own is no view any more.
+    # A node that a storage has as its value does not count as a view.
     while n.inputs and not n.cells and _is_view_of_operand(n):
         uid = n.attrs["uid"] if n.op == "variable" else None
         n = n.inputs[0]
@@ -215,19 +229,19 @@ def _find_storage_record(
     if notes is None or not notes.losses:
         return notes, None
     if uid is not None:
-        # Leaves may begin with equal values, and each is asked for itself.
+        # Several leaves may have started with equal values; find the record of this leaf's storage.
         cell = cell_of(uid)
         lost = notes.losses.get(id(cell))
-        # The address of a cell that is gone may be another one's now.
+        # The id may be that of a freed storage.
         return notes, lost if lost is not None and lost.cell() is cell else None
-    # As long as another cell was given the value, it is not known whose value is needed. Constants are no tensors.
+    # If a storage with this value was not overwritten, backward may mean that one. Constants are not tensors.
     if n.op == "const" or len(notes.losses) < n.cells - notes.clones:
         return notes, None
     return notes, next(iter(notes.losses.values()))
 
 
 def current_value(n: Node, cell_of: Callable[[int], Storage | None]) -> Node:
-    """Return the value that the storage of a node has now, if it was changed by writes that do not count; else `n`."""
+    """Return the current value of the storage of a node if it was changed by writes that are not counted, else `n`."""
     if n.inputs and (n.op == "variable" or not n.cells) and _is_view_of_operand(n):
         inner = n.inputs[0]
         if n.op == "variable":
@@ -246,7 +260,7 @@ def current_value(n: Node, cell_of: Callable[[int], Storage | None]) -> Node:
 
 
 def _is_view_of_operand(n: Node) -> bool:
-    """Return whether a node shows elements of its operand: as a view, or as an operation takes them in."""
+    """Return whether a node has the elements of its operand: a view, or an adaptation for another operation."""
     return OPS[n.op].put is not None or n.op in _OPERAND_ADAPTING_OPS
 
 
@@ -256,7 +270,9 @@ def _reread_snapshot(n: Node) -> Node:
 
 
 def find_uncounted_changes(roots: Sequence[Node], cell_of: Callable[[int], Storage | None]) -> dict[Node, Node]:
-    """Return the values below `roots` whose storages were changed by writes that do not count, and the present ones."""
+    """Return {saved value: current value} for all values that backward from `roots` may use and that were changed by
+    writes which are not counted.
+    """
     if not storage_versions.has_uncounted_writes:
         return {}
     walked = dict.fromkeys(i for n in gradient_graph.tracked_nodes(roots) for i in (n, *n.inputs))
@@ -266,14 +282,14 @@ def find_uncounted_changes(roots: Sequence[Node], cell_of: Callable[[int], Stora
 def substitute_current_values(
     roots: Sequence[Node], gradients: Sequence[Node | None], fresh: dict[Node, Node]
 ) -> Sequence[Node | None]:
-    """Return gradients in which saved values are those that the storages have now, as `find_uncounted_changes` gives
-    them.
+    """Return gradients in which saved values are replaced by current ones; `fresh` is the result of
+    `find_uncounted_changes`.
 
-    A walk back from `roots` made them. PyTorch reads a saved tensor in backward, so that a write through `.data` or
-    through an array of NumPy shows in the gradient.
+    A backward pass from `roots` made the gradients. PyTorch reads saved tensors in backward, so that a write through
+    `.data` or a NumPy array changes the gradient.
     """
     walked = {i for n in gradient_graph.tracked_nodes(roots) for i in (n, *n.inputs)}
-    # A present value may be computed from the one before.
+    # A current value may have been computed from the saved one.
     ends = walked | set(fresh.values())
     mapping: dict[Node, Node] = {}
     for n in topological([g for g in gradients if g is not None], ends.__contains__):
@@ -285,9 +301,9 @@ def substitute_current_values(
 
 
 def _needed_by_gradient(n: Node) -> set[Node]:
-    """Which of its inputs and its result the gradient of a node is computed from."""
+    """Return the operands of a node, and the node itself, if its gradient is computed from them."""
     rule = OPS[n.op].vjp
-    # What keeps nothing is not asked: the rule may be a function of the user's.
+    # Do not call a rule that saves nothing: it may be a function of the user.
     if rule is None or not saves_values(n) or isinstance(n.type, tuple):
         return set()
     seed = node("batch", (), {"index": -1, "name": "seed", "type": n.type}, n.type)
@@ -298,7 +314,7 @@ def _needed_by_gradient(n: Node) -> set[Node]:
 
 
 def _kept_without_need(n: Node) -> set[Node]:
-    """Return what PyTorch keeps of an operation without need."""
+    """Return the operands or result of a node that PyTorch saves although the gradient does not need them."""
     kept = OPS[n.op].also_keeps
     if kept == "result":
         return {n}
@@ -311,7 +327,7 @@ def _kept_without_need(n: Node) -> set[Node]:
 def _modified_in_place_error(n: Node, at: Node, lost: Overwrite) -> AutogradError:
     cell = lost.cell()
     version = cell.version if cell is not None else lost.version + 1
-    # A result is called after the operation that kept it, an operand after what it is now.
+    # As in PyTorch, a result is named by its operation, and an operand by the operation that wrote it last.
     maker = n if at is n else cell.node if cell is not None else None
     name = f", which is output 0 of {grad_fn_name(maker).removesuffix('Backward0')}," if maker and maker.tracks else ""
     return AutogradError(
@@ -329,7 +345,7 @@ def _tensor_type_name(dtype: DType) -> str:
 
 
 def grad_fn_name(n: Node) -> str:
-    """What PyTorch would call the function that computed a node, as in "MulBackward0"."""
+    """Return PyTorch's name for the function that computed a node, such as "MulBackward0"."""
     if n.op == "written_past":
         return grad_fn_name(n.inputs[1])
     words = "".join(w.capitalize() for w in n.op.split("_"))

@@ -1,7 +1,8 @@
-"""Gradient histories of tensors that share a storage with others, as `.detach()` and `.data` give them.
+"""Separate gradient histories of tensors that share a storage, such as those of `.detach()` and `.data`.
 
-A storage has one value and one history. A detached tensor shares the value. It has no history until the script writes
-the result of a computation that requires a gradient to it, and then one that its views share.
+A storage has one value and one gradient history. A detached tensor shares the value but has no history. If the script
+writes a result that requires a gradient to the detached tensor, the tensor and its views get a separate history.
+The operation `written_past(value, history)` has the values of its first operand and the gradient history of its second.
 """
 
 import weakref
@@ -15,15 +16,15 @@ from lazytensor.ops.op import full_like
 
 
 def detach_node(n: Node) -> Node:
-    """The node without gradient history."""
+    """Return a node with the value of `n` and no gradient history; `n` itself if it has none."""
     return call("detach", n) if n.tracks else n
 
 
 class History:
-    """The gradient history of a detached tensor and its views, apart from that of their storage.
+    """The gradient history of a detached tensor and its views, separate from that of their storage.
 
-    `_node` is the value of the whole storage with this history, None before the first write that requires a gradient;
-    `_stored` is the value of the storage that `_node` was made for.
+    `_node` is the value of the whole storage with this history; None before the first write that requires a gradient.
+    `_stored` is the storage's value that `_node` was made for.
     """
 
     __slots__ = ("_node", "_stored", "_written")
@@ -35,42 +36,42 @@ class History:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no gradient passes; inside a step none does."""
+        """Whether no gradient passes this history; always True inside a step."""
         return self._node is None or thread_state.current is not None
 
     @property
     def node(self) -> Node | None:
-        """The last value of the whole storage with this history; None before there is one."""
+        """The last value of the whole storage with this history; None if there is none."""
         return self._node
 
     @property
     def written(self) -> Node | None:
-        """The result of the last operation that was written, for the whole storage; None if it is gone."""
+        """The value of the whole storage after the last in-place operation; None if it was freed."""
         return self._written() if self._written is not None else None
 
     def seen(self, stored: Node) -> Node:
-        """Return `stored`, the present value of the storage, with this history in place of that of the storage."""
+        """Return the current value `stored` of the storage with this history instead of the storage's own."""
         if self.is_empty:
             return detach_node(stored)
         assert self._node is not None
         if stored is not self._stored:
-            # Another tensor of the storage was written to.
+            # The storage was written through another tensor.
             self._node, self._stored = call("written_past", detach_node(stored), self._node), stored
         return self._node
 
     def follow(self, whole: Node, stored: Node) -> None:
-        """Continue with `whole`, which was written; `stored` is the value of the storage now."""
+        """Continue the history with `whole`, which was written; `stored` is the value of the storage after the write."""
         self._written = weakref.ref(whole)
         self._node, self._stored = call("written_past", detach_node(stored), whole), stored
 
 
 def detached_value_leaf(n: Node) -> Node:
-    """Return a new node with the values of a node, which are computed now, and no history."""
+    """Compute a node now and return a new leaf with its values and no history."""
     return leaf(value_of(n), n.type)
 
 
 def attach_storage_history(cell: Storage, n: Node) -> Node:
-    """Return `n`, to be written to a cell, with the history that the cell has now."""
+    """Return `n`, which will be written to `cell`, with the gradient history that the storage has now."""
     history = cell.node
     if is_pinned(cell) and isinstance(cell.home, SharedMemory):
         history = cell.home.node()
@@ -80,7 +81,7 @@ def attach_storage_history(cell: Storage, n: Node) -> Node:
 
 
 def merge_empty_write(base: Node, n: Node) -> Node:
-    """Return `base` after a write of `n`, which has no elements: it has the history of both."""
+    """Return `base` after a write of `n`, which has no elements: the result has the gradient histories of both."""
     written = call("custom_vjp", base, n, uid=unique_id())
     written.memo = {**(written.memo or {}), VJP_KEY: lambda g: (g, full_like(0, n))}
     return written
