@@ -1,1 +1,1 @@
-"""The nouns of the compiler: types, graphs, programs and loop nests; no pass lives here."""
+"""Data structures of the compiler: types, operations, graphs, loop nests and programs. Passes are in other packages."""

@@ -1,20 +1,20 @@
-"""Arithmetic that is written as arithmetic: `g * (1 - y * y)` on nodes, and on patterns of nodes.
+"""Python operators for expressions, such as `g * (1 - y * y)` on graph nodes and on patterns.
 
-`==` and `!=` stay Python's identity, because nodes are keys of dictionaries; `ops.elementwise` has `eq` and `ne`.
+`==` and `!=` keep Python's identity, because nodes are dict keys; use `eq` and `ne` of `ops.elementwise` instead.
 """
 
 from typing import Self
 
 
 class Algebra:
-    """The operators of a kind of expression, each a call of `combine` with the name of an operation."""
+    """Base class with arithmetic and comparison operators, each of which calls `combine` with the name of an operation."""
 
     __slots__ = ()
-    # Without this a NumPy scalar on the left would take the expression apart instead of leaving it to us.
+    # Makes a NumPy scalar on the left use our reflected operators.
     __array_ufunc__ = None
 
     def combine(self, name: str, *operands: Self | float) -> Self:
-        """The expression `name(*operands)`; a number stands for a constant of the type of the other operand."""
+        """Return the expression `name(*operands)`. A number becomes a constant of the type of the other operand."""
         raise NotImplementedError
 
     def __neg__(self) -> Self:
@@ -50,7 +50,7 @@ class Algebra:
     def __rpow__(self, other: float) -> Self:
         return self.combine("pow", other, self)
 
-    # Python has no reflected comparisons: `0 < x` arrives here as `x > 0`, and is that operation.
+    # Python has no reflected comparisons: `0 < x` calls `x > 0`.
     def __gt__(self, other: Self | float) -> Self:
         return self.combine("gt", self, other)
 

@@ -1,7 +1,7 @@
-"""Interned nodes: equal structure is the same object, so equality is identity and sharing is free.
+"""Nodes and graphs. Nodes are interned: nodes with equal structure are one object, so equality is identity.
 
-A node is pure. Mutable tensors are cells that point to nodes (`lazytensor.core.storage`). `value` remembers an array
-that the node is known to stand for; it never changes once set, because leaves of different data are different nodes.
+A node is immutable. Mutable tensors have a storage that refers to one node after another (`lazytensor.core.storage`).
+`Node.value` caches the array that a node stands for; it never changes once set.
 """
 
 import itertools
@@ -21,19 +21,33 @@ from lazytensor.ir.algebra import Algebra
 from lazytensor.ir.types import Type, Where
 
 MAX_DRAWN_NODES = 120
-"""Nodes up to which a graph is drawn."""
+"""Maximum number of nodes for which notebooks draw a graph; above it they show a table."""
 BOX_COLOURS = {"batch": "#b8d8b0", "state": "#a9c4d6"}
 Attrs = Mapping[str, Any]
 InternKey = tuple[Any, ...]
-"""Operation, inputs and attributes: what makes two nodes the same."""
+"""Operation, operands and attributes, which determine whether two nodes are equal."""
 NodeTemplate = tuple[str, Attrs, tuple[Any, ...], Any, Where | None, bool]
-"""What one node has in common with another one of other inputs: all but the inputs."""
+"""Everything of a node except its operands: (op, attrs, items, type, where, tracks)."""
 GraphKey = tuple[Any, ...]
-"""What two graphs have in common that compute the same: see `Graph.key`."""
+"""A key that is equal for graphs that compute the same function; see `Graph.key`."""
 
 
 class Node(Algebra):
-    """One pure operation: name, inputs, attributes, type. Make it with `node(...)`, never directly."""
+    """One pure operation with its operands. Create nodes with `node(...)` or `ops.call`, not with the constructor.
+
+    Fields:
+    - `op`: the name of the operation.
+    - `inputs`: the operands.
+    - `attrs`: the attributes of the operation.
+    - `items`: the attributes as in the intern key.
+    - `type`: the type of the result; a tuple of types for several results.
+    - `value`: the array that the node stands for, if computed.
+    - `where`: the user's line that created it.
+    - `tracks`: whether gradients flow through it.
+    - `memo`: a dict of cached facts, such as gradients; None if empty.
+    - `cells`: the number of storages that were given this node as their value.
+    - `storage`: a `storage_versions.StorageRecord`, or None.
+    """
 
     __slots__ = (
         "op",
@@ -54,17 +68,17 @@ class Node(Algebra):
         self.op: str = op
         self.inputs: tuple[Node, ...] = inputs
         self.attrs: Attrs = attrs
-        self.items: tuple[Any, ...] = ()  # the attributes as the intern key has them
+        self.items: tuple[Any, ...] = ()
         self.type: Any = type
         self.value: np.ndarray | None = None
         self.where: Where | None = None
-        self.tracks: bool = False  # whether a gradient may flow through it
-        self.memo: dict[Any, Any] | None = None  # derived facts, such as gradients already asked for
-        self.cells: int = 0  # how often a cell was given it
-        self.storage: Any = None  # what became of the storages that had this value: `storage_versions.StorageRecord`
+        self.tracks: bool = False
+        self.memo: dict[Any, Any] | None = None
+        self.cells: int = 0
+        self.storage: Any = None
 
     def combine(self, name: str, *operands: "Node | float") -> "Node":
-        """The node `name(*operands)`, in which numbers are constants."""
+        """Return the node `name(*operands)`; numbers become constants."""
         return _combine(name, *operands)
 
     def __repr__(self) -> str:
@@ -72,19 +86,18 @@ class Node(Algebra):
         return f"{self.op}({inner}) : {self.type}"
 
 
-# An operator on nodes has to infer a type, which the table of operations knows; that table lies above this file, and
-# `ops.op` leaves its function here when it is loaded.
+# Operators on nodes need the op table to infer a type. That table imports this module, so `ops.op` sets this function.
 _combine: Callable[..., Node]
 
 
 def set_operators(combine: Callable[..., Node]) -> None:
-    """Let operators on nodes mean what `combine(name, *operands)` gives."""
+    """Set the function that implements the operators of nodes: `combine(name, *operands)`."""
     global _combine
     _combine = combine
 
 
 class _Entry(weakref.ref[Node]):
-    """A weak reference that remembers its key, so that a dead node leaves the table."""
+    """A weak reference to an interned node, with its key, so that a freed node is removed from the table."""
 
     __slots__ = ("key",)
     key: InternKey
@@ -97,35 +110,34 @@ NO_ATTRS: Attrs = {}
 
 def _drop_entry(entry: _Entry) -> None:
     known = _intern_table.pop(entry.key, None)
-    # The same structure may have been interned anew before the old node was collected.
+    # An equal node may have been interned before the old one was freed.
     if known is not entry and known is not None:
-        # Another thread may put an equal node there just now; then the two are not shared, and nothing else.
+        # Another thread may intern an equal node in between; the two are then merely not shared.
         _intern_table[entry.key] = known
 
 
 def intern_key(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
-    """What tells operations apart, of inputs or of what stands for them."""
+    """Return the key of an operation with the given operands, which may be nodes or placeholders for nodes."""
     if not attrs:
         return (op, inputs)
-    # 1, 1.0 and True are equal for Python, 0.0 and -0.0 too, and NaN is not equal to itself.
+    # The key includes class and bits: in Python 1, 1.0 and True are equal, so are 0.0 and -0.0, but NaN is not NaN.
     if len(attrs) == 1:
         [(name, value)] = attrs.items()
         return (op, inputs, ((name, value.hex() if value.__class__ is float else value, value.__class__),))
-    # Sorted, so that the order in which keywords were written makes no second node.
-    # From a list, which is made faster than by a generator.
+    # Sorted, so that the order of keyword arguments does not matter. A list is faster than a generator.
     items = [(k, v.hex() if v.__class__ is float else v, v.__class__) for k, v in sorted(attrs.items())]
     return (op, inputs, tuple(items))
 
 
 def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, Node | None]:
-    """The intern key of an operation and the node that has it, if one lives."""
+    """Return the intern key of an operation, and the live node with that key or None."""
     key = intern_key(op, inputs, attrs)
     entry = _intern_table.get(key)
     return key, None if entry is None else entry()
 
 
 def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
-    """A new node under `key`, which `find` has just reported free."""
+    """Create a node and register it under `key`, for which `find` has just returned no node."""
     new = Node(op, inputs, dict(attrs) if attrs else NO_ATTRS, type)
     if attrs:
         new.items = key[2]
@@ -136,18 +148,24 @@ def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type
 
 
 def node(op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
-    """The node with this structure, found or made. The type is taken on trust: `ops.call` infers it."""
+    """Return the node with this structure, creating it if there is none.
+
+    The type is not checked; `ops.call` infers it.
+    """
     key, existing = find(op, inputs, attrs)
     return existing if existing is not None else intern(key, op, inputs, attrs, type)
 
 
 def node_template(n: Node) -> NodeTemplate:
-    """What `node_from_template` takes over from a node."""
+    """Return the template of a node, for `node_from_template`."""
     return n.op, n.attrs, n.items, n.type, n.where, n.tracks
 
 
 def node_from_template(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
-    """The node that is as another one was but for its inputs, which are of the same types."""
+    """Return a node like the one of the template `model`, but with other operands, which must have the same types.
+
+    An existing equal node is returned if there is one.
+    """
     op, items = model[0], model[2]
     key = (op, inputs, items) if items else (op, inputs)
     entry = _intern_table.get(key)
@@ -162,7 +180,7 @@ def node_from_template(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
 
 
 def new_uninterned_node(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
-    """The same as a new node, which is not found again."""
+    """Return a new node like the one of the template `model`, with operands `inputs`, that is never shared with others."""
     op, attrs, items, type, where, tracks = model
     new = Node(op, inputs, attrs, type)
     new.items, new.where, new.tracks = items, where, tracks
@@ -170,17 +188,17 @@ def new_uninterned_node(model: NodeTemplate, inputs: tuple[Node, ...]) -> Node:
 
 
 def unintern(n: Node) -> None:
-    """Let nothing that is computed later be this node, equal as it may be."""
+    """Separate a node from equal computations: later ones create a new node."""
     key, match = find(n.op, n.inputs, n.attrs)
     if match is n:
-        # Under another key, and not out of the table: whoever looks through all nodes still meets it.
+        # Move it to a unique key instead of removing it, because `is_used` searches the table.
         entry = _intern_table.pop(key)
         entry.key = (*key, unique_id())
         _intern_table[entry.key] = entry
 
 
 class _RecordingMode(threading.local):
-    """How this thread records."""
+    """Settings of this thread: `is_apart` (see `distinct_uses`) and `is_merged` (see `set_merging`)."""
 
     is_apart = False  # see `distinct_uses`
     is_merged = False  # see `set_merging`
@@ -191,9 +209,9 @@ _recording_mode = _RecordingMode()
 
 @contextmanager
 def distinct_uses() -> Iterator[None]:
-    """Record each use of an expression that a gradient may flow through as a node that equals no other, in the block.
+    """In the block, record each use of a differentiable expression as a separate node.
 
-    Gradients are then added where the uses part, as on PyTorch's tape. `merge_equal_nodes` makes equal nodes one again.
+    Gradients are then summed where the uses separate, as on PyTorch's tape. `merge_equal_nodes` merges the nodes again.
     """
     before, _recording_mode.is_apart = _recording_mode.is_apart, True
     try:
@@ -203,72 +221,78 @@ def distinct_uses() -> Iterator[None]:
 
 
 def set_merging(is_merged: bool) -> bool:
-    """Set whether equal calls of this thread are one node, even if a tensor has that node; return what was set before.
+    """Set whether equal calls in this thread share a node even if a tensor has that node, and return the previous
+    setting.
 
-    They are in steps, whose nodes the next step finds again, and in gradients. Elsewhere, each call has a node, so
-    that hooks and gradients tell the results of equal calls apart.
+    It is on in captured steps, whose nodes the next trace reuses, and in gradients. Elsewhere each call of a tensor has
+    a separate node, so that hooks and gradients distinguish the results of equal calls.
     """
     before, _recording_mode.is_merged = _recording_mode.is_merged, is_merged
     return before
 
 
 def is_recorded_separately(n: Node) -> bool:
-    """Return whether a call equal to `n` is recorded as another node.
+    """Return whether a call equal to `n` creates another node.
 
-    It is if n has a gradient, in a block of `distinct_uses`, and where a tensor has the node; see `set_merging`.
+    This is the case if gradients flow through `n` and either `distinct_uses` is active, or merging is off and a tensor
+    has the node.
     """
     return n.tracks and (_recording_mode.is_apart or (n.cells > 0 and not _recording_mode.is_merged))
 
 
 def merge_equal_nodes(graph: "Graph") -> "Graph":
-    """Return the graph in which equal nodes are one, whether they were recorded in `distinct_uses` or not."""
+    """Return an equivalent graph in which equal nodes are merged, including those recorded in `distinct_uses`."""
     mapping = rebuild(graph.roots(), lambda n, inputs: node_from_template(node_template(n), inputs) if inputs else n)
     return graph.replace_roots(mapping.__getitem__)
 
 
 def is_used(n: Node) -> bool:
-    """Whether a gradient may come to a node from a node that lives. Looks through all of them."""
+    """Return whether `n` is an operand of a live differentiable node. Searches all live nodes."""
     users = (entry() for entry in list(_intern_table.values()))
     return any(u is not None and u.tracks and n in u.inputs for u in users)
 
 
 def clear_intern_table() -> None:
-    """Find no node that was made before: nodes of a run that is over name lines of its script."""
+    """Forget all existing nodes, so that new ones have locations of the new run's script."""
     _intern_table.clear()
 
 
 def unique_id() -> int:
-    """A number never given before in this process."""
+    """Return a number that was not returned before in this process."""
     return next(_id_counter)
 
 
 def leaf(array: np.ndarray, type: Type, tracks: bool = False) -> Node:
-    """A new leaf that stands for `array`, which must not be written to afterwards."""
+    """Return a new leaf node with value `array`, which must not be modified afterwards.
+
+    `tracks` is whether gradients flow through it.
+    """
     new = new_unshared_leaf("leaf", type)
     new.value, new.tracks = array, tracks
     return new
 
 
 def detach_at_location(n: Node, place: Where) -> Node:
-    """A node without its gradient history, at a line that is known."""
+    """Return a node with the value of `n` and no gradient history, at the location `place`; `n` itself if it has none."""
     return node_from_template(("detach", NO_ATTRS, (), n.type, place, False), (n,)) if n.tracks else n
 
 
 def new_unshared_leaf(op: str, type: Type) -> Node:
-    """A node without inputs that is equal to no other, so that no table has to know it."""
+    """Return a new node without operands that is not interned, so it equals no other node."""
     return Node(op, (), NO_ATTRS, type)
 
 
 def topological(
     outputs: Iterable[Node], is_leaf: Callable[[Node], bool] | None = None, *, last_first: bool = False
 ) -> list[Node]:
-    """All nodes that `outputs` need, inputs before users, each once; nothing above an `is_leaf` node is entered.
+    """Return all nodes that `outputs` depend on, including themselves, each once and operands before users.
 
-    With `last_first` what the last input of a node needs comes before what the others need.
+    Operands of nodes for which `is_leaf(node)` is true are not visited. With `last_first`, the operands of a node are
+    visited from the last to the first.
     """
     order: list[Node] = []
     seen: set[Node] = set()
-    # An explicit stack: graphs of unrolled loops are deeper than the recursion of Python.
+    # An explicit stack, because graphs of unrolled loops are deeper than Python's recursion limit.
     stack: list[tuple[Node | None, Iterator[Node]]] = [(None, iter(outputs))]
     while stack:
         current, rest = stack[-1]
@@ -276,7 +300,7 @@ def topological(
             if child not in seen:
                 seen.add(child)
                 needed = child.inputs
-                # What needs nothing is done at once: wide graphs are mostly that.
+                # Fast path for leaves, which are most nodes of wide graphs.
                 if not needed or (is_leaf is not None and is_leaf(child)):
                     order.append(child)
                     continue
@@ -290,7 +314,7 @@ def topological(
 
 
 def _box(n: Node, end: str, numbers: Mapping[Node, int]) -> Box:
-    """How a node is drawn: batches and state have their names, results a colour."""
+    """Return the box of a node in a drawing: its name, type, and a colour for inputs, state and results."""
     name = str(n.attrs.get("name", n.attrs.get("id", n.op))) if n.op in ("batch", "state") else n.op
     where = f"\nline {n.where.line}" if n.where is not None else ""
     return Box(
@@ -303,9 +327,13 @@ def _box(n: Node, end: str, numbers: Mapping[Node, int]) -> Box:
 
 
 class Graph:
-    """A pure function: `outputs` are fetched, `updates` are the new values of loop-carried state.
+    """A pure function of a step's inputs and state.
 
-    `state` gives the leaf of each StateId, `inputs` the leaves of the batch, in order.
+    Fields:
+    - `inputs`: the `batch` nodes, in order.
+    - `state`: the `state` node of each loop-carried tensor, by name.
+    - `outputs`: the nodes that are returned.
+    - `updates`: the new value of each changed state tensor, by name.
     """
 
     inputs: tuple[Node, ...]
@@ -327,28 +355,32 @@ class Graph:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """The name of each output; numbered ones if none were given."""
+        """The name of each output; "output_0", "output_1", ... if no names were given."""
         return self._names or tuple(f"output_{i}" for i in range(len(self.outputs)))
 
     @property
     def key(self) -> GraphKey:
-        """Equal for graphs that are the same function under the same names: nodes are interned, so roots will do."""
-        # Names too: a fetch is called by them, in the text and in the program.
+        """A key that is equal for graphs that compute the same function with the same names.
+
+        Because nodes are interned, comparing the roots is enough.
+        """
+        # The names are part of the key, because the printed text and the program contain them.
         return (tuple(self.updates.items()), self.outputs, self.inputs, self._names)
 
     def roots(self) -> tuple[Node, ...]:
-        """Everything the function has to produce: updates first, then outputs."""
+        """Return all nodes that the graph must compute: updates first, then outputs."""
         return (*self.updates.values(), *self.outputs)
 
     def nodes(self) -> list[Node]:
-        """Every node, inputs before users."""
-        # Most passes ask for them, and a graph stays as it is.
+        """Return all nodes, operands before users. The list is cached."""
         if not self._nodes:
             self._nodes = topological(self.roots())
         return self._nodes
 
     def _repr_html_(self) -> str:
-        """Its nodes from top to bottom, without constants; of a large graph how many there are of each operation."""
+        """Return a drawing of the nodes without constants; for more than `MAX_DRAWN_NODES`, a table of counts per
+        operation.
+        """
         shown = [n for n in self.nodes() if n.op not in ("full", "const")]
         if len(shown) > MAX_DRAWN_NODES:
             counts = Counter(n.op for n in shown).most_common()
@@ -359,7 +391,7 @@ class Graph:
         return layered_boxes_svg([_box(n, ends.get(n, ""), numbers) for n in shown])
 
     def replace_roots(self, mapping: Callable[[Node], Node]) -> "Graph":
-        """The graph with each root replaced by `mapping(root)`; leaves stay."""
+        """Return the graph with each root replaced by `mapping(root)`; inputs and state nodes are unchanged."""
         return Graph(
             self.inputs,
             self.state,
@@ -369,7 +401,7 @@ class Graph:
         )
 
     def users(self) -> dict[Node, list[Node]]:
-        """For each node the nodes that read it (roots are not listed)."""
+        """Return, for each node, the nodes that have it as an operand."""
         users: dict[Node, list[Node]] = {}
         for n in self.nodes():
             users.setdefault(n, [])
@@ -379,7 +411,10 @@ class Graph:
 
 
 def rebuild(roots: Iterable[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> dict[Node, Node]:
-    """Map every node below `roots` bottom-up: `change(old, new_inputs)` gives its successor."""
+    """Rebuild all nodes below `roots`, operands first: `change(old node, new operands)` returns the new node.
+
+    Return the dict from old to new nodes.
+    """
     mapping: dict[Node, Node] = {}
     for n in topological(roots):
         mapping[n] = change(n, tuple(mapping[i] for i in n.inputs))
@@ -387,10 +422,10 @@ def rebuild(roots: Iterable[Node], change: Callable[[Node, tuple[Node, ...]], No
 
 
 def replace_inputs(n: Node, inputs: tuple[Node, ...]) -> Node:
-    """`n` with other inputs of the same types."""
+    """Return `n` with other operands; the location stays. Raises CompileError if their types differ."""
     if inputs == n.inputs:
         return n
-    # The type is copied from the old node, so a rule that changes the type of an input would go unnoticed.
+    # The type is copied from the old node, so it would be wrong if a rule changed the type of an operand.
     if [i.type for i in inputs] != [i.type for i in n.inputs]:
         raise CompileError(f"{n.op} was rebuilt with inputs of other types", where=n.where)
     new = node(n.op, inputs, n.attrs, n.type)

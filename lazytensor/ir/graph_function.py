@@ -1,7 +1,7 @@
-"""Functions of a graph: nodes that are recorded again and again of other values, held as one call each time.
+"""Functions in graphs: a subgraph that is repeated with other operands, such as the update of each parameter.
 
-A call is a node with several results, and `inline_calls` writes its nodes out. Hundreds of parameters of a deep net are
-updated in the same way: the graph of a GPT with calls has less than half of the nodes.
+Each repetition is recorded as one call node with several results; `inline_calls` replaces calls by their bodies. The
+graph of a training step of GPT has less than half as many nodes with calls.
 """
 
 from collections.abc import Sequence
@@ -11,16 +11,22 @@ from functools import cached_property
 from lazytensor.ir.graph import Graph, Node, NodeTemplate, new_uninterned_node, node_from_template, node_template
 
 CALL_OP, RESULT_OP = "function.call", "function.result"
-"""The operations of a call, and of one of its results."""
+"""The operations of a function call and of one of its results."""
 VARIABLE_OP = "variable"
-"""The operation that gives a parameter its mark, by which gradients find it."""
+"""The operation that marks the value of a parameter, by which gradients find it."""
 
 
 @dataclass(frozen=True, eq=False)
 class GraphFunction:
-    """Nodes behind so many values that they are a function of, each with the places of its inputs, and of the results.
+    """A subgraph as a function of `values` operands.
 
-    Places count the values, then the constants, then the nodes.
+    Fields:
+    - `values`: the number of operands.
+    - `constants`: the constants that the nodes use.
+    - `nodes`: a template and the indices of the operands, for each node in topological order.
+    - `results`: the indices of the results.
+
+    Indices count the operands first, then the constants, then the nodes.
     """
 
     values: int
@@ -29,7 +35,11 @@ class GraphFunction:
     results: tuple[int, ...]
 
     def inline(self, given: Sequence[Node], mark: int) -> list[Node]:
-        """The results of other values, which have the types of the first ones, for the parameter of that mark."""
+        """Return the results for the operands `given`, as nodes of the graph.
+
+        The operands must have the types of the recorded ones. `mark` is the number of the parameter, for its `variable`
+        node.
+        """
         values = [*given, *self.constants]
         for model, places in self.nodes:
             own = _set_parameter_id(model, mark) if model[0] == VARIABLE_OP else model
@@ -37,13 +47,17 @@ class GraphFunction:
         return [values[k] for k in self.results]
 
     def call(self, given: Sequence[Node], mark: int) -> list[Node]:
-        """The same, as results of one call; written out at once where a gradient may flow through one of them."""
+        """Return the results for the operands `given`, as results of one new call node.
+
+        If gradients may flow through a result, the function is inlined instead. Results that are operands or constants
+        are returned directly.
+        """
         values = [*given, *self.constants]
         if self._tracks:
             return self.inline(given, mark)
-        # No other parameter is given the same, so that no table has to know them.
+        # Operands differ for each parameter, so interning would not help.
         call = new_uninterned_node(_set_parameter_id(self._call, mark) if self._is_marked else self._call, tuple(given))
-        # What is only handed through needs no call.
+        # Operands and constants that are results are returned directly.
         return [
             values[k] if model is None else new_uninterned_node(model, (call,))
             for k, model in zip(self.results, self._models, strict=True)
@@ -64,7 +78,7 @@ class GraphFunction:
 
     @cached_property
     def _models(self) -> list[NodeTemplate | None]:
-        """What each result of a call is; None for a value that is given, and for a constant."""
+        """The template of each result of a call; None for a result that is an operand or a constant."""
         first = self.values + len(self.constants)
         nodes = [self.nodes[k - first][0] if k >= first else None for k in self.results]
         return [
@@ -80,7 +94,9 @@ def _set_parameter_id(model: NodeTemplate, mark: int) -> NodeTemplate:
 
 
 def inline_calls(graph: Graph) -> Graph:
-    """The graph with the nodes of each call in its place."""
+    """Return the graph with each function call replaced by the nodes of the function; the graph itself if it has no
+    calls.
+    """
     whole: dict[Node, Node] = {}
     results: dict[Node, list[Node]] = {}
     for n in graph.nodes():

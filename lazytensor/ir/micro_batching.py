@@ -1,4 +1,4 @@
-"""What a script asks for when a batch is cut into micro-batches."""
+"""The script's settings for splitting a batch into micro-batches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,17 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MicroBatching:
-    """How the batch of a system is to be cut into micro-batches.
+    """How to split the batch of a system into micro-batches.
 
-    `kind` is one of:
-        "auto"     the planner chooses;
-        "whole"    the batch is not cut;
-        "size"     micro-batches of `least` samples;
-        "explore"  the planner tries all sizes from `least` to `most`, and takes the fastest.
-    `most` is None without an upper bound.
+    `kind` is one of: "auto"     the planner chooses; "whole"    the batch is not split; "size"     micro-batches of
+    `least` samples; "explore"  the planner tries all sizes from `least` to `most` and takes the fastest. `most` is None
+    if there is no upper bound.
 
-    Source: the vendor's page on automatic microbatching. A size need not divide the batch of a system: its
-    micro-batches are made as even as their number allows, so that they may have fewer samples than asked for.
+    Source: the vendor's page on automatic microbatching. A size need not divide the batch of a system: micro-batches
+    are as equal in size as their number allows, so they may have fewer samples than requested.
     """
 
     kind: str = "auto"
@@ -25,13 +22,14 @@ class MicroBatching:
 
     @property
     def cuts(self) -> bool:
-        """Whether micro-batches are asked for."""
+        """Whether the script requests micro-batches ("size" or "explore")."""
         return self.kind in ("size", "explore")
 
     def counts(self, samples: int) -> Sequence[int]:
-        """Return the numbers of micro-batches to try for the batch of a system, the smallest number first.
+        """Return the numbers of micro-batches to try for a batch of `samples`, in ascending order; empty for "auto".
 
-        It is empty for "auto", and for bounds that no size lies between.
+        If no number gives micro-batches of at least `least` samples, return the numbers for all allowed sizes. The
+        result is also empty for "explore" if `least` exceeds `most` or `samples`.
         """
         if self.kind == "whole":
             return (1,)
@@ -41,7 +39,7 @@ class MicroBatching:
             return ()
         sizes = range(min(self.most or samples, samples), self.least - 1, -1)
         counts = dict.fromkeys(-(-samples // size) for size in sizes)
-        # Several sizes come to one number of even micro-batches, which may be smaller than the least one.
+        # Even micro-batches of a given number may be smaller than `least`; drop those numbers.
         within = [count for count in counts if -(-samples // count) >= self.least]
         return within or tuple(counts)
 

@@ -1,13 +1,14 @@
-"""LAIR: a loop nest over a rectangular domain with affine accesses; what the kernel library does not cover becomes one.
+"""Loop nests over rectangular domains with affine accesses, called LAIR by the vendor.
 
-The body is a list of scalars, each made from earlier ones, so a value that is used twice stands there once:
+Operations without a library kernel are compiled to nests. The body is a list of scalars, each computed from earlier
+ones:
     load    attr k        element of input operand k at this iteration
     const   attr value    a literal
     index   attr Access   an affine function of the loop variables, an int64
-    cast                  a conversion to the scalar's dtype; to a half type it rounds
-    other                 a pointwise operation of the op table by name, attr holds its attributes
-Every scalar of a half type is rounded to it. Each store writes one output operand; with `reduce` it accumulates over
-the reduction loops with that operation, starting from its identity.
+    cast                  a conversion to the scalar's dtype, with rounding for a half type
+    other                 a pointwise operation of the op table by name; attr holds its attributes
+Every scalar of a half type is rounded to it. Each store writes one output operand. With `reduce`, the store accumulates
+over the reduction loops with that operation, starting from its identity.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +24,12 @@ from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 
 UNITLESS_SCALAR_OPS = ("load", "const", "index")
-"""Scalars that come with the iteration and are not computed."""
+"""Scalar operations that need no arithmetic unit of a core."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop: name, trip count, and whether stores accumulate over it."""
+    """One loop: name, number of iterations, and whether stores accumulate over it."""
 
     name: str
     extent: int
@@ -37,7 +38,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Access:
-    """Where an operand is read or written: element offset + sum of strides[i] * loop i, over the flat array."""
+    """The element of a flat array that an iteration accesses: offset + sum of strides[i] * loop variable i."""
 
     strides: tuple[int, ...]
     offset: int = 0
@@ -45,9 +46,9 @@ class Access:
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value of the body, computed at each iteration from the scalars numbered `args`.
+    """One value of the body, computed at each iteration from the scalars with the indices `args`.
 
-    `unit` of a core computes it, as its operation says; load, const and index take none.
+    `unit` is the unit of a core that computes it, as in `LoopBody`; it is "" for load, const and index.
     """
 
     op: str
@@ -59,7 +60,9 @@ class Scalar:
 
 @dataclass(frozen=True)
 class NestStore:
-    """One result: output operand `output` gets scalar number `value`, accumulated by `reduce` if that is given."""
+    """One result: output operand `output` gets scalar number `value`, accumulated with the reduction `reduce` unless it
+    is "".
+    """
 
     output: int
     value: int
@@ -68,10 +71,18 @@ class NestStore:
 
 @dataclass(frozen=True)
 class Nest:
-    """Loops, operands with their accesses, and the body.
+    """A loop nest: loops, operands with their accesses, and the body.
 
-    `inputs` and `outputs` are the operands' types (contiguous arrays); `reads` and `writes` their accesses. All loads
-    of an iteration come before its stores, so an output may be the same memory as an input with the same access.
+    Fields:
+    - `name`: a name for reports.
+    - `loops`: the loops, outermost first.
+    - `inputs`, `outputs`: the types of the operands, which are contiguous arrays.
+    - `reads`, `writes`: the access of each input and each output.
+    - `body`: the scalars, in order.
+    - `stores`: the results that are written.
+    - `work`: flops and bytes.
+
+    All loads of an iteration precede its stores, so an output may be the same memory as an input with the same access.
     """
 
     name: str
@@ -88,21 +99,27 @@ class Nest:
         return format_nest(self)
 
     def _repr_html_(self) -> str:
-        """Its loops as text, and what it does in all."""
+        """Return the nest as text and its total work, in HTML."""
         work = f"{self.work.flops:,} flops, {self.work.bytes_read:,} bytes in, {self.work.bytes_written:,} out"
         return f"<pre>{escape(format_nest(self))}</pre><p>{work}</p>"
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """What it is, as something that has a hash: attributes of scalars may be dicts."""
+        """A hashable key that is equal for equal nests; the nest itself is not hashable if attributes of scalars are
+        dicts.
+        """
         body = tuple((scalar.op, scalar.dtype, scalar.args, repr(scalar.attr)) for scalar in self.body)
         operands = self.inputs, self.outputs, self.reads, self.writes
         return self.name, self.loops, *operands, self.stores, body, self.work
 
     def check(self) -> "Nest":
-        """Raise CompileError unless every access stays inside its operand and the body is in order; returns self."""
-        # A loop that runs no time has bounds below zero.
-        runs = all(loop.extent for loop in self.loops)  # else nothing is touched
+        """Return the nest after checking it.
+
+        Raises CompileError if an access is out of bounds, a scalar uses a later one or has no unit, or a reducing store
+        moves along a reduction loop or names an unknown reduction.
+        """
+        # A loop without iterations has bounds below zero, but accesses nothing.
+        runs = all(loop.extent for loop in self.loops)
         for operand, access in zip((*self.inputs, *self.outputs), (*self.reads, *self.writes), strict=True):
             low, high = _bounds(access, self.loops)
             if runs and (low < 0 or high >= operand.size):
@@ -120,14 +137,14 @@ class Nest:
 
 
 def _bounds(access: Access, loops: tuple[Loop, ...]) -> tuple[int, int]:
-    """Smallest and largest element touched."""
-    # An affine function takes its extremes at the corners, and a negative stride its smallest at the far one.
+    """Return the smallest and the largest element that an access reaches."""
+    # An affine function has its extremes at corners of the domain: a negative stride has its minimum at the last index.
     steps = [s * (loop.extent - 1) for s, loop in zip(access.strides, loops, strict=True)]
     return access.offset + sum(min(s, 0) for s in steps), access.offset + sum(max(s, 0) for s in steps)
 
 
 def format_access(access: Access, loops: tuple[Loop, ...]) -> str:
-    """The access as text: "256*i0 + i1 + 3"."""
+    """Return an access as text, such as "256*i0 + i1 + 3"."""
     terms = [f"{s}*{v.name}" if s != 1 else v.name for s, v in zip(access.strides, loops, strict=True) if s]
     if access.offset or not terms:
         terms.append(str(access.offset))
@@ -146,7 +163,7 @@ def _format_scalar(scalar: Scalar, nest: Nest) -> str:
 
 
 def format_nest(nest: Nest) -> str:
-    """The nest as readable loops, one line for each scalar and store."""
+    """Return the nest as readable loops, with one line for each scalar and store."""
     arguments = [f"in{k}: {t}" for k, t in enumerate(nest.inputs)] + [
         f"out{k}: {t}" for k, t in enumerate(nest.outputs)
     ]
@@ -165,17 +182,17 @@ def format_nest(nest: Nest) -> str:
 
 
 def collapse(nest: Nest) -> Nest:
-    """The same nest with neighbouring loops made one where every access runs through both as through one."""
+    """Return an equivalent nest in which adjacent loops are merged if every access treats them as one loop."""
     accesses = [*nest.reads, *nest.writes, *(s.attr for s in nest.body if s.op == "index")]
     loops = list(nest.loops)
-    keep = list(range(len(loops)))  # original positions whose strides survive
-    # From inside out, so that three loops that are one collapse in two steps.
+    keep = list(range(len(loops)))  # original positions of the remaining loops
+    # From the innermost loop outwards, so that three loops can collapse in two steps.
     for outer in range(len(loops) - 2, -1, -1):
         at = keep.index(outer)
         if at + 1 == len(keep):
             continue
         inner = keep[at + 1]
-        # The outer loop continues where the inner one ends, in every operand.
+        # In every operand, a step of the outer loop must equal a complete run of the inner one.
         fits = all(a.strides[outer] == a.strides[inner] * loops[inner].extent for a in accesses)
         if fits and loops[outer].is_reduction == loops[inner].is_reduction:
             extent = loops[outer].extent * loops[inner].extent
@@ -185,10 +202,10 @@ def collapse(nest: Nest) -> Nest:
 
 
 def rebase_to_first_elements(nest: Nest, slots: tuple[int, ...]) -> tuple[Nest, tuple[int, ...]]:
-    """The nest over arrays that begin with the first element it touches, and which element that was, for each slot.
+    """Return the nest with all arrays starting at the first element that it accesses, and those first elements.
 
-    `slots` gives the array of each input, then of each output. Equal steps of a loop over time read other parts of the
-    same arrays: from there on they are one nest.
+    `slots` is the number of the array of each input, then of each output; the first elements are in the order of these
+    numbers. Iterations of a loop over time access different parts of the same arrays, and become equal nests this way.
     """
     accesses = (*nest.reads, *nest.writes)
     first: dict[int, int] = {}
@@ -201,7 +218,7 @@ def rebase_to_first_elements(nest: Nest, slots: tuple[int, ...]) -> tuple[Nest, 
 
 
 def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
-    """The nest with only the loops numbered `order`, in that order."""
+    """Return the nest with only the loops numbered `order`, in that order."""
 
     def moved(access: Access) -> Access:
         return Access(tuple(access.strides[i] for i in order), access.offset)
@@ -216,7 +233,9 @@ def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
 
 
 def elementwise_nest(name: str, type: Type, body: tuple[Scalar, ...], work: Work = Work()) -> Nest:
-    """The nest of one loop from a value to one of the same type: the last scalar of `body` is stored."""
+    """Return a nest with one loop that maps an array to an array of the same type; the last scalar of `body` is the
+    result.
+    """
     in_order = (Access((1,)),)
     return Nest(
         name=name,
@@ -232,4 +251,4 @@ def elementwise_nest(name: str, type: Type, body: tuple[Scalar, ...], work: Work
 
 
 ScalarFunctionLookup = Callable[[str, Mapping[str, Any]], Callable[..., Any]]
-"""From the name and attributes of a pointwise operation to its NumPy function."""
+"""A function from the name and attributes of a pointwise operation to its NumPy function."""

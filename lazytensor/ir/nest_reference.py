@@ -1,7 +1,8 @@
-"""What a nest means, in NumPy: each scalar of the body becomes one array over the whole domain.
+"""Reference implementation of loop nests in NumPy: each scalar of the body is computed as one array over the whole
+domain.
 
-It is the judge of the generated code and what runs when LT_JIT=0. The meanings of the pointwise operations come in as
-a parameter, since the op table lies above the intermediate representations.
+Tests compare generated code with it, and it runs nests if LT_JIT=0. The NumPy functions of the pointwise operations are
+a parameter, because `ops` imports this package.
 """
 
 from typing import Any
@@ -14,8 +15,8 @@ from lazytensor.ir.reduction import REDUCTIONS
 
 
 def _window(flat: np.ndarray, access: Access, extents: tuple[int, ...]) -> np.ndarray:
-    """The elements that an access touches, as a view with one axis for each loop."""
-    # Strides may be zero or negative: as_strided says what no slicing could.
+    """Return the elements that an access reaches, as a view of the flat array with one axis for each loop."""
+    # Strides may be zero or negative, which slicing cannot express.
     strides = tuple(s * flat.itemsize for s in access.strides)
     return np.lib.stride_tricks.as_strided(flat[access.offset :], extents, strides)
 
@@ -32,7 +33,7 @@ def _scalar(
 ) -> Any:
     extents = tuple(loop.extent for loop in nest.loops)
     if scalar.op == "load":
-        # A copy: an output may be the same memory, and all loads come before the stores.
+        # Copy, because an output may be the same memory and all loads precede the stores.
         return np.array(_window(flats[scalar.attr], nest.reads[scalar.attr], extents))
     if scalar.op == "const":
         return scalar.dtype.host.type(scalar.attr)
@@ -55,18 +56,21 @@ def _store(store: NestStore, nest: Nest, flat: np.ndarray, value: Any) -> None:
         return
     axes = tuple(i for i, loop in enumerate(nest.loops) if loop.is_reduction)
     outer = [i for i in range(len(extents)) if i not in axes]
-    # NumPy sums integers in int64 unless told otherwise, and the nest in their own type.
+    # NumPy sums small integers in int64 by default; a nest sums them in their type.
     if store.reduce == "add":
         total = np.sum(wide, axis=axes, dtype=wide.dtype)
     else:
         total = REDUCTIONS[store.reduce].ufunc.reduce(wide, axis=axes)
-    # The result has no place for the loops that were summed over.
+    # The result has no axes for the reduction loops.
     shrunk = Access(tuple(access.strides[i] for i in outer), access.offset)
     _window(flat, shrunk, tuple(extents[i] for i in outer))[...] = round_to(np.asarray(total), kind)
 
 
 def evaluate(nest: Nest, inputs: list[np.ndarray], outputs: list[np.ndarray], meaning: ScalarFunctionLookup) -> None:
-    """Run the nest: read the contiguous arrays `inputs`, write `outputs`, which may share memory with inputs."""
+    """Run a nest: read the contiguous arrays `inputs` and write `outputs`, which may share memory with inputs.
+
+    `meaning` returns the NumPy function of a pointwise operation.
+    """
     flats = [a.reshape(-1) for a in inputs]
     values: list[Any] = []
     with np.errstate(all="ignore"):

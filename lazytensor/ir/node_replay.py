@@ -1,7 +1,7 @@
-"""Nodes made again as they were made of equal nodes before: a loop asks for the gradients of equal losses.
+"""Replay the construction of gradient nodes when a training loop computes the gradients of an equal graph again.
 
-A rule for a gradient looks at operations, attributes, types and inputs, and at nothing else. Where all of these are as
-they were a turn ago it would make the same nodes, which take less time to make than to ask for.
+A gradient rule depends only on operations, attributes, types and operands. If all of these equal those of an earlier
+iteration, the rules would create the same nodes. Creating them from a recipe is faster than calling the rules.
 """
 
 from collections.abc import Hashable, Sequence
@@ -11,15 +11,22 @@ from lazytensor.ir.graph import Node, NodeTemplate, node_from_template, node_tem
 from lazytensor.ir.types import Where
 
 MAX_REMEMBERED_QUERIES = 8
-"""Questions remembered: a turn may have several losses."""
+"""Number of cached gradient queries; an iteration may have several losses."""
 MAX_REPLAYED_NODES = 4000
-"""Longer ones are asked of unrolled loops, and mostly of another length each time."""
+"""Maximum number of nodes in a cached query. Longer graphs come from unrolled loops, mostly of varying length."""
 
 QueryForm = tuple[Hashable, ...]
 
 
 class ReplaySteps(NamedTuple):
-    """How the answers are made: of nodes that were there, of `constants`, and step by step of those and each other."""
+    """A recipe for the result of a query.
+
+    - `constants`: constant nodes that are reused.
+    - `steps`: a template and operand indices, for each node to create.
+    - `answers`: the index of each result; None for no gradient.
+
+    Indices count the nodes of the query, then the constants, then the created nodes.
+    """
 
     constants: tuple[Node, ...]
     steps: tuple[tuple[NodeTemplate, tuple[int, ...]], ...]
@@ -27,12 +34,12 @@ class ReplaySteps(NamedTuple):
 
 
 class AnsweredQuery:
-    """A question that was asked, and after the second time how it is answered."""
+    """A cached query: the form of its graph, and from the second time on the recipe of its result."""
 
     __slots__ = ("form", "places", "recipe", "times")
 
     def __init__(self, form: QueryForm, places: tuple[Where | None, ...]):
-        self.form, self.places = form, places  # whose addresses are in the form
+        self.form, self.places = form, places  # keeps the locations alive, whose ids are in the form
         self.recipe: ReplaySteps | None = None
         self.times = 0
 
@@ -41,12 +48,15 @@ _answered_queries: list[AnsweredQuery] = []
 
 
 class GradientQuery:
-    """What is asked of the nodes of `order`, which has inputs before users, with `seeds`, for each node of `wanted`."""
+    """The computation of the gradients of each node of `wanted`, with `seeds` as the gradients of the outputs.
+
+    `order` has the differentiable nodes, operands before users.
+    """
 
     def __init__(self, order: Sequence[Node], seeds: Sequence[Node], wanted: Sequence[Node]):
         self._numbers = numbers = {n: k for k, n in enumerate(order)}
         sides = [i for n in order if n.op != "variable" for i in n.inputs if i not in numbers]
-        # With what is beside them, since rules look how an operand was computed.
+        # Include the subgraphs of other operands, because rules may depend on how an operand was computed.
         beside = [n for n in topological([*sides, *seeds], numbers.__contains__) if n not in numbers]
         for n in beside:
             numbers[n] = len(numbers)
@@ -57,7 +67,7 @@ class GradientQuery:
             tuple([n.op for n in nodes]),
             tuple([n.items for n in nodes]),
             tuple([n.tracks for n in nodes]),
-            tuple([id(place) for place in self._places]),  # equal ones may have been reached by other ways
+            tuple([id(place) for place in self._places]),  # by identity: equal locations may have different call frames
             tuple([n.type for n in nodes if n.op == "variable" or not n.inputs]),
             tuple([len(n.inputs) for n in nodes]),
             tuple([numbers.get(i, -1) for n in nodes for i in n.inputs]),
@@ -73,12 +83,15 @@ class GradientQuery:
             if known.form == form:
                 return known
         known = AnsweredQuery(form, self._places)
-        # A new list: another thread may be looking through this one.
+        # Create a new list, because another thread may be iterating over this one.
         _answered_queries = [known, *_answered_queries[: MAX_REMEMBERED_QUERIES - 1]]
         return known
 
     def answers(self) -> list[Node | None] | None:
-        """The nodes that are the answers; None where the rules are to be asked."""
+        """Return the gradients as nodes built from the recipe.
+
+        Return None if there is no recipe and the rules must be called.
+        """
         recipe = self._known.recipe
         if recipe is None:
             return None
@@ -88,10 +101,13 @@ class GradientQuery:
         return [None if k is None else nodes[k] for k in recipe.answers]
 
     def remember(self, answers: Sequence[object]) -> None:
-        """Note the answers, if the question was asked before."""
+        """Record the result of the gradient rules. At the second time of an equal query, the recipe is made.
+
+        No recipe is made if a result is part of a longer gradient or depends on a constant array.
+        """
         known = self._known
         known.times += 1
-        # A piece of a longer gradient is no node.
+        # A `GradientSlice` is not a node.
         if known.times != 2 or not all(n is None or isinstance(n, Node) for n in answers):
             return
         numbers = dict(self._numbers)
@@ -99,7 +115,7 @@ class GradientQuery:
         new = [n for n in topological(roots, numbers.__contains__) if n not in numbers]
         constants = [n for n in new if not n.inputs]
         work = [n for n in new if n.inputs]
-        # Any other would be an array that was there, and is not known by its number.
+        # Any other leaf holds an array that is not part of the query's graph.
         if any(n.op not in ("full", "const") for n in constants):
             return
         for n in (*constants, *work):
@@ -112,6 +128,6 @@ class GradientQuery:
 
 
 def clear_answered_queries() -> None:
-    """Be as a new process is."""
+    """Clear the cache."""
     global _answered_queries
     _answered_queries = []

@@ -1,6 +1,6 @@
-"""The record of an operation: all that the house knows about it, from which every set of names elsewhere follows.
+"""The record of an operation (`Op`) and the op table (`OPS`), which describe an operation completely.
 
-The rows stand in `lazytensor.ops`, one file for each family; the table is filled when that package is imported.
+The rows of the table are in `lazytensor.ops`, one file per family; importing that package fills the table.
 """
 
 from collections.abc import Callable
@@ -12,26 +12,28 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
 
 Formula = Callable[..., Any]
-"""From nodes and attributes to a node, or to a tuple of nodes for several results."""
+"""A function from nodes and attributes to a node, or to a tuple of nodes for several results."""
 Unit = Literal["add", "special", "move", ""]
-"""What does one element on a core: an arithmetic instruction, a library routine, a move, or nothing at all."""
+"""The unit of a core that computes one element: arithmetic, a library routine, a move, or none."""
 CLIENT_HINT = "Compute it on the client before the step and pass the result in with the batch, or keep it as a buffer."
 DEFAULT_HINT = "Write this part of the step with operations that CIRH has, or move it to the data loader."
 
 
 class IncompleteOperation(LazyError, TypeError):
-    """A row of the op table lacks a facet, or contradicts itself."""
+    """A row of the op table lacks a required field or contradicts itself."""
 
 
 @dataclass(frozen=True)
 class LoopBody:
-    """One element of an operation inside a loop nest.
+    """The computation of one element of an operation inside a loop nest.
 
-    `text` is a Python expression over "{0}", "{1}", ... whose functions are those of the generated code's library,
-    without the mark of a type; an attribute may stand in braces too. `integer` is the text for integers, if another.
-    `kinds` are the kinds of element types that the text is right for: "f" floating point, "i" integers, "b" truth.
-    `is_exact`: an operand of a half type gives a result of it, which needs no rounding.
-    `is_instruction`: the function in the text is one LLVM instruction.
+    - `text`: a Python expression in "{0}", "{1}", ... and attributes in braces, with functions of the code generator's
+      library without their type suffix.
+    - `unit`: the unit of a core that computes it.
+    - `kinds`: the kinds of element types that it supports: "f" floating point, "i" integers, "b" bool.
+    - `integer`: the expression for integers, if it differs.
+    - `is_exact`: half operands give a result of the half type that needs no rounding.
+    - `is_instruction`: the function in the text is a single LLVM instruction.
     """
 
     text: str
@@ -44,11 +46,12 @@ class LoopBody:
 
 @dataclass(frozen=True)
 class Legality:
-    """How an operation gets through to CIRH.
+    """How an operation is converted to CIRH.
 
-    `spelling(listing, node)` prints it: the operation is legal there. `decomposition(*inputs, **attrs)` puts others in
-    its place, from inputs that are legal already; where it gives None the operation stays as it is. What is neither
-    legal nor decomposed is refused with `hint`. `results` are the names of several results; others are numbered.
+    - `spelling(listing, node)`: returns the text of the operation in CIRH; if set, the operation is legal.
+    - `decomposition(*inputs, **attrs)`: returns legal operations that replace it, or None to leave it unchanged.
+    - `hint`: the hint of the error if the operation is neither legal nor decomposed.
+    - `results`: the names of several results; if empty, they are numbered.
     """
 
     spelling: Callable[[Any, Node], str] | None = None
@@ -58,26 +61,33 @@ class Legality:
 
     @property
     def is_legal(self) -> bool:
-        """True if CIRH has the operation under a name of its own."""
+        """Whether CIRH has the operation."""
         return self.spelling is not None
 
     def with_decomposition(self, decomposition: Formula) -> "Legality":
-        """The same, where `decomposition` does not apply."""
+        """Return a copy with another `decomposition`."""
         return replace(self, decomposition=decomposition)
 
 
 def legal_by_decomposition(formula: Formula, hint: str = DEFAULT_HINT) -> Legality:
-    """CIRH has simpler operations in its place; where `formula` gives None the operation is refused."""
+    """Return the legality of an operation that CIRH has only in decomposed form.
+
+    If `formula` returns None for a node, the node is refused with `hint`.
+    """
     return Legality(decomposition=formula, hint=hint)
 
 
 def illegal_with_hint(hint: str) -> Legality:
-    """CIRH has nothing like it; `hint` says in PyTorch's words what to write instead."""
+    """Return the legality of an operation that CIRH lacks; `hint` is what the user can write instead, in PyTorch's
+    terms.
+    """
     return Legality(hint=hint)
 
 
 def elementwise_work(flops: int) -> Callable[..., Work]:
-    """Work of an op that reads its inputs, writes its output, and spends `flops` on each output element."""
+    """Return a work function for operations with `flops` per output element that read all inputs and write the output
+    once.
+    """
 
     def work(out: Type, *types: Type, **attrs: Any) -> Work:
         return Work(flops * out.size, sum([t.nbytes for t in types]), out.nbytes)
@@ -86,34 +96,36 @@ def elementwise_work(flops: int) -> Callable[..., Work]:
 
 
 def no_work(out: Type, *types: Type, **attrs: Any) -> Work:
-    """Work of an op that only renames elements."""
+    """Return zero work, for operations that only rename elements."""
     return Work()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Op:
-    """Everything the house knows about one operation.
+    """The complete description of one operation.
 
-    infer(*types, **attrs) gives the output Type (a tuple of them for several results) or raises ShapeError.
-    eval(*arrays, **attrs) is its meaning in NumPy.
-    vjp(g, y, *inputs, **attrs) gives one node, or None, for each input; None instead of a function means that no
-    gradient flows. `saves`: the gradient reads a value of the forward pass, so that walking back twice is a mistake;
-    a function says so by the attributes.
-    `keeps`: PyTorch keeps no more than this of what the gradient here reads, so that the rest may be written over.
-    `also_keeps`: PyTorch keeps this too, although the gradient here does not read it; one of several operands only if
-    another one has a gradient.
-    body is one element of it; such an operation can be fused into a loop nest.
-    composite(*inputs, **attrs) is the graph of simpler operations that defines it and that the host runs; without one
-    the host runs the operation itself, by a loop, a library kernel or `eval`.
-    cirh says how it gets through to CIRH; by default as its composite.
-    put(base, value, **attrs) is the base with the elements seen through this view replaced by `value`.
-    work(out_type, *types, **attrs) counts flops and bytes.
-    is_leaf: it stands for a value that is there already, and is no operation of a step.
-    renames: it gives the values of its operand in another shape or type.
-    autocast is what the function of that name is given where automatic casts are on: "float32" for half operands,
-    "half" for those of float32, "widest" for half operands beside a float32 scalar, "" for operands as they are.
-    gradient_name is what PyTorch calls it in a printed `grad_fn`.
-    elements are the kinds of its first operand that PyTorch has it for, as in a body's `kinds`; "" for all.
+    - `infer(*types, **attrs)`: returns the output Type, a tuple of them for several results, or raises ShapeError.
+    - `eval(*arrays, **attrs)`: computes the result in NumPy.
+    - `vjp(g, y, *inputs, **attrs)`: returns the gradient, or None, of each input; `g` is the gradient of the result
+      `y`. The field is None if no gradient flows.
+    - `saves`: whether the gradient reads values of the forward pass, so that the graph can be freed; or a function of
+      the attributes that returns this.
+    - `keeps`: which of the values that the gradient reads PyTorch saves; the others may be modified in place.
+    - `also_keeps`: values that PyTorch saves although the gradient does not read them. Of several operands, one is
+      saved only if another one requires a gradient.
+    - `body`: one element of the operation; with it the operation can be fused into a loop nest.
+    - `composite(*inputs, **attrs)`: returns the simpler operations that define it and that the host runs. Without it,
+      the host runs the operation with a loop, a library kernel or `eval`.
+    - `cirh`: how it is converted to CIRH; the default is to use the composite.
+    - `put(base, value, **attrs)`: for a view operation, returns `base` with the elements of the view replaced by
+      `value`.
+    - `work(out_type, *types, **attrs)`: counts flops and bytes.
+    - `is_leaf`: it stands for an existing value, not a computation.
+    - `renames`: its result has the elements of its operand in another shape or type.
+    - `autocast`: the cast of operands while automatic casts are active: "float32" casts half operands, "half" casts
+      float32 operands, "widest" casts half operands next to a float32 scalar, "" casts none.
+    - `gradient_name`: PyTorch's name of it in a printed `grad_fn`.
+    - `elements`: the kinds of the first operand that PyTorch supports, as in `LoopBody.kinds`; "" means all.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Patterns over nodes, rules that rewrite what they match, and the driver that applies a set of rules.
+"""Patterns over nodes, rewrite rules, and a driver that applies a set of rules to a graph.
 
-A rule states an identity that holds in IEEE arithmetic: `x * 0` is not 0 for NaN, and `x + 0` is not x for -0.0.
+Rules must preserve IEEE arithmetic: `x * 0` is not 0 if x is NaN, and `x + 0` is not x if x is -0.0.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,9 +17,10 @@ Bindings = dict[str, Node]
 
 @dataclass(frozen=True)
 class Pat(Algebra):
-    """A shape of nodes: `op` with inputs that match in turn; without an op it matches anything and binds `name`.
+    """A pattern that matches nodes with operation `op` whose operands match `inputs`.
 
-    `when(node)` is a further condition on the node itself.
+    Without `op` it matches any node. If `name` is set, the matched node is bound to it. `when(node)` is an additional
+    condition.
     """
 
     op: str = ""
@@ -28,11 +29,14 @@ class Pat(Algebra):
     when: Callable[[Node], bool] | None = field(default=None, compare=False)
 
     def combine(self, name: str, *operands: "Pat | float") -> "Pat":
-        """The pattern of an operation on what `operands` match; a number matches that constant."""
+        """Return the pattern of an operation whose operands match `operands`; a number matches that constant."""
         return pat(name, *(o if isinstance(o, Pat) else splat_pattern(o) for o in operands))
 
     def match(self, n: Node, bindings: Bindings) -> bool:
-        """Whether n fits; adds what names bind to `bindings`. A name that stands twice must bind the same node."""
+        """Return whether `n` matches, and add the bound nodes to `bindings`.
+
+        A name that occurs twice must bind the same node. `bindings` may be changed even if there is no match.
+        """
         if self.op and (n.op != self.op or len(n.inputs) != len(self.inputs)):
             return False
         if self.when is not None and not self.when(n):
@@ -45,22 +49,22 @@ class Pat(Algebra):
 
 
 def any_(name: str) -> Pat:
-    """Matches every node and binds it."""
+    """Return a pattern that matches every node and binds it to `name`."""
     return Pat(name=name)
 
 
 def pat(op: str, *inputs: Pat, name: str = "", when: Callable[[Node], bool] | None = None) -> Pat:
-    """Matches one operation."""
+    """Return a pattern that matches the operation `op` with operands that match `inputs`."""
     return Pat(op, inputs, name, when)
 
 
 def splat_pattern(value: float) -> Pat:
-    """Matches a constant that has one value everywhere."""
+    """Return a pattern that matches a constant all of whose elements are `value`."""
     return Pat("full", (), when=lambda n: n.attrs["value"] == value and not isinstance(n.attrs["value"], bool))
 
 
 LocationScope = Callable[[Where | None], AbstractContextManager[None]]
-"""Fixes the place of what is made while it is entered."""
+"""A function that returns a context manager, in which new nodes have the given location."""
 
 
 def _any_location(place: Where | None) -> AbstractContextManager[None]:
@@ -69,7 +73,10 @@ def _any_location(place: Where | None) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class Rule:
-    """What `pattern` matches becomes `build(bindings, node)`, a node of the same type, or None to leave it."""
+    """A rewrite rule: a node that `pattern` matches is replaced by `build(bindings, node)`.
+
+    `build` returns a node of the same type, or None to leave the node unchanged.
+    """
 
     name: str
     pattern: Pat
@@ -77,7 +84,7 @@ class Rule:
 
 
 class RuleSet:
-    """Rules in order of benefit, indexed by the operation at their root."""
+    """Rewrite rules in order of priority, indexed by the operation of the pattern."""
 
     def __init__(self, name: str, rules: Iterable[Rule]):
         self.name = name
@@ -87,7 +94,7 @@ class RuleSet:
             self._by_op.setdefault(rule.pattern.op, []).append(rule)
 
     def _step(self, n: Node, place: Where | None, at: LocationScope) -> tuple[Node, Rule] | None:
-        """The first rule that applies to n, with its result."""
+        """Return the result of the first rule that changes `n`, and the rule; None if no rule applies."""
         for rule in self._by_op.get(n.op, ()):
             bindings: Bindings = {}
             if rule.pattern.match(n, bindings):
@@ -100,15 +107,14 @@ class RuleSet:
     def rewrite(
         self, graph: Graph, trace: Callable[[Rule, Node, Node], Any] | None = None, *, at: LocationScope = _any_location
     ) -> Graph:
-        """The graph with rules applied bottom-up until none applies; `trace(rule, before, after)` sees each.
+        """Return the graph after applying the rules to each node, operands first, until no rule applies.
 
-        `at(place)` is entered while a rule rewrites an operation of that place: with `source.at`, what it makes belongs
-        there, and else to the line that asks for the graph.
+        `trace(rule, before, after)` is called for each rewrite. `at(location)` is entered during each rewrite with the
+        location of the rewritten node: with `source.fixed_location`, new nodes get that location.
         """
 
         def change(old: Node, inputs: tuple[Node, ...]) -> Node:
-            # The inputs are in their last form; only the node itself can still change. Each result is tried again from
-            # the first rule.
+            # The operands are final; only the node can still change. Each result is tried again from the first rule.
             n = replace_inputs(old, inputs)
             while (match := self._step(n, old.where, at)) is not None:
                 out, rule = match

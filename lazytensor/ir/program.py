@@ -1,7 +1,6 @@
-"""Programs: what a backend sees. Buffers, instructions with declared reads and writes, and the maps to the outside.
+"""Programs, the interface between compiler and backends: instructions over buffers, with inputs, outputs and state.
 
-This is the waist of the house: everything above produces a `Program`, everything below consumes one. It is plain
-data, so that the simulator can be taught and fuzzed with hand-written programs.
+A program is plain data, so that a simulator or a test can also create programs by hand.
 """
 
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from lazytensor.ir.nest import Nest
 from lazytensor.ir.types import StateId, Type, Where, Work
 
 MAX_SHOWN_INSTRUCTIONS = 60
+"""Maximum number of instructions that notebooks show of a program."""
 _COLUMNS = (
     Column("kernel", is_words=True),
     Column("sweep", is_words=True),
@@ -29,10 +29,13 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class ProgramBuffer:
-    """One value with a place in memory.
+    """One array of a program.
 
-    kind: "state" (loop-carried, `name` is its StateId), "batch" (an input of the step, `name` is its path in the
-    batch), "const" (`value` holds its data), "temp" (lives within a step).
+    - `index`: its index in `Program.buffers`.
+    - `type`: shape and element type.
+    - `kind`: "state" (loop-carried), "batch" (an input of the step), "const", or "temp" (only used within a step).
+    - `name`: the StateId of a state, or the path of an input in the batch.
+    - `value`: the data of a constant.
     """
 
     index: int
@@ -44,10 +47,12 @@ class ProgramBuffer:
 
 @dataclass(frozen=True)
 class Density:
-    """Of a state tensor that a mask keeps sparse: the share of its elements that are not zero, and that mask.
+    """The sparsity of a state tensor that has a mask.
 
-    Each of `out_groups` parts of its rows has as many of them as every other, and each of `in_groups` parts of its
-    columns.
+    - `share`: the fraction of its elements that are not zero.
+    - `mask`: the StateId of the mask.
+    - `out_groups`, `in_groups`: the numbers of equal parts of its rows and columns that have equally many non-zero
+      elements.
     """
 
     share: float
@@ -60,10 +65,14 @@ class Density:
 class Instr:
     """One kernel call.
 
-    `kernel` names an entry of the kernel library ("matmul", "softmax_cross_entropy", ...), or is "nest", and then
-    `nest` holds the loops. `reads` and `writes` are buffer indices in the order of the kernel's operands; an index in
-    both is updated in place.
-    `direction` is "forward", "backward" or "update": the sweep of a training step that it belongs to.
+    - `kernel`: the name of a library kernel, such as "matmul", or "nest" for a loop nest.
+    - `reads`, `writes`: indices of buffers, in the order of the kernel's operands. An index in both is updated in
+      place.
+    - `attrs`: the attributes of the kernel.
+    - `nest`: the loop nest if `kernel` is "nest".
+    - `work`: flops and bytes.
+    - `where`: the user's line.
+    - `direction`: the phase of a training step: "forward", "backward" or "update".
     """
 
     kernel: str
@@ -87,10 +96,14 @@ class Instr:
 class Program:
     """One step as a list of instructions over buffers.
 
-    `state` maps a StateId to (buffer read at the start, buffer that holds the new value at the end); the two are
-    equal when the instruction updates in place or nothing changes. `batch` and `fetches` are buffer indices in order.
-    Only plans look at `density`, which has the states that are sparse, at `precision_level`, the vendor's level of how
-    wide a wafer's sums are, and at what the script asks for: `micro_batching` and the number of `systems`.
+    - `buffers`, `instrs`: the arrays, and the instructions in order.
+    - `state`: for each StateId, (buffer read at the start, buffer with the new value at the end). They are equal if the
+      state is updated in place or not changed.
+    - `batch`, `fetches`: buffer indices of inputs and outputs, in order.
+    - `fetch_names`: the names of the outputs.
+    - `density`: the states that are sparse. This field and the following ones are used by planners only.
+    - `precision_level`: the vendor's precision level of sums on the wafer.
+    - `micro_batching`, `systems`: the script's settings for micro-batches and for the number of systems.
     """
 
     buffers: tuple[ProgramBuffer, ...]
@@ -106,14 +119,14 @@ class Program:
 
     @property
     def work(self) -> Work:
-        """Total of all instructions."""
+        """The total work of all instructions."""
         total = Work()
         for instr in self.instrs:
             total = total + instr.work
         return total
 
     def _repr_html_(self) -> str:
-        """A row for each instruction: what it reads and writes, its work, and the line that it comes from."""
+        """Return a table of the instructions in HTML: kernel, phase, operand types, flops and source line."""
         rows = [
             (
                 i.label,
@@ -133,10 +146,14 @@ class Program:
         return ", ".join(str(self.buffers[i].type) for i in indices)
 
     def check(self) -> "Program":
-        """Raise CompileError unless every read is of something written before; returns self."""
-        # State, batch and constants are there before the first instruction.
+        """Return the program after checking it.
+
+        Raises CompileError if a buffer has a wrong index, an instruction reads a buffer that is not written before, or
+        an output or a new state is never written.
+        """
+        # State, inputs and constants are available before the first instruction.
         known = {b.index for b in self.buffers if b.kind != "temp"}
-        # Instructions name buffers by their place in the tuple.
+        # Instructions refer to buffers by their index in the tuple.
         for n, b in enumerate(self.buffers):
             if b.index != n:
                 raise CompileError(f"buffer {n} calls itself {b.index}")

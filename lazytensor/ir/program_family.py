@@ -1,7 +1,7 @@
-"""Families of programs: the programs of one step for every size of its batch, read off two of them.
+"""Programs of one step for every batch size, interpolated from two recorded programs.
 
-Of the records of a program whatever depends on the batch lies on a straight line: extents, strides, loop bounds, work.
-Two programs of the same step, recorded with different batches, give the line; nothing is traced for a third.
+All numbers of a program that depend on the batch size, such as dimensions, strides and work, are affine functions of
+it. Two programs of the same step with different batch sizes therefore determine those of all other sizes.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,9 +16,9 @@ from lazytensor.ir.program import Instr, Program, ProgramBuffer
 from lazytensor.ir.types import Type, Where
 
 RECORDED_BATCH_MULTIPLES = (2, 3, 5)
-"""Batches, as multiples of the first one, that are recorded until two of them have programs of one form."""
+"""Multiples of the first batch size that are recorded until two programs have the same form."""
 CONSTANT_TOLERANCE = 1e-6
-"""How far two constants may be from one over the batch: float32 rounds them."""
+"""Relative tolerance for constants that depend on the batch size, because float32 rounds them."""
 
 
 def _identity(x: float) -> float:
@@ -34,8 +34,10 @@ def _bessel_correction(x: float) -> float:
 
 
 BATCH_SCALING_LAWS = ((_identity, _identity), (_reciprocal, _reciprocal), (_bessel_correction, _bessel_correction))
-"""How constants follow the number n of samples, or of what they consist of: n of a sum, 1 / n of a mean, and
-n / (n - 1) of a variance; each with its inverse."""
+"""How a constant may depend on the number n of samples: n for a sum, 1 / n for a mean, n / (n - 1) for a variance.
+
+Each entry is (constant to samples, samples to constant).
+"""
 
 
 INDEX_MEMBERS: Mapping[type, tuple[str, ...]] = {
@@ -45,20 +47,20 @@ INDEX_MEMBERS: Mapping[type, tuple[str, ...]] = {
     Scalar: ("args",),
     NestStore: ("output", "value"),
 }
-"""Members that number other records, and follow no batch."""
+"""Fields that are indices of other records, and therefore must not depend on the batch size."""
 
 
 class SuperlinearWork(CompileError):
-    """Work of a step grows faster than its batch."""
+    """The work of a step grows faster than its batch size."""
 
 
 class NotAffine(Exception):
-    """Two records differ in more than numbers that depend on the batch; says where."""
+    """Two records differ in something that is not an affine function of the batch size; the message says in what."""
 
 
 @dataclass(frozen=True)
 class BatchInterpolation:
-    """Numbers at the batches `first` and `second`, carried on to the batch `at`."""
+    """Linear interpolation, or extrapolation, of programs from the batch sizes `first` and `second` to `at`."""
 
     first: int
     second: int
@@ -67,9 +69,13 @@ class BatchInterpolation:
     _types: dict[tuple[Type, Type], Type] = field(default_factory=dict, repr=False, compare=False)
 
     def interpolate(self, a: Any, b: Any) -> Any:
-        """What stands in the place of `a` and `b`, records of the same form. Raises NotAffine if they are not."""
+        """Return the record at batch size `at`, given `a` at `first` and `b` at `second`.
+
+        Locations are taken from `a`. Constant arrays that differ become None. Raises NotAffine if the records have
+        different forms.
+        """
         kind = a.__class__
-        # The line of an equal operation is that of whoever recorded it first.
+        # Locations may differ, because an interned node has that of its first recording.
         if a is b or kind is Where:
             return a
         if kind is not b.__class__:
@@ -79,7 +85,7 @@ class BatchInterpolation:
         if kind in _member_names_by_type or is_dataclass(kind):
             return self._record(a, b)
         if kind is np.ndarray:
-            # What it holds is known for the batches that were recorded, and for no other.
+            # The data of a constant that depends on the batch size is unknown for other sizes.
             return a if a.shape == b.shape and np.array_equal(a, b) else None
         if isinstance(a, Mapping):
             return self._mapping(a, b)
@@ -93,7 +99,7 @@ class BatchInterpolation:
         if len(a) != len(b):
             raise NotAffine(f"{len(a)} and {len(b)} entries")
         entries = [x if x is y else self.interpolate(x, y) for x, y in zip(a, b, strict=True)]
-        # Most records depend on no batch: what is as it was is not made again.
+        # Reuse unchanged records, because most do not depend on the batch size.
         return a if all(x is y for x, y in zip(a, entries, strict=True)) else type(a)(entries)
 
     def _mapping(self, a: Mapping[Any, Any], b: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -112,7 +118,7 @@ class BatchInterpolation:
         return self._types[a, b]
 
     def _instr(self, a: Instr, b: Instr) -> Instr:
-        # Most of a program, and what it reads and writes is no number: the rest of a record is looked at alone.
+        # Fast path, because a program is mostly instructions: interpolate only the fields that may depend on the batch.
         if (a.kernel, a.reads, a.writes, a.direction) != (b.kernel, b.reads, b.writes, b.direction):
             return cast(Instr, self._record(a, b))
         attrs, nest = self.interpolate(a.attrs, b.attrs), self.interpolate(a.nest, b.nest)
@@ -122,7 +128,7 @@ class BatchInterpolation:
         return replace(a, attrs=attrs, nest=nest, work=work)
 
     def _nest(self, a: Nest, b: Nest) -> Nest:
-        # Equal layers share their nests, which are most of a program.
+        # Cached, because equal layers share their nests.
         if (id(a), id(b)) not in self._nests:
             self._nests[id(a), id(b)] = self._record(a, b)
         return self._nests[id(a), id(b)]
@@ -168,12 +174,12 @@ INTERPOLATORS: Mapping[type, Callable[[BatchInterpolation, Any, Any], Any]] = {
     Instr: BatchInterpolation._instr,
     Nest: BatchInterpolation._nest,
 }
-"""What goes through two records of which a program has many."""
+"""Special interpolation functions for types that occur often."""
 _member_names_by_type: dict[type, tuple[str, ...]] = {}
 
 
 def _member_names(kind: Any) -> tuple[str, ...]:
-    """What a record is made of. Asked for each of a hundred thousand records, which are of a dozen kinds."""
+    """Return the field names of a dataclass; cached, because a program has up to a hundred thousand records."""
     if kind not in _member_names_by_type:
         _member_names_by_type[kind] = tuple(f.name for f in fields(kind) if f.init)
     return _member_names_by_type[kind]
@@ -186,7 +192,7 @@ def _shorten(value: Any) -> str:
 
 @dataclass(frozen=True)
 class _FailedRecording:
-    """Stands for a recording that failed, or that was done elsewhere."""
+    """A record function that raises `error`, for a recording that failed or is not possible in this process."""
 
     error: LazyError
 
@@ -196,10 +202,10 @@ class _FailedRecording:
 
 @dataclass
 class StepFamily:
-    """A step for every batch: `program(n)` is its program for a batch of n samples.
+    """The programs of a step for all batch sizes: `program(n)` returns the one for n samples.
 
-    `batch_size` is that of the recording that came first. `record(n)` records the step again for another batch; it is
-    called a few times at most, when the first other batch is asked for.
+    `first` is the program for the recorded batch size `batch_size`. `record(n)` records the step for another batch
+    size; it is called up to three times, when a program for another size is first requested.
     """
 
     batch_size: int
@@ -208,9 +214,10 @@ class StepFamily:
     _ends: dict[int, Program] = field(default_factory=dict, repr=False)
 
     def program(self, batch_size: int | None = None) -> Program:
-        """The program for a batch of that many samples; without a number, as the script has it.
+        """Return the program for a batch of `batch_size` samples; the default is the recorded batch size.
 
-        Raises CompileError, with the user's line, where the script fixes its batch, or leaves the straight line.
+        Raises CompileError, with the user's line, if the script fixes its batch size or if the program is no affine
+        function of it.
         """
         if batch_size in (None, self.batch_size):
             return self.first
@@ -224,24 +231,30 @@ class StepFamily:
         return _interpolate_program(BatchInterpolation(first, second, batch_size), a, b)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The family as plain data, for another process: there no script can be run, so it is recorded before."""
+        """Return the state for pickling, after recording two batch sizes: the other process cannot run the script.
+
+        An error of that recording is raised there when another batch size is requested.
+        """
         try:
             self._record_two_batches()
             record = _FailedRecording(CompileError("a step that came from another process cannot be recorded again"))
         except LazyError as e:
             record = _FailedRecording(e)
         except Exception as e:
-            # An exception of a script's own may be of a class that the other process has not.
+            # The exception may have a class of the script that the other process cannot import.
             record = _FailedRecording(
                 CompileError(f"the step cannot be recorded for another batch: {type(e).__name__}: {e}")
             )
         return {**vars(self), "record": record}
 
     def _record_two_batches(self) -> Mapping[int, Program]:
-        """Programs of two batches at least, the last two of one form."""
+        """Return programs for at least two batch sizes, the last two of which have the same form.
+
+        Raises CompileError if no two of the recorded programs do.
+        """
         if len(self._ends) > 1:
             return self._ends
-        # Extents of 1 are no loops: the form of a program for one sample is that of no other.
+        # A program for one sample has a special form, because dimensions of 1 are not loops.
         ends = {self.batch_size: self.first} if self.batch_size > 1 else {}
         for multiple in RECORDED_BATCH_MULTIPLES:
             size = multiple * self.batch_size
@@ -252,7 +265,7 @@ class StepFamily:
                 if isinstance(difference, SuperlinearWork):
                     raise difference
             ends[size] = program
-            # An extent that equals another one by chance may give one of the programs another form.
+            # A program may have another form because a dimension equals the batch size by chance.
             if len(ends) > 1 and difference is None:
                 self._ends.update(ends)
                 return self._ends
@@ -268,7 +281,10 @@ def _interpolate_program(line: BatchInterpolation, a: Program, b: Program) -> Pr
 
 
 def find_nonaffine_difference(a: Program, b: Program, first: int, second: int) -> CompileError | None:
-    """Why no straight line goes through two programs, with the line of the user; None if one does."""
+    """Return an error that says why two programs cannot be interpolated, with the user's line; None if they can.
+
+    The error is SuperlinearWork if an instruction has an operand with two dimensions that depend on the batch size.
+    """
     line = BatchInterpolation(first, second, 2 * second - first)
     for x, y in zip(a.instrs, b.instrs, strict=False):
         try:
@@ -282,7 +298,7 @@ def find_nonaffine_difference(a: Program, b: Program, first: int, second: int) -
     if len(a.instrs) != len(b.instrs):
         return _nonaffine_error(f"{len(a.instrs)} and {len(b.instrs)} kernels", None, first, second)
     try:
-        # What is left beside the instructions.
+        # Everything except the instructions.
         line.interpolate(replace(a, instrs=()), replace(b, instrs=()))
     except NotAffine as e:
         return _nonaffine_error(str(e), None, first, second)
@@ -290,7 +306,9 @@ def find_nonaffine_difference(a: Program, b: Program, first: int, second: int) -
 
 
 def _has_two_batch_extents(x: Instr, y: Instr, a: Program, b: Program) -> bool:
-    """Whether two extents of one operand follow the batch: a straight line is not the law of their product."""
+    """Return whether two dimensions of one operand depend on the batch size: its size is then not an affine function of
+    it.
+    """
     pairs: list[tuple[Type, Type]] = [
         (a.buffers[i].type, b.buffers[j].type)
         for i, j in zip((*x.reads, *x.writes), (*y.reads, *y.writes), strict=True)

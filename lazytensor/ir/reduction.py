@@ -1,4 +1,4 @@
-"""The reductions: how values are accumulated over dimensions, by loops, by scatters and along a dimension."""
+"""The reductions (sum, product, maximum, minimum, and, or) that loops, scatters and reducing operations use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +10,15 @@ from lazytensor.core.dtype import DType
 
 @dataclass(frozen=True)
 class Reduction:
-    """One way to accumulate.
+    """One way to accumulate values.
 
-    `start` is its identity where that is the same for every type; the extremes start from the limits of theirs.
-    `text` is one step of it in Python, over "{0}" and "{1}"; `helper` the function of generated code for one step of an
-    extreme of floating-point numbers. `cirh` is its keyword there, `gradient` the word in a printed `grad_fn`, `torch`
-    its names in PyTorch's scatters.
+    - `name`, `ufunc`: the name in loop nests, and the NumPy function.
+    - `text`: one accumulation step as a Python expression in "{0}" and "{1}".
+    - `start`: the identity, if it is the same for all types; None for maximum and minimum.
+    - `helper`: the function of generated code for one step of a floating-point maximum or minimum.
+    - `cirh`: its keyword in CIRH.
+    - `gradient`: its word in a printed `grad_fn`.
+    - `torch`: its names in PyTorch's scatter functions.
     """
 
     name: str
@@ -29,11 +32,11 @@ class Reduction:
 
     @property
     def is_extreme(self) -> bool:
-        """True for the largest and the smallest, which no order of the steps changes."""
+        """Whether it is maximum or minimum, whose result does not depend on the order of the steps."""
         return self.ufunc in (np.maximum, np.minimum)
 
     def identity(self, dtype: DType) -> float:
-        """What a total of no elements is in `dtype`."""
+        """Return the result of reducing no elements of type `dtype`: for a maximum, the lowest value of the type."""
         if self.start is not None:
             return self.start
         is_lowest = self.ufunc is np.maximum

@@ -1,4 +1,4 @@
-"""The small facts that every node carries: its type, its place in the user's code, its amount of work."""
+"""Properties of nodes: type, source location, and amount of work."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,12 +7,12 @@ from math import prod
 from lazytensor.core.dtype import DType
 
 StateId = str
-"""A dotted path such as "model.fc1.weight" that names a loop-carried tensor."""
+"""A dotted path that names a loop-carried tensor, such as "model.fc1.weight"."""
 
 
 @dataclass(frozen=True)
 class Type:
-    """Shape and element type of one value."""
+    """Shape and element type of a value."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -20,10 +20,10 @@ class Type:
     _size: int = field(init=False, repr=False, compare=False)
 
     def __init__(self, shape: tuple[int, ...], dtype: DType):
-        # Each operation makes one, which takes three times as long by way of `object.__setattr__`.
+        # Each operation creates a Type, and `object.__setattr__` would take three times as long.
         facts = self.__dict__
         facts["shape"], facts["dtype"], facts["_size"] = shape, dtype, prod(shape)
-        # Interning hashes types all the time; a tuple hash is kept instead of recomputed.
+        # Interning hashes types often, so the hash is cached.
         facts["_hash"] = hash((shape, id(dtype)))
 
     def __hash__(self) -> int:
@@ -36,7 +36,7 @@ class Type:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the device."""
+        """Size in bytes on the device."""
         return self.size * self.dtype.itemsize
 
     def __str__(self) -> str:
@@ -46,15 +46,15 @@ class Type:
 DRAW = "call"
 """The attribute that numbers the draws of random bits in a step."""
 REPORTED_OPERATION = "reported"
-"""The `operation` of what a refused call records while a check goes on: the refusal has been reported."""
+"""The value of `Where.operation` for nodes of a refused call, in a check run that has reported the refusal."""
 
 
 @dataclass(frozen=True)
 class Where:
-    """A line of the user's code and the path of modules (such as "model.fc1") that was active there.
+    """A line of the user's code and the module path (such as "model.fc1") that was active there.
 
-    For printed graphs alone, `frames` are the user's functions there, innermost first, with file and line, and
-    `operation` is what the script called, where that was lowered to others.
+    Only for printed graphs: `frames` are the user's functions there, innermost first, as (name, file, line);
+    `operation` is the function that the script called, if it was lowered to other operations.
     """
 
     file: str
@@ -65,7 +65,7 @@ class Where:
 
     @cached_property
     def backward(self) -> "Where":
-        """The same line with `.bwd` after the module's path."""
+        """The same line, with ".bwd" appended to the module path."""
         operation = self.operation if self.operation == REPORTED_OPERATION else ""
         return Where(self.file, self.line, f"{self.scope}.bwd", self.frames, operation)
 
@@ -75,7 +75,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Work:
-    """What an operation costs in the abstract: floating-point operations and bytes touched on the device."""
+    """The abstract cost of an operation: floating-point operations, and bytes read and written on the device."""
 
     flops: int = 0
     bytes_read: int = 0
